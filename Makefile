@@ -1,0 +1,16 @@
+# Shorthands for people. Nothing depends on make: each target is one command of CONTRIBUTING.md.
+PYTHON ?= .venv/bin/python
+
+.PHONY: test lint soak bench
+
+test:           ## everything a commit must pass: lint, format, types, tests
+	$(PYTHON) -m tests
+
+lint:           ## the fast half of it
+	$(PYTHON) -m tests --lint
+
+soak:           ## long runs under load and faults
+	$(PYTHON) -m pytest -m soak --timeout 0
+
+bench:          ## the stores, measured beside a raw insert and a SKIP LOCKED loop
+	$(dir $(PYTHON))windlass bench store

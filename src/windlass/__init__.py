@@ -1,0 +1,38 @@
+"""Windlass: a durable job engine for Python, on an embedded SQLite file or on PostgreSQL.
+
+    from windlass import Retry, Windlass
+
+    app = Windlass()
+
+    @app.task(queue="mail", retry=Retry(5, base="5s"), timeout="30s")
+    async def send(to: str, template: str) -> None: ...
+
+    send.enqueue("a@b.c", template="welcome")
+    app.run_until_idle()
+
+The names below are the public face. Exceptions live in `windlass.errors`, the kit for users' tests in
+`windlass.testing`; everything else may change without notice.
+"""
+
+from windlass.app import Windlass
+from windlass.core.states import Priority, State
+from windlass.errors import WindlassError
+from windlass.job import Job
+from windlass.signals import Dead, Retry, Snooze, SourceGone, Throttled
+from windlass.task import Task
+from windlass.version import __version__
+
+__all__ = [
+    "Dead",
+    "Job",
+    "Priority",
+    "Retry",
+    "Snooze",
+    "SourceGone",
+    "State",
+    "Task",
+    "Throttled",
+    "Windlass",
+    "WindlassError",
+    "__version__",
+]

@@ -1,0 +1,250 @@
+"""The app: knows tasks by name, opens the store when it is first needed, and runs jobs in one process.
+
+    app = Windlass()    # WINDLASS_DATABASE_URL, DATABASE_URL, else sqlite:///windlass.db
+
+Making jobs is the business of `windlass.task`, sending them that of `windlass.producer`, and where the store
+lives that of `windlass.home`. An app works from any thread and any event loop, also after a fork. Every
+method has a synchronous name and one beginning with `a` for use with `await`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import cached_property
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+
+from windlass import builtin
+from windlass.core.durations import Duration
+from windlass.core.routing import Routes
+from windlass.encoding import decode
+from windlass.errors import ConfigurationError
+from windlass.home import StoreHome
+from windlass.job import Job
+from windlass.options import Template
+from windlass.producer import Producer
+from windlass.settings import Settings, SettingsInCode, load
+from windlass.store.factory import MEMORY, POSTGRES, kind_of, make_store
+from windlass.store.protocol import Store
+from windlass.store.records import Migration
+from windlass.task import AsyncTask, RegisteredTask, SyncTask, Task, TaskOptions, make_task
+
+if TYPE_CHECKING:
+    from windlass.testing import Clock, TestMode
+    from windlass.worker.drain import Drained
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskDecorator(Protocol):
+    """What `app.task(...)` returns: it turns a function into a task and keeps its types."""
+
+    @overload  # "async def" comes first and is the closer match
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
+
+
+class Windlass:
+    """A durable job engine.
+
+    `database_url` and the settings are the code's own wish; environment and pyproject.toml override them (see
+    `windlass.settings`). `store` hands in a store that works on any loop, such as a MemoryStore, and
+    overrides every URL; it is meant for tests.
+    """
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        *,
+        store: Store | None = None,
+        **settings: Unpack[SettingsInCode],
+    ) -> None:
+        self._code = {"database_url": database_url, **settings}
+        self._given = store
+        self._tasks: dict[str, RegisteredTask[..., Any]] = {}
+        self._test_mode: TestMode | None = None
+        self._visits: dict[asyncio.AbstractEventLoop, list[AsyncExitStack]] = {}
+        self._building = threading.Lock()
+        self._built: Producer | None = None
+        self.task(name=builtin.ECHO)(builtin.echo)
+
+    # -- tasks ------------------------------------------------------------------------------------------
+
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
+    @overload
+    def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
+    def task(self, function: Any = None, /, **options: Unpack[TaskOptions]) -> Any:
+        """Register a function as a task: `@app.task` or `@app.task(queue="mail", retry=Retry(3))`."""
+
+        def register(function: Callable[..., Any]) -> RegisteredTask[..., Any]:
+            return self._register(make_task(self, function, options))
+
+        return register if function is None else register(function)
+
+    @property
+    def tasks(self) -> Mapping[str, RegisteredTask[..., Any]]:
+        """Every task this app knows, by name."""
+        return MappingProxyType(self._tasks)
+
+    def named(self, name: str) -> Task[..., Any]:
+        """The task of this name, whether its code is here or not [E1]."""
+        return self._tasks.get(name) or Task(self, name, Template())
+
+    # -- jobs -------------------------------------------------------------------------------------------
+
+    def enqueue(self, task: str, /, *args: Any, **kwargs: Any) -> Job[Any]:
+        """Make a job by its task's name; for options, `app.named("mail.send").using(...).enqueue(...)`."""
+        return self.named(task).enqueue(*args, **kwargs)
+
+    async def aenqueue(self, task: str, /, *args: Any, **kwargs: Any) -> Job[Any]:
+        """Make a job by its task's name; see `enqueue`."""
+        return await self.named(task).aenqueue(*args, **kwargs)
+
+    def job(self, id: int | str) -> Job[Any]:
+        """The handle of a job, from its id."""
+        return Job(int(id), home=self._home, decode=decode)
+
+    def run_until_idle(
+        self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
+    ) -> Drained:
+        """Run jobs in this process until none is ready and none runs; see `arun_until_idle`."""
+        return _run_here(self.arun_until_idle(queues=queues, concurrency=concurrency, wait=wait))
+
+    async def arun_until_idle(
+        self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
+    ) -> Drained:
+        """Run jobs in this process until none is ready and none runs, and say how they ended.
+
+        `queues` None means every queue. Jobs scheduled for later, retries included, are left alone unless
+        they fall due within `wait` after the last job ended. `async def` tasks run on this loop, at most
+        `concurrency` at a time, plain functions in as many threads.
+        """
+        from windlass.worker.drain import drain
+
+        async with self._home().here() as store:
+            return await drain(store, self._tasks, queues=queues, concurrency=concurrency, wait=wait)
+
+    # -- the store --------------------------------------------------------------------------------------
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force, read when first needed."""
+        return load(code=self._code)
+
+    def migrate(self) -> Migration:
+        """Bring the database's schema to this version; safe to call from many processes at once."""
+        return _run_here(self.amigrate())
+
+    async def amigrate(self) -> Migration:
+        """Bring the database's schema to this version; safe to call from many processes at once."""
+        return await self._home().migrate()
+
+    def close(self) -> None:
+        """Let go of the database. The app can be used again and then reconnects."""
+        self._home().close()
+
+    async def aclose(self) -> None:
+        """Let go of the database. The app can be used again and then reconnects."""
+        await self._home().aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Give the running loop a store of its own, until the block ends: no thread between it and the
+        database. Put this around the life of an async service."""
+        stack = AsyncExitStack()
+        await stack.enter_async_context(self._home().here())
+        self._visits.setdefault(asyncio.get_running_loop(), []).append(stack)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        visits = self._visits[loop]
+        await visits.pop().aclose()
+        if not visits:
+            del self._visits[loop]
+            await self.aclose()
+
+    # -- tests ------------------------------------------------------------------------------------------
+
+    def testing(self, *, inline: bool = False, clock: Clock | None = None) -> TestMode:
+        """Keep jobs in memory while a `with` block lasts; see `windlass.testing`."""
+        from windlass.testing import TestMode
+
+        return TestMode(self, inline=inline, clock=clock)
+
+    # -- how --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _routes(self) -> Routes:
+        return Routes(self.settings.routes)
+
+    @property
+    def _producer(self) -> Producer:
+        if self._test_mode is not None:
+            return self._test_mode.producer
+        with self._building:
+            if self._built is None:
+                self._built = self._build()
+            return self._built
+
+    def _home(self) -> StoreHome:
+        return self._producer.home
+
+    def _build(self) -> Producer:
+        settings, given = self.settings, self._given
+        url = settings.database_url
+        if given is None and kind_of(url) == MEMORY:
+            given = self._given = make_store(url, settings=settings.for_store())
+        if given is not None:  # a second one would not know the jobs of the first
+            return Producer(StoreHome(lambda: given, roams=True), None, settings.schema)
+
+        def make() -> Store:
+            return make_store(url, schema=settings.schema, settings=settings.for_store())
+
+        return Producer(StoreHome(make, roams=kind_of(url) != POSTGRES), url, settings.schema)
+
+    def _register(self, task: RegisteredTask[..., Any]) -> RegisteredTask[..., Any]:
+        known = self._tasks.get(task.name)
+        if known is not None and _origin(known) != _origin(task):  # the same one again is a reloaded module
+            raise ConfigurationError(
+                f"two functions want to be task {task.name}: {'.'.join(_origin(known))} and "
+                f"{'.'.join(_origin(task))}; give one of them another name="
+            )
+        self._tasks[task.name] = task
+        return task
+
+
+def _origin(task: RegisteredTask[..., Any]) -> tuple[str, str]:
+    function = task.function
+    return getattr(function, "__module__", ""), getattr(function, "__qualname__", repr(function))
+
+
+def _run_here(coroutine: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine in this thread, which must not be inside an event loop already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    coroutine.close()
+    raise RuntimeError("this thread runs an event loop already; await the method that begins with a… instead")

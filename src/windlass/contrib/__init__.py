@@ -1,0 +1,1 @@
+"""Bridges to other libraries. Nothing here is imported before somebody uses it."""

@@ -1,0 +1,229 @@
+"""Enqueues on the caller's own PostgreSQL connection, inside his transaction [E1]. Rolled back = never existed.
+
+The statements come from `windlass.store.postgres.statements` as data; here they meet a driver:
+
+    sync    psycopg Connection · SQLAlchemy Connection, Session · Django connection
+    async   asyncpg Connection · psycopg AsyncConnection · SQLAlchemy AsyncConnection, AsyncSession
+
+A connection is recognised by the names of its classes, so no driver is imported that the caller does not use.
+Nothing here begins, commits or rolls back the caller's transaction. Where he has none (autocommit), several
+statements get one of their own, for many jobs are all or none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from windlass.errors import ConfigurationError
+from windlass.store.postgres.faults import typed
+from windlass.store.postgres.statements import Call, combine, enqueue_calls
+
+if TYPE_CHECKING:
+    from windlass.store.records import NewJob, Receipt
+
+Row: TypeAlias = Sequence[Any]
+SyncRun: TypeAlias = Callable[[Any, Sequence[Call]], list[Row]]
+AsyncRun: TypeAlias = Callable[[Any, Sequence[Call]], Awaitable[list[Row]]]
+_PLACEHOLDER: Final = re.compile(r"\$(\d+)")
+
+
+def send(connection: Any, schema: str, jobs: Sequence[NewJob]) -> list[Receipt]:
+    """Enqueue on a synchronous connection, in this thread."""
+    name = _recognise(connection)
+    if name not in _SYNC:
+        raise ConfigurationError(f"{_shown(connection)} is asynchronous: await aenqueue or aenqueue_many")
+    calls = enqueue_calls(schema, jobs)
+    with _translated():
+        return combine(jobs, calls, _SYNC[name](connection, calls))
+
+
+async def asend(connection: Any, schema: str, jobs: Sequence[NewJob]) -> list[Receipt]:
+    """Enqueue on an asynchronous connection, on this loop."""
+    name = _recognise(connection)
+    if name not in _ASYNC:
+        raise ConfigurationError(
+            f"{_shown(connection)} is synchronous and would block the event loop: "
+            "call enqueue or enqueue_many where you use it"
+        )
+    calls = enqueue_calls(schema, jobs)
+    with _translated():
+        return combine(jobs, calls, await _ASYNC[name](connection, calls))
+
+
+# -- recognising ----------------------------------------------------------------------------------------
+
+
+def _recognise(connection: Any) -> str:
+    """The name of a connection's adapter, by the package and name of its class or one of its bases."""
+    for kind in type(connection).__mro__:
+        name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        if name in _SYNC or name in _ASYNC:
+            return name
+    raise ConfigurationError(
+        f"cannot enqueue on {_shown(connection)}; pass a connection (not a pool or engine) of asyncpg, "
+        "psycopg, SQLAlchemy (Connection, Session, AsyncConnection, AsyncSession) or Django"
+    )
+
+
+def _shown(connection: Any) -> str:
+    kind = type(connection)
+    return f"a {kind.__module__}.{kind.__qualname__}"
+
+
+def _check_dialect(name: str) -> None:
+    if name != "postgresql":
+        raise ConfigurationError(
+            f"this connection leads to {name}, not to PostgreSQL, where the jobs live; leave out connection="
+        )
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    """Refusals by our own SQL become our own errors, whatever driver brought them; the rest stays as it is."""
+    try:
+        yield
+    except Exception as error:  # drivers share no base class; what is not ours is raised again
+        cause = _driver_error(error)
+        code = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+        diagnostics = getattr(cause, "diag", cause)
+        told = (getattr(diagnostics, name, None) for name in ("message_primary", "detail", "hint"))
+        message, detail, hint = told
+        ours = typed(code, message or str(cause), detail, hint) if code and code.startswith("WL") else None
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _driver_error(error: BaseException) -> BaseException:
+    """The driver's exception beneath those that SQLAlchemy or Django put around it."""
+    inner = getattr(error, "orig", None) or error
+    while not (getattr(inner, "sqlstate", None) or getattr(inner, "pgcode", None)) and inner.__cause__:
+        inner = inner.__cause__
+    return inner
+
+
+# -- asyncpg --------------------------------------------------------------------------------------------
+
+
+async def _asyncpg(connection: Any, calls: Sequence[Call]) -> list[Row]:
+    alone = len(calls) == 1 or connection.is_in_transaction()
+    async with contextlib.nullcontext() if alone else connection.transaction():
+        return [tuple(await connection.fetchrow(call.sql, *call.args)) for call in calls]
+
+
+# -- psycopg --------------------------------------------------------------------------------------------
+
+
+def _pyformat(call: Call) -> tuple[str, dict[str, Any]]:
+    """The call with %(p1)s for $1, as psycopg and the DB-API's pyformat want it."""
+    sql = _PLACEHOLDER.sub(r"%(p\1)s", call.sql.replace("%", "%%"))
+    return sql, {f"p{place}": value for place, value in enumerate(call.args, 1)}
+
+
+def _psycopg_alone(connection: Any, calls: Sequence[Call]) -> bool:
+    """Whether the calls may run as they are: one call, or within a transaction (begun now, if not before)."""
+    from psycopg.pq import TransactionStatus
+
+    idle = connection.info.transaction_status == TransactionStatus.IDLE
+    return len(calls) == 1 or not (connection.autocommit and idle)
+
+
+def _psycopg(connection: Any, calls: Sequence[Call]) -> list[Row]:
+    from psycopg import Cursor
+    from psycopg.rows import tuple_row
+
+    # A cursor of our own: the connection's factories for cursors and rows are the caller's business.
+    with (
+        contextlib.nullcontext() if _psycopg_alone(connection, calls) else connection.transaction(),
+        Cursor(connection, row_factory=tuple_row) as cursor,
+    ):
+        return [_one(cursor.execute(*_pyformat(call)).fetchone()) for call in calls]
+
+
+async def _psycopg_async(connection: Any, calls: Sequence[Call]) -> list[Row]:
+    from psycopg import AsyncCursor
+    from psycopg.rows import tuple_row
+
+    async with (
+        contextlib.nullcontext() if _psycopg_alone(connection, calls) else connection.transaction(),
+        AsyncCursor(connection, row_factory=tuple_row) as cursor,
+    ):
+        return [_one(await (await cursor.execute(*_pyformat(call))).fetchone()) for call in calls]
+
+
+# -- SQLAlchemy -----------------------------------------------------------------------------------------
+
+
+def _statement(connection: Any, call: Call) -> tuple[str, Any]:
+    """The call in the driver's own style. `text()` would add casts of its own that bigints do not fit."""
+    _check_dialect(connection.dialect.name)
+    style = connection.dialect.paramstyle
+    if style == "numeric_dollar":
+        return call.sql, call.args
+    if style == "pyformat":
+        return _pyformat(call)
+    raise ConfigurationError(
+        f"SQLAlchemy's {connection.dialect.driver} driver is not supported here; use psycopg or asyncpg"
+    )
+
+
+def _sqlalchemy(connection: Any, calls: Sequence[Call]) -> list[Row]:
+    return [tuple(connection.exec_driver_sql(*_statement(connection, call)).one()) for call in calls]
+
+
+async def _sqlalchemy_async(connection: Any, calls: Sequence[Call]) -> list[Row]:
+    return [
+        tuple((await connection.exec_driver_sql(*_statement(connection, call))).one()) for call in calls
+    ]
+
+
+def _session(session: Any, calls: Sequence[Call]) -> list[Row]:
+    return _sqlalchemy(session.connection(), calls)
+
+
+async def _session_async(session: Any, calls: Sequence[Call]) -> list[Row]:
+    return await _sqlalchemy_async(await session.connection(), calls)
+
+
+# -- Django ---------------------------------------------------------------------------------------------
+
+
+def _django(connection: Any, calls: Sequence[Call]) -> list[Row]:
+    from django.db import transaction
+
+    _check_dialect(connection.vendor)
+    alone = len(calls) == 1 or not connection.get_autocommit()
+    with contextlib.nullcontext() if alone else transaction.atomic(using=connection.alias):
+        rows = []
+        for call in calls:
+            with connection.cursor() as cursor:
+                cursor.execute(*_pyformat(call))
+                rows.append(_one(cursor.fetchone()))
+        return rows
+
+
+def _one(row: Row | None) -> Row:
+    if row is None:
+        raise ConfigurationError("the database answered an enqueue without a row; run `windlass migrate`")
+    return row
+
+
+_SYNC: Final[dict[str, SyncRun]] = {
+    "psycopg.Connection": _psycopg,
+    "sqlalchemy.Connection": _sqlalchemy,
+    "sqlalchemy.Session": _session,
+    "sqlalchemy.scoped_session": _session,
+    "django.BaseDatabaseWrapper": _django,
+    "django.ConnectionProxy": _django,
+}
+_ASYNC: Final[dict[str, AsyncRun]] = {
+    "asyncpg.Connection": _asyncpg,
+    "asyncpg.PoolConnectionProxy": _asyncpg,
+    "psycopg.AsyncConnection": _psycopg_async,
+    "sqlalchemy.AsyncConnection": _sqlalchemy_async,
+    "sqlalchemy.AsyncSession": _session_async,
+    "sqlalchemy.async_scoped_session": _session_async,
+}

@@ -1,0 +1,36 @@
+"""The one rule for the names of tasks and queues [E4], and the name a task gets when its author gives none."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from windlass.errors import InvalidName
+
+MAX_LENGTH: Final = 64
+_RULE: Final = re.compile(r"[a-z0-9_.-]{1,64}")
+_FORBIDDEN: Final = re.compile(r"[^a-z0-9_.-]+")
+
+
+def check_name(noun: str, name: object) -> str:
+    """Return the name if it keeps the rule; `noun` says in the error what was to be named."""
+    if isinstance(name, str) and _RULE.fullmatch(name):
+        return name
+    raise InvalidName(
+        f"{noun} name {_shorten(name)} is not allowed: use 1 to {MAX_LENGTH} of the characters a-z 0-9 _ . -"
+    )
+
+
+def derive_name(module: str, qualname: str) -> str:
+    """The default name of a task: its module and function, brought under the rule.
+
+    `shop.Mail.<locals>.Send` becomes `shop.mail.send`. What is too long loses its front, since the function's
+    own name stands at the end. Two functions may end up with one name; the app refuses the second.
+    """
+    path = f"{module}.{qualname}".replace("<locals>.", "").replace("<lambda>", "lambda").lower()
+    return _FORBIDDEN.sub("_", path)[-MAX_LENGTH:].lstrip(".")
+
+
+def _shorten(name: object) -> str:
+    text = repr(name)
+    return text if len(text) <= MAX_LENGTH + 16 else f"{text[:MAX_LENGTH]}…' ({len(text)} characters)"

@@ -1,0 +1,66 @@
+"""The words for where a job stands: states, outcomes and priorities. No behaviour."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Final
+
+
+class State(StrEnum):
+    """Where a job stands, as users see it in Python, SQL, API and pages."""
+
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    RUNNING = "running"
+    RETRYING = "retrying"
+    SUCCEEDED = "succeeded"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+FINISHED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
+
+
+class Kind(StrEnum):
+    """How one claimed attempt ended.
+
+    The first four end the job. The others offer it again: RETRY and UNKNOWN after a delay, SNOOZE and
+    THROTTLED after a delay without charging the attempt, RELEASED and LOST at once without charging it.
+    DELETED and REPLACED are written only for waiting jobs that an operator or a producer took back.
+    """
+
+    SUCCEEDED = "succeeded"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+    DELETED = "deleted"
+    REPLACED = "replaced"
+    RETRY = "retry"
+    SNOOZE = "snooze"
+    THROTTLED = "throttled"
+    UNKNOWN = "unknown"
+    RELEASED = "released"
+    LOST = "lost"
+
+
+TERMINAL: Final = frozenset({Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED, Kind.DELETED, Kind.REPLACED})
+CHARGED: Final = frozenset({Kind.RETRY})
+
+
+class Priority(IntEnum):
+    """The four priorities of a queue; the smaller number is served first."""
+
+    URGENT = 0
+    HIGH = 1
+    NORMAL = 2
+    LOW = 3
+
+    @classmethod
+    def parse(cls, value: Priority | str | int) -> Priority:
+        """Accept a member, its number or its lower-case name; anything else is a ValueError."""
+        if isinstance(value, str):
+            try:
+                return cls[value.upper()]
+            except KeyError:
+                names = ", ".join(member.name.lower() for member in cls)
+                raise ValueError(f"unknown priority {value!r}; use one of {names}") from None
+        return cls(value)

@@ -1,0 +1,99 @@
+"""Values to JSON text and back. What the store could not keep, or would change, is refused here [E4].
+
+Anything msgspec knows is accepted (builtins, dataclasses, structs, datetime, UUID, Decimal, enums, bytes, …) and
+pydantic models besides. Never pickle.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from windlass.errors import ConfigurationError, InvalidPayload, PayloadTooLarge
+
+LIMIT: Final = 1024 * 1024
+Decoder: TypeAlias = "msgspec.json.Decoder[Any]"
+
+# JSON escapes a NUL as \u0000; an even number of backslashes before it would make it plain text.
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+# msgspec writes NaN and infinity as null, "nan", "NaN", …: only such texts need the closer look.
+_SUSPECT: Final = re.compile(r"null|nan|inf", re.IGNORECASE)
+
+
+def encode(value: Any) -> str:
+    """The value as JSON text. Raises InvalidPayload or PayloadTooLarge with the reason alone."""
+    try:
+        data = _ENCODER.encode(value)
+    except RecursionError:
+        raise InvalidPayload("nested too deeply to be written as JSON") from None
+    except UnicodeEncodeError:
+        raise InvalidPayload("holds text that is not valid Unicode (a lone surrogate)") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidPayload(f"cannot be written as JSON: {error}") from error
+    if len(data) > LIMIT:
+        raise PayloadTooLarge(
+            f"takes {len(data):,} bytes as JSON and at most {LIMIT:,} are kept with a job; store the data "
+            "elsewhere and pass its address"
+        )
+    text = data.decode()
+    if "\\u0000" in text and _NUL.search(text):
+        raise InvalidPayload("holds a NUL byte, which PostgreSQL cannot store")
+    if _SUSPECT.search(text) and _has_nan(value):
+        raise InvalidPayload("holds NaN or infinity, which JSON cannot write")
+    return text
+
+
+def decode(text: str | None) -> Any:
+    """What a JSON text stands for, with no annotation to read it by; None for none."""
+    return None if text is None else msgspec.json.decode(text)
+
+
+def decoder(annotation: Any) -> Decoder:
+    """A reader of JSON text for this annotation. Raises ConfigurationError where there can be none."""
+    try:
+        return msgspec.json.Decoder(Any if annotation is object else annotation, dec_hook=_dec_hook)
+    except TypeError as error:
+        raise ConfigurationError(f"annotation {annotation!r} cannot be read from JSON: {error}") from error
+
+
+def _enc_hook(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise TypeError(f"objects of type {type(value).__qualname__} are not supported")
+    return dump(mode="json")
+
+
+def _dec_hook(kind: Any, value: Any) -> Any:
+    validate = getattr(kind, "model_validate", None)
+    if validate is None:
+        raise TypeError(f"{getattr(kind, '__qualname__', kind)} cannot be read from JSON")
+    return validate(value)
+
+
+def _has_nan(value: Any) -> bool:
+    plain = msgspec.to_builtins(value, builtin_types=(Decimal,), enc_hook=_look_hook)
+    stack = [plain]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, float | Decimal):
+            if not math.isfinite(item):
+                return True
+        elif isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple | set | frozenset):
+            stack.extend(item)
+    return False
+
+
+def _look_hook(value: Any) -> Any:
+    """Unlike JSON mode, a plain dump of a pydantic model keeps NaN as it is."""
+    dump = getattr(value, "model_dump", None)
+    return str(value) if dump is None else dump()
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_enc_hook)

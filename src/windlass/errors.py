@@ -1,0 +1,109 @@
+"""Every exception Windlass raises on purpose lives here; nothing else does.
+
+    WindlassError
+    ├── ConfigurationError          the app or its settings cannot work as written
+    │   ├── SchemaTooNew            the database was migrated by a newer Windlass
+    │   └── SchemaMissing           the database was never migrated
+    ├── EnqueueError                refused before anything was written
+    │   ├── InvalidName             task or queue name outside [a-z0-9_.-]{1,64}
+    │   ├── InvalidArguments        arguments do not fit the task's annotations
+    │   ├── InvalidPayload          unserialisable, NaN, NUL bytes
+    │   ├── PayloadTooLarge         more than 1 MiB
+    │   ├── InvalidOption           an option out of its range
+    │   └── AlreadyEnqueued         unique key held, policy "reject"
+    ├── WorkerLost                  a write by a worker that is no longer alive [C5]
+    ├── ClaimLost                   a write for a claim that is not (or no longer) the worker's [C5]
+    ├── JobNotFound
+    ├── ResultTimeout               the result did not arrive in time
+    ├── JobFailed                   the awaited job ended dead or cancelled
+    └── StoreError
+        ├── StoreUnavailable        the database could not be reached; trying again is right
+        ├── StoreFull               disk or size limit reached
+        └── StoreCorrupt            an invariant of the logs does not hold
+"""
+
+from __future__ import annotations
+
+
+class WindlassError(Exception):
+    """Base of every exception that Windlass raises on purpose."""
+
+
+class ConfigurationError(WindlassError):
+    """The app or its settings cannot work as written."""
+
+
+class SchemaTooNew(ConfigurationError):
+    """The database was migrated by a newer Windlass than this one."""
+
+
+class SchemaMissing(ConfigurationError):
+    """The database holds no Windlass schema yet: run `windlass migrate`."""
+
+
+class EnqueueError(WindlassError, ValueError):
+    """An enqueue was refused; nothing was written."""
+
+
+class InvalidName(EnqueueError):
+    """A task or queue name outside `[a-z0-9_.-]{1,64}` [E4]."""
+
+
+class InvalidArguments(EnqueueError, TypeError):
+    """Arguments that do not fit the task's signature or annotations [E3]."""
+
+
+class InvalidPayload(EnqueueError):
+    """A payload that cannot be stored: unserialisable, NaN, NUL bytes [E4]."""
+
+
+class PayloadTooLarge(EnqueueError):
+    """A payload of more than 1 MiB [E4]."""
+
+
+class InvalidOption(EnqueueError):
+    """An option out of its range, such as a run_at in the year 9999 [E4]."""
+
+
+class AlreadyEnqueued(EnqueueError):
+    """The unique key is held by an unfinished job and the policy is "reject" [E6]."""
+
+    def __init__(self, message: str, job: int | None = None) -> None:
+        super().__init__(message)
+        self.job = job
+
+
+class WorkerLost(WindlassError):
+    """A write by a worker that was retired or rescued; its jobs belong to others now [C5]."""
+
+
+class ClaimLost(WindlassError):
+    """A write for a claim or job that is not, or no longer, the worker's own [C5]."""
+
+
+class JobNotFound(WindlassError, LookupError):
+    """No job with this id: it never existed, was deleted, or its retention has passed."""
+
+
+class ResultTimeout(WindlassError, TimeoutError):
+    """The job did not finish within the time given."""
+
+
+class JobFailed(WindlassError):
+    """The awaited job ended as dead or cancelled, so it has no result."""
+
+
+class StoreError(WindlassError):
+    """The store could not do what was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached at the moment; the same call may succeed later."""
+
+
+class StoreFull(StoreError):
+    """The disk or the size limit of the store is exhausted."""
+
+
+class StoreCorrupt(StoreError):
+    """An invariant of the logs does not hold; see the message for what to do."""

@@ -1,0 +1,135 @@
+"""The handle of one job: look at it, await its result, steer it. It holds an id and asks the store each time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from windlass.core.durations import Duration, seconds
+from windlass.core.states import State
+from windlass.errors import JobFailed, JobNotFound, ResultTimeout
+from windlass.store.records import CancelAnswer, DeleteAnswer, JobRecord, Receipt, RetryAnswer
+
+if TYPE_CHECKING:
+    from windlass.home import StoreHome
+    from windlass.store.protocol import Store
+
+R = TypeVar("R")
+_FOR_EVER: Final = 3600.0
+
+
+class Job(Generic[R]):
+    """One durable unit of work.
+
+    `id` is an int here and a string in JSON. `receipt` says what became of the enqueue: "enqueued",
+    "scheduled", "held", or "skipped", "replaced", "rerun" and "repeated" where a key was involved; it is None
+    for a handle made from an id alone. `str(job)` is the id, as JSON would have it.
+    """
+
+    __slots__ = ("_decode", "_home", "id", "receipt", "task")
+
+    def __init__(
+        self,
+        id: int,
+        *,
+        home: Callable[[], StoreHome],
+        decode: Callable[[str | None], Any],
+        task: str | None = None,
+        receipt: Receipt | None = None,
+    ) -> None:
+        self.id: Final = id
+        self.task: Final = task
+        self.receipt: Final = None if receipt is None else receipt.status
+        self._home = home
+        self._decode = decode
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}{f' of {self.task}' if self.task else ''}>"
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    # -- looking ----------------------------------------------------------------------------------------
+
+    def record(self) -> JobRecord:
+        """Everything the store knows about the job. Raises JobNotFound."""
+        return self._found(self._home().call(self._look))
+
+    async def arecord(self) -> JobRecord:
+        """Everything the store knows about the job. Raises JobNotFound."""
+        return self._found(await self._home().acall(self._look))
+
+    def status(self) -> State:
+        """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled."""
+        return self.record().state
+
+    async def astatus(self) -> State:
+        """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled."""
+        return (await self.arecord()).state
+
+    def result(self, timeout: Duration | None = None) -> R:
+        """Wait for the job to end and return what its task returned [O8].
+
+        Raises ResultTimeout when it takes longer than `timeout` (None: wait for ever), JobFailed when it
+        ended dead or cancelled, JobNotFound when there is no such job.
+        """
+        return self._value(self._home().call(lambda store: self._finished(store, timeout)))
+
+    async def aresult(self, timeout: Duration | None = None) -> R:
+        """Wait for the job to end and return what its task returned; see `result`."""
+        return self._value(await self._home().acall(lambda store: self._finished(store, timeout)))
+
+    # -- steering ---------------------------------------------------------------------------------------
+
+    def cancel(self) -> CancelAnswer:
+        """Cancel the job: "cancelled" now if it waits, "requested" if it runs, "finished" if it is too late."""
+        return self._home().call(lambda store: store.cancel([self.id]))[self.id]
+
+    async def acancel(self) -> CancelAnswer:
+        """Cancel the job; see `cancel`."""
+        return (await self._home().acall(lambda store: store.cancel([self.id])))[self.id]
+
+    def retry(self) -> RetryAnswer:
+        """Offer a dead, scheduled or retrying job again now, with its attempts reset."""
+        return self._home().call(lambda store: store.retry([self.id]))[self.id]
+
+    async def aretry(self) -> RetryAnswer:
+        """Offer a dead, scheduled or retrying job again now, with its attempts reset."""
+        return (await self._home().acall(lambda store: store.retry([self.id])))[self.id]
+
+    def delete(self) -> DeleteAnswer:
+        """Remove the job and its traces; while it runs, its cancel is requested instead."""
+        return self._home().call(lambda store: store.delete([self.id]))[self.id]
+
+    async def adelete(self) -> DeleteAnswer:
+        """Remove the job and its traces; while it runs, its cancel is requested instead."""
+        return (await self._home().acall(lambda store: store.delete([self.id])))[self.id]
+
+    # -- how --------------------------------------------------------------------------------------------
+
+    def _look(self, store: Store) -> Awaitable[JobRecord | None]:
+        return store.job(self.id)
+
+    def _found(self, record: JobRecord | None) -> JobRecord:
+        if record is None:
+            raise JobNotFound(
+                f"there is no job {self.id}: it never existed, was deleted, or its retention has passed"
+            )
+        return record
+
+    async def _finished(self, store: Store, timeout: Duration | None) -> JobRecord:
+        if timeout is not None:
+            return await store.wait_finished(self.id, seconds(timeout))
+        while True:
+            try:
+                return await store.wait_finished(self.id, _FOR_EVER)
+            except ResultTimeout:
+                continue
+
+    def _value(self, record: JobRecord) -> R:
+        if record.state is State.SUCCEEDED:
+            value: R = self._decode(record.result)
+            return value
+        last = record.errors[-1] if record.errors else None
+        why = f": {last.type}: {last.message}" if last else f": {record.reason}" if record.reason else ""
+        raise JobFailed(f"job {self.id} of task {record.task} ended {record.state.value}{why}")

@@ -1,0 +1,174 @@
+"""A call's arguments as JSON text: bound to the task's signature, checked against its annotations [E3].
+
+The format stands in `windlass.store.records`: an object of named arguments, an array of positional ones, or an
+object whose key "*" holds the positional ones beside the named. A known task writes names wherever its
+signature allows, so that a later version may reorder its parameters. What was not passed is not written: the
+default that counts is the one in force when the job runs.
+
+The check at enqueue is the decoding at run: what was written is read back with the very same decoders, so a
+job that was accepted can be run by the code that accepted it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from inspect import Parameter
+from typing import Any, Final
+
+import msgspec
+
+from windlass.encoding import Decoder, decoder, encode
+from windlass.errors import ConfigurationError, InvalidArguments, InvalidPayload, PayloadTooLarge
+
+POSITIONALS: Final = "*"
+_RAW: Final = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw])
+_RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_NAMED: Final = frozenset({Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY})
+
+Values = dict[str, Any]
+Call = tuple[tuple[Any, ...], Values]
+
+
+def encode_call(task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The payload of a call to a task whose code is not here: nothing to check it against but JSON [E1]."""
+    if POSITIONALS in kwargs:
+        raise InvalidArguments(f"task {task}: an argument cannot be called {POSITIONALS!r}")
+    if not args:
+        return _encode(task, kwargs, kwargs)
+    numbered = {str(place): value for place, value in enumerate(args, 1)}
+    payload = {POSITIONALS: args, **kwargs} if kwargs else args
+    return _encode(task, payload, {**numbered, **kwargs})
+
+
+class Signature:
+    """What a task's function takes and returns, as far as its annotations say."""
+
+    def __init__(self, task: str, function: Callable[..., Any]) -> None:
+        self._task = task
+        self._function = function
+        self._signature = inspect.signature(function)
+        parameters = self._signature.parameters
+        self._plain = all(each.kind in _NAMED for each in parameters.values())
+        self._order = [name for name, each in parameters.items() if each.kind is not Parameter.KEYWORD_ONLY]
+        self._required = {name for name, each in parameters.items() if each.default is Parameter.empty}
+
+    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        """The payload of this call. Raises an EnqueueError that names the argument at fault [E3] [E4]."""
+        if self._plain:
+            named = self._name(args, kwargs)
+            text = _encode(self._task, named, named)
+        else:
+            bound = self._bind(args, kwargs)
+            text = encode_call(self._task, bound.args, bound.kwargs)
+        self.decode(text)
+        return text
+
+    def decode(self, text: str) -> Call:
+        """The call that a payload stands for, with every argument of its annotated type.
+
+        Raises InvalidPayload where the text is no payload, InvalidArguments where it does not fit.
+        """
+        args, kwargs = self._split(text)
+        if self._plain and not args and self._required <= kwargs.keys() <= self._decoders.keys():
+            return (), {name: self._decode(name, name, raw) for name, raw in kwargs.items()}
+        bound = self._bind(args, kwargs)
+        for name, value in bound.arguments.items():
+            match self._signature.parameters[name].kind:
+                case Parameter.VAR_POSITIONAL:
+                    rest = tuple(self._decode(name, f"*{name}[{n}]", raw) for n, raw in enumerate(value))
+                    bound.arguments[name] = rest
+                case Parameter.VAR_KEYWORD:
+                    bound.arguments[name] = {key: self._decode(name, key, raw) for key, raw in value.items()}
+                case _:
+                    bound.arguments[name] = self._decode(name, name, value)
+        return bound.args, bound.kwargs
+
+    def decode_result(self, text: str | None) -> Any:
+        """A kept return value, read by the function's return annotation [O8]."""
+        return None if text is None else self._result.decode(text)
+
+    def partial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Values:
+        """Some of a call's arguments by name, for comparing; unlike `encode` it asks for none of them."""
+        try:
+            return dict(self._signature.bind_partial(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise InvalidArguments(f"task {self._task}: {error}") from None
+
+    def _name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Values:
+        """Arguments by name. The common case spares inspect's `bind`, which takes longer than the rest."""
+        named = dict(zip(self._order, args, strict=False))
+        if len(args) == len(named) and not (kwargs and named.keys() & kwargs.keys()):
+            named |= kwargs
+            if self._required <= named.keys() <= self._signature.parameters.keys():
+                return named
+        return dict(self._bind(args, kwargs).arguments)
+
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        try:
+            return self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidArguments(f"task {self._task}: {error}") from None
+
+    def _split(self, text: str) -> Call:
+        try:
+            raw = _RAW.decode(text)
+            if isinstance(raw, list):
+                return tuple(raw), {}
+            args = _RAW_LIST.decode(raw.pop(POSITIONALS)) if POSITIONALS in raw else []
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise InvalidPayload(f"task {self._task}: the payload cannot be read: {error}") from error
+        return tuple(args), raw
+
+    def _decode(self, parameter: str, shown: str, raw: msgspec.Raw) -> Any:
+        try:
+            return self._decoders[parameter].decode(raw)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise InvalidArguments(f"task {self._task}: argument {shown!r}: {error}") from error
+
+    @cached_property
+    def _decoders(self) -> dict[str, Decoder]:
+        # Not before the first call: annotations may name what the module defines further down.
+        return {
+            name: self._reader(f"argument {name!r}", each.annotation)
+            for name, each in self._signature.parameters.items()
+        }
+
+    @cached_property
+    def _result(self) -> Decoder:
+        return self._reader("the return value", self._signature.return_annotation)
+
+    def _reader(self, what: str, annotation: Any) -> Decoder:
+        try:
+            return decoder(self._resolve(annotation))
+        except (NameError, ConfigurationError) as error:
+            raise ConfigurationError(
+                f"task {self._task}: {what}: {error}; annotate it with a type that is importable at run time "
+                "and that JSON can carry"
+            ) from error
+
+    def _resolve(self, annotation: Any) -> Any:
+        if annotation is Parameter.empty:
+            return Any
+
+        def holder() -> None: ...
+
+        holder.__annotations__ = {"it": annotation}
+        scope = getattr(inspect.unwrap(self._function), "__globals__", {})
+        return typing.get_type_hints(holder, globalns=scope, include_extras=True)["it"]
+
+
+def _encode(task: str, payload: Any, arguments: Mapping[str, Any]) -> str:
+    try:
+        return encode(payload)
+    except PayloadTooLarge as error:
+        raise PayloadTooLarge(f"task {task}: the payload {error}") from None
+    except InvalidPayload as error:
+        for name, value in arguments.items():  # only now is it worth finding out which one it was
+            try:
+                encode(value)
+            except InvalidPayload as reason:
+                raise InvalidPayload(f"task {task}: argument {name!r} {reason}") from reason.__cause__
+        raise InvalidPayload(f"task {task}: the payload {error}") from error

@@ -1,0 +1,55 @@
+"""How jobs leave an app: into its store, or through the caller's own PostgreSQL connection [E1].
+
+Jobs come in complete and checked. With a connection nothing of the app's store is used: the statements run
+where the caller's transaction is, in his thread or on his loop, and vanish with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.errors import ConfigurationError
+from windlass.home import StoreHome
+from windlass.store.factory import POSTGRES, kind_of, require_asyncpg
+from windlass.store.records import NewJob, Receipt
+
+
+class Producer:
+    """Sends jobs for one app. A testing kit puts its own in this place."""
+
+    def __init__(self, home: StoreHome, url: str | None, schema: str) -> None:
+        self.home = home
+        self._url = url
+        self._schema = schema
+
+    def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+        """Add jobs, all or none, from any thread."""
+        if not jobs:
+            return []
+        if connection is None:
+            return self.home.call(lambda store: store.enqueue(jobs))
+        self._check_database()
+        from windlass.contrib.adapters import send
+
+        return send(connection, self._schema, jobs)
+
+    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+        """Add jobs, all or none, from any loop."""
+        if not jobs:
+            return []
+        if connection is None:
+            return await self.home.acall(lambda store: store.enqueue(jobs))
+        self._check_database()
+        from windlass.contrib.adapters import asend
+
+        return await asend(connection, self._schema, jobs)
+
+    def _check_database(self) -> None:
+        kind = kind_of(self._url) if self._url else "memory"
+        if kind != POSTGRES:
+            raise ConfigurationError(
+                f"connection= needs jobs that live in PostgreSQL, and this app keeps them in {kind}; "
+                "leave it out, or point WINDLASS_DATABASE_URL at the database of that connection"
+            )
+        require_asyncpg()

@@ -1,0 +1,159 @@
+"""What can be set, and where from: flags over environment over pyproject.toml over code over defaults.
+
+    flags            windlass migrate --database URL
+    environment      WINDLASS_DATABASE_URL, WINDLASS_SCHEMA, WINDLASS_RETENTION, … (each field, in capitals)
+    pyproject.toml   [tool.windlass] in this directory or the nearest one above it that has a pyproject.toml
+    code             Windlass("sqlite:///jobs.db", retention="3d")
+    defaults         those below; for the database DATABASE_URL, else sqlite:///windlass.db
+
+Whoever deploys has the last word over whoever wrote the code. A database URL may hold a password, so it is
+never shown: not in a repr, not in an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+import msgspec
+
+from windlass.core.durations import Duration, Size, seconds, size
+from windlass.errors import ConfigurationError
+from windlass.store.settings import StoreSettings
+
+DEFAULT_URL: Final = "sqlite:///windlass.db"
+PREFIX: Final = "WINDLASS_"
+_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+
+
+class SettingsInCode(TypedDict, total=False):
+    """The settings that `Windlass(...)` takes by name."""
+
+    schema: str
+    retention: Duration
+    size_limit: Size
+    idempotency_retention: Duration
+    ageing_step: Duration
+    routes: Mapping[str, str]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every setting of an app, read and checked."""
+
+    database_url: str = DEFAULT_URL
+    """Where jobs live: postgresql://…, sqlite:///path or memory://."""
+
+    schema: str = "windlass"
+    """The PostgreSQL schema that holds everything of Windlass."""
+
+    retention: float = StoreSettings().retention
+    """How long succeeded and cancelled jobs are kept [K6]."""
+
+    size_limit: int = StoreSettings().size_limit
+    """Bytes of logs after which the oldest finished jobs go early [K6]."""
+
+    idempotency_retention: float = StoreSettings().idempotency_retention
+    """How long an idempotency key is remembered [E2]."""
+
+    ageing_step: float = StoreSettings().ageing_step
+    """A waiting job gains one priority step per this much time; 0 switches ageing off [C2]."""
+
+    routes: dict[str, str] = {}
+    """Which queue a task goes to when nobody named one: {"gh.*": "gh"} [E5]."""
+
+    def for_store(self) -> StoreSettings:
+        """The part of the settings that a store understands."""
+        return StoreSettings(
+            ageing_step=self.ageing_step,
+            retention=self.retention,
+            size_limit=self.size_limit,
+            idempotency_retention=self.idempotency_retention,
+        )
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.__struct_fields__ if name != "database_url"}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    __str__ = __repr__
+
+
+def load(
+    *,
+    code: Mapping[str, Any] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] = os.environ,
+    directory: Path | None = None,
+) -> Settings:
+    """Read the settings from every place; what is None counts as not given. Raises ConfigurationError."""
+    found: dict[str, Any] = {}
+    if environ.get("DATABASE_URL"):
+        found["database_url"] = environ["DATABASE_URL"]
+    found |= _checked(code or {}, "Windlass(…)")
+    found |= _from_pyproject(directory or Path.cwd())
+    for name in _READERS:
+        if environ.get(variable := PREFIX + name.upper()):
+            found |= _checked({name: environ[variable]}, variable)
+    found |= _checked(flags or {}, "command line")
+    return Settings(**found)
+
+
+def _from_pyproject(directory: Path) -> dict[str, Any]:
+    for place in (directory, *directory.parents):
+        path = place / "pyproject.toml"
+        if path.is_file():
+            break
+    else:
+        return {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"cannot read {path.name}: {error}") from error
+    return _checked(content.get("tool", {}).get("windlass", {}), "[tool.windlass] in pyproject.toml")
+
+
+def _checked(given: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Read each value by its field's rule; an error names the source and the field, never a URL."""
+    checked: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in _READERS:
+            raise ConfigurationError(f"{source}: there is no setting {name!r}; known: {', '.join(_READERS)}")
+        if value is None:
+            continue
+        try:
+            checked[name] = _READERS[name](value)
+        except ValueError as error:
+            raise ConfigurationError(f"{source}: {name}: {error}") from None
+    return checked
+
+
+def _url(value: Any) -> str:
+    if not isinstance(value, str) or "://" not in value:
+        raise ValueError("this is not a URL; write postgresql://…, sqlite:///path or memory://")
+    return value
+
+
+def _schema(value: Any) -> str:
+    if not isinstance(value, str) or not _SCHEMA.fullmatch(value) or value.startswith("pg_"):
+        raise ValueError(f"{value!r} cannot be a schema; use up to 48 of a-z 0-9 _, not beginning with pg_")
+    return value
+
+
+def _routes(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise ValueError("routes are a table from task names to queues")
+    return dict(value)
+
+
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "database_url": _url,
+    "schema": _schema,
+    "retention": seconds,
+    "size_limit": size,
+    "idempotency_retention": seconds,
+    "ageing_step": seconds,
+    "routes": _routes,
+}

@@ -1,0 +1,93 @@
+"""What a handler may raise to say how its attempt ends [O1]. Anything else it raises is a failed attempt.
+
+    raise Retry(after="10s")            failed; try again in ten seconds
+    raise Snooze("5m")                  not now; the attempt is not charged
+    raise Throttled(retry_after="30s")  the other side asked for less; not charged
+    raise Dead("no such customer")      trying again is pointless
+    raise SourceGone("file deleted")    nothing left to do; ends well
+
+`Retry` also names a task's policy: `@app.task(retry=Retry(5, base="5s", cap="30m"))`. One word for both, since
+both answer the same question: when does this job run again?
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from windlass.core.durations import Duration, seconds
+from windlass.core.retry import Backoff
+from windlass.errors import ConfigurationError
+
+MAX_ATTEMPTS: Final = 1000
+DEFAULT_ATTEMPTS: Final = 5
+
+
+class Signal(Exception):
+    """Base of what a handler raises to steer its job."""
+
+
+class Retry(Signal):
+    """Try again. As a policy: how often and how far apart. Raised in a handler: this once, after a time.
+
+    Policy: `Retry(attempts, base, cap, jitter)` waits base, 2·base, 4·base, … up to cap, each ± jitter (a
+    share of 1) [O2]. `base=0` tries again at once. Raised: `Retry(after="10s")` waits exactly that; a bare
+    `Retry()` waits as the task's policy says. The attempt counts as failed either way.
+    """
+
+    def __init__(
+        self,
+        attempts: int = DEFAULT_ATTEMPTS,
+        *,
+        base: Duration = 5.0,
+        cap: Duration = 1800.0,
+        jitter: float = 0.1,
+        after: Duration | None = None,
+    ) -> None:
+        if type(attempts) is not int or not 1 <= attempts <= MAX_ATTEMPTS:
+            raise ConfigurationError(
+                f"Retry({attempts!r}): attempts must be a whole number from 1 to {MAX_ATTEMPTS}; "
+                "a delay for one retry is written Retry(after='10s')"
+            )
+        if not 0 <= jitter <= 1:
+            raise ConfigurationError(f"Retry(jitter={jitter!r}): jitter is a share between 0 and 1")
+        self.attempts = attempts
+        self.backoff = Backoff(seconds(base), seconds(cap), jitter)
+        self.after = None if after is None else seconds(after)
+        waits = f"in {self.after:g} s" if self.after is not None else "later"
+        super().__init__(f"the handler asked to be tried again {waits}")
+
+
+class Snooze(Signal):
+    """Run this job again after a while. The attempt is not charged."""
+
+    def __init__(self, delay: Duration) -> None:
+        self.delay = seconds(delay)
+        super().__init__(f"snoozed for {self.delay:g} s")
+
+
+class Throttled(Signal):
+    """The service behind the handler asked for less. The attempt is not charged.
+
+    `retry_after` is the service's own hint; the job waits at least that long, and 60 s without a hint.
+    """
+
+    def __init__(self, retry_after: Duration | None = None) -> None:
+        self.retry_after = None if retry_after is None else seconds(retry_after)
+        hint = "" if self.retry_after is None else f", with a hint of {self.retry_after:g} s"
+        super().__init__(f"throttled{hint}")
+
+
+class Dead(Signal):
+    """Trying again is pointless: the job goes to the dead letters at once, with this reason."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class SourceGone(Signal):
+    """What the job was about no longer exists, so there is nothing left to do. The job ends well."""
+
+    def __init__(self, reason: str = "the source is gone") -> None:
+        self.reason = reason
+        super().__init__(reason)

@@ -1,0 +1,97 @@
+"""From a database URL to a store. Drivers are imported only when their database is asked for.
+
+    postgresql://user:password@host/db      also postgres:// and postgresql+driver://
+    sqlite:///relative.db                   sqlite:////absolute.db with one slash more
+    memory://                               jobs live and die with the process
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from windlass.errors import ConfigurationError
+from windlass.store.protocol import Store
+from windlass.store.settings import StoreSettings
+
+POSTGRES: Final = "postgresql"
+SQLITE: Final = "sqlite"
+MEMORY: Final = "memory"
+
+
+def kind_of(url: str) -> str:
+    """Which store a URL asks for: `postgresql`, `sqlite` or `memory`."""
+    scheme = url.partition("://")[0].lower().partition("+")[0]
+    scheme = POSTGRES if scheme == "postgres" else scheme
+    if scheme not in (POSTGRES, SQLITE, MEMORY):
+        raise ConfigurationError(
+            f"Windlass has no store for {scheme}:// databases; set WINDLASS_DATABASE_URL to postgresql://…, "
+            "sqlite:///path or memory://"
+        )
+    return scheme
+
+
+def make_store(url: str, *, schema: str = "windlass", settings: StoreSettings | None = None) -> Store:
+    """The store behind this URL, not opened yet."""
+    makers: dict[str, Callable[[str, str, StoreSettings], Store]] = {
+        POSTGRES: _postgres,
+        SQLITE: _sqlite,
+        MEMORY: _memory,
+    }
+    return makers[kind_of(url)](url, schema, settings or StoreSettings())
+
+
+def describe(url: str) -> str:
+    """The URL as it may be shown: without user, password and query, which can hold secrets."""
+    kind = kind_of(url)
+    if kind == POSTGRES:
+        parts = urlsplit(url)
+        # What stands behind the last @ is the host, however many the password holds.
+        return f"{kind}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return f"{kind}://{url.partition('://')[2].partition('?')[0]}"
+
+
+def sqlite_path(url: str) -> str:
+    """The file that an sqlite:// URL names."""
+    rest = url.partition("://")[2]
+    path = unquote(rest.partition("?")[0])
+    if path in ("", "/", "/:memory:"):
+        raise ConfigurationError(
+            "this sqlite:// URL names no file; write sqlite:///jobs.db, or memory:// for a store in memory"
+        )
+    if not path.startswith("/"):
+        raise ConfigurationError(
+            f"sqlite://{path} has one slash too few; write sqlite:///{path} for a file in this directory"
+        )
+    return path[1:]
+
+
+def require_asyncpg() -> None:
+    """Say what to install where the PostgreSQL driver is missing."""
+    try:
+        import asyncpg  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError(
+            "PostgreSQL needs the asyncpg driver: pip install 'windlass[postgres]'"
+        ) from error
+
+
+def _postgres(url: str, schema: str, settings: StoreSettings) -> Store:
+    require_asyncpg()
+    from windlass.store.postgres import PostgresStore
+
+    dsn = f"{POSTGRES}://{url.partition('://')[2]}"
+    return PostgresStore(dsn, schema=schema, settings=settings)
+
+
+def _sqlite(url: str, schema: str, settings: StoreSettings) -> Store:
+    from windlass.store.sqlite import SQLiteStore
+
+    return SQLiteStore(sqlite_path(url), settings=settings)
+
+
+def _memory(url: str, schema: str, settings: StoreSettings) -> Store:
+    from windlass.store.memory import MemoryStore
+
+    return MemoryStore(settings)

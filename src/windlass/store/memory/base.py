@@ -1,0 +1,68 @@
+"""What every part of the memory store stands on: settings, clock, tables, the lock, and waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from windlass.store.memory.bell import Bell
+from windlass.store.memory.tables import Tables
+from windlass.store.settings import StoreSettings
+
+B = TypeVar("B", bound="Base")
+P = ParamSpec("P")
+R = TypeVar("R")
+DEFAULTS = StoreSettings()
+
+
+class Base:
+    """The state of a memory store."""
+
+    def __init__(self, settings: StoreSettings = DEFAULTS, clock: Callable[[], float] = time.time) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._tables = Tables()
+        # One store may serve a test's own loop and the thread that runs the synchronous calls.
+        self._lock = threading.RLock()
+        self._bell = Bell()
+
+    async def _until(self, look: Callable[[], R | None], timeout: float) -> R | None:
+        """Look now and after every change, until there is something to see or the time is over."""
+        deadline = time.monotonic() + timeout
+        while True:
+            with self._lock:
+                found, listener = look(), self._bell.listen()
+            try:
+                left = deadline - time.monotonic()
+                if found is not None or left <= 0:
+                    return found
+                async with asyncio.timeout(left):
+                    await listener.event.wait()
+            except TimeoutError:
+                continue  # for one last look
+            finally:
+                with self._lock:
+                    self._bell.leave(listener)
+
+
+def atomic(
+    operation: Callable[Concatenate[B, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[B, P], Coroutine[Any, Any, R]]:
+    """Run an operation under the store's lock from its first line to its last, then wake who waits.
+
+    No operation awaits anything inside, so holding a thread's lock over it blocks nobody for long.
+    """
+
+    @wraps(operation)
+    async def locked(self: B, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            try:
+                return await operation(self, *args, **kwargs)
+            finally:
+                self._bell.ring()
+
+    return locked

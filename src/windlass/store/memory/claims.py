@@ -1,0 +1,133 @@
+"""Claim and finish: the lease of a job to one worker, and every way that lease ends [C1] [C5]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+import msgspec
+
+from windlass.core.priority import LaneHead, claim_order
+from windlass.core.states import Kind, State
+from windlass.errors import ClaimLost
+from windlass.store.memory.base import Base, atomic
+from windlass.store.memory.tables import Job, Lane, Worker
+from windlass.store.records import Checkpoint, Claim, ClaimedJob, Finished, Outcome
+
+WORKERS_OWN = frozenset(Kind) - {Kind.DELETED, Kind.REPLACED, Kind.LOST}
+
+
+class Claims(Base):
+    """The worker's side of the store."""
+
+    @atomic
+    async def claim(self, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
+        lanes = {lane.id: lane for lane in self._tables.open_lanes(queues)}
+        if not lanes or limit < 1:
+            return []
+        mine = self._tables.alive(worker)
+        now = self._clock()
+        heads = [
+            LaneHead(lane.id, lane.queue, lane.priority, now - lane.waiting[0].since)
+            for lane in lanes.values()
+        ]
+        claims: list[Claim] = []
+        for head in claim_order(heads, self._settings.ageing_step):
+            lane = lanes[head.lane]
+            while lane.waiting and limit > 0:
+                batch = self._batch(lane, limit)
+                claims.append(self._lease(lane, batch, mine, now))
+                limit -= len(batch)
+                if batch[0].deaths:
+                    return claims
+        return claims
+
+    @staticmethod
+    def _batch(lane: Lane, limit: int) -> list[Job]:
+        """The next jobs of a lane; one that has seen a worker die stands alone [C8]."""
+        together = takewhile(lambda job: not job.deaths, lane.waiting[:limit])
+        return list(together) or lane.waiting[:1]
+
+    def _lease(self, lane: Lane, batch: list[Job], worker: Worker, now: float) -> Claim:
+        claim = next(self._tables.claims)
+        for job in batch:
+            self._tables.lease(job, worker, claim, now)
+        return Claim(claim, lane.id, lane.queue, lane.priority, [job.claimed() for job in batch])
+
+    @atomic
+    async def held(self, worker: int) -> list[Claim]:
+        known = self._tables.workers.get(worker)
+        claims: dict[int, Claim] = {}
+        for job in known.running if known else ():
+            mine = job.claimed()
+            empty = Claim(mine.claim, mine.lane, mine.queue, mine.priority, [])
+            claims.setdefault(mine.claim, empty).jobs.append(mine)
+        return list(claims.values())
+
+    @atomic
+    async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
+        for outcome in outcomes:
+            if outcome.kind not in WORKERS_OWN:
+                raise ValueError(f"a worker cannot end an attempt as {outcome.kind}")
+        mine = self._tables.alive(worker)
+        now = self._clock()
+        applied = repeated = 0
+        refused: list[int] = []
+        for outcome in outcomes:
+            fence = (outcome.job.lane, outcome.job.claim, outcome.job.seq)
+            job = self._running(mine, outcome.job)
+            if job is not None:
+                mine.ended[fence] = flush
+                self._apply(job, outcome, now)
+                applied += 1
+            elif mine.ended.get(fence) == flush:
+                repeated += 1
+            else:
+                refused.append(outcome.job.id)
+        return Finished(applied, repeated, tuple(refused))
+
+    def _running(self, worker: Worker, claimed: ClaimedJob) -> Job | None:
+        """The job, if this worker runs it under this very claim [C5]."""
+        job = self._tables.jobs.get(claimed.id)
+        if job is None or job.place is not worker.running:
+            return None
+        return job if (job.lane, job.claim, job.seq) == (claimed.lane, claimed.claim, claimed.seq) else None
+
+    def _apply(self, job: Job, outcome: Outcome, now: float) -> None:
+        tables = self._tables
+        if outcome.error is not None:
+            job.fail(outcome.error, now)
+        match outcome.kind:
+            case Kind.SUCCEEDED:
+                job.result = outcome.result
+                tables.end(job, State.SUCCEEDED, now)
+            case Kind.CANCELLED:
+                tables.end(job, State.CANCELLED, now)
+            case Kind.DEAD:
+                told = outcome.error.message if outcome.error is not None else ""
+                tables.end(job, State.DEAD, now, reason=told or "dead")
+            case Kind.RETRY if not job.cancel_requested:
+                self._try_again(job, outcome.delay, now)
+            case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
+                tables.put_back(job, now, outcome.delay)
+            case _:  # released, or a retry that nobody wants any more
+                tables.put_back(job, now)
+
+    def _try_again(self, job: Job, delay: float, now: float) -> None:
+        if job.attempt >= job.options.max_attempts:
+            self._tables.end(job, State.DEAD, now, reason="exhausted")
+        else:
+            job.attempt += 1
+            self._tables.put_back(job, now, delay, State.RETRYING)
+
+    @atomic
+    async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
+        running = self._running(self._tables.alive(worker), job)
+        if running is None:
+            raise ClaimLost(f"job {job.id} is not, or no longer, running under claim {job.claim}")
+        running.checkpoint = msgspec.structs.replace(checkpoint, at=self._clock())
+
+    @atomic
+    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
+        known = (self._tables.jobs[job] for job in jobs if job in self._tables.jobs)
+        return {job.id: job.checkpoint for job in known if job.checkpoint is not None}

@@ -1,0 +1,73 @@
+"""Enqueue: idempotency keys, unique keys, and where a new job goes. See the protocol for the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.core.states import State
+from windlass.errors import AlreadyEnqueued, ConfigurationError
+from windlass.store.memory.base import Base, atomic
+from windlass.store.records import NewJob, Receipt
+
+
+class Enqueueing(Base):
+    """The producer's side of the store."""
+
+    @atomic
+    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
+        if connection is not None:
+            raise ConfigurationError("the memory store has no transaction to join: leave out connection=")
+        now = self._clock()
+        self._refuse_conflicts(jobs, now)
+        return [self._enqueue(job, now) for job in jobs]
+
+    def _refuse_conflicts(self, jobs: Sequence[NewJob], now: float) -> None:
+        """Raise before anything is written. Nothing in one call frees a key, so looking ahead is enough."""
+        repeated: set[str] = set()
+        taken: set[str] = set()
+        for job in jobs:
+            idempotency, key = job.idempotency_key, job.options.unique_key
+            if idempotency is not None:
+                if idempotency in repeated or self._first(idempotency, now) is not None:
+                    continue
+                repeated.add(idempotency)
+            if key is None:
+                continue
+            twin = self._tables.unique.get(key)
+            if job.on_conflict == "reject" and (twin is not None or key in taken):
+                raise AlreadyEnqueued(
+                    f"unique key {key!r} is held by an unfinished job", twin.id if twin else None
+                )
+            taken.add(key)
+
+    def _first(self, idempotency_key: str, now: float) -> int | None:
+        """The job that came first with this idempotency key, while the key is remembered [E7]."""
+        job, at = self._tables.idempotency.get(idempotency_key, (None, 0.0))
+        return job if at + self._settings.idempotency_retention > now else None
+
+    def _enqueue(self, new: NewJob, now: float) -> Receipt:
+        if new.idempotency_key is None:
+            return self._enqueue_unique(new, now)
+        first = self._first(new.idempotency_key, now)
+        if first is not None:
+            return Receipt(first, "repeated")
+        receipt = self._enqueue_unique(new, now)
+        self._tables.idempotency[new.idempotency_key] = (receipt.id, now)
+        return receipt
+
+    def _enqueue_unique(self, new: NewJob, now: float) -> Receipt:
+        tables, key = self._tables, new.options.unique_key
+        twin = tables.unique.get(key) if key is not None else None
+        if twin is None or key is None:
+            job, status = tables.add(new, now)
+            return Receipt(job.id, status)
+        if twin.state is State.RUNNING:
+            tables.reruns[key] = new
+            return Receipt(twin.id, "rerun")
+        if new.on_conflict == "skip":
+            return Receipt(twin.id, "skipped")
+        tables.reruns.pop(key, None)  # this job is newer than a rerun remembered when the twin last ran
+        tables.end(twin, State.CANCELLED, now, reason="replaced")
+        job, _ = tables.add(new, now)
+        return Receipt(job.id, "replaced")

@@ -1,0 +1,144 @@
+"""Looking and steering: lookup, listing, counts, queue settings, cancel, delete and retry, and waiting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.core.states import FINISHED, State
+from windlass.errors import JobNotFound, ResultTimeout
+from windlass.store.memory.base import Base, atomic
+from windlass.store.records import (
+    CancelAnswer,
+    DeleteAnswer,
+    Depth,
+    JobFilter,
+    JobRecord,
+    Page,
+    QueueRecord,
+    RetryAnswer,
+)
+
+WAITING = frozenset({State.SCHEDULED, State.READY, State.RETRYING})
+
+
+class Look(Base):
+    """The operator's side of the store."""
+
+    @atomic
+    async def job(self, job: int) -> JobRecord | None:
+        known = self._tables.jobs.get(job)
+        return known.record() if known else None
+
+    @atomic
+    async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
+        found = [
+            job
+            for job in sorted(self._tables.jobs.values(), key=lambda job: -job.number)
+            if (cursor is None or job.number < int(cursor))
+            and where.queue in (None, job.queue)
+            and where.task in (None, job.task)
+            and where.state in (None, job.state)
+            and (where.tag is None or where.tag in job.options.tags)
+        ]
+        page = found[:limit]
+        return Page([job.record() for job in page], str(page[-1].number) if len(found) > limit else None)
+
+    async def wait_finished(self, job: int, timeout: float) -> JobRecord:
+        def look() -> JobRecord | None:
+            known = self._tables.jobs.get(job)
+            if known is None:
+                raise JobNotFound(f"no job {job}: it never existed, was deleted, or its retention has passed")
+            return known.record() if known.state in FINISHED else None
+
+        found = await self._until(look, timeout)
+        if found is None:
+            raise ResultTimeout(f"job {job} did not finish within {timeout} s")
+        return found
+
+    @atomic
+    async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
+        now = self._clock()
+        return {job: self._cancel(job, now) for job in dict.fromkeys(jobs)}
+
+    def _cancel(self, job: int, now: float) -> CancelAnswer:
+        known = self._tables.jobs.get(job)
+        if known is None:
+            return "not_found"
+        if known.state in WAITING:
+            self._tables.end(known, State.CANCELLED, now)
+            return "cancelled"
+        if known.state is not State.RUNNING:
+            return "finished"
+        known.cancel_requested = True
+        return "requested"
+
+    @atomic
+    async def delete(self, jobs: Sequence[int]) -> dict[int, DeleteAnswer]:
+        now = self._clock()
+        return {job: self._delete(job, now) for job in dict.fromkeys(jobs)}
+
+    def _delete(self, job: int, now: float) -> DeleteAnswer:
+        answer = self._cancel(job, now)
+        if answer in ("requested", "not_found"):
+            return answer
+        del self._tables.jobs[job]
+        return "deleted"
+
+    @atomic
+    async def retry(self, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
+        now = self._clock()
+        return {job: self._retry(job, now) for job in dict.fromkeys(jobs)}
+
+    def _retry(self, job: int, now: float) -> RetryAnswer:
+        known = self._tables.jobs.get(job)
+        if known is None:
+            return "not_found"
+        if known.state is State.DEAD and known.options.unique_key not in self._tables.unique:
+            self._tables.revive(known, now)
+            return "retried"
+        if known.state in (State.SCHEDULED, State.RETRYING):
+            known.attempt = 1 if known.state is State.RETRYING else known.attempt
+            self._tables.offer(known, now)
+            return "retried"
+        return "unchanged"
+
+    @atomic
+    async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
+        names = self._tables.queues if queues is None else queues
+        return {name: self._depth(name) for name in names}
+
+    def _depth(self, queue: str) -> Depth:
+        mine = [job for job in self._tables.jobs.values() if job.queue == queue]
+        counts = Counter(job.state for job in mine)
+        since = [job.since for job in mine if job.state is State.READY]
+        return Depth(
+            ready=counts[State.READY],
+            running=counts[State.RUNNING],
+            scheduled=counts[State.SCHEDULED],
+            retrying=counts[State.RETRYING],
+            dead=counts[State.DEAD],
+            oldest=self._clock() - min(since) if since else None,
+        )
+
+    @atomic
+    async def queues(self) -> list[QueueRecord]:
+        return [queue for _, queue in sorted(self._tables.queues.items())]
+
+    @atomic
+    async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
+        unknown = set(changes) - (set(QueueRecord.__struct_fields__) - {"name"})
+        if unknown:
+            raise ValueError(f"a queue has no setting called {', '.join(sorted(unknown))}")
+        old = self._tables.queues.get(name, QueueRecord(name=name))
+        self._tables.queues[name] = msgspec.structs.replace(old, **changes)
+        return self._tables.queues[name]
+
+    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
+        def look() -> bool | None:
+            return True if self._tables.open_lanes(queues) else None
+
+        return await self._until(look, timeout) is True

@@ -1,0 +1,28 @@
+"""The memory store as a whole; see `windlass.store.protocol` for what each operation promises."""
+
+from __future__ import annotations
+
+from windlass.store.memory.claims import Claims
+from windlass.store.memory.enqueue import Enqueueing
+from windlass.store.memory.look import Look
+from windlass.store.memory.upkeep import Upkeep
+from windlass.store.memory.workers import Workers
+from windlass.store.records import Migration
+
+VERSION = 1
+
+
+class MemoryStore(Enqueueing, Workers, Claims, Upkeep, Look):
+    """A store that lives and dies with its process. It honours the whole contract but durability."""
+
+    _version = 0
+
+    async def open(self) -> None:
+        await self.migrate()
+
+    async def close(self) -> None:
+        """Nothing is connected, so there is nothing to let go; the jobs stay."""
+
+    async def migrate(self) -> Migration:
+        before, self._version = self._version, VERSION
+        return Migration(before, self._version)

@@ -1,0 +1,245 @@
+"""What the memory store holds, and the moves a job can make. No locks, no waiting, no answers.
+
+Every unfinished job stands in exactly one place, and a place is a plain list: a lane's waiting jobs, the jobs
+held for their fair key, the deferred ones, or those a worker is running. A job that has ended stands in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from windlass.core.ids import RESERVED_LANE, pack
+from windlass.core.states import State
+from windlass.errors import WorkerLost
+from windlass.store.records import (
+    Checkpoint,
+    ClaimedJob,
+    EnqueueStatus,
+    Failure,
+    JobRecord,
+    NewJob,
+    Options,
+    QueueRecord,
+    WorkerInfo,
+)
+
+KEPT_FAILURES = 32
+
+
+@dataclass(eq=False, kw_only=True)
+class Job:
+    """A job and all that is known about it."""
+
+    id: int
+    number: int
+    task: str
+    payload: str
+    queue: str
+    priority: int
+    options: Options
+    enqueued_at: float
+    state: State = State.READY
+    attempt: int = 1
+    deaths: int = 0
+    lane: int = 0
+    seq: int = 0
+    since: float = 0.0
+    run_at: float | None = None
+    worker: int | None = None
+    claim: int | None = None
+    claimed_at: float | None = None
+    finished_at: float | None = None
+    cancel_requested: bool = False
+    reason: str | None = None
+    errors: tuple[Failure, ...] = ()
+    result: str | None = None
+    checkpoint: Checkpoint | None = None
+    place: list[Job] | None = None
+
+    def stand(self, place: list[Job] | None) -> None:
+        """Leave the old place and go to the back of the new one."""
+        if self.place is not None:
+            self.place.remove(self)
+        self.place = place
+        if place is not None:
+            place.append(self)
+
+    def record(self) -> JobRecord:
+        """The job as callers see it."""
+        return JobRecord(**{name: getattr(self, name) for name in JobRecord.__struct_fields__})
+
+    def claimed(self) -> ClaimedJob:
+        """The job as its worker sees it."""
+        return ClaimedJob(**{name: getattr(self, name) for name in ClaimedJob.__struct_fields__})
+
+    def fail(self, error: Failure, now: float) -> None:
+        """Keep a failure of the present attempt, and the last 32 in all [O4]."""
+        mine = Failure(error.type, error.message, error.traceback, self.attempt, now)
+        self.errors = (*self.errors, mine)[-KEPT_FAILURES:]
+
+
+@dataclass(eq=False)
+class Lane:
+    """One queue × priority: its waiting jobs in order, and the fair key it served last."""
+
+    id: int
+    queue: str
+    priority: int
+    waiting: list[Job] = field(default_factory=list)
+    held: list[Job] = field(default_factory=list)
+    served: str | None = None
+    seqs: Iterator[int] = field(default_factory=lambda: count(1))
+
+
+@dataclass(eq=False)
+class Worker:
+    """A worker, the jobs it runs, and in which flush it ended which attempt."""
+
+    info: WorkerInfo
+    started_at: float
+    beat_at: float
+    alive: bool = True
+    beat: int = 0
+    running: list[Job] = field(default_factory=list)
+    ended: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+
+class Tables:
+    """Everything the store knows."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, Job] = {}
+        self.queues: dict[str, QueueRecord] = {}
+        self.lanes: dict[tuple[str, int], Lane] = {}
+        self.deferred: list[Job] = []
+        self.workers: dict[int, Worker] = {}
+        self.unique: dict[str, Job] = {}
+        self.reruns: dict[str, NewJob] = {}
+        self.idempotency: dict[str, tuple[int, float]] = {}
+        self.claims = count(1)
+        self._numbers = count(1)
+        self._reserved = count(1)
+        self._lane_ids = count(1)
+
+    def lane(self, queue: str, priority: int) -> Lane:
+        """The lane of this queue and priority; the first use declares both."""
+        self.queues.setdefault(queue, QueueRecord(name=queue))
+        if (queue, priority) not in self.lanes:
+            self.lanes[queue, priority] = Lane(next(self._lane_ids), queue, priority)
+        return self.lanes[queue, priority]
+
+    def open_lanes(self, queues: Sequence[str]) -> list[Lane]:
+        """The lanes of these queues that have something to give."""
+        return [
+            lane
+            for lane in self.lanes.values()
+            if lane.queue in queues and lane.waiting and not self.queues[lane.queue].paused
+        ]
+
+    def add(self, new: NewJob, now: float) -> tuple[Job, EnqueueStatus]:
+        """Create a job where it belongs; it takes its unique key, which must be free."""
+        lane = self.lane(new.queue, new.priority)
+        run_at = now + new.delay if new.delay is not None else new.run_at
+        later = run_at is not None and run_at > now
+        aside = later or new.options.fair_key is not None
+        number = next(self._numbers)
+        seq = next(self._reserved) if aside else next(lane.seqs)
+        job = Job(
+            id=pack(RESERVED_LANE if aside else lane.id, seq),
+            number=number,
+            task=new.task,
+            payload=new.payload,
+            queue=new.queue,
+            priority=new.priority,
+            options=new.options,
+            enqueued_at=now,
+            since=now,
+            lane=lane.id,
+            seq=seq,
+        )
+        self.jobs[job.id] = job
+        if new.options.unique_key is not None:
+            self.unique[new.options.unique_key] = job
+        if later:
+            assert run_at is not None
+            self.defer(job, State.SCHEDULED, run_at)
+            return job, "scheduled"
+        if aside:
+            job.stand(lane.held)
+            return job, "held"
+        job.stand(lane.waiting)
+        return job, "enqueued"
+
+    def offer(self, job: Job, now: float) -> None:
+        """Put a job at the back of its lane, with a new seq and its old id."""
+        lane = self.lane(job.queue, job.priority)
+        job.seq = next(lane.seqs)
+        job.since = now
+        self._settle(job, State.READY, None)
+        job.stand(lane.waiting)
+
+    def defer(self, job: Job, state: State, run_at: float) -> None:
+        """Set a job aside until its time."""
+        self._settle(job, state, run_at)
+        job.stand(self.deferred)
+
+    def admit(self, job: Job) -> None:
+        """Let a held job into its lane. It has been ready all the while, so `since` stays."""
+        lane = self.lane(job.queue, job.priority)
+        job.seq = next(lane.seqs)
+        job.stand(lane.waiting)
+
+    def hold(self, job: Job, now: float) -> None:
+        """Set a job that is due aside for its fair key; it is ready from now on."""
+        job.since = now
+        self._settle(job, State.READY, None)
+        job.stand(self.lane(job.queue, job.priority).held)
+
+    def put_back(self, job: Job, now: float, delay: float = 0.0, state: State = State.SCHEDULED) -> None:
+        """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]."""
+        if job.cancel_requested:
+            self.end(job, State.CANCELLED, now)
+        elif delay > 0:
+            self.defer(job, state, now + delay)
+        else:
+            self.offer(job, now)
+
+    def alive(self, worker: int) -> Worker:
+        """The worker, if it may still write [C5]."""
+        known = self.workers.get(worker)
+        if known is None or not known.alive:
+            raise WorkerLost(f"worker {worker} is not alive: it was retired or rescued, or never registered")
+        return known
+
+    def lease(self, job: Job, worker: Worker, claim: int, now: float) -> None:
+        """Give a waiting job to a worker."""
+        job.state = State.RUNNING
+        job.worker, job.claim, job.claimed_at = worker.info.id, claim, now
+        job.stand(worker.running)
+
+    def end(self, job: Job, state: State, now: float, *, reason: str | None = None) -> None:
+        """End a job for good: its key is free again, and its rerun, if one is remembered, begins [E6]."""
+        job.stand(None)
+        job.state, job.finished_at, job.reason = state, now, reason
+        job.run_at = job.checkpoint = None
+        key = job.options.unique_key
+        if key is not None and self.unique.get(key) is job:
+            del self.unique[key]
+            if key in self.reruns:
+                self.add(self.reruns.pop(key), now)
+
+    def revive(self, job: Job, now: float) -> None:
+        """Offer a dead job again, as if it had never been tried; its failures stay [O6]."""
+        if job.options.unique_key is not None:
+            self.unique[job.options.unique_key] = job
+        job.attempt, job.deaths = 1, 0
+        job.finished_at = job.reason = job.result = None
+        self.offer(job, now)
+
+    def _settle(self, job: Job, state: State, run_at: float | None) -> None:
+        """The job waits: nobody runs it, and no wish to cancel an earlier run is left over."""
+        job.state, job.run_at = state, run_at
+        job.worker = job.claim = job.claimed_at = None
+        job.cancel_requested = False

@@ -1,0 +1,89 @@
+"""Wake-ups: one connection per process listens; a self-test says whether NOTIFY arrives at all [rule 10].
+
+Through a transaction pooler it does not. A lost listener is made anew by the next wait. In any case waiting is
+bounded, so a wake-up that never comes delays a job by at most the poll interval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from windlass.errors import StoreUnavailable
+from windlass.store.postgres.database import Database
+
+POLL_DEAF: Final = 0.5
+POLL_LISTENING: Final = 5.0
+DONE: Final = "!"
+
+
+class Listener:
+    """Hears that a queue has work, or that a job somebody waits for may have ended."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._connection: Any = None
+        self._starting = asyncio.Lock()
+        self._waiting: dict[asyncio.Event, frozenset[str]] = {}
+        self.hears = False
+
+    async def wait(self, topics: Sequence[str], timeout: float) -> bool:
+        """Wait until one of the topics is heard of, at most `timeout` seconds or one poll interval."""
+        event = asyncio.Event()
+        self._waiting[event] = frozenset(topics)
+        try:
+            await self._start()
+            bound = min(timeout, POLL_LISTENING if self.hears else POLL_DEAF)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(bound):
+                    await event.wait()
+            return event.is_set()
+        finally:
+            del self._waiting[event]
+
+    async def close(self) -> None:
+        """Stop listening."""
+        connection, self._connection = self._connection, None
+        self.hears = False
+        if connection is not None:
+            connection.terminate()
+
+    async def _start(self) -> None:
+        if self._connection is not None and not self._connection.is_closed():
+            return
+        async with self._starting:
+            if self._connection is not None and not self._connection.is_closed():
+                return
+            self.hears = False
+            try:
+                connection = await self._db.connect()
+                await connection.add_listener(self._db.schema, self._heard)
+                self._connection = connection
+                self.hears = await self._self_test(connection)
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, StoreUnavailable):
+                # Deaf for now: polling carries on, and the next wait tries again.
+                self._connection = None
+
+    async def _self_test(self, connection: Any) -> bool:
+        word = f"?{uuid.uuid4().hex}"
+        event = asyncio.Event()
+        self._waiting[event] = frozenset({word})
+        try:
+            await connection.execute("SELECT pg_notify($1, $2)", self._db.schema, word)
+            async with asyncio.timeout(1):
+                await event.wait()
+        except TimeoutError:
+            return False
+        finally:
+            del self._waiting[event]
+        return True
+
+    def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
+        for event, topics in self._waiting.items():
+            if payload in topics:
+                event.set()

@@ -1,0 +1,79 @@
+"""Turning the ring of segments: the order of the steps, and what to do when one of them cannot go on [rule 7].
+
+    begin → seal → touch every lane → judge → move → reclaim
+
+Each step is one short transaction, and the state between them is in the database: whoever comes next goes on
+where the last one stopped. A victim that somebody has locked is left for another one, or for later.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+
+from windlass.store.postgres.database import Database
+from windlass.store.records import Rotation
+
+STEP: Final = 2000
+"""Rows that one step moves at most."""
+
+LOCK_WAIT: Final = "100ms"
+
+
+class Rotator:
+    """Reclaims segments. Stateless: everything it must remember is in the rotation row."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._schema = database.schema
+
+    async def rotate(self, force: bool) -> Rotation:
+        """See Store.rotate."""
+        skip: list[int] = []
+        blocked: str | None = None
+        while True:
+            victim = await self._step("rotation_begin($1, $2)", force, skip)
+            if victim is None:
+                return Rotation(blocked=blocked)
+            try:
+                who = await self._step("rotation_seal($1)", victim)
+                if who is None:
+                    return await self._reclaim(victim)
+                blocked = f"segment {victim}: {who}"
+            except asyncpg.PostgresError as error:
+                # A lock that was not to be had, or another rotator that was faster.
+                if error.sqlstate not in ("55P03", "WL008"):
+                    raise
+                blocked = f"segment {victim}: {error}"
+            skip.append(victim)
+
+    async def _reclaim(self, victim: int) -> Rotation:
+        moved = again = removed = 0
+        lanes = [r["id"] for r in await self._db.fetch(f"SELECT id FROM {self._schema}.lane ORDER BY id")]
+        for lane in lanes:
+            await self._step("rotation_touch($1, $2)", victim, lane)
+        while step := await self._step("rotation_judge($1, $2)", victim, STEP):
+            removed += step
+        for lane in lanes:
+            after: int | None = 0
+            while after is not None:
+                row = await self._row("rotation_move($1, $2, $3, $4)", victim, lane, after, STEP)
+                moved += row["moved"]
+                again += row["offered_again"]
+                after = row["next_after"]
+        after = 0
+        while after is not None:
+            row = await self._row("rotation_move_failures($1, $2, $3)", victim, after, STEP)
+            after = row["next_after"]
+        moved += await self._step("rotation_reclaim($1)", victim)
+        return Rotation(True, moved, again, removed)
+
+    async def _step(self, call: str, *args: Any) -> Any:
+        return (await self._row(call, *args))[0]
+
+    async def _row(self, call: str, *args: Any) -> Any:
+        """One step in its own READ COMMITTED transaction that does not wait long for any lock."""
+        async with self._db.connection() as connection, connection.transaction(isolation="read_committed"):
+            await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
+            return await connection.fetchrow(f"SELECT * FROM {self._schema}.{call}", *args)

@@ -1,0 +1,135 @@
+"""How the SQL files become a schema: rendering for a schema name, migrating, refusing what is too new.
+
+`migrations/NNNN_*.sql` hold tables and only ever add. `sql/*.sql` hold one function each and are replaced as a
+whole whenever their text has changed. In the files the schema is called windlass; rendering puts the real name.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from importlib import resources
+from typing import Any
+
+from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
+from windlass.store.records import Migration
+from windlass.store.settings import StoreSettings
+
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+
+
+def check_schema_name(schema: str) -> str:
+    """A schema name that needs no quoting anywhere; anything else is refused."""
+    if not _NAME.fullmatch(schema) or schema.startswith("pg_"):
+        raise ConfigurationError(
+            f"schema name {schema!r} will not do; use up to 48 characters of a-z, 0-9 and _, not pg_…"
+        )
+    return schema
+
+
+def render(text: str, schema: str) -> str:
+    """SQL as written, for the schema of this name: `windlass.x`, `'windlass'` and `SCHEMA … windlass`."""
+    text = re.sub(r"\bwindlass\.(?=[a-z_%])", f"{schema}.", text)
+    text = text.replace("'windlass'", f"'{schema}'")
+    return re.sub(r"(SCHEMA (?:IF NOT EXISTS )?)windlass\b", rf"\g<1>{schema}", text)
+
+
+@functools.cache
+def migrations() -> list[tuple[int, str]]:
+    """Every migration as (version, SQL), in order."""
+    folder = resources.files("windlass.store.postgres") / "migrations"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return [(int(f.name[:4]), f.read_text("utf-8")) for f in files]
+
+
+@functools.cache
+def functions() -> str:
+    """Every function and procedure, then the views, which need them."""
+    folder = resources.files("windlass.store.postgres") / "sql"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    files.sort(key=lambda f: f.name.startswith("view_"))
+    return "\n".join(f.read_text("utf-8") for f in files)
+
+
+def latest() -> int:
+    """The version that this code works with."""
+    return migrations()[-1][0]
+
+
+def fingerprint(schema: str) -> str:
+    """Says whether the functions in a database are those of this code."""
+    return hashlib.sha256(render(functions(), schema).encode()).hexdigest()[:16]
+
+
+def ddl(schema: str = "windlass") -> str:
+    """The whole schema as SQL that psql runs in one transaction."""
+    check_schema_name(schema)
+    steps = [text for _, text in migrations()]
+    stamp = (
+        f"UPDATE windlass.meta SET version = {latest()}, functions = '{fingerprint(schema)}',\n"
+        "       system_identifier = (SELECT s.system_identifier FROM pg_control_system() AS s),\n"
+        "       database = (SELECT oid FROM pg_database WHERE datname = current_database());"
+    )
+    body = "\n".join([*steps, _load_functions(), stamp])
+    return f"BEGIN;\n{render(body, schema)}\nCOMMIT;\n"
+
+
+def _load_functions() -> str:
+    # Nobody but the owner may call anything until windlass.allow says so.
+    closed = (
+        "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA windlass FROM PUBLIC;\n"
+        "REVOKE ALL ON ALL PROCEDURES IN SCHEMA windlass FROM PUBLIC;\n"
+        "SELECT windlass.allow(role, kind) FROM windlass.allowed WHERE to_regrole(quote_ident(role)) IS NOT NULL;\n"
+    )
+    return f"SET LOCAL check_function_bodies = off;\n{functions()}\n{closed}"
+
+
+async def version_of(connection: Any, schema: str) -> tuple[int, str]:
+    """(version, fingerprint of the functions) of the schema in the database; (0, "") where there is none."""
+    if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", f"{schema}.meta"):
+        return 0, ""
+    row = await connection.fetchrow(f"SELECT version, functions FROM {schema}.meta")
+    return (row["version"], row["functions"]) if row else (0, "")
+
+
+async def migrate(connection: Any, schema: str, settings: StoreSettings) -> Migration:
+    """Bring the schema to this code's version, in one transaction and one process at a time."""
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"windlass migrate {schema}")
+        before, stamped = await version_of(connection, schema)
+        _refuse_newer(before, schema)
+        for version, text in migrations():
+            if version > before:
+                await connection.execute(render(text, schema))
+        if before < latest() or stamped != fingerprint(schema):
+            await connection.execute(render(_load_functions(), schema))
+        await connection.execute(
+            f"UPDATE {schema}.meta SET version = $1, functions = $2, idempotency_retention = $3, retention = $4, "
+            "size_limit = $5, system_identifier = coalesce(system_identifier, "
+            "(SELECT s.system_identifier FROM pg_control_system() AS s)), database = coalesce(database, "
+            "(SELECT oid FROM pg_database WHERE datname = current_database()))",
+            latest(),
+            fingerprint(schema),
+            settings.idempotency_retention,
+            settings.retention,
+            settings.size_limit,
+        )
+    return Migration(before, latest())
+
+
+async def check(connection: Any, schema: str) -> None:
+    """Refuse to work with a schema that is missing, older or newer than this code."""
+    version, _ = await version_of(connection, schema)
+    _refuse_newer(version, schema)
+    if version < latest():
+        what = "holds no Windlass schema" if version == 0 else f"is at schema version {version}, and {latest()} is needed"
+        raise SchemaMissing(f"the database {what} (schema {schema!r}); run `windlass migrate`")
+
+
+def _refuse_newer(version: int, schema: str) -> None:
+    if version > latest():
+        raise SchemaTooNew(
+            f"schema {schema!r} is at version {version}, and this Windlass knows versions up to {latest()}; "
+            "upgrade Windlass on this machine"
+        )

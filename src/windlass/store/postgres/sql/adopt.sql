@@ -1,0 +1,62 @@
+-- Makes a restored or switched-over copy fit to work [rule 15]. Answers with how many jobs were offered again.
+-- Callers: the store at open, when the system identifier differs or a sequence was set back. Lock: SHARE ROW
+-- EXCLUSIVE on ready, so that no producer is under way; then the lanes by id; then workers' life rows.
+-- With no producer under way, every hole that is not visible is burnt: horizon 0 says so, and the next claim takes
+-- what is visible and drops the rest.
+CREATE OR REPLACE FUNCTION windlass.adopt() RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    l         windlass.lane;
+    c         windlass.claim;
+    w         bigint;
+    v_orphans windlass.ready[];
+    v_covered int8multirange;
+    v_again   bigint := 0;
+BEGIN
+    PERFORM windlass.require_read_committed();
+    LOCK TABLE windlass.ready IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM setval('windlass.horizon'::regclass, 0, true);
+    UPDATE windlass.deferred_watermark SET run_at = '-infinity', snapshot = NULL;
+    UPDATE windlass.unique_key SET rerun = NULL, touched = NULL WHERE touched IS NOT NULL;
+    PERFORM setval('windlass.claim_id', greatest((SELECT max(id) FROM windlass.claim),
+                                                 (SELECT last_value FROM windlass.claim_id)), true);
+    FOR l IN SELECT * FROM windlass.lane ORDER BY id LOOP
+        PERFORM windlass.lane_lock(l.id);
+        c := windlass.cursor_of(l.id);
+        PERFORM setval(l.position, greatest(pg_sequence_last_value(l.position), c.hi, 1,
+                                            (SELECT max(seq) FROM windlass.ready WHERE lane = l.id)), true);
+        c.old := windlass.gather(coalesce(c.young, '{}') + coalesce(c.old, '{}'), c.spilled);
+        SELECT coalesce(range_agg(x.seqs), '{}') INTO v_covered FROM windlass.claim x WHERE x.lane = l.id;
+        SELECT array_agg(j.ready ORDER BY (j.ready).seq) INTO v_orphans
+          FROM unnest(int8multirange(int8range(1, c.hi + 1)) - v_covered - c.old) AS gap (span)
+         CROSS JOIN LATERAL (SELECT x AS ready FROM windlass.ready x WHERE x.lane = l.id AND x.seq >= lower(gap.span)
+                                AND x.seq < upper(gap.span)) AS j;
+        c.segment := windlass.pin_segment();
+        c.id := nextval('windlass.claim_id');
+        c.worker := 0;
+        c.n := 0;
+        c.late := false;
+        c.seqs := '{}';
+        c.holes := windlass.size_of(c.old);
+        c.old := nullif(c.old, '{}');
+        c.old_horizon := CASE WHEN c.old IS NOT NULL THEN 0 END;
+        c.young := NULL;
+        c.spilled := NULL;
+        c.snapshot := NULL;
+        INSERT INTO windlass.claim SELECT c.*;
+        CONTINUE WHEN v_orphans IS NULL;
+        v_again := v_again + cardinality(v_orphans);
+        DELETE FROM windlass.ready d USING unnest(v_orphans) AS u WHERE d.lane = u.lane AND d.seq = u.seq;
+        PERFORM windlass.offer(l.id, cardinality(v_orphans), array_agg(u.task), array_agg(u.payload::text),
+                               array_agg(u.options::text), array_agg(windlass.job_of(u)), array_agg(u.attempt),
+                               array_agg(u.deaths), array_agg(u.enqueued_at))
+           FROM unnest(v_orphans) AS u;
+    END LOOP;
+    FOR w IN UPDATE windlass.worker_life SET alive = false WHERE NOT settled RETURNING id LOOP
+        v_again := v_again + (SELECT g.offered + g.cancelled FROM windlass.give_back(w, 'released', '{}', 2147483647) AS g);
+    END LOOP;
+    UPDATE windlass.meta SET system_identifier = (SELECT s.system_identifier FROM pg_control_system() AS s),
+           database = (SELECT oid FROM pg_database WHERE datname = current_database());
+    RETURN v_again;
+END $$;

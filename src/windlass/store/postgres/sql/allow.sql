@@ -1,0 +1,29 @@
+-- Gives an existing role what it needs to be a 'worker', 'producer' or 'reader', and nothing else [rule 11].
+-- Callers: the owner. Lock: catalog rows. A worker may do what a producer and a reader may.
+CREATE OR REPLACE FUNCTION windlass.allow(p_role text, p_kind text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    f record;
+BEGIN
+    IF p_kind NOT IN ('worker', 'producer', 'reader') THEN
+        RAISE EXCEPTION 'unknown kind of role %', quote_literal(p_kind) USING ERRCODE = 'WL005',
+            HINT = 'Use worker, producer or reader.';
+    END IF;
+    INSERT INTO windlass.allowed (role, kind) VALUES (p_role, p_kind) ON CONFLICT DO NOTHING;
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', 'windlass', p_role);
+    IF p_kind IN ('worker', 'reader') THEN
+        EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO %I', 'windlass', p_role);
+        EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA %I TO %I', 'windlass', p_role);
+    END IF;
+    FOR f IN SELECT p.oid::regprocedure AS signature, p.prokind, p.proname FROM pg_proc p
+              WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'windlass.meta'::regclass) LOOP
+        IF f.proname IN ('enqueue', 'enqueue_many', 'enqueue_one') AND p_kind IN ('worker', 'producer')
+           OR f.proname IN ('depth', 'locate', 'place_claim', 'place_outcome', 'unfinished', 'job_of', 'now', 'failures_of',
+                            'size_of', 'gather', 'cursor_of', 'lane_depth', 'lane_head', 'lane_heads', 'segment_bytes')
+              AND p_kind IN ('worker', 'reader')
+           OR p_kind = 'worker' AND f.proname <> 'allow' THEN
+            EXECUTE format('GRANT EXECUTE ON %s %s TO %I', CASE f.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END,
+                           f.signature, p_role);
+        END IF;
+    END LOOP;
+END $$;

@@ -1,0 +1,20 @@
+-- Makes a job's progress durable, fenced by worker and claim [C5]. False: the claim is not the worker's, or the job
+-- has ended. Callers: the store, also inside a handler's own transaction. Lock: the life row FOR SHARE.
+CREATE OR REPLACE FUNCTION windlass.checkpoint(
+    p_worker bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint, p_data text, p_done bigint, p_total bigint)
+RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+BEGIN
+    PERFORM windlass.worker_fence(p_worker);
+    PERFORM FROM windlass.claim c
+      WHERE c.lane = p_lane AND c.id = p_claim AND c.worker = p_worker
+        AND windlass.unfinished(c.id, c.seqs) @> p_seq;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO windlass.checkpoint AS k (job, at, done, total, data)
+    VALUES (p_job, windlass.now(), p_done, p_total, p_data::json)
+    ON CONFLICT (job) DO UPDATE SET at = excluded.at, done = excluded.done, total = excluded.total, data = excluded.data;
+    RETURN true;
+END $$;

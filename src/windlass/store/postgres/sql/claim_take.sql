@@ -1,0 +1,164 @@
+-- The body of a claim: reads the cursor and the next jobs, fences the worker, writes the new cursor.
+-- Callers: claim, which holds the lane lock and commits at once. Lock: the worker's life row FOR SHARE.
+--
+-- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused'.
+--
+-- The order of its statements is its proof [rule 3]:
+--   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
+--   2. the position of the sequence is read, then the jobs beyond the cursor;
+--   3. only then does the transaction get its xid (by the fence). So every producer that could own a gap seen
+--      here has a smaller xid, and the own xid is a horizon for those gaps. An xid that is older refuses.
+CREATE OR REPLACE FUNCTION windlass.claim_take(
+    p_lane int, p_worker bigint, p_limit int,
+    OUT status text, OUT claim bigint, OUT seqs bigint[], OUT ids bigint[], OUT tasks text[],
+    OUT payloads text[], OUT options text[], OUT attempts smallint[], OUT deaths smallint[],
+    OUT enqueued float8[])
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+AS $$
+DECLARE
+    c          windlass.claim;
+    h          record;
+    v_lane     windlass.lane;
+    v_now      timestamptz := clock_timestamp();
+    v_position bigint;
+    v_probed   timestamptz;
+    v_found    bigint[] := '{}';
+    v_dead     bigint;
+    v_ahead    int8multirange;
+    v_taken    int8multirange := '{}';
+    v_gaps     int8multirange := '{}';
+    v_hi       bigint;
+    v_n        int;
+    v_keep     int;
+    v_xid      bigint;
+    v_unique   boolean := false;
+BEGIN
+    SELECT l.* INTO v_lane FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
+     WHERE l.id = p_lane AND NOT q.paused;
+    IF NOT FOUND THEN
+        status := 'paused';
+        RETURN;
+    END IF;
+    IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+        RAISE EXCEPTION 'a claim must be the first write of its transaction' USING ERRCODE = 'WL006',
+            HINT = 'CALL windlass.claim outside of a transaction.';
+    END IF;
+    c := windlass.cursor_of(p_lane);
+    v_ahead := windlass.gather(c.ahead, c.ahead_spilled);
+    v_probed := c.probed_at;
+
+    -- 1. Holes. v_dead stays NULL unless this claim sees every visible job in them.
+    IF c.holes > 0 AND v_now >= c.probed_at + windlass.probe_pause(c) THEN
+        v_probed := v_now;
+        v_dead := pg_sequence_last_value('windlass.horizon'::regclass);
+        SELECT coalesce(array_agg(f.seq), '{}') AS found,
+               greatest(v_dead, pg_snapshot_xmin(pg_current_snapshot())::text::bigint) AS dead
+          INTO h
+          FROM (SELECT w.seq
+                  FROM unnest(windlass.gather(coalesce(c.young, '{}') + coalesce(c.old, '{}'), c.spilled)) AS hole (span)
+                 CROSS JOIN LATERAL (SELECT r.seq FROM windlass.ready r
+                                      WHERE r.lane = p_lane AND r.seq >= lower(hole.span) AND r.seq < upper(hole.span)
+                                      ORDER BY r.seq LIMIT p_limit) AS w
+                 LIMIT p_limit) AS f;
+        v_found := h.found;
+        v_dead := CASE WHEN cardinality(v_found) < p_limit THEN h.dead END;
+    END IF;
+
+    -- 2. The jobs beyond the cursor, after the late ones.
+    v_position := coalesce(pg_sequence_last_value(v_lane.position), 0);
+    IF v_position < c.hi THEN
+        RAISE EXCEPTION 'the sequence of lane % stands at %, below its cursor %', p_lane, v_position, c.hi
+            USING ERRCODE = 'WL004', HINT = 'The sequence was set back: SELECT windlass.adopt() mends it.';
+    END IF;
+    SELECT array_agg(j.seq), array_agg(j.id), array_agg(j.task), array_agg(j.payload::text),
+           array_agg(j.options::text), array_agg(j.attempt), array_agg(j.deaths),
+           array_agg(date_part('epoch', j.enqueued_at)),
+           coalesce(bool_or(j.options::text LIKE '%"unique_key"%'), false)
+      INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_unique
+      FROM (SELECT * FROM windlass.ready r
+             WHERE r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead
+             ORDER BY r.seq LIMIT p_limit - cardinality(v_found)) AS j;
+    IF cardinality(v_found) > 0 THEN
+        SELECT array_agg(j.seq) || seqs, array_agg(j.id) || ids, array_agg(j.task) || tasks,
+               array_agg(j.payload::text) || payloads, array_agg(j.options::text) || options,
+               array_agg(j.attempt) || attempts, array_agg(j.deaths) || deaths,
+               array_agg(date_part('epoch', j.enqueued_at)) || enqueued,
+               v_unique OR bool_or(coalesce(j.options::text, '') LIKE '%"unique_key"%')
+          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_unique
+          FROM (SELECT * FROM windlass.ready r WHERE r.lane = p_lane AND r.seq = ANY (v_found) ORDER BY r.seq) AS j;
+    END IF;
+    v_n := coalesce(cardinality(seqs), 0);
+
+    -- A job that has seen a worker die is claimed alone [C8].
+    IF v_n > 1 AND 0 < ANY (deaths) THEN
+        SELECT greatest(min(d.i) - 1, 1) INTO v_keep FROM unnest(deaths) WITH ORDINALITY AS d (deaths, i) WHERE d.deaths > 0;
+        IF v_keep < cardinality(v_found) THEN
+            v_dead := NULL;
+        END IF;
+        seqs := seqs[:v_keep];
+        ids := ids[:v_keep];
+        tasks := tasks[:v_keep];
+        payloads := payloads[:v_keep];
+        options := options[:v_keep];
+        attempts := attempts[:v_keep];
+        deaths := deaths[:v_keep];
+        enqueued := enqueued[:v_keep];
+        v_n := v_keep;
+    END IF;
+
+    -- What was taken, and what was passed without being seen.
+    IF v_n = 0 THEN
+        -- An idle poll, once a second at most: it passes burnt numbers, so that depth falls back to 0.
+        v_hi := c.hi;
+        IF v_now >= c.claimed_at + interval '1 second' THEN
+            v_hi := v_position;
+        END IF;
+    ELSE
+        v_hi := greatest(c.hi, seqs[v_n]);
+    END IF;
+    IF v_n > 0 AND v_n = v_hi - c.hi AND cardinality(v_found) = 0 THEN
+        v_taken := int8multirange(int8range(c.hi + 1, v_hi + 1));
+    ELSE
+        IF v_n > 0 THEN
+            SELECT range_agg(int8range(s, s + 1)) INTO v_taken FROM unnest(seqs) AS s;
+        END IF;
+        v_gaps := int8multirange(int8range(c.hi + 1, v_hi + 1)) - v_taken - v_ahead;
+    END IF;
+    IF v_n = 0 AND v_hi = c.hi AND NOT coalesce(v_dead >= c.old_horizon, false)
+       AND NOT EXISTS (SELECT FROM windlass.seq_set WHERE id = ANY (c.spilled) AND horizon <= v_dead) THEN
+        status := windlass.mark_idle(v_lane, c.hi, c.holes);
+        RETURN;
+    END IF;
+
+    -- 3. The fence brings the xid; then the claim and the new cursor, in one row.
+    PERFORM windlass.worker_fence(p_worker);
+    v_xid := pg_current_xact_id()::text::bigint;
+    claim := nextval('windlass.claim_id');
+    IF c.holes = 0 AND isempty(v_gaps) AND isempty(v_ahead) THEN
+        INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, seqs, claimed_at, probed_at, snapshot)
+        VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), claim, p_lane, p_worker, v_hi, v_n,
+                v_taken, v_now, v_probed, CASE WHEN v_unique THEN pg_current_snapshot() END);
+        c.holes := 0;
+    ELSE
+        SELECT * INTO h FROM windlass.hole_state(c, v_taken, v_gaps, v_dead, v_xid);
+        v_ahead := v_ahead * int8multirange(int8range(v_hi + 1, NULL));
+        INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at, young, old,
+                                    old_horizon, spilled, holes, ahead, ahead_spilled, ahead_n, snapshot)
+        VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), claim, p_lane, p_worker, v_hi, v_n,
+                cardinality(v_found) > 0, v_taken, v_now, v_probed, h.young, h.old, h.horizon, h.spilled, h.holes,
+                nullif(c.ahead * int8multirange(int8range(v_hi + 1, NULL)), '{}'),
+                CASE WHEN NOT isempty(v_ahead) THEN c.ahead_spilled END, windlass.size_of(v_ahead),
+                CASE WHEN v_unique THEN pg_current_snapshot() END);
+        c.holes := h.holes;
+    END IF;
+    IF v_n = 0 THEN
+        status := windlass.mark_idle(v_lane, v_hi, c.holes);
+    ELSE
+        status := 'jobs';
+        IF pg_sequence_last_value(v_lane.idle) = 1 THEN
+            PERFORM setval(v_lane.idle, 0, true);
+        END IF;
+    END IF;
+END $$;

@@ -1,0 +1,14 @@
+-- The cursor of a lane: its newest claim row [rule 2]. Callers: claim_take, take_ahead, rotation_touch, adopt,
+-- lane_depth. Lock: none; who writes a claim row after it holds the lane lock.
+CREATE OR REPLACE FUNCTION windlass.cursor_of(p_lane int) RETURNS windlass.claim
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+DECLARE
+    c windlass.claim;
+BEGIN
+    SELECT * INTO c FROM windlass.claim WHERE lane = p_lane ORDER BY id DESC LIMIT 1;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'lane % has no cursor', p_lane USING ERRCODE = 'WL003',
+            HINT = 'Its claim rows are missing; restore them from a backup before claiming from it.';
+    END IF;
+    RETURN c;
+END $$;

@@ -1,0 +1,33 @@
+-- Counts per queue without scanning the logs [M1]. Callers: users, the store. Lock: none.
+-- ready: by position, so O(lanes); running: from the claims of workers that are not settled, above their floor.
+CREATE OR REPLACE FUNCTION windlass.depth()
+RETURNS TABLE (queue text, ready bigint, running bigint, scheduled bigint, retrying bigint, dead bigint, oldest timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+BEGIN
+    RETURN QUERY
+    WITH waiting AS (
+        SELECT l.queue, sum(windlass.lane_depth(l.id)) AS n, min(windlass.lane_head(l.id)) AS oldest
+          FROM windlass.lane l GROUP BY l.queue),
+    aside AS (SELECT h.queue, count(*) AS n, min(h.enqueued_at) AS oldest FROM windlass.held h GROUP BY h.queue),
+    busy AS (
+        SELECT l.queue, sum(windlass.size_of(windlass.unfinished(c.id, c.seqs))) AS n
+          FROM windlass.worker_life w
+          JOIN windlass.worker_beat b ON b.id = w.id
+          JOIN windlass.claim c ON c.worker = w.id AND c.n > 0 AND c.worker <> 0 AND c.id >= b.floor
+          JOIN windlass.lane l ON l.id = c.lane
+         WHERE NOT w.settled GROUP BY l.queue),
+    later AS (
+        SELECT d.queue, count(*) FILTER (WHERE NOT d.retrying) AS scheduled, count(*) FILTER (WHERE d.retrying) AS retrying
+          FROM windlass.deferred d GROUP BY d.queue),
+    gone AS (SELECT d.queue, count(*) AS n FROM windlass.dead d GROUP BY d.queue)
+    SELECT q.name, (coalesce(w.n, 0) + coalesce(a.n, 0))::bigint, coalesce(b.n, 0)::bigint, coalesce(s.scheduled, 0),
+           coalesce(s.retrying, 0), coalesce(g.n, 0), least(w.oldest, a.oldest)
+      FROM (SELECT name FROM windlass.queue UNION SELECT d.queue FROM windlass.deferred d) AS q
+      LEFT JOIN waiting w ON w.queue = q.name
+      LEFT JOIN aside a ON a.queue = q.name
+      LEFT JOIN busy b ON b.queue = q.name
+      LEFT JOIN later s ON s.queue = q.name
+      LEFT JOIN gone g ON g.queue = q.name
+     ORDER BY q.name;
+END $$;

@@ -1,0 +1,34 @@
+-- Adds one job, from psql, a trigger or any language, in the caller's own transaction [E1].
+-- Callers: users. Lock: those of enqueue_many or enqueue_one. Answers with the job's id.
+--   SELECT windlass.enqueue('mail.send', '{"to": "a@b.c"}', queue => 'mail', delay => '5 minutes');
+CREATE OR REPLACE FUNCTION windlass.enqueue(
+    task text, args json DEFAULT '{}', queue text DEFAULT 'default', priority text DEFAULT 'normal',
+    delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, max_attempts int DEFAULT NULL,
+    timeout interval DEFAULT NULL, unique_key text DEFAULT NULL, on_conflict text DEFAULT 'skip',
+    idempotency_key text DEFAULT NULL, fair_key text DEFAULT NULL, tags text[] DEFAULT NULL,
+    headers json DEFAULT NULL, trace text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_priority smallint := array_position(ARRAY['urgent', 'high', 'normal', 'low'], priority) - 1;
+    v_options  text;
+BEGIN
+    IF v_priority IS NULL THEN
+        RAISE EXCEPTION 'unknown priority %', quote_nullable(priority) USING ERRCODE = 'WL005',
+            HINT = 'Use urgent, high, normal or low.';
+    ELSIF max_attempts NOT BETWEEN 1 AND 32767 THEN
+        RAISE EXCEPTION 'max_attempts must lie between 1 and 32767' USING ERRCODE = 'WL005';
+    ELSIF run_at NOT BETWEEN '2000-01-01' AND '2200-01-01' THEN
+        RAISE EXCEPTION 'run_at % is out of range', run_at USING ERRCODE = 'WL005',
+            HINT = 'Use a time between the years 2000 and 2200.';
+    ELSIF delay NOT BETWEEN interval '0' AND interval '100 years' OR timeout <= interval '0' THEN
+        RAISE EXCEPTION 'delay and timeout must be positive, and delay at most 100 years' USING ERRCODE = 'WL005';
+    END IF;
+    v_options := nullif(json_strip_nulls(json_build_object(
+        'max_attempts', max_attempts, 'timeout', date_part('epoch', timeout), 'unique_key', unique_key,
+        'fair_key', fair_key, 'tags', tags, 'headers', headers, 'trace', trace))::text, '{}');
+    IF delay IS NULL AND run_at IS NULL AND unique_key IS NULL AND idempotency_key IS NULL AND fair_key IS NULL THEN
+        RETURN (windlass.enqueue_many(queue, v_priority, ARRAY[task], ARRAY[args::text], ARRAY[v_options]))[1];
+    END IF;
+    RETURN (SELECT e.job FROM windlass.enqueue_one(task, args::text, queue, v_priority, date_part('epoch', delay), run_at,
+                                                   v_options, on_conflict, idempotency_key) AS e);
+END $$;

@@ -1,0 +1,60 @@
+-- Adds one job that is more than plain: delayed, unique, idempotent or fair. Answers with its id and what became
+-- of it (see Receipt). Callers: enqueue, the store and the adapters, settle. Lock: the row of its unique or
+-- idempotency key until the transaction ends; never a lane.
+-- Such a job draws its id before its place, so that its keys can name it. p_options is the JSON of its options.
+CREATE OR REPLACE FUNCTION windlass.enqueue_one(
+    p_task text, p_payload text, p_queue text, p_priority smallint, p_delay float8, p_run_at timestamptz,
+    p_options text, p_on_conflict text, p_idempotency_key text, OUT job bigint, OUT status text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_now      timestamptz := windlass.now();
+    v_run_at   timestamptz := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
+    v_key      text := p_options::json ->> 'unique_key';
+    v_fair     text := p_options::json ->> 'fair_key';
+    v_lane     int;
+    v_twin     bigint;
+    v_replaces bigint;
+BEGIN
+    PERFORM windlass.check_name('task', p_task), windlass.check_name('queue', p_queue),
+            windlass.check_payload(p_payload);
+    IF p_on_conflict IS NULL OR p_on_conflict NOT IN ('skip', 'replace', 'reject') THEN
+        RAISE EXCEPTION 'on_conflict must be skip, replace or reject' USING ERRCODE = 'WL005';
+    ELSIF p_priority IS NULL OR p_priority NOT BETWEEN 0 AND 3 THEN
+        RAISE EXCEPTION 'priority must be urgent, high, normal or low' USING ERRCODE = 'WL005';
+    END IF;
+    job := nextval('windlass.job_id');
+    IF p_idempotency_key IS NOT NULL THEN
+        SELECT i.job INTO v_twin FROM windlass.remember(p_idempotency_key, job) AS i (job) WHERE i.job <> enqueue_one.job;
+        IF FOUND THEN
+            job := v_twin;
+            status := 'repeated';
+            RETURN;
+        END IF;
+    END IF;
+    IF v_key IS NOT NULL THEN
+        SELECT u.twin, u.status, u.replaces INTO v_twin, status, v_replaces
+          FROM windlass.hold_key(v_key, job, p_on_conflict,
+                                 json_build_object('task', p_task, 'payload', p_payload, 'queue', p_queue,
+                                                   'priority', p_priority, 'options', p_options)) AS u;
+        IF status IN ('skipped', 'rerun') THEN
+            UPDATE windlass.idempotency i SET job = v_twin WHERE i.key = p_idempotency_key;
+            job := v_twin;
+            RETURN;
+        END IF;
+    END IF;
+    v_lane := windlass.lane_for(p_queue, p_priority);
+    IF v_run_at > v_now OR v_replaces IS NOT NULL OR v_lane IS NULL THEN
+        INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options, replaces)
+        VALUES (job, coalesce(v_run_at, v_now), v_now, p_queue, p_priority, p_task, p_payload::json, p_options::json,
+                v_replaces);
+        status := coalesce(status, CASE WHEN v_run_at > v_now THEN 'scheduled' ELSE 'enqueued' END);
+    ELSIF v_fair IS NOT NULL THEN
+        INSERT INTO windlass.held (id, enqueued_at, queue, priority, fair_key, task, payload, options)
+        VALUES (job, v_now, p_queue, p_priority, v_fair, p_task, p_payload::json, p_options::json);
+        PERFORM pg_notify('windlass', p_queue);
+        status := coalesce(status, 'held');
+    ELSE
+        PERFORM windlass.offer(v_lane, 1, ARRAY[p_task], ARRAY[p_payload], ARRAY[p_options], ARRAY[job]);
+        status := coalesce(status, 'enqueued');
+    END IF;
+END $$;

@@ -1,0 +1,38 @@
+-- One bounded step of retention outside the logs [K6]. Callers: the store. Lock: the rows it removes.
+CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_now timestamptz := windlass.now();
+BEGIN
+    WITH old AS (
+        SELECT d.id FROM windlass.queue q
+         CROSS JOIN LATERAL (SELECT x.id FROM windlass.dead x
+                              WHERE x.queue = q.name AND x.died_at <= v_now - make_interval(secs => q.dead_retention)
+                              LIMIT p_limit) AS d
+         LIMIT p_limit)
+    DELETE FROM windlass.dead d WHERE d.id IN (SELECT id FROM old);
+    GET DIAGNOSTICS dead = ROW_COUNT;
+    WITH old AS (
+        SELECT i.key FROM windlass.idempotency i, windlass.meta m
+         WHERE i.at <= v_now - make_interval(secs => m.idempotency_retention) ORDER BY i.at LIMIT p_limit)
+    DELETE FROM windlass.idempotency i WHERE i.key IN (SELECT key FROM old);
+    GET DIAGNOSTICS keys = ROW_COUNT;
+    -- A worker's number may stand in claims for as long as the logs keep them; its rows may go sooner, for what is
+    -- not there is not alive.
+    WITH old AS (
+        SELECT l.id FROM windlass.worker_life l JOIN windlass.worker_beat b ON b.id = l.id
+         WHERE l.settled AND NOT l.alive AND b.at <= v_now - interval '1 day' LIMIT p_limit),
+    beats AS (DELETE FROM windlass.worker_beat b WHERE b.id IN (SELECT id FROM old)),
+    infos AS (DELETE FROM windlass.worker w WHERE w.id IN (SELECT id FROM old))
+    DELETE FROM windlass.worker_life l WHERE l.id IN (SELECT id FROM old);
+    GET DIAGNOSTICS workers = ROW_COUNT;
+    DELETE FROM windlass.cancel_request q
+     WHERE q.job IN (SELECT x.job FROM windlass.cancel_request x
+                      WHERE x.at < v_now - interval '1 minute'
+                        AND NOT EXISTS (SELECT FROM windlass.locate(x.job) p WHERE p.kind IS NULL)
+                        AND NOT EXISTS (SELECT FROM windlass.deferred d WHERE d.id = x.job) LIMIT p_limit);
+    DELETE FROM windlass.seq_set s
+     WHERE NOT EXISTS (SELECT FROM windlass.cursor_of(s.lane) c WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))
+       AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);
+    PERFORM setval('windlass.awaited'::regclass, 0, true);
+END $$;

@@ -1,0 +1,67 @@
+-- Records how claimed attempts ended: one row per claim for those that succeeded, the rest through
+-- finish_others. Callers: the store, also inside a handler's own transaction. Lock: the worker's life row FOR
+-- SHARE; ACCESS SHARE on claim first, so that the snapshot that finds a claim's segment is younger than any
+-- rotation that moved it. The outcome row is inserted by the statement that finds that segment [rule 7].
+-- Unique (claim, flush, kind): sending a flush again adds nothing. A claim that is gone was finished and its
+-- segment reclaimed, so that counts as repeated, too.
+CREATE OR REPLACE FUNCTION windlass.finish(
+    p_worker bigint, p_flush bigint,
+    p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[], p_histograms text[],
+    p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_results text[], p_others json,
+    OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[], OUT refused_jobs bigint[])
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+    o       record;
+    v_added bigint[];
+    v_asked bigint;
+    v_wrong bigint;
+BEGIN
+    PERFORM windlass.worker_fence(p_worker);
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    applied := 0;
+    repeated := 0;
+    IF p_claims IS NOT NULL THEN
+        WITH asked AS (
+            SELECT u.lane, u.claim, u.seqs::int8multirange AS seqs, u.n, u.histogram::int[] AS histogram
+              FROM unnest(p_lanes, p_claims, p_seqs, p_ns, p_histograms) AS u (lane, claim, seqs, n, histogram)),
+        judged AS MATERIALIZED (
+            SELECT a.*, c.segment, c.worker IS NOT NULL AND (c.worker <> p_worker OR NOT c.seqs @> a.seqs) AS wrong,
+                   windlass.unfinished(a.claim, a.seqs) AS left_over
+              FROM asked a
+              LEFT JOIN LATERAL (SELECT * FROM windlass.claim x WHERE x.lane = a.lane AND x.id = a.claim LIMIT 1) AS c
+                ON true),
+        added AS (
+            INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, histogram, at)
+            SELECT segment, claim, lane, p_flush, 'succeeded', left_over,
+                   CASE WHEN left_over = seqs THEN n ELSE windlass.size_of(left_over) END, histogram, windlass.now()
+              FROM judged WHERE segment IS NOT NULL AND NOT wrong AND NOT isempty(left_over)
+            ON CONFLICT DO NOTHING
+            RETURNING claim, n)
+        SELECT (SELECT coalesce(sum(n), 0) FROM added), (SELECT array_agg(claim) FROM added),
+               sum(j.n), coalesce(sum(j.n) FILTER (WHERE j.wrong), 0), array_agg(j.claim) FILTER (WHERE j.wrong)
+          INTO applied, v_added, v_asked, v_wrong, refused_claims
+          FROM judged j;
+        repeated := v_asked - applied - v_wrong;
+        IF p_jobs IS NOT NULL THEN
+            INSERT INTO windlass.result (segment, job, at, result)
+            SELECT windlass.pin_segment(), u.job, windlass.now(), u.result::json
+              FROM unnest(p_jobs, p_job_claims, p_results) AS u (job, claim, result)
+             WHERE u.result IS NOT NULL AND u.claim = ANY (v_added);
+            PERFORM windlass.settle(array_agg(u.job), array_agg(u.lane), array_agg(u.claim))
+               FROM unnest(p_jobs, p_job_claims, p_job_lanes) AS u (job, claim, lane)
+              WHERE u.claim = ANY (v_added) HAVING count(*) > 0;
+        END IF;
+    END IF;
+    IF p_others IS NOT NULL THEN
+        SELECT * INTO o FROM windlass.finish_others(p_worker, p_flush, p_others);
+        applied := applied + o.applied;
+        repeated := repeated + o.repeated;
+        refused_jobs := o.refused;
+    END IF;
+    IF (p_jobs IS NOT NULL OR p_others IS NOT NULL) AND pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
+        PERFORM pg_notify('windlass', '!');
+    END IF;
+END $$;

@@ -1,0 +1,13 @@
+-- The lane in which this session offers jobs of a queue and priority, or NULL. Callers: enqueue_many,
+-- enqueue_one, promote, admit. Lock: none. One session keeps to one shard, so that its jobs keep their order.
+CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint) RETURNS int
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_lane int;
+BEGIN
+    SELECT l.id INTO v_lane
+      FROM windlass.queue q
+      JOIN windlass.lane l ON l.queue = q.name
+     WHERE q.name = p_queue AND l.priority = p_priority AND l.shard = pg_backend_pid() % q.shards;
+    RETURN v_lane;
+END $$;

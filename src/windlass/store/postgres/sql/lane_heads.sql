@@ -1,0 +1,12 @@
+-- The lanes of some queues with what a claimer needs to choose between them: priority, how long the head has
+-- waited, whether there may be anything at all. Callers: the store's claim, at most once a second. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.lane_heads(p_queues text[])
+RETURNS TABLE (lane int, queue text, priority smallint, waited float8, waiting boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY
+    SELECT l.id, l.queue, l.priority, coalesce(date_part('epoch', windlass.now() - windlass.lane_head(l.id)), 0),
+           windlass.lane_depth(l.id) > 0
+      FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
+     WHERE l.queue = ANY (p_queues) AND NOT q.paused;
+END $$;

@@ -1,0 +1,40 @@
+-- Puts jobs at the back of a lane and answers with their seqs, in order. The only writer of new ready rows.
+-- Callers: enqueue_many, enqueue_one, again, promote, admit. Lock: ROW EXCLUSIVE on ready and its partition.
+-- Order matters [rule 3]: the xid, then the lock on ready, then the numbers, all of them before the first
+-- insert. A hole in a claim belongs to a transaction that had its xid before the hole could be seen, and that
+-- shows in pg_locks for as long as it lives.
+-- p_tasks of length 1 stands for all; a NULL array stands for defaults.
+CREATE OR REPLACE FUNCTION windlass.offer(
+    p_lane int, p_n int, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
+    p_ids bigint[] DEFAULT NULL, p_attempts smallint[] DEFAULT NULL, p_deaths smallint[] DEFAULT NULL,
+    p_enqueued timestamptz[] DEFAULT NULL) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_segment smallint;
+    v_seqs    bigint[];
+    v_now     timestamptz := windlass.now();
+    v_lane    windlass.lane;
+BEGIN
+    SELECT * INTO STRICT v_lane FROM windlass.lane WHERE id = p_lane;
+    PERFORM pg_current_xact_id();
+    LOCK TABLE ONLY windlass.ready IN ROW EXCLUSIVE MODE;
+    v_segment := windlass.pin_segment();
+    IF p_n = 1 THEN
+        v_seqs := ARRAY[nextval(v_lane.position)];
+        INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, enqueued_at)
+        VALUES (v_segment, p_lane, v_seqs[1], p_ids[1], coalesce(p_attempts[1], 1), coalesce(p_deaths[1], 0),
+                p_tasks[1], p_payloads[1]::json, p_options[1]::json, coalesce(p_enqueued[1], v_now));
+    ELSE
+        SELECT array_agg(nextval(v_lane.position)) INTO v_seqs FROM generate_series(1, p_n);
+        INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, enqueued_at)
+        SELECT v_segment, p_lane, u.seq, u.id, coalesce(u.attempt, 1), coalesce(u.deaths, 0),
+               coalesce(u.task, p_tasks[1]), u.payload::json, u.options::json, coalesce(u.enqueued, v_now)
+          FROM unnest(v_seqs, p_tasks, p_payloads, p_options, p_ids, p_attempts, p_deaths, p_enqueued)
+            AS u (seq, task, payload, options, id, attempt, deaths, enqueued);
+    END IF;
+    -- The numbers are drawn; only now is the idle mark read [rule 10].
+    IF pg_sequence_last_value(v_lane.idle) = 1 THEN
+        PERFORM pg_notify('windlass', v_lane.queue);
+    END IF;
+    RETURN v_seqs;
+END $$;

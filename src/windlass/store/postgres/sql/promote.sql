@@ -1,0 +1,64 @@
+-- One bounded step: offers deferred jobs that are due, earliest first. Answers with how many.
+-- Callers: the store. Lock: the watermark row, by trying only; then those of offer.
+-- The watermark says: all that was due at run_at and visible in snapshot is gone from the table. So the scan
+-- starts behind it and never meets its own dead rows again, whoever holds a snapshot open; and a row that
+-- committed late, or was made due behind it, is found by its xid, which that snapshot cannot see.
+CREATE OR REPLACE FUNCTION windlass.promote(p_limit int) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    w       windlass.deferred_watermark;
+    g       record;
+    v_now   timestamptz := windlass.now();
+    v_low   timestamptz;
+    v_late  int;
+    v_fresh int;
+    v_last  timestamptz;
+    v_seen  pg_snapshot;
+    v_rows  windlass.deferred[];
+BEGIN
+    PERFORM windlass.require_read_committed();
+    SELECT * INTO w FROM windlass.deferred_watermark FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    v_low := least(w.run_at, v_now);
+    WITH late AS MATERIALIZED (
+        SELECT d.id FROM windlass.deferred d
+         WHERE d.xid >= pg_snapshot_xmin(w.snapshot) AND NOT pg_visible_in_snapshot(d.xid, w.snapshot)
+           AND d.run_at <= v_low AND d.replaces IS NULL
+         ORDER BY d.run_at, d.id LIMIT p_limit),
+    fresh AS MATERIALIZED (
+        SELECT d.id, d.run_at FROM windlass.deferred d
+         WHERE d.run_at > v_low AND d.run_at <= v_now AND d.replaces IS NULL
+         ORDER BY d.run_at, d.id LIMIT p_limit),
+    gone AS (
+        DELETE FROM windlass.deferred d
+         WHERE d.id IN (SELECT id FROM late UNION ALL SELECT id FROM fresh) RETURNING d.*)
+    SELECT (SELECT count(*) FROM late), (SELECT count(*) FROM fresh), (SELECT max(run_at) FROM fresh),
+           pg_current_snapshot(), (SELECT array_agg(ROW (gone.*)::windlass.deferred ORDER BY run_at, id) FROM gone)
+      INTO v_late, v_fresh, v_last, v_seen, v_rows;
+    FOR g IN
+        SELECT u.queue, u.priority, count(*)::int AS n, array_agg(u.task) AS tasks, array_agg(u.payload::text) AS payloads,
+               array_agg(u.options::text) AS options, array_agg(u.id) AS ids, array_agg(u.attempt) AS attempts,
+               array_agg(u.deaths) AS deaths, array_agg(u.enqueued_at) AS enqueued
+          FROM (SELECT * FROM unnest(v_rows) ORDER BY run_at, id) AS u
+         WHERE u.options ->> 'fair_key' IS NULL OR u.attempt > 1
+         GROUP BY u.queue, u.priority
+    LOOP
+        PERFORM windlass.offer(windlass.lane_sure(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options, g.ids,
+                               g.attempts, g.deaths, g.enqueued);
+    END LOOP;
+    INSERT INTO windlass.held (id, enqueued_at, queue, priority, attempt, fair_key, task, payload, options)
+    SELECT u.id, u.enqueued_at, u.queue, u.priority, u.attempt, u.options ->> 'fair_key', u.task, u.payload, u.options
+      FROM unnest(v_rows) AS u WHERE u.options ->> 'fair_key' IS NOT NULL AND u.attempt <= 1;
+    PERFORM windlass.lane_sure(u.queue, u.priority)
+       FROM (SELECT DISTINCT x.queue, x.priority FROM unnest(v_rows) AS x) AS u;
+    -- Where the step was too small for the late ones, the watermark stays; where it was too small for the rest, it
+    -- moves to just before the last one taken. An idle watermark moves every 5 s, to leave few dead rows of its own.
+    IF v_late < p_limit AND (v_late + v_fresh > 0 OR w.snapshot IS NULL OR v_now NOT BETWEEN w.run_at AND w.run_at + interval '5 s') THEN
+        UPDATE windlass.deferred_watermark SET snapshot = v_seen,
+               run_at = CASE WHEN v_fresh < p_limit THEN v_now ELSE v_last - interval '1 microsecond' END;
+    END IF;
+    RETURN coalesce(cardinality(v_rows), 0);
+END $$;

@@ -1,0 +1,13 @@
+-- Makes a worker known and alive; an id that was ever used is a unique violation. Callers: the store. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.register(p_id bigint, p_label text, p_host text, p_pid int, p_queues text[])
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF p_id <= 0 THEN
+        RAISE EXCEPTION 'a worker id must be positive' USING ERRCODE = 'WL005';
+    END IF;
+    INSERT INTO windlass.worker_life (id) VALUES (p_id);
+    INSERT INTO windlass.worker_beat (id, at) VALUES (p_id, windlass.now());
+    INSERT INTO windlass.worker (id, label, host, pid, queues, started_at)
+    VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now());
+END $$;

@@ -1,0 +1,41 @@
+-- The operator's retry [O6]: 'retried', 'unchanged' or 'not_found'. Attempts start anew, failures stay known.
+-- Callers: users, the store. Lock: the row it moves; those of offer.
+CREATE OR REPLACE FUNCTION windlass.retry(job bigint) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    d     windlass.dead;
+    w     windlass.deferred;
+    v_key text;
+BEGIN
+    SELECT * INTO d FROM windlass.dead x WHERE x.id = retry.job FOR UPDATE;
+    IF FOUND THEN
+        v_key := d.options ->> 'unique_key';
+        IF v_key IS NOT NULL THEN
+            INSERT INTO windlass.unique_key (key, job) VALUES (v_key, d.id) ON CONFLICT DO NOTHING;
+            IF NOT FOUND THEN
+                RETURN 'unchanged';
+            END IF;
+        END IF;
+        DELETE FROM windlass.dead x WHERE x.id = d.id;
+        INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
+        SELECT windlass.pin_segment(), d.id, to_timestamp((e ->> 'at')::float8), (e ->> 'attempt')::smallint,
+               e ->> 'type', e ->> 'message', e ->> 'traceback'
+          FROM json_array_elements(d.errors) AS e
+         WHERE NOT EXISTS (SELECT FROM windlass.failure f WHERE f.job = d.id);
+        PERFORM windlass.offer(windlass.lane_sure(d.queue, d.priority), 1, ARRAY[d.task], ARRAY[d.payload::text],
+                               ARRAY[d.options::text], ARRAY[d.id], NULL, NULL, ARRAY[d.enqueued_at]);
+        RETURN 'retried';
+    END IF;
+    DELETE FROM windlass.deferred x WHERE x.id = retry.job RETURNING * INTO w;
+    IF FOUND THEN
+        PERFORM windlass.offer(windlass.lane_sure(w.queue, w.priority), 1, ARRAY[w.task], ARRAY[w.payload::text],
+                               ARRAY[w.options::text], ARRAY[w.id],
+                               ARRAY[CASE WHEN w.retrying THEN 1 ELSE w.attempt END]::smallint[],
+                               ARRAY[CASE WHEN w.retrying THEN 0 ELSE w.deaths END]::smallint[], ARRAY[w.enqueued_at]);
+        RETURN 'retried';
+    END IF;
+    IF EXISTS (SELECT FROM windlass.locate(retry.job)) OR EXISTS (SELECT FROM windlass.held h WHERE h.id = retry.job) THEN
+        RETURN 'unchanged';
+    END IF;
+    RETURN 'not_found';
+END $$;

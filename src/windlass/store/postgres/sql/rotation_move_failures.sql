@@ -1,0 +1,25 @@
+-- Moves the failures of jobs that have not ended out of the victim, in bounded steps.
+-- Callers: the store's rotate, after the seal. Lock: the rotation row; pins the current segment.
+CREATE OR REPLACE FUNCTION windlass.rotation_move_failures(
+    p_victim smallint, p_after bigint, p_limit int, OUT moved int, OUT next_after bigint)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+DECLARE
+    v_current smallint;
+BEGIN
+    PERFORM windlass.rotation_lock(p_victim);
+    v_current := windlass.pin_segment();
+    WITH jobs AS MATERIALIZED (
+        SELECT DISTINCT f.job FROM (SELECT x.job FROM windlass.failure x WHERE x.segment = p_victim AND x.job > p_after
+                                     ORDER BY x.job LIMIT p_limit) AS f),
+    gone AS (
+        DELETE FROM windlass.failure d USING jobs j
+         WHERE d.segment = p_victim AND d.job = j.job
+           AND (EXISTS (SELECT FROM windlass.deferred x WHERE x.id = j.job)
+                OR EXISTS (SELECT FROM windlass.locate(j.job) p WHERE p.kind IS NULL))
+        RETURNING d.*),
+    put AS (
+        INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
+        SELECT v_current, job, at, attempt, type, message, traceback FROM gone RETURNING 1)
+    SELECT (SELECT count(*) FROM put), (SELECT max(job) FROM jobs) INTO moved, next_after;
+END $$;

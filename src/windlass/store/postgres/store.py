@@ -1,0 +1,337 @@
+"""The PostgreSQL store: each operation of the protocol, in terms of the SQL functions that do the work."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from windlass.core.retry import DeathPolicy
+from windlass.core.states import FINISHED
+from windlass.errors import ClaimLost, ConfigurationError, JobNotFound, ResultTimeout
+from windlass.store.postgres import claims, schema, statements
+from windlass.store.postgres.database import Database
+from windlass.store.postgres.faults import translated
+from windlass.store.postgres.listen import DONE, Listener
+from windlass.store.postgres.reading import Reader, queue_record
+from windlass.store.postgres.rotation import Rotator
+from windlass.store.records import (
+    Beat,
+    CancelAnswer,
+    Checkpoint,
+    Claim,
+    ClaimedJob,
+    DeleteAnswer,
+    Depth,
+    Expired,
+    Finished,
+    JobFilter,
+    JobRecord,
+    Migration,
+    NewJob,
+    Outcome,
+    Page,
+    Promoted,
+    QueueRecord,
+    Receipt,
+    Rescued,
+    RetryAnswer,
+    Rotation,
+    WorkerInfo,
+    WorkerRecord,
+)
+from windlass.store.settings import StoreSettings
+
+PENDING_POLL: Final = 0.05
+RESCUE_STEP: Final = 100
+_COLUMNS: Final = {"window": "lane_window"}
+
+
+class PostgresStore:
+    """Jobs in PostgreSQL 15 to 18. One store belongs to the event loop that opened it."""
+
+    def __init__(
+        self,
+        dsn: str,
+        schema: str = "windlass",
+        settings: StoreSettings | None = None,
+        *,
+        pool_size: int = 10,
+        head_cache: float = 1.0,
+    ) -> None:
+        self.settings = settings or StoreSettings()
+        self._db = Database(dsn, schema, pool_size)
+        self._claimer = claims.Claimer(self._db, self.settings, head_cache)
+        self._reader = Reader(self._db)
+        self._rotator = Rotator(self._db)
+        self._listener = Listener(self._db)
+        self._declared: set[tuple[str, int]] = set()
+        self._checkpointed: set[int] = set()
+
+    @property
+    def schema(self) -> str:
+        """The name of the schema that holds the logs."""
+        return self._db.schema
+
+    @staticmethod
+    def ddl(name: str = "windlass") -> str:
+        """The whole schema as SQL."""
+        return schema.ddl(name)
+
+    # -- life of the store ------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """See Store.open. A restored or switched-over copy is adopted before anything else [rule 15]."""
+        await self._db.open()
+        moved = await self._db.value(
+            f"SELECT m.system_identifier IS DISTINCT FROM s.system_identifier OR m.database IS DISTINCT FROM d.oid "
+            f"FROM {self.schema}.meta m, pg_control_system() s, pg_database d WHERE d.datname = current_database()"
+        )
+        if moved or await self._set_back():
+            await self._db.value(f"SELECT {self.schema}.adopt()")
+
+    async def _set_back(self) -> bool:
+        sql = (
+            "SELECT EXISTS (SELECT FROM {0}.lane l "
+            "WHERE coalesce(pg_sequence_last_value(l.position), 0) < ({0}.cursor_of(l.id)).hi)"
+        )
+        return bool(await self._db.value(sql.format(self.schema)))
+
+    async def close(self) -> None:
+        """See Store.close."""
+        await self._listener.close()
+        await self._db.close()
+
+    async def migrate(self) -> Migration:
+        """See Store.migrate."""
+        connection = await self._db.connect()
+        try:
+            with translated():
+                return await schema.migrate(connection, self.schema, self.settings)
+        finally:
+            await connection.close()
+
+    # -- enqueue ----------------------------------------------------------------------------------------
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
+        """See Store.enqueue."""
+        if not jobs:
+            return []
+        calls = statements.enqueue_calls(self.schema, jobs)
+        if connection is not None:
+            if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
+                raise ConfigurationError("the store takes asyncpg connections; use task.using(connection=…) for others")
+            with translated():
+                return statements.combine(jobs, calls, [await connection.fetchrow(c.sql, *c.args) for c in calls])
+        await self._declare({(job.queue, int(job.priority)) for job in jobs})
+        async with self._db.connection() as own:
+            if len(calls) == 1:
+                rows = [await own.fetchrow(calls[0].sql, *calls[0].args)]
+            else:
+                async with own.transaction(isolation="read_committed"):
+                    rows = [await own.fetchrow(c.sql, *c.args) for c in calls]
+            receipts = statements.combine(jobs, calls, rows)
+            if any(receipt.status == "replaced" for receipt in receipts):
+                await own.execute(f"SELECT {self.schema}.replace_step(1000)")
+                await own.execute(f"SELECT {self.schema}.promote(1000)")
+        return receipts
+
+    async def _declare(self, lanes: set[tuple[str, int]]) -> None:
+        for queue, priority in lanes - self._declared:
+            await self._db.value(
+                f"SELECT CASE WHEN {self.schema}.lane_for($1, $2) IS NULL THEN {self.schema}.declare_lane($1, $2) END",
+                queue,
+                priority,
+            )
+            self._declared.add((queue, priority))
+
+    # -- the life of a worker ---------------------------------------------------------------------------
+
+    async def register(self, worker: WorkerInfo) -> None:
+        """See Store.register."""
+        try:
+            await self._db.value(
+                f"SELECT {self.schema}.register($1, $2, $3, $4, $5)",
+                worker.id,
+                worker.label,
+                worker.host,
+                worker.pid,
+                list(worker.queues),
+            )
+        except asyncpg.UniqueViolationError:
+            raise ValueError(f"worker id {worker.id} was used before; draw a new one") from None
+
+    async def retire(self, worker: int) -> int:
+        """See Store.retire."""
+        return int(await self._db.value(f"SELECT {self.schema}.retire($1)", worker))
+
+    async def beat(self, worker: int, floor: int = 0) -> Beat:
+        """See Store.beat."""
+        return Beat(frozenset(await self._db.value(f"SELECT {self.schema}.beat($1, $2)", worker, floor)))
+
+    async def workers(self) -> list[WorkerRecord]:
+        """See Store.workers."""
+        return await self._reader.workers()
+
+    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
+        """See Store.rescue. Burying and taking back are separate transactions; each may be the last one done."""
+        if not await self._db.value(f"SELECT {self.schema}.bury($1, $2)", worker, beat):
+            return None
+        total = Rescued()
+        more = True
+        while more:
+            row = await self._db.row(
+                f"SELECT * FROM {self.schema}.rescue_step($1, $2, $3)", worker, policy.delays(), RESCUE_STEP
+            )
+            total = Rescued(
+                total.offered + row["offered"],
+                total.deferred + row["deferred"],
+                total.dead + row["dead"],
+                total.cancelled + row["cancelled"],
+            )
+            more = row["left_over"]
+        return total
+
+    # -- claim and finish -------------------------------------------------------------------------------
+
+    async def claim(self, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
+        """See Store.claim."""
+        return await self._claimer.claim(worker, queues, limit)
+
+    async def held(self, worker: int) -> list[Claim]:
+        """See Store.held."""
+        return await self._reader.held(worker)
+
+    async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
+        """See Store.finish."""
+        if not outcomes:
+            return Finished()
+        async with self._db.connection() as connection:
+            finished = await claims.finish(connection, self.schema, worker, flush, outcomes, self._checkpointed)
+        if self._checkpointed:
+            self._checkpointed.difference_update(outcome.job.id for outcome in outcomes)
+        return finished
+
+    async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
+        """See Store.checkpoint."""
+        self._checkpointed.add(job.id)
+        kept = await self._db.value(
+            f"SELECT {self.schema}.checkpoint($1, $2, $3, $4, $5, $6, $7, $8)",
+            worker,
+            job.id,
+            job.lane,
+            job.claim,
+            job.seq,
+            checkpoint.data,
+            checkpoint.done,
+            checkpoint.total,
+        )
+        if not kept:
+            raise ClaimLost(f"job {job.id} is not held by claim {job.claim} any more; its checkpoint was refused")
+
+    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
+        """See Store.checkpoints."""
+        return await self._reader.checkpoints(jobs)
+
+    # -- moving jobs into lanes -------------------------------------------------------------------------
+
+    async def promote(self, limit: int = 1000) -> Promoted:
+        """See Store.promote. Publishes the horizon of holes as well, since it is called about once a second."""
+        async with self._db.connection() as connection:
+            await connection.execute(f"SELECT {self.schema}.publish_horizon()")
+            await connection.execute(f"SELECT {self.schema}.replace_step($1)", limit)
+            due = await connection.fetchval(f"SELECT {self.schema}.promote($1)", limit)
+            admitted = await connection.fetchval(f"SELECT {self.schema}.admit($1)", limit)
+        return Promoted(due, admitted)
+
+    # -- looking and steering ---------------------------------------------------------------------------
+
+    async def job(self, job: int) -> JobRecord | None:
+        """See Store.job."""
+        return await self._reader.job(job)
+
+    async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
+        """See Store.jobs."""
+        return await self._reader.jobs(where, limit, cursor)
+
+    async def wait_finished(self, job: int, timeout: float) -> JobRecord:
+        """See Store.wait_finished. Finishing notifies while somebody waits; polling stands behind it."""
+        deadline = time.monotonic() + timeout
+        pause = 0.02
+        while True:
+            await self._db.value(f"SELECT setval('{self.schema}.awaited', 1, true)")
+            found = await self.job(job)
+            if found is None:
+                raise JobNotFound(f"there is no job {job}; it was deleted or its retention has passed")
+            if found.state in FINISHED:
+                return found
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ResultTimeout(f"job {job} is {found.state.value} after {timeout:g} s; wait longer or look again")
+            await self._listener.wait([DONE], min(left, pause))
+            pause = min(pause * 2, 0.5)
+
+    async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
+        """See Store.cancel."""
+        return await self._each("cancel", jobs)
+
+    async def delete(self, jobs: Sequence[int]) -> dict[int, DeleteAnswer]:
+        """See Store.delete."""
+        return await self._each("delete", jobs)
+
+    async def retry(self, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
+        """See Store.retry."""
+        return await self._each("retry", jobs)
+
+    async def _each(self, verb: str, jobs: Sequence[int]) -> dict[int, Any]:
+        """All of them in one transaction, lane by lane in order of the ids, so that two cannot meet crosswise."""
+        async with self._db.connection() as connection, connection.transaction(isolation="read_committed"):
+            sql = f"SELECT {self.schema}.{verb}($1)"
+            answers = {job: await connection.fetchval(sql, job) for job in sorted(set(jobs))}
+        return {job: answers[job] for job in jobs}
+
+    async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
+        """See Store.depth."""
+        return await self._reader.depth(queues)
+
+    async def queues(self) -> list[QueueRecord]:
+        """See Store.queues."""
+        return await self._reader.queues()
+
+    async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
+        """See Store.set_queue."""
+        unknown = set(changes) - (set(QueueRecord.__struct_fields__) - {"name"})
+        if unknown:
+            raise ConfigurationError(f"a queue has no setting {', '.join(sorted(unknown))}")
+        columns = {_COLUMNS.get(key, key): value for key, value in changes.items()}
+        async with self._db.connection() as connection, connection.transaction(isolation="read_committed"):
+            await connection.execute(f"SELECT {self.schema}.check_name('queue', $1)", name)
+            await connection.execute(f"INSERT INTO {self.schema}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
+            if columns:
+                assignments = ", ".join(f"{column} = ${i}" for i, column in enumerate(columns, 2))
+                sql = f"UPDATE {self.schema}.queue SET {assignments} WHERE name = $1"
+                await connection.execute(sql, name, *columns.values())
+            return queue_record(await connection.fetchrow(f"SELECT * FROM {self.schema}.queue WHERE name = $1", name))
+
+    # -- room -------------------------------------------------------------------------------------------
+
+    async def rotate(self, *, force: bool = False) -> Rotation:
+        """See Store.rotate."""
+        return await self._rotator.rotate(force)
+
+    async def expire(self, limit: int = 1000) -> Expired:
+        """See Store.expire."""
+        row = await self._db.row(f"SELECT * FROM {self.schema}.expire($1)", limit)
+        return Expired(row["dead"], row["keys"], row["workers"])
+
+    # -- wake-up ----------------------------------------------------------------------------------------
+
+    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
+        """See Store.wait."""
+        if self._claimer.pending(queues):
+            await asyncio.sleep(min(timeout, PENDING_POLL))
+            return True
+        return await self._listener.wait(queues, timeout)

@@ -1,0 +1,197 @@
+"""What a store promises. Three stores keep these promises and one conformance suite checks them all.
+
+The operations are few, coarse and shaped for batches. Each is atomic: it happens as a whole or, when it
+raises, not at all. Each may be called again after its answer was lost; where that would matter, the contract
+says how the second call is told from the first. Any of them may raise StoreUnavailable.
+
+Words: a *lane* is one queue × priority (× shard). A *claim* is a batch of jobs of one lane leased to one
+worker; its id is the fencing token. A job *offered* again keeps its id and goes to the back of its lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from windlass.core.retry import DeathPolicy
+from windlass.core.states import Kind
+from windlass.store.records import (
+    Beat,
+    CancelAnswer,
+    Checkpoint,
+    Claim,
+    ClaimedJob,
+    DeleteAnswer,
+    Depth,
+    Expired,
+    Finished,
+    JobFilter,
+    JobRecord,
+    Migration,
+    NewJob,
+    Outcome,
+    Page,
+    Promoted,
+    QueueRecord,
+    Receipt,
+    Rescued,
+    RetryAnswer,
+    Rotation,
+    WorkerInfo,
+    WorkerRecord,
+)
+
+
+class Store(Protocol):
+    """Where jobs live."""
+
+    # -- life of the store ------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect. Idempotent. Raises SchemaMissing or SchemaTooNew where `migrate` has not brought the
+        schema to a version this code can work with (SQLite and memory migrate by themselves)."""
+
+    async def close(self) -> None:
+        """Let go of every connection. Idempotent; the store can be opened again."""
+
+    async def migrate(self) -> Migration:
+        """Bring the schema to this code's version. Safe when many processes call it at once; refuses a
+        newer schema with SchemaTooNew and changes nothing then."""
+
+    # -- enqueue ----------------------------------------------------------------------------------------
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
+        """Add jobs, all or none, and answer with one receipt per job in the same order [E1].
+
+        With `connection` (a driver's connection inside its own transaction) the jobs exist if and only if
+        that transaction commits; without it they are durable when this returns.
+
+        - `idempotency_key` seen within its retention [24 h]: nothing is added, the receipt is `repeated` and
+          names the first job [E7].
+        - `options.unique_key` held by an unfinished job [E6]: `skip` answers `skipped` with the twin's id;
+          `replace` takes a waiting twin back and adds this one (`replaced`); `reject` raises AlreadyEnqueued.
+          Where the twin is running, `skip` and `replace` both remember this job as the rerun to be enqueued
+          when the twin ends for good, and answer `rerun` with the twin's id; a later one overwrites it.
+          Keys count within one call too. A key is freed when its job ends for good, however it ends.
+        - `delay` or `run_at` in the future: the job is `scheduled` until `promote` finds it due.
+        - `options.fair_key`: the job is `held` aside (its state is ready) until `promote` admits it [C3].
+        - otherwise it is `enqueued` at the back of its lane, ready to be claimed.
+        """
+
+    # -- the life of a worker ---------------------------------------------------------------------------
+
+    async def register(self, worker: WorkerInfo) -> None:
+        """Make a worker known and alive. Its id is random; one that was ever used raises ValueError."""
+
+    async def retire(self, worker: int) -> int:
+        """A worker leaves in good order: what it still holds is offered again, uncharged, and counted in the
+        answer; from then on it is not alive. Retiring a lost or unknown worker does nothing and answers 0."""
+
+    async def beat(self, worker: int, floor: int = 0) -> Beat:
+        """Count one heartbeat and learn which of the worker's jobs should be cancelled. `floor` is the least
+        claim id it still holds (0: unknown); it only ever rises. Raises WorkerLost when not alive."""
+
+    async def workers(self) -> list[WorkerRecord]:
+        """Every worker that is alive or still has unfinished claims."""
+
+    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
+        """Take the jobs of a dead worker back [C8]. The caller has watched its beat counter stand at `beat`
+        for a whole lease; if it has moved since, or the worker is in the middle of a write, nothing happens
+        and the answer is None. Otherwise the worker is dead from this moment (its writes raise WorkerLost)
+        and each of its unfinished jobs gets one death more: below the policy's second death it is offered
+        again at once, from then on after the policy's delay, at the `poison`-th it is dead. Attempts are not
+        charged, checkpoints stay. A job whose cancel was requested is cancelled instead. Calling it again for
+        a worker already dead takes back what is left."""
+
+    # -- claim and finish -------------------------------------------------------------------------------
+
+    async def claim(self, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
+        """Lease up to `limit` ready jobs of these queues, each to this worker alone [C1].
+
+        Lanes are served by priority with ageing [C2]; within a lane the order is the enqueue order among
+        visible jobs. Paused and unknown queues give nothing. A job that has seen a worker die is claimed
+        alone: its claim holds nothing else and is the last of the answer. Raises WorkerLost when the worker
+        is not alive and there was something to claim; an empty answer does not prove that it is alive."""
+
+    async def held(self, worker: int) -> list[Claim]:
+        """The worker's unfinished claims, each with its unfinished jobs. After a claim whose answer was lost
+        the worker finishes, as RELEASED, what it finds here and does not know."""
+
+    async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
+        """Record how claimed attempts ended, in one step [C5].
+
+        - SUCCEEDED, CANCELLED: the job ends so. `result` (JSON text) is kept with it [O8].
+        - DEAD: the job goes to the dead letters with its payload and its last 32 failures [O4].
+        - RETRY: `error` is kept, and the job is offered again after `delay` as the next attempt. Where the
+          attempt was its last (options.max_attempts) it is dead instead.
+        - SNOOZE, THROTTLED, UNKNOWN: offered again after `delay`, the same attempt.
+        - RELEASED: offered again at once, the same attempt.
+
+        A delay of 0 offers at once. `flush` counts this worker's flushes from 1: sending one again with the
+        same number and outcomes changes nothing and counts as `repeated`, also after a rotation. Raises
+        WorkerLost when the worker is not alive; outcomes of claims that are not the worker's are `refused`,
+        by job id, while the rest is applied."""
+
+    async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
+        """Make progress durable; the next attempt finds it. Raises WorkerLost or ClaimLost [C5]."""
+
+    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
+        """The checkpoints of these jobs, for those that have one. They go when the job ends for good."""
+
+    # -- moving jobs into lanes -------------------------------------------------------------------------
+
+    async def promote(self, limit: int = 1000) -> Promoted:
+        """One bounded step: offer deferred jobs that are due, earliest first, and admit held jobs while their
+        lane holds fewer than the queue's `window` jobs, one of each fair key in turn [C3]."""
+
+    # -- looking and steering ---------------------------------------------------------------------------
+
+    async def job(self, job: int) -> JobRecord | None:
+        """The job with this id in whatever state, or None."""
+
+    async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
+        """A page of jobs, newest first."""
+
+    async def wait_finished(self, job: int, timeout: float) -> JobRecord:
+        """Wait until the job has ended for good. Raises ResultTimeout or JobNotFound."""
+
+    async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
+        """Cancel jobs [O5]. A waiting one is `cancelled` now. For a running one cancel is `requested`: its
+        worker hears of it with its next beat. One that has ended is `finished` and stays as it is."""
+
+    async def delete(self, jobs: Sequence[int]) -> dict[int, DeleteAnswer]:
+        """Remove jobs. A waiting or ended one is `deleted` and no longer found; for a running one its cancel
+        is `requested`."""
+
+    async def retry(self, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
+        """The operator's retry [O6]: a dead job is offered again with attempts and deaths reset and its
+        failures kept; a scheduled or retrying one is offered now (retrying: attempts reset). Others are
+        `unchanged`. A dead job whose unique key another holds now is `unchanged`, too."""
+
+    async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
+        """Counts per queue, without scanning logs; None asks for every queue."""
+
+    async def queues(self) -> list[QueueRecord]:
+        """Every declared queue, by name."""
+
+    async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
+        """Declare a queue, or change its settings (fields of QueueRecord but the name)."""
+
+    # -- room -------------------------------------------------------------------------------------------
+
+    async def rotate(self, *, force: bool = False) -> Rotation:
+        """Turn the logs when due (`force`: now): finished jobs past their retention go, nothing unfinished
+        ever does [K6]. With `force` every finished job but the dead may go. Safe to call at any time from
+        anywhere; several at once do the work of one."""
+
+    async def expire(self, limit: int = 1000) -> Expired:
+        """One bounded step of retention for dead jobs, idempotency keys and workers long gone [K6]."""
+
+    # -- wake-up ----------------------------------------------------------------------------------------
+
+    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
+        """Wait until one of these queues may have work, at most `timeout` seconds. True: look now. A wake-up
+        may come for nothing and may be missed, so callers poll as well; it is never relied upon alone."""
+
+
+__all__ = ["Kind", "Store"]

@@ -1,0 +1,256 @@
+"""The values that go into and come out of a store. Times are seconds since the epoch, UTC.
+
+A payload is JSON text: an object of named arguments, an array of positional ones, or an object whose key
+`"*"` holds the positional ones beside the named.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from windlass.core.states import Kind, Priority, State
+
+OnConflict = Literal["skip", "replace", "reject"]
+EnqueueStatus = Literal["enqueued", "scheduled", "held", "skipped", "replaced", "rerun", "repeated"]
+CancelAnswer = Literal["cancelled", "requested", "finished", "not_found"]
+DeleteAnswer = Literal["deleted", "requested", "not_found"]
+RetryAnswer = Literal["retried", "unchanged", "not_found"]
+
+
+class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a job carries besides its payload; stored as JSON, and not at all where all is default."""
+
+    max_attempts: int = 5
+    timeout: float | None = None
+    unique_key: str | None = None
+    fair_key: str | None = None
+    ordering_key: str | None = None
+    concurrency_key: str | None = None
+    tags: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+    trace: str | None = None
+
+
+DEFAULT_OPTIONS = Options()
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to enqueue. The caller has validated it (see `windlass.core.names` and `windlass.payload`)."""
+
+    task: str
+    payload: str
+    queue: str = "default"
+    priority: int = Priority.NORMAL
+    delay: float | None = None
+    run_at: float | None = None
+    options: Options = DEFAULT_OPTIONS
+    on_conflict: OnConflict = "skip"
+    idempotency_key: str | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What became of one enqueued job: its id, or the id of the twin that stands for it."""
+
+    id: int
+    status: EnqueueStatus = "enqueued"
+
+
+class ClaimedJob(msgspec.Struct, frozen=True, gc=False):
+    """One job of a claim. (lane, claim, seq) is its fence; `id` names the job over all its attempts."""
+
+    id: int
+    lane: int
+    claim: int
+    seq: int
+    task: str
+    payload: str
+    queue: str
+    priority: int
+    attempt: int
+    deaths: int
+    options: Options
+    enqueued_at: float
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A batch of jobs of one lane, leased to one worker. Its id is the fencing token."""
+
+    id: int
+    lane: int
+    queue: str
+    priority: int
+    jobs: list[ClaimedJob]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """One failed attempt, as kept with the job (the last 32 of them)."""
+
+    type: str
+    message: str
+    traceback: str = ""
+    attempt: int = 0
+    at: float = 0.0
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How one claimed attempt ended. `delay` is for the kinds that offer the job again."""
+
+    job: ClaimedJob
+    kind: Kind = Kind.SUCCEEDED
+    delay: float = 0.0
+    error: Failure | None = None
+    result: str | None = None
+    run_ms: float | None = None
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The answer to a flush: how many outcomes were recorded, were there already, or were refused [C5]."""
+
+    applied: int = 0
+    repeated: int = 0
+    refused: tuple[int, ...] = ()
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as it introduces itself. The id is random and never used twice [C5]."""
+
+    id: int
+    label: str = ""
+    host: str = ""
+    pid: int = 0
+    queues: tuple[str, ...] = ()
+
+
+class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as the store knows it. `beat` counts its heartbeats; observers watch it move."""
+
+    id: int
+    label: str
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    alive: bool
+    beat: int
+    started_at: float
+    beat_at: float
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """The answer to a heartbeat: which of the worker's running jobs should be cancelled."""
+
+    cancel: frozenset[int] = frozenset()
+
+
+class Rescued(msgspec.Struct, frozen=True):
+    """What a rescue did with the jobs of a dead worker [C8]."""
+
+    offered: int = 0
+    deferred: int = 0
+    dead: int = 0
+    cancelled: int = 0
+
+
+class Promoted(msgspec.Struct, frozen=True):
+    """What one promotion step moved into lanes: due deferred jobs, and keyed jobs admitted in turn [C3]."""
+
+    due: int = 0
+    admitted: int = 0
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """The durable progress of a job: JSON text of the handler's own, and n of m where it told."""
+
+    data: str
+    done: int | None = None
+    total: int | None = None
+    at: float = 0.0
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A job in any state, with everything the store knows about it."""
+
+    id: int
+    task: str
+    queue: str
+    priority: int
+    state: State
+    payload: str
+    attempt: int
+    deaths: int
+    options: Options
+    enqueued_at: float
+    run_at: float | None = None
+    claimed_at: float | None = None
+    finished_at: float | None = None
+    worker: int | None = None
+    claim: int | None = None
+    cancel_requested: bool = False
+    reason: str | None = None
+    errors: tuple[Failure, ...] = ()
+    result: str | None = None
+    checkpoint: Checkpoint | None = None
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs to list; what is None does not filter."""
+
+    queue: str | None = None
+    task: str | None = None
+    state: State | None = None
+    tag: str | None = None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """One page of a listing, newest first. Pass `cursor` on for the next; None says there is none."""
+
+    jobs: list[JobRecord]
+    cursor: str | None = None
+
+
+class Depth(msgspec.Struct, frozen=True):
+    """How many jobs of a queue stand where, and for how long the oldest ready one has waited."""
+
+    ready: int = 0
+    running: int = 0
+    scheduled: int = 0
+    retrying: int = 0
+    dead: int = 0
+    oldest: float | None = None
+
+
+class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue's settings. None means the store's default."""
+
+    name: str
+    paused: bool = False
+    max_workers: int | None = None
+    retention: float | None = None
+    dead_retention: float = 30 * 86400.0
+    window: int = 100
+
+
+class Rotation(msgspec.Struct, frozen=True):
+    """What one turn of the logs did; `blocked` says in words what kept a segment from being reclaimed."""
+
+    reclaimed: bool = False
+    moved: int = 0
+    offered_again: int = 0
+    removed: int = 0
+    blocked: str | None = None
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """What retention removed besides the logs."""
+
+    dead: int = 0
+    keys: int = 0
+    workers: int = 0
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """The schema version before and after `migrate`."""
+
+    before: int
+    after: int

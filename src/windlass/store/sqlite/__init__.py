@@ -1,0 +1,17 @@
+"""The SQLite store: one file, no server, several processes of one machine.
+
+A job's place is its key: the row of a ready job stands at (lane, seq), packed into the integer primary key of
+the job table, and a lane's cursor says how far its jobs have been claimed. So a claim is one range of that
+key, the end of a batch is one UPDATE over a range, and the hot path touches no second index. A job that is
+offered again *moves* to a new place and carries its id with it. See migrations/0001_jobs.sql for the tables
+and the invariants they keep.
+
+    store        the protocol on top        writer, reader, line, fork     threads and their connections
+    enqueue      births                     connection, schema, trouble    opening a file, errors
+    claims, finish, workers, promote, steering, retention                  the operations, one transaction each
+    lookup       reading                    rows, lanes, moves, transaction  what they are made of
+"""
+
+from windlass.store.sqlite.store import SQLiteStore
+
+__all__ = ["SQLiteStore"]

@@ -1,0 +1,141 @@
+"""Claims: the lease of jobs to one worker [C1], what a worker still holds, and its checkpoints [C5]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from windlass.core.ids import MAX_SEQ, SEQ_BITS
+from windlass.core.priority import LaneHead, claim_order
+from windlass.errors import ClaimLost, WorkerLost
+from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Options
+from windlass.store.sqlite import moves
+from windlass.store.sqlite.lanes import Lane
+from windlass.store.sqlite.rows import DEAD, OFFERED, Row, decode_options, encode, readable_options
+from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("claims")
+_Found = tuple[Any, ...]
+_DEATHS, _OPTIONS = 5, 6
+
+
+def claim(tx: Transaction, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
+    """Lease ready jobs, lane by lane in the order of their heads [C2]."""
+    heads = _heads(tx, queues) if limit > 0 else []
+    if not heads:
+        return []
+    must_live(tx, worker)
+    claims: list[Claim] = []
+    for head in claim_order(heads, tx.settings.ageing_step):
+        lane = tx.lanes.numbered(head.lane)
+        while lane.ready and limit > 0:
+            batch = _next_batch(tx, lane, limit)
+            try:
+                claims.append(_lease(tx, lane, worker, batch))
+            except msgspec.MsgspecError:
+                _bury_unreadable(tx, batch)
+                continue
+            limit -= len(batch)
+            if batch[0][_DEATHS]:
+                return claims
+    return claims
+
+
+def must_live(tx: Transaction, worker: int) -> None:
+    """The fence of every write of a worker. Raises WorkerLost [C5]."""
+    if tx.one(_SQL["alive"], (worker,)) is None:
+        raise WorkerLost(f"worker {worker} is not alive: it was retired or rescued, or never registered")
+
+
+def _heads(tx: Transaction, queues: Sequence[str]) -> list[LaneHead]:
+    names = encode(list(queues)).decode()
+    return [
+        LaneHead(lane, queue, priority, tx.now - since)
+        for lane, queue, priority, since in tx.all(_SQL["heads"], (names,))
+    ]
+
+
+def _next_batch(tx: Transaction, lane: Lane, limit: int) -> list[_Found]:
+    """The next jobs of a lane; one that has seen a worker die stands alone [C8]."""
+    found = tx.all(_SQL["take"], (lane.cursor, lane.end, limit))
+    alone = next((n for n, row in enumerate(found) if row[_DEATHS]), len(found))
+    return found[: alone or 1]
+
+
+def _bury_unreadable(tx: Transaction, batch: list[_Found]) -> None:
+    """End jobs whose options nobody can read, so that one broken row does not stop its lane [fault 17]."""
+    for found in batch:
+        try:
+            decode_options(found[_OPTIONS] or "{}")
+        except msgspec.MsgspecError as error:
+            row = moves.at(tx, found[0])
+            assert row is not None
+            moves.end(tx, row, DEAD, reason=f"unreadable options: {error}")
+
+
+def _lease(tx: Transaction, lane: Lane, worker: int, batch: list[_Found]) -> Claim:
+    """Write the claim and move the cursor over its jobs. No job row is written: the cursor makes them running."""
+    lo, hi = batch[0][0] & MAX_SEQ, batch[-1][0] & MAX_SEQ
+    claim = tx.connection.execute(_SQL["next"]).get
+    leased = _claim(claim, lane.id, lane.queue, lane.priority, batch, decode_options)
+    tx.run(_SQL["lease"], (claim, lane.id, lo, hi, worker, len(batch), tx.now))
+    lane.hi = hi
+    lane.ready -= len(batch)
+    lane.running += len(batch)
+    return leased
+
+
+def _claim(  # noqa: PLR0917 - the fields of a claim, in their order
+    claim: int, lane: int, queue: str, priority: int, found: list[_Found], decode: Callable[[str], Options]
+) -> Claim:
+    """A claim with its jobs, as their worker sees them."""
+    jobs = [
+        ClaimedJob(
+            pos if own_id is None else own_id,
+            lane,
+            claim,
+            pos & MAX_SEQ,
+            task,
+            payload,
+            queue,
+            priority,
+            attempt,
+            deaths,
+            DEFAULT_OPTIONS if options is None else decode(options),
+            enqueued_at,
+        )
+        for pos, own_id, task, payload, attempt, deaths, options, enqueued_at in found
+    ]
+    return Claim(claim, lane, queue, priority, jobs)
+
+
+def held(connection: apsw.Connection, worker: int) -> list[Claim]:
+    """The unfinished claims of a worker, each with its unfinished jobs. Reads only."""
+    claims: list[Claim] = []
+    rows: list[_Found] = connection.execute(_SQL["open"], (worker,)).fetchall()
+    for claim, lane, first, last, queue, priority in rows:
+        found = connection.execute(_SQL["unfinished"], (first, last)).fetchall()
+        claims.append(_claim(claim, lane, queue, priority, found, readable_options))
+    return claims
+
+
+def checkpoint(tx: Transaction, worker: int, job: ClaimedJob, given: Checkpoint) -> None:
+    """Make progress durable, if the worker runs the job under this very claim [C5]."""
+    must_live(tx, worker)
+    row = running(tx, worker, job)
+    if row is None:
+        raise ClaimLost(f"job {job.id} is not, or no longer, running under claim {job.claim}")
+    tx.run(_SQL["checkpoint"], (row.id, given.data, given.done, given.total, tx.now))
+    tx.run(_SQL["bind"], (row.pos,))
+
+
+def running(tx: Transaction, worker: int, job: ClaimedJob) -> Row | None:
+    """The job, if this worker runs it under this very claim [C5]."""
+    if tx.one(_SQL["covers"], (job.claim, worker, job.lane, job.seq)) is None:
+        return None
+    row = moves.at(tx, job.lane << SEQ_BITS | job.seq)
+    return row if row is not None and row.state in OFFERED and row.id == job.id else None

@@ -1,0 +1,74 @@
+"""Opening a file: the settings every connection needs, and the check of the SQLite version behind it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Final
+
+import apsw
+
+from windlass.errors import ConfigurationError
+
+NEEDED: Final = (3, 51, 3)
+"""The first SQLite without the WAL-reset bug, which could corrupt a file written by several processes."""
+
+CHECKPOINT_PAGES: Final = 4000
+"""How long the WAL grows before it is copied into the file: 16 MB. Hot pages are then copied once per many
+commits; the default of 1000 costs a third of the claim rate."""
+
+WAL_KEPT: Final = 64 * 1024 * 1024
+"""What is left of a WAL that a long reader made large, in bytes, once the reader has gone."""
+
+
+def connect(path: str, busy_timeout: float, *, reading: bool = False) -> apsw.Connection:
+    """Open a connection: WAL, every commit synced to the disk, waiting for other processes up to a limit."""
+    if path in ("", ":memory:") or path.startswith("file:"):
+        raise ConfigurationError(
+            f"the SQLite store needs a plain file path, not {path!r}; for a store in memory use MemoryStore"
+        )
+    connection = apsw.Connection(path, statementcachesize=200)
+    try:
+        connection.set_busy_timeout(round(busy_timeout * 1000))
+        _enter_wal(connection, busy_timeout)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA temp_store = MEMORY")  # savepoints keep old pages there
+        connection.execute("PRAGMA cache_size = -32000")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT}")
+        if reading:
+            connection.execute("PRAGMA query_only = 1")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _enter_wal(connection: apsw.Connection, busy_timeout: float) -> None:
+    """Switch a new file to WAL. SQLite does not wait for a process that does the same, so this loop does."""
+    deadline = time.monotonic() + busy_timeout
+    while True:
+        try:
+            mode = connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            break
+    if mode != "wal":
+        raise ConfigurationError(
+            f"{connection.filename} cannot use write-ahead logging (its mode is {mode!r}): put it on a local disk"
+        )
+
+
+def check_version(version: str) -> None:
+    """Warn where the linked SQLite is older than the one that is safe with several processes."""
+    if tuple(int(part) for part in version.split(".")[:3]) < NEEDED:
+        warnings.warn(
+            f"SQLite {version} can corrupt a file in WAL mode that several processes write; Windlass needs "
+            f"{'.'.join(map(str, NEEDED))} or newer. Install the apsw wheel, which brings its own SQLite: "
+            "pip install --upgrade --force-reinstall apsw",
+            RuntimeWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,73 @@
+"""Enqueue: idempotency keys and unique keys, and what becomes of a job that has a twin. See the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.errors import AlreadyEnqueued
+from windlass.store.records import NewJob, Receipt
+from windlass.store.sqlite import moves
+from windlass.store.sqlite.rows import CANCELLED, OFFERED, Row, encode
+from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("enqueue")
+
+
+def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
+    """Add jobs in order. A refusal raises, and the savepoint takes back what came before it.
+
+    `stood_for` maps the keyed jobs of this call to the job that held their key before it."""
+    stood_for: dict[int, int | None] = {}
+    add = tx.births.add
+    receipts: list[Receipt] = []
+    for job in jobs:
+        if job.idempotency_key is None and job.options.unique_key is None:
+            receipts.append(add(job))
+        else:
+            receipts.append(_once(tx, job, stood_for))
+    return receipts
+
+
+def _once(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> Receipt:
+    """Enqueue unless this idempotency key was seen within its retention [E7]."""
+    key = new.idempotency_key
+    if key is None:
+        return _unique(tx, new, stood_for)
+    first = tx.one(_SQL["first"], (key, tx.now - tx.settings.idempotency_retention))
+    if first is not None:
+        return Receipt(first[0], "repeated")
+    receipt = _unique(tx, new, stood_for)
+    tx.run(_SQL["remember"], (key, receipt.id, tx.now))
+    return receipt
+
+
+def _unique(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> Receipt:
+    """Enqueue, or do what the policy says where an unfinished job holds the unique key [E6]."""
+    key = new.options.unique_key
+    twin = _holder(tx, key) if key is not None else None
+    if twin is None:
+        receipt = tx.births.add(new)
+        stood_for[receipt.id] = None
+        return receipt
+    if new.on_conflict == "reject":
+        # A twin of this very call is taken back with it: name the job that holds the key then, if one does.
+        holder = stood_for.get(twin.id, twin.id)
+        raise AlreadyEnqueued(f"unique key {key!r} is held by an unfinished job", holder)
+    if twin.state in OFFERED and tx.lanes.numbered(twin.lane).runs(twin):
+        tx.run(_SQL["set_rerun"], (encode(new).decode(), key))
+        return Receipt(twin.id, "rerun")
+    if new.on_conflict == "skip":
+        return Receipt(twin.id, "skipped")
+    tx.run(_SQL["set_rerun"], (None, key))  # this job is newer than a rerun remembered when the twin last ran
+    moves.end(tx, twin, CANCELLED, reason="replaced")
+    receipt = tx.births.add(new)
+    stood_for[receipt.id] = stood_for.get(twin.id, twin.id)
+    return Receipt(receipt.id, "replaced")
+
+
+def _holder(tx: Transaction, key: str) -> Row | None:
+    """The unfinished job that holds a unique key."""
+    tx.births.write()
+    found = tx.one(_SQL["holder"], (key,))
+    return moves.find(tx, found[0]) if found else None

@@ -1,0 +1,176 @@
+"""Finish: how claimed attempts ended, one flush at a time [C5].
+
+Nearly all outcomes are successes of plain jobs, so these go first, a whole claim per statement; whatever is more
+than that (a retry, a unique key, a cancel, a job that is not the worker's) is looked at one by one, in the order
+it was sent.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from windlass.core.ids import SEQ_BITS
+from windlass.core.seqset import Ranges, compress
+from windlass.core.states import Kind
+from windlass.store.records import Finished, Outcome
+from windlass.store.sqlite import moves
+from windlass.store.sqlite.claims import must_live, running
+from windlass.store.sqlite.rows import CANCELLED, DEAD, RETRYING, SUCCEEDED, Row, encode, with_failure
+from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("finish")
+WORKERS_OWN: Final = frozenset(Kind) - {Kind.DELETED, Kind.REPLACED, Kind.LOST}
+FLUSHES_KEPT: Final = 1024
+"""How far back a flush sent again is recognised. A worker has a few in flight; this is for ever, to it."""
+
+_decode_ranges = msgspec.json.Decoder(Ranges).decode
+
+
+class _Batch:
+    """The plain successes of one claim."""
+
+    __slots__ = ("claim", "lane", "odd", "results", "seqs")
+
+    def __init__(self, claim: int, lane: int) -> None:
+        self.claim = claim
+        self.lane = lane
+        self.seqs: list[int] = []
+        self.results: list[tuple[str, int]] = []
+        self.odd = False
+
+
+def finish(tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
+    """Record a flush. Each outcome is applied, was there already, or is refused."""
+    batches = _batches(outcomes)
+    must_live(tx, worker)
+    ended = _Ended(tx, worker, flush)
+    done = {batch.claim for batch in batches if _succeed_together(tx, worker, batch, ended)}
+    applied = sum(len(batch.seqs) for batch in batches if batch.claim in done)
+    repeated = 0
+    refused: list[int] = []
+    if applied < len(outcomes):
+        for outcome in outcomes:
+            job = outcome.job
+            if job.claim in done and _is_plain(outcome):
+                continue
+            row = running(tx, worker, job)
+            if row is not None:
+                _apply(tx, row, outcome)
+                ended.add(job.claim, [job.seq])
+                applied += 1
+            elif ended.has(job.claim, job.seq):
+                repeated += 1
+            else:
+                refused.append(job.id)
+    ended.save()
+    return Finished(applied, repeated, tuple(refused))
+
+
+def _is_plain(outcome: Outcome) -> bool:
+    return outcome.kind is Kind.SUCCEEDED and outcome.error is None
+
+
+def _batches(outcomes: Sequence[Outcome]) -> list[_Batch]:
+    """Sort out the successes, and refuse what no worker may say."""
+    batches: dict[int, _Batch] = {}
+    batch = _Batch(-1, -1)
+    for outcome in outcomes:
+        if outcome.kind is Kind.SUCCEEDED and outcome.error is None:
+            job = outcome.job
+            if job.claim != batch.claim:
+                batch = batches.setdefault(job.claim, _Batch(job.claim, job.lane))
+            if job.lane != batch.lane:
+                batch.odd = True
+            batch.seqs.append(job.seq)
+            if outcome.result is not None:
+                batch.results.append((outcome.result, job.lane << SEQ_BITS | job.seq))
+        elif outcome.kind not in WORKERS_OWN:
+            raise ValueError(f"a worker cannot end an attempt as {outcome.kind}")
+    return list(batches.values())
+
+
+def _succeed_together(tx: Transaction, worker: int, batch: _Batch, ended: _Ended) -> bool:
+    """End a batch with one statement if all of it is plain, running and the worker's own; else do nothing."""
+    ranges = compress(batch.seqs)
+    size = sum(upper - lower for lower, upper in ranges)
+    if batch.odd or size != len(batch.seqs):
+        return False
+    claim = (batch.claim, worker, batch.lane, ranges[0][0], ranges[-1][1] - 1)
+    if tx.one(_SQL["covers"], claim) is None:
+        return False
+    base = batch.lane << SEQ_BITS
+    suffix = "range" if len(ranges) == 1 else "places"
+    where: tuple[int, int] | tuple[str]
+    if len(ranges) == 1:
+        where = (base | ranges[0][0], base | ranges[0][1] - 1)
+    else:
+        where = (encode([base | seq for seq in batch.seqs]).decode(),)
+    if tx.one(_SQL[f"count_{suffix}"], where) != (size,):
+        return False
+    tx.run(_SQL[f"succeed_{suffix}"], (tx.now, *where))
+    if batch.results:
+        tx.many(_SQL["result"], batch.results)
+    tx.run(_SQL["left"], (size, batch.claim))
+    tx.lanes.numbered(batch.lane).running -= size
+    tx.news = True
+    ended.add(batch.claim, batch.seqs)
+    return True
+
+
+def _apply(tx: Transaction, row: Row, outcome: Outcome) -> None:
+    if outcome.error is not None:
+        row.errors_json = with_failure(row, outcome.error, tx.now)
+    match outcome.kind:
+        case Kind.SUCCEEDED:
+            moves.end(tx, row, SUCCEEDED, result=outcome.result)
+        case Kind.CANCELLED:
+            moves.end(tx, row, CANCELLED)
+        case Kind.DEAD:
+            told = outcome.error.message if outcome.error is not None else ""
+            moves.end(tx, row, DEAD, reason=told or "dead")
+        case Kind.RETRY if row.cancel is None:
+            _try_again(tx, row, outcome.delay)
+        case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
+            moves.put_back(tx, row, outcome.delay)
+        case _:  # released, or a retry that nobody wants any more
+            moves.put_back(tx, row)
+
+
+def _try_again(tx: Transaction, row: Row, delay: float) -> None:
+    if row.attempt >= row.options.max_attempts:
+        moves.end(tx, row, DEAD, reason="exhausted")
+    else:
+        row.attempt += 1
+        moves.put_back(tx, row, delay, RETRYING)
+
+
+class _Ended:
+    """Which attempts this flush ended, now or when it was sent before."""
+
+    def __init__(self, tx: Transaction, worker: int, flush: int) -> None:
+        self._tx = tx
+        self._worker = worker
+        self._flush = flush
+        self._seqs: defaultdict[int, list[int]] = defaultdict(list)
+        for claim, text in tx.all(_SQL["sent_before"], (worker, flush)):
+            self._seqs[claim] = [seq for lower, upper in _decode_ranges(text) for seq in range(lower, upper)]
+
+    def add(self, claim: int, seqs: list[int]) -> None:
+        self._seqs[claim] += seqs
+
+    def has(self, claim: int, seq: int) -> bool:
+        return seq in self._seqs.get(claim, ())
+
+    def save(self) -> None:
+        rows = [
+            (self._worker, self._flush, claim, encode(compress(seqs)).decode())
+            for claim, seqs in self._seqs.items()
+        ]
+        self._tx.many(_SQL["remember"], rows)
+        if self._flush % 64 == 0:
+            self._tx.run(_SQL["forget"], (self._worker, self._flush - FLUSHES_KEPT))

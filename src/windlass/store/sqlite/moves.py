@@ -1,0 +1,137 @@
+"""The moves a job can make: offered, held, admitted, deferred, ended, removed. Every one keeps the counters, the
+claims and the unique keys true, so nothing else writes where a job stands (but births, claims and the two bulk
+paths of finish and retention, which say how they keep the same promises)."""
+
+from __future__ import annotations
+
+from windlass.store.sqlite.rows import (
+    BOUND,
+    CANCELLED,
+    DEAD,
+    HELD,
+    OFFERED,
+    PLAIN,
+    SCHEDULED,
+    Row,
+    decode_new_job,
+)
+from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("moves")
+
+
+def find(tx: Transaction, job: int) -> Row | None:
+    """The job with this id, wherever it stands."""
+    if not 0 < job < 1 << 63:
+        return None
+    tx.births.write()
+    found = tx.one(_SQL["find"], (job, job))
+    return Row(*found) if found else None
+
+
+def at(tx: Transaction, pos: int) -> Row | None:
+    """The job that stands at this position."""
+    found = tx.one(_SQL["at"], (pos,))
+    return Row(*found) if found else None
+
+
+def offer(tx: Transaction, row: Row) -> None:
+    """Put a job at the back of its lane: a new place, the same id. Nobody runs it, and no wish to cancel an
+    earlier run is left over."""
+    _leave(tx, row)
+    lane = tx.lanes.numbered(row.lane)
+    _move(tx, row, lane.draw(), _offered(tx, row), touched_at=tx.now)
+    tx.news = True
+
+
+def hold(tx: Transaction, row: Row) -> None:
+    """Set a job that is due aside for its fair key, behind those of its key that wait already [C3]."""
+    _leave(tx, row)
+    _move(tx, row, tx.lanes.reserved().draw(), HELD, touched_at=tx.now)
+
+
+def admit(tx: Transaction, row: Row) -> None:
+    """Let a held job into its lane. It has been ready all the while, so `touched_at` stays."""
+    _leave(tx, row)
+    _move(tx, row, tx.lanes.numbered(row.lane).draw(), _offered(tx, row), touched_at=row.touched_at)
+    tx.news = True
+
+
+def defer(tx: Transaction, row: Row, state: int, run_at: float) -> None:
+    """Set a job aside until its time. It stays at its place, which its claim has passed."""
+    _leave(tx, row)
+    _move(tx, row, row.pos, state, touched_at=tx.now, run_at=run_at)
+
+
+def end(
+    tx: Transaction, row: Row, state: int, *, reason: str | None = None, result: str | None = None
+) -> None:
+    """End a job for good: its checkpoint goes, its key is free, and its rerun begins [E6]."""
+    waits = row.state in OFFERED and not tx.lanes.numbered(row.lane).runs(row)
+    _leave(tx, row)
+    # A job that ends while it waits gives up its place, since beyond the cursor stand ready jobs only [I1].
+    pos = tx.lanes.reserved().draw() if waits else row.pos
+    cancel = None if row.cancel is None else 0
+    _move(tx, row, pos, state, touched_at=tx.now, cancel=cancel, reason=reason, result=result)
+    tx.run(_SQL["drop_checkpoint"], (row.id,))
+    if row.options.unique_key is not None:
+        freed = tx.one(_SQL["free"], (row.options.unique_key, row.id))
+        if freed is not None and freed[0] is not None:
+            tx.births.add(decode_new_job(freed[0]))
+    tx.news = True
+
+
+def put_back(tx: Transaction, row: Row, delay: float = 0.0, state: int = SCHEDULED) -> None:
+    """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]."""
+    if row.cancel is not None:
+        end(tx, row, CANCELLED)
+    elif delay > 0:
+        defer(tx, row, state, tx.now + delay)
+    else:
+        offer(tx, row)
+
+
+def remove(tx: Transaction, row: Row) -> None:
+    """Forget a job that has ended."""
+    if row.state == DEAD:
+        tx.lanes.numbered(row.lane).count(row, -1)
+    tx.run(_SQL["remove"], (row.pos,))
+
+
+def _offered(tx: Transaction, row: Row) -> int:
+    """Whether the end of this job will have more to do than to write its state."""
+    bound = row.options.unique_key is not None or tx.one(_SQL["has_checkpoint"], (row.id,)) is not None
+    return BOUND if bound else PLAIN
+
+
+def _leave(tx: Transaction, row: Row) -> None:
+    lane = tx.lanes.numbered(row.lane)
+    lane.count(row, -1)
+    if row.state in OFFERED and lane.runs(row):
+        tx.run(_SQL["leave_claim"], (lane.id, row.seq))
+
+
+def _move(
+    tx: Transaction,
+    row: Row,
+    pos: int,
+    state: int,
+    *,
+    touched_at: float,
+    run_at: float | None = None,
+    cancel: int | None = None,
+    reason: str | None = None,
+    result: str | None = None,
+) -> None:
+    """Write the row at its new place, and count it there."""
+    old, own_id = row.pos, row.id if pos != row.pos else row.own_id
+    row.pos, row.own_id, row.state, row.touched_at, row.cancel = pos, own_id, state, touched_at, cancel
+    tx.run(
+        _SQL["move"],
+        (
+            pos, own_id, state, touched_at, row.attempt, row.deaths, run_at, cancel, reason,
+            row.errors_json, result, old,
+        ),
+    )  # fmt: skip
+    tx.lanes.numbered(row.lane).count(row, 1)

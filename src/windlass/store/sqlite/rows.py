@@ -1,0 +1,108 @@
+"""The words of the job table: what its state numbers mean, what a row looks like in Python, and its JSON columns.
+
+A row's `state` does not tell ready from running: the cursor of its lane does (see the migration).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from windlass.core.ids import MAX_SEQ, SEQ_BITS
+from windlass.core.states import State
+from windlass.store.records import DEFAULT_OPTIONS, Failure, NewJob, Options
+
+PLAIN: Final = 2
+BOUND: Final = 3
+SUCCEEDED: Final = 4
+DEAD: Final = 5
+CANCELLED: Final = 6
+SCHEDULED: Final = 7
+RETRYING: Final = 8
+HELD: Final = 9
+
+OFFERED: Final = (PLAIN, BOUND)
+ENDED: Final = (SUCCEEDED, DEAD, CANCELLED)
+DEFERRED: Final = (SCHEDULED, RETRYING)
+STATES: Final = {
+    SUCCEEDED: State.SUCCEEDED,
+    DEAD: State.DEAD,
+    CANCELLED: State.CANCELLED,
+    SCHEDULED: State.SCHEDULED,
+    RETRYING: State.RETRYING,
+    HELD: State.READY,
+}
+KEPT_FAILURES: Final = 32
+
+encode = msgspec.json.Encoder().encode
+decode_options = msgspec.json.Decoder(Options).decode
+decode_failures = msgspec.json.Decoder(tuple[Failure, ...]).decode
+decode_new_job = msgspec.json.Decoder(NewJob).decode
+decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+@dataclass(slots=True)
+class Row:
+    """A job as the operations off the hot path handle it; everything about where it stands."""
+
+    pos: int
+    lane: int
+    state: int
+    touched_at: float
+    attempt: int
+    deaths: int
+    options_json: str | None
+    own_id: int | None
+    cancel: int | None
+    errors_json: str | None
+
+    @property
+    def id(self) -> int:
+        """The job's id: the place of its birth."""
+        return self.pos if self.own_id is None else self.own_id
+
+    @property
+    def seq(self) -> int:
+        """Its place in the lane it stands in."""
+        return self.pos & MAX_SEQ
+
+    @property
+    def aside(self) -> bool:
+        """Whether it stands in lane 0, without a place in its lane."""
+        return self.pos >> SEQ_BITS == 0
+
+    @property
+    def options(self) -> Options:
+        return readable_options(self.options_json)
+
+
+def readable_options(text: str | None) -> Options:
+    """A job's options, or the default where the text is broken: such a job can still be shown and removed.
+    A claim does not use this: it buries the job instead [fault 17]."""
+    if text is None:
+        return DEFAULT_OPTIONS
+    try:
+        return decode_options(text)
+    except msgspec.MsgspecError:
+        return DEFAULT_OPTIONS
+
+
+def options_json(options: Options) -> str | None:
+    """The stored form of options: nothing at all where all is default."""
+    return None if options == DEFAULT_OPTIONS else encode(options).decode()
+
+
+def failures(text: str | None) -> tuple[Failure, ...]:
+    """The failures kept with a job."""
+    return decode_failures(text) if text else ()
+
+
+def with_failure(row: Row, error: Failure, now: float) -> str:
+    """The row's failures and one more of its present attempt: the last 32 in all [O4]."""
+    mine = Failure(error.type, error.message, error.traceback, row.attempt, now)
+    return encode((*failures(row.errors_json), mine)[-KEPT_FAILURES:]).decode()
+
+
+Bindings = tuple[Any, ...]

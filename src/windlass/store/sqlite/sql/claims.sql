@@ -1,0 +1,41 @@
+-- Claims and checkpoints. Called by claims: `open` and `unfinished` also by readers, the rest under the write lock.
+
+-- :alive
+SELECT 1 FROM windlass_worker WHERE id = ? AND alive;
+
+-- :heads  the lanes of these queues that have something to give, and since when their first job waits
+SELECT l.id, l.queue, l.priority,
+       (SELECT j.touched_at FROM windlass_job j
+        WHERE j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44 ORDER BY j.pos LIMIT 1)
+FROM windlass_lane l
+WHERE l.queue IN (SELECT value FROM json_each(?)) AND l.ready > 0
+  AND NOT EXISTS (SELECT 1 FROM windlass_queue q WHERE q.name = l.queue AND q.paused);
+
+-- :take  beyond the cursor stand exactly the ready jobs [I1]
+SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at
+FROM windlass_job WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?;
+
+-- :next  the number that AUTOINCREMENT would give
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'windlass_claim'), 0) + 1;
+
+-- :lease
+INSERT INTO windlass_claim (id, lane, lo, hi, worker, unfinished, at) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- :open  a worker's claims that are not finished
+SELECT c.id, c.lane, c.lane << 44 | c.lo, c.lane << 44 | c.hi, l.queue, l.priority
+FROM windlass_claim c JOIN windlass_lane l ON l.id = c.lane
+WHERE c.worker = ? AND c.unfinished > 0 ORDER BY c.id;
+
+-- :unfinished  the jobs of a claim that still run [I2]
+SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at
+FROM windlass_job WHERE pos BETWEEN ? AND ? AND state IN (2, 3) ORDER BY pos;
+
+-- :covers
+SELECT 1 FROM windlass_claim WHERE id = ? AND worker = ? AND lane = ? AND ? BETWEEN lo AND hi;
+
+-- :checkpoint
+INSERT INTO windlass_checkpoint (job, data, done, total, at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (job) DO UPDATE SET data = excluded.data, done = excluded.done, total = excluded.total, at = excluded.at;
+
+-- :bind  from now on its end has more to do
+UPDATE windlass_job SET state = 3 WHERE pos = ? AND state = 2;

@@ -1,0 +1,32 @@
+-- Outcomes in bulk. Called by finish under the write lock.
+
+-- :covers  the claim is this worker's and holds all places from the first to the last
+SELECT 1 FROM windlass_claim WHERE id = ? AND worker = ? AND lane = ? AND lo <= ? AND hi >= ?;
+
+-- :count_range
+SELECT count(*) FROM windlass_job WHERE pos BETWEEN ? AND ? AND state = 2;
+
+-- :count_places
+SELECT count(*) FROM windlass_job WHERE pos IN (SELECT value FROM json_each(?)) AND state = 2;
+
+-- :succeed_range  the row keeps its size and no index holds it: it is overwritten in place
+UPDATE windlass_job SET state = 4, touched_at = ? WHERE pos BETWEEN ? AND ?;
+
+-- :succeed_places
+UPDATE windlass_job SET state = 4, touched_at = ? WHERE pos IN (SELECT value FROM json_each(?));
+
+-- :result
+UPDATE windlass_job SET result = ? WHERE pos = ?;
+
+-- :left
+UPDATE windlass_claim SET unfinished = unfinished - ? WHERE id = ?;
+
+-- :sent_before
+SELECT claim, seqs FROM windlass_flush WHERE worker = ? AND flush = ?;
+
+-- :remember
+INSERT INTO windlass_flush (worker, flush, claim, seqs) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET seqs = excluded.seqs;
+
+-- :forget
+DELETE FROM windlass_flush WHERE worker = ? AND flush < ?;

@@ -1,0 +1,34 @@
+-- The moves of single jobs. Called by moves under the write lock.
+
+-- :find  a job by its id: at the place of its birth, or else among those that have moved
+SELECT pos, lane, state, touched_at, attempt, deaths, options, id, cancel, errors
+FROM windlass_job WHERE pos = ? AND id IS NULL
+UNION ALL
+SELECT pos, lane, state, touched_at, attempt, deaths, options, id, cancel, errors
+FROM windlass_job WHERE id = ?;
+
+-- :at
+SELECT pos, lane, state, touched_at, attempt, deaths, options, id, cancel, errors
+FROM windlass_job WHERE pos = ?;
+
+-- :move
+UPDATE windlass_job
+SET pos = ?, id = ?, state = ?, touched_at = ?, attempt = ?, deaths = ?, run_at = ?, cancel = ?, reason = ?,
+    errors = ?, result = ?
+WHERE pos = ?;
+
+-- :leave_claim  the claim that covers a place has one unfinished job less
+UPDATE windlass_claim SET unfinished = unfinished - 1
+WHERE id = (SELECT id FROM windlass_claim WHERE lane = ? AND hi >= ? ORDER BY hi LIMIT 1);
+
+-- :remove
+DELETE FROM windlass_job WHERE pos = ?;
+
+-- :has_checkpoint
+SELECT 1 FROM windlass_checkpoint WHERE job = ?;
+
+-- :drop_checkpoint
+DELETE FROM windlass_checkpoint WHERE job = ?;
+
+-- :free
+DELETE FROM windlass_unique WHERE key = ? AND job = ? RETURNING rerun;

@@ -1,0 +1,52 @@
+"""What an operation holds in its hands: the connection inside its savepoint, the time, the lanes it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import apsw
+
+from windlass.store.settings import StoreSettings
+from windlass.store.sqlite.births import Births
+from windlass.store.sqlite.lanes import Lanes
+from windlass.store.sqlite.rows import Bindings
+
+
+class Transaction:
+    """One operation under the write lock. It happens as a whole or not at all."""
+
+    __slots__ = ("births", "connection", "lanes", "news", "now", "settings")
+
+    def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
+        self.connection = connection
+        self.now = now
+        self.settings = settings
+        self.lanes = Lanes(connection)
+        self.births = Births(connection, self.lanes, now)
+        self.news = False
+        """Whether somebody in this process may be waiting for this: jobs were offered, or have ended."""
+
+    def all(self, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        return self.connection.execute(sql, bindings).fetchall()
+
+    def one(self, sql: str, bindings: Bindings = ()) -> tuple[Any, ...] | None:
+        """Run a statement to its end and return its first row."""
+        rows = self.connection.execute(sql, bindings).fetchall()
+        return rows[0] if rows else None
+
+    def run(self, sql: str, bindings: Bindings = ()) -> int:
+        """Run a statement that writes and return how many rows it touched."""
+        self.connection.execute(sql, bindings)
+        return self.connection.changes()
+
+    def many(self, sql: str, bindings: Iterable[Bindings]) -> None:
+        """Run a statement once per tuple of bindings."""
+        self.connection.executemany(sql, bindings)
+
+    def save(self) -> None:
+        """Write what was changed in memory. The last step of every operation."""
+        self.births.write()
+        self.news |= self.births.any
+        self.lanes.save()

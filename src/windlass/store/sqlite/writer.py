@@ -1,0 +1,128 @@
+"""The writer: the one thread of a process that writes, with group commit.
+
+Calls that queue up while a commit is under way share the next transaction and its one fsync. Each runs in a
+savepoint, so that one that fails does not undo another. No call is answered before the commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import apsw
+
+from windlass.store.sqlite.line import Call, Line
+from windlass.store.sqlite.transaction import Transaction
+
+MOST_CALLS: Final = 256
+LONGEST: Final = 0.025
+"""Seconds after which a transaction takes no further call, so that other processes get their turn."""
+
+
+class _Undone(Exception):
+    """SQLite rolled the whole transaction back, not only the call that failed."""
+
+
+class Writer(Line):
+    """Serves calls in shared write transactions."""
+
+    def __init__(
+        self,
+        path: str,
+        connect: Callable[[], apsw.Connection],
+        transaction: Callable[[apsw.Connection], Transaction],
+        committed: Callable[[], None],
+        patience: float,
+    ) -> None:
+        super().__init__("windlass-sqlite-writer", path, connect)
+        self._transaction = transaction
+        self._committed = committed
+        self._patience = patience
+
+    def _handle(self, call: Call) -> None:
+        """Serve this call and those that wait behind it, together if all goes well, else each alone."""
+        batch = [call]
+        try:
+            news = self._together(batch)
+        except Exception as error:  # noqa: BLE001 - the error is the answer
+            self._roll_back()
+            if len(batch) > 1:
+                for one in batch:
+                    self._handle_alone(one)
+                return
+            call.value, call.error = None, call.error or error
+            if isinstance(error, apsw.BusyError):
+                batch += self._tired()
+                for one in batch:
+                    one.error = error
+            news = False
+        if news:
+            self._committed()
+        self._settle(batch)
+
+    def _handle_alone(self, call: Call) -> None:
+        news = False
+        call.value = call.error = None
+        try:
+            connection = self._connected()
+            connection.execute("BEGIN IMMEDIATE")
+            news = self._run(connection, call)
+            connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - the error is the answer
+            self._roll_back()
+            call.value, call.error, news = None, call.error or error, False
+        if news:
+            self._committed()
+        self._settle([call])
+
+    def _together(self, batch: list[Call]) -> bool:
+        """Run calls in one transaction, adding those that have come meanwhile. True: somebody may be waiting
+        for what they did."""
+        began = time.monotonic()
+        connection = self._connected()
+        connection.execute("BEGIN IMMEDIATE")
+        news = self._run(connection, batch[0])
+        while len(batch) < MOST_CALLS and time.monotonic() - began < LONGEST:
+            call = self._next()
+            if call is None:
+                break
+            batch.append(call)
+            news |= self._run(connection, call)
+        connection.execute("COMMIT")
+        return news
+
+    def _run(self, connection: apsw.Connection, call: Call) -> bool:
+        """Run one call in its savepoint. Raises only where the whole transaction is lost."""
+        if call.future.cancelled():
+            return False
+        connection.execute("SAVEPOINT windlass_call")
+        transaction = self._transaction(connection)
+        try:
+            call.value = call.work(transaction)
+            transaction.save()
+        except Exception as error:  # noqa: BLE001 - the error is the answer
+            call.error = error
+            if not connection.in_transaction:
+                raise _Undone from error
+            connection.execute("ROLLBACK TO windlass_call")
+            connection.execute("RELEASE windlass_call")
+            return False
+        connection.execute("RELEASE windlass_call")
+        return transaction.news
+
+    def _roll_back(self) -> None:
+        connection = self._connection
+        if connection is not None and connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+    def _tired(self) -> list[Call]:
+        """The calls that have waited long behind one that found the file locked. Each waiting for the whole
+        time-out in its turn would make the last of them wait for ever."""
+        tired: list[Call] = []
+        patient: list[Call] = []
+        while (call := self._next()) is not None:
+            old = time.monotonic() - call.since > self._patience / 2
+            (tired if old else patient).append(call)
+        self._waiting.extend(patient)
+        return tired

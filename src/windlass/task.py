@@ -1,0 +1,216 @@
+"""A task: a registered function and the ways to make jobs of it.
+
+    send("a@b.c")                                 runs here and now, without a job
+    send.enqueue("a@b.c")                         makes a job (await send.aenqueue(...) in async code)
+    send.using(delay="5m").enqueue("a@b.c")       the same with options
+    send.enqueue_many([("a@b.c",), ("d@e.f",)])   many jobs in one call, all or none
+
+Arguments are typed: what the function would refuse, mypy refuses in `enqueue` too, and what slips through is
+checked against the annotations before anything is written [E3].
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
+
+from windlass.core.durations import Duration, seconds
+from windlass.core.names import check_name, derive_name
+from windlass.core.states import Priority
+from windlass.encoding import decode
+from windlass.errors import ConfigurationError, InvalidArguments
+from windlass.job import Job
+from windlass.options import JobOptions, Template
+from windlass.payload import Signature, encode_call
+from windlass.signals import Retry
+from windlass.store.records import NewJob, Receipt
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskOptions(TypedDict, total=False):
+    """What `@app.task(...)` takes."""
+
+    name: str
+    """The task's name; without it, that of its module and function."""
+    queue: str
+    """Where its jobs go; without it, where the app's routes say [E5]."""
+    priority: Priority | str | int
+    """urgent, high, normal or low."""
+    retry: Retry
+    """How often and how far apart its jobs are tried."""
+    timeout: Duration
+    """How long one attempt may run."""
+    tags: Iterable[str]
+    """Words to find its jobs by."""
+
+
+class Task(Generic[P, R]):
+    """Makes jobs of one name. `app.named("mail.send")` gives one without the code; `@app.task` one with it."""
+
+    def __init__(self, app: Windlass, name: str, template: Template) -> None:
+        self.app = app
+        self.name = check_name("task", name)
+        self._template = template
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    def using(self, **options: Unpack[JobOptions]) -> Self:
+        """This task with options for its next jobs; see `JobOptions` for what there is."""
+        other = copy.copy(self)
+        other._template = self._template.using(options)
+        return other
+
+    @property
+    def queue(self) -> str:
+        """The queue its jobs go to: the one named, else the one the app's routes say [E5]."""
+        return self._template.queue or self.app._routes.queue(self.name)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make one job."""
+        job = self._job(self._encode(args, kwargs))
+        return self._handle(self.app._producer.send([job], self._template.connection)[0])
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Make one job."""
+        job = self._job(self._encode(args, kwargs))
+        return self._handle((await self.app._producer.asend([job], self._template.connection))[0])
+
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[int]:
+        """Make many jobs in one call, all or none, and return their ids in the same order.
+
+        Each item is a tuple of positional arguments or a mapping of named ones. With an idempotency key, job
+        number n is remembered as `key/n`, so sending the same list again adds nothing [E7].
+        """
+        receipts = self.app._producer.send(self._jobs(calls), self._template.connection)
+        return [receipt.id for receipt in receipts]
+
+    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[int]:
+        """Make many jobs in one call; see `enqueue_many`."""
+        receipts = await self.app._producer.asend(self._jobs(calls), self._template.connection)
+        return [receipt.id for receipt in receipts]
+
+    def job(self, id: int | str) -> Job[R]:
+        """The handle of a job of this task, from its id."""
+        return Job(int(id), home=self.app._home, decode=self._decode_result, task=self.name)
+
+    def _handle(self, receipt: Receipt) -> Job[R]:
+        return Job(
+            receipt.id, home=self.app._home, decode=self._decode_result, task=self.name, receipt=receipt
+        )
+
+    def _job(self, payload: str, place: int | None = None) -> NewJob:
+        return self._template.job(self.name, payload, self.queue, place)
+
+    def _jobs(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[NewJob]:
+        """All of them, before the first is sent: one that is wrong must keep the others from being written."""
+        jobs = []
+        for place, call in enumerate(calls):
+            if isinstance(call, tuple):
+                payload = self._encode(call, {})
+            elif isinstance(call, Mapping):
+                payload = self._encode((), call)
+            else:
+                raise InvalidArguments(
+                    f"task {self.name}: item {place} is {type(call).__name__}; each item is a tuple of "
+                    "positional arguments or a mapping of named ones"
+                )
+            jobs.append(self._job(payload, place))
+        return jobs
+
+    def _encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        return encode_call(self.name, args, kwargs)
+
+    def _decode_result(self, text: str | None) -> Any:
+        return decode(text)
+
+
+class RegisteredTask(Task[P, R]):
+    """A task whose code is here. It also says how its jobs are run: signature, policy and timeout."""
+
+    is_async: ClassVar[bool]
+
+    def __init__(self, app: Windlass, function: Callable[P, Any], options: TaskOptions) -> None:
+        unknown = options.keys() - TaskOptions.__annotations__.keys()
+        if unknown:
+            known = ", ".join(TaskOptions.__annotations__)
+            raise ConfigurationError(f"a task has no option {', '.join(sorted(unknown))}; known: {known}")
+        self.retry = options.get("retry", Retry())
+        if not isinstance(self.retry, Retry):
+            raise ConfigurationError(f"retry={self.retry!r} is no policy; write retry=Retry(5, base='5s')")
+        given = JobOptions(max_attempts=self.retry.attempts)
+        for option in ("queue", "priority", "tags"):
+            if option in options:
+                given[option] = options[option]
+        name = options["name"] if "name" in options else derive_name(_module_of(function), _name_of(function))
+        super().__init__(app, name, Template().using(given))
+        self.timeout = seconds(options["timeout"]) if "timeout" in options else None
+        self.function = function
+        self.signature = Signature(self.name, function)
+        functools.update_wrapper(cast("Callable[..., Any]", self), function)
+
+    def _encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        return self.signature.encode(args, kwargs)
+
+    def _decode_result(self, text: str | None) -> Any:
+        return self.signature.decode_result(text)
+
+
+class SyncTask(RegisteredTask[P, R]):
+    """A task made of a plain function; its jobs run in threads."""
+
+    is_async = False
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here and now."""
+        value: R = self.function(*args, **kwargs)
+        return value
+
+
+class AsyncTask(RegisteredTask[P, R]):
+    """A task made of an `async def` function; its jobs run on the worker's loop."""
+
+    is_async = True
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Run the function here and now, when awaited."""
+        coroutine: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
+        return coroutine
+
+
+def make_task(app: Windlass, function: Any, options: TaskOptions) -> RegisteredTask[..., Any]:
+    """The task of a function, by whether it is `async def`."""
+    generates = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    if generates or not callable(function):
+        raise ConfigurationError(f"{function!r} cannot be a task; it takes a plain or an `async def` function")
+    kind = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
+    return kind(app, function, options)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    try:
+        return function.__qualname__
+    except AttributeError:
+        raise ConfigurationError(f"{function!r} has no name of its own; give one with name=") from None
+
+
+def _module_of(function: Callable[..., Any]) -> str:
+    """The module as others would import it: a script's own name, not `__main__`, which each process has."""
+    module = getattr(function, "__module__", None) or "main"
+    if module != "__main__":
+        return module
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    return Path(getattr(main, "__file__", None) or "main").stem

@@ -1,0 +1,37 @@
+"""Keeps a worker's lease: one beat every so often, for as long as it works."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from windlass.errors import StoreUnavailable
+from windlass.store.protocol import Store
+
+logger = logging.getLogger("windlass.worker")
+EVERY: Final = 10.0
+
+
+async def heartbeat(
+    store: Store,
+    worker: int,
+    *,
+    floor: Callable[[], int],
+    cancel: Callable[[frozenset[int]], None],
+    every: float = EVERY,
+) -> None:
+    """Beat until cancelled. `floor` is asked for the least claim still held, `cancel` told which jobs to stop.
+
+    A beat that fails is logged and tried again; only WorkerLost, which it raises, stops the work [C4].
+    """
+    while True:
+        await asyncio.sleep(every)
+        try:
+            beat = await store.beat(worker, floor())
+        except StoreUnavailable as error:
+            logger.warning("a heartbeat failed, next try in %.0f s: %s", every, error)
+            continue
+        if beat.cancel:
+            cancel(beat.cancel)

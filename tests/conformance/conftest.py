@@ -1,0 +1,86 @@
+"""The three stores as fixtures: a test that asks for `rig` or `store` runs on each of them.
+
+PostgreSQL stores live in databases copied from one migrated template per server: a copy costs a fraction of
+a migration, and nothing of one test is left for the next.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.kit import HandClock, Rig, ServerClock
+from tests.postgres import Server
+from windlass.store.memory import MemoryStore
+from windlass.store.protocol import Store
+from windlass.store.settings import StoreSettings
+
+SETTINGS = StoreSettings(retention=8 * 3600.0)
+SERVERS = {"postgres": "pg_server", "postgres16": "pg16_server"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "postgres16: the suite of all stores on an older server")
+
+
+@pytest.fixture(scope="session")
+def templates() -> dict[int, str]:
+    """The migrated database of each server version, by name."""
+    return {}
+
+
+@pytest.fixture(
+    params=["memory", "sqlite", "postgres", pytest.param("postgres16", marks=pytest.mark.postgres16)]
+)
+async def rig(
+    request: pytest.FixtureRequest, tmp_path: Path, templates: dict[int, str]
+) -> AsyncIterator[Rig]:
+    """A migrated and opened store without jobs, and a clock the test moves."""
+    name: str = request.param
+    if name == "sqlite":
+        from windlass.store.sqlite import SQLiteStore
+    async with AsyncExitStack() as stack:
+        if name in SERVERS:
+            from windlass.store.postgres import PostgresStore
+
+            server: Server = request.getfixturevalue(SERVERS[name])
+            if server.version not in templates:
+                templates[server.version] = await make_template(server)
+            database = server.create_database(template=templates[server.version])
+            stack.callback(server.drop_database, database)
+            rig = Rig(
+                PostgresStore(server.dsn(database), settings=SETTINGS),
+                ServerClock(server.dsn(database)),
+                name,
+            )
+        else:
+            clock = HandClock()
+            store: Store = (
+                MemoryStore(SETTINGS, clock)
+                if name == "memory"
+                else SQLiteStore(tmp_path / "windlass.db", settings=SETTINGS, clock=clock)
+            )
+            await store.migrate()
+            rig = Rig(store, clock, name)
+        await rig.store.open()
+        stack.push_async_callback(rig.store.close)
+        yield rig
+
+
+@pytest.fixture
+def store(rig: Rig) -> Store:
+    """The store of the rig, for tests that speak its operations directly."""
+    return rig.store
+
+
+async def make_template(server: Server) -> str:
+    """Migrate a database that others are copied from, and give it a clock that can be moved."""
+    from windlass.store.postgres import PostgresStore
+
+    name = server.create_database()
+    store = PostgresStore(server.dsn(name), settings=SETTINGS)
+    await store.migrate()
+    await store.close()
+    await ServerClock(server.dsn(name)).install()
+    return name

@@ -1,0 +1,216 @@
+"""What the conformance tests hold in their hands: a store, its clock, and short ways to say common things.
+
+Nothing here writes rows: every state is reached through the store's own operations.
+"""
+
+import itertools
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import asyncpg
+import msgspec
+
+from windlass.core.retry import DeathPolicy
+from windlass.core.states import Kind, State
+from windlass.store.protocol import Store
+from windlass.store.records import (
+    Claim,
+    ClaimedJob,
+    Depth,
+    Failure,
+    Finished,
+    JobFilter,
+    JobRecord,
+    NewJob,
+    Options,
+    Outcome,
+    Receipt,
+    Rescued,
+    WorkerInfo,
+)
+
+OPTION_FIELDS = frozenset(Options.__struct_fields__)
+POLICY = DeathPolicy()
+
+
+class Clock(Protocol):
+    """The store's time, which a test may move forward."""
+
+    async def advance(self, seconds: float) -> None:
+        """Let this much time pass for the store."""
+
+
+class HandClock:
+    """A clock that stands still but for one millisecond a reading, so that no two moments are the same."""
+
+    def __init__(self) -> None:
+        self._now = time.time()
+
+    def __call__(self) -> float:
+        self._now += 0.001
+        return self._now
+
+    async def advance(self, seconds: float) -> None:
+        self._now += seconds
+
+
+class ServerClock:
+    """The clock of a PostgreSQL schema: real time and an offset that the test sets."""
+
+    def __init__(self, dsn: str, schema: str = "windlass") -> None:
+        self._dsn = dsn
+        self._schema = schema
+
+    async def install(self) -> None:
+        """Replace the one function that tells the time by one that adds the offset."""
+        connection = await asyncpg.connect(self._dsn)
+        try:
+            await connection.execute(
+                f"""
+                CREATE TABLE {self._schema}.test_clock (offset_s float8 NOT NULL);
+                INSERT INTO {self._schema}.test_clock VALUES (0);
+                GRANT SELECT ON {self._schema}.test_clock TO public;
+                CREATE OR REPLACE FUNCTION {self._schema}.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+                $$ SELECT clock_timestamp() + make_interval(secs => offset_s)
+                     FROM {self._schema}.test_clock $$
+                """
+            )
+        finally:
+            await connection.close()
+
+    async def advance(self, seconds: float) -> None:
+        connection = await asyncpg.connect(self._dsn)
+        try:
+            await connection.execute(
+                f"UPDATE {self._schema}.test_clock SET offset_s = offset_s + $1", seconds
+            )
+        finally:
+            await connection.close()
+
+
+def job(task: str = "t", **fields: Any) -> NewJob:
+    """A job to enqueue; fields of its options may be given directly."""
+    options = {name: fields.pop(name) for name in OPTION_FIELDS & fields.keys()}
+    return NewJob(task=task, payload=fields.pop("payload", "{}"), options=Options(**options), **fields)
+
+
+def failure(message: str = "boom") -> Failure:
+    """An error as a worker reports it: attempt and time are the store's to fill in."""
+    return Failure("ValueError", message, "Traceback ...")
+
+
+class Rig:
+    """A store with its clock, and what most tests need of it."""
+
+    def __init__(self, store: Store, clock: Clock, name: str) -> None:
+        self.store = store
+        self.clock = clock
+        self.name = name
+        self._flushes: dict[int, itertools.count[int]] = {}
+
+    # -- producers --------------------------------------------------------------------------------------
+
+    async def add(self, *tasks: str, **fields: Any) -> list[int]:
+        """Enqueue one job per task name in one call and return their ids."""
+        return [receipt.id for receipt in await self.store.enqueue([job(task, **fields) for task in tasks])]
+
+    async def one(self, task: str = "t", **fields: Any) -> Receipt:
+        """Enqueue one job."""
+        (receipt,) = await self.store.enqueue([job(task, **fields)])
+        return receipt
+
+    # -- workers ----------------------------------------------------------------------------------------
+
+    async def worker(self) -> int:
+        """Register a worker and return its id."""
+        worker = secrets.randbits(62) + 1
+        await self.store.register(WorkerInfo(id=worker, label=f"w-{worker}", host="here", pid=1))
+        self._flushes[worker] = itertools.count(1)
+        return worker
+
+    async def claims(self, worker: int, *queues: str, limit: int = 100) -> list[Claim]:
+        """Claim from these queues ("default" when none is named)."""
+        return await self.store.claim(worker, queues or ("default",), limit)
+
+    async def claim(self, worker: int, *queues: str, limit: int = 100) -> list[ClaimedJob]:
+        """The jobs of one call to claim, in the order of the answer."""
+        return [job for claim in await self.claims(worker, *queues, limit=limit) for job in claim.jobs]
+
+    async def run(self, worker: int, id: int, *queues: str) -> ClaimedJob:
+        """Claim one job, which must be this one."""
+        (claimed,) = await self.claim(worker, *queues, limit=1)
+        assert claimed.id == id
+        return claimed
+
+    async def finish(
+        self, worker: int, jobs: ClaimedJob | Sequence[ClaimedJob], kind: Kind = Kind.SUCCEEDED, **fields: Any
+    ) -> Finished:
+        """End these attempts all alike, in the worker's next flush."""
+        jobs = [jobs] if isinstance(jobs, ClaimedJob) else jobs
+        return await self.flush(worker, [Outcome(job=job, kind=kind, **fields) for job in jobs])
+
+    async def flush(self, worker: int, outcomes: Sequence[Outcome]) -> Finished:
+        """Send outcomes as the worker's next flush."""
+        return await self.store.finish(worker, next(self._flushes[worker]), outcomes)
+
+    async def die(self, worker: int, policy: DeathPolicy = POLICY) -> Rescued:
+        """The worker is gone without a word, and somebody rescues its jobs."""
+        rescued = await self.store.rescue(worker, await self.beat_of(worker), policy)
+        assert rescued is not None
+        return rescued
+
+    async def beat_of(self, worker: int) -> int:
+        """Where the worker's beat counter stands, as an observer reads it."""
+        return next(record.beat for record in await self.store.workers() if record.id == worker)
+
+    # -- roads to a state -------------------------------------------------------------------------------
+
+    async def bring(self, state: State, worker: int, task: str = "t", **fields: Any) -> int:
+        """Make a job stand in this state and return its id; the default queue must be empty."""
+        if state is State.SCHEDULED:
+            return (await self.one(task, delay=3600, **fields)).id
+        id = (await self.one(task, **fields)).id
+        if state is State.READY:
+            return id
+        claimed = await self.run(worker, id)
+        if state is State.RETRYING:
+            await self.finish(worker, claimed, Kind.RETRY, delay=3600, error=failure())
+        elif state is not State.RUNNING:
+            await self.finish(worker, claimed, Kind(state.value))
+        return id
+
+    # -- looking ----------------------------------------------------------------------------------------
+
+    async def look(self, id: int) -> JobRecord:
+        """The job, which must exist."""
+        record = await self.store.job(id)
+        assert record is not None, f"job {id} is not found"
+        return record
+
+    async def state(self, id: int) -> State | None:
+        """The job's state, or None where there is no such job."""
+        record = await self.store.job(id)
+        return record.state if record else None
+
+    async def depth(self, queue: str = "default") -> Depth:
+        """The counts of one queue, without the age of its oldest job."""
+        depth = (await self.store.depth([queue])).get(queue, Depth())
+        return msgspec.structs.replace(depth, oldest=None)
+
+    async def listing(self, **filters: Any) -> list[JobRecord]:
+        """Every job of a listing, over all its pages."""
+        found: list[JobRecord] = []
+        cursor: str | None = None
+        while True:
+            page = await self.store.jobs(JobFilter(**filters), 50, cursor)
+            found += page.jobs
+            cursor = page.cursor
+            if cursor is None:
+                return found
+
+    async def turn(self, times: int = 20) -> None:
+        """Force the logs to turn, often enough for every segment to have had its turn."""
+        for _ in range(times):
+            await self.store.rotate(force=True)

@@ -1,0 +1,139 @@
+"""Fair share: jobs of different fair keys in one queue interleave [C3]."""
+
+import pytest
+
+from tests.conformance.kit import Rig, job
+from windlass.core.states import Kind, Priority, State
+
+
+async def drain(rig: Rig, worker: int, limit: int = 1000) -> list[str]:
+    """Promote, claim and finish until nothing is left; the tasks in the order they were claimed."""
+    order: list[str] = []
+    while len(order) < limit:
+        await rig.store.promote()
+        jobs = await rig.claim(worker, limit=min(10, limit - len(order)))
+        if not jobs:
+            return order
+        order += [job.task for job in jobs]
+        await rig.finish(worker, jobs)
+    return order
+
+
+async def test_keys_take_turns(rig: Rig) -> None:
+    """[C3] One job of each key and round, in the order of each key's enqueues."""
+    await rig.store.enqueue([job(f"a{n}", fair_key="a") for n in range(4)])
+    await rig.store.enqueue([job(f"b{n}", fair_key="b") for n in range(2)])
+    await rig.store.enqueue([job("c0", fair_key="c")])
+    assert await drain(rig, await rig.worker()) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+
+
+async def test_no_more_than_the_window_waits_in_the_lane(rig: Rig) -> None:
+    """[C3] The lane takes `window` jobs and the next ones as it empties."""
+    await rig.store.set_queue("default", {"window": 3})
+    await rig.add(*(["t"] * 7), fair_key="a")
+    assert (await rig.store.promote()).admitted == 3
+    assert (await rig.store.promote()).admitted == 0
+    worker = await rig.worker()
+    assert len(await rig.claim(worker)) == 3
+    assert (await rig.store.promote()).admitted == 3
+    assert len(await rig.claim(worker, limit=1)) == 1
+    assert (await rig.store.promote()).admitted == 1
+    assert (await rig.depth()).ready == 3
+
+
+async def test_a_new_key_waits_for_a_window_at_most(rig: Rig) -> None:
+    """[C3] Bounded wait: one key holds a thousand jobs, another comes late and is served among the next."""
+    await rig.store.set_queue("default", {"window": 5})
+    await rig.add(*(["big"] * 1000), fair_key="big")
+    worker = await rig.worker()
+    await drain(rig, worker, limit=20)
+    await rig.store.promote()
+    await rig.add(*(["small"] * 3), fair_key="small")
+    order = await drain(rig, worker, limit=20)
+    # Five of the big one may stand in the lane already; from then on they take turns.
+    assert order[:5].count("small") <= 1
+    assert order[:12].count("small") == 3
+
+
+async def test_the_ring_goes_on_where_it_stopped(rig: Rig) -> None:
+    """[C3] A step ends in the middle of a round, and the next begins with the key after it."""
+    await rig.store.set_queue("default", {"window": 2})
+    for key in "abc":
+        await rig.store.enqueue([job(f"{key}{n}", fair_key=key) for n in range(2)])
+    assert await drain(rig, await rig.worker()) == ["a0", "b0", "c0", "a1", "b1", "c1"]
+
+
+async def test_a_key_between_two_others_is_not_passed_over(rig: Rig) -> None:
+    """[C3] The ring remembers a key, not an index: one that comes in between gets its turn."""
+    await rig.store.set_queue("default", {"window": 1})
+    await rig.store.enqueue([job("a0", fair_key="a"), job("a1", fair_key="a"), job("z0", fair_key="z")])
+    worker = await rig.worker()
+    assert await drain(rig, worker, limit=1) == ["a0"]
+    await rig.store.enqueue([job("m0", fair_key="m")])
+    assert await drain(rig, worker) == ["m0", "z0", "a1"]
+
+
+async def test_each_priority_has_a_ring_of_its_own(rig: Rig) -> None:
+    """[C3] [C2]"""
+    for priority, name in ((Priority.LOW, "low"), (Priority.HIGH, "high")):
+        for key in "ab":
+            await rig.store.enqueue(
+                [job(f"{name}-{key}{n}", fair_key=key, priority=priority) for n in range(2)]
+            )
+    assert await drain(rig, await rig.worker()) == [
+        "high-a0", "high-b0", "high-a1", "high-b1", "low-a0", "low-b0", "low-a1", "low-b1",
+    ]  # fmt: skip
+
+
+async def test_plain_jobs_share_the_lane(rig: Rig) -> None:
+    """[C3] They stand in the lane from the start, so they fill the window, too."""
+    await rig.store.set_queue("default", {"window": 3})
+    await rig.add("plain", "plain")
+    await rig.add("fair", "fair", fair_key="a")
+    assert (await rig.store.promote()).admitted == 1
+    tasks = [job.task for job in await rig.claim(await rig.worker())]
+    assert tasks == ["plain", "plain", "fair"]
+
+
+async def test_admission_is_bounded(rig: Rig) -> None:
+    """[C3] One step admits no more than its limit."""
+    await rig.add(*(["t"] * 10), fair_key="a")
+    steps = [(await rig.store.promote(limit=4)).admitted for _ in range(4)]
+    assert steps == [4, 4, 2, 0]
+
+
+async def test_held_jobs_are_ready_and_counted(rig: Rig) -> None:
+    """[C3] Nobody sees a difference but the claimer."""
+    await rig.add("plain")
+    await rig.add("a", "b", fair_key="k")
+    assert (await rig.depth()).ready == 3
+    assert len(await rig.listing(state=State.READY)) == 3
+    await rig.store.promote()
+    assert (await rig.depth()).ready == 3
+
+
+@pytest.mark.parametrize("kind", [Kind.RETRY, Kind.RELEASED])
+async def test_a_fair_job_offered_again_keeps_its_key(rig: Rig, kind: Kind) -> None:
+    """[C3] At once into its lane, without a new turn."""
+    id = (await rig.one(fair_key="k")).id
+    await rig.store.promote()
+    worker = await rig.worker()
+    await rig.finish(worker, await rig.run(worker, id), kind)
+    assert (await rig.run(worker, id)).options.fair_key == "k"
+
+
+async def test_a_scheduled_fair_job_takes_its_turn_when_due(rig: Rig) -> None:
+    """[C3] [E2]"""
+    assert (await rig.one("later", fair_key="k", delay=60)).status == "scheduled"
+    await rig.clock.advance(61)
+    await rig.store.promote()
+    await rig.store.promote()
+    assert [job.task for job in await rig.claim(await rig.worker())] == ["later"]
+
+
+async def test_held_jobs_survive_rotation(rig: Rig) -> None:
+    """[C3] [K6]"""
+    ids = await rig.add("a", "b", fair_key="k")
+    await rig.turn()
+    await rig.store.promote()
+    assert [job.id for job in await rig.claim(await rig.worker())] == ids

@@ -1,0 +1,76 @@
+"""Back-off [O2] and what a worker's death costs [C8]."""
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.retry import Backoff, DeathPolicy
+
+BASES = st.floats(0.001, 3600)
+CAPS = st.floats(0.001, 86400)
+JITTERS = st.floats(0, 1)
+SPREADS = st.floats(0, 1, exclude_max=True)
+
+
+def test_the_shipped_default() -> None:
+    """[O2] Base 5 s, cap 30 min: 5, 10, 20, … 1800."""
+    delays = [Backoff().delay(n) for n in range(1, 12)]
+    assert delays == [5, 10, 20, 40, 80, 160, 320, 640, 1280, 1800, 1800]
+
+
+@given(BASES, CAPS)
+def test_the_first_delay_is_base(base: float, cap: float) -> None:
+    """[O2] Or the cap, where that is smaller."""
+    assert Backoff(base, cap).delay(1) == pytest.approx(min(base, cap))
+
+
+@given(BASES, CAPS, st.integers(1, 100))
+def test_it_never_falls_and_never_passes_the_cap(base: float, cap: float, failures: int) -> None:
+    """[O2]"""
+    backoff = Backoff(base, cap)
+    assert backoff.delay(failures) <= backoff.delay(failures + 1) <= cap * (1 + 1e-9)
+
+
+@given(BASES, CAPS, st.integers(1, 10**9))
+def test_the_exponent_is_bounded(base: float, cap: float, failures: int) -> None:
+    """[O2] No number of failures overflows."""
+    assert math.isfinite(Backoff(base, cap).delay(failures))
+
+
+@given(BASES, CAPS, JITTERS, SPREADS, st.integers(1, 40))
+def test_jitter_stays_in_its_range(
+    base: float, cap: float, jitter: float, spread: float, failures: int
+) -> None:
+    """[O2] ± jitter around the bare figure, never below zero."""
+    bare = Backoff(base, cap, jitter).delay(failures)
+    delay = Backoff(base, cap, jitter).delay(failures, spread)
+    assert bare * (1 - jitter) * (1 - 1e-9) <= delay <= bare * (1 + jitter) * (1 + 1e-9)
+    assert delay >= 0
+
+
+@pytest.mark.parametrize("backoff", [Backoff(base=0), Backoff(base=-1)])
+def test_off_is_at_once(backoff: Backoff) -> None:
+    """[O2]"""
+    assert backoff.delay(7) == 0.0
+
+
+def test_no_failure_no_delay() -> None:
+    assert Backoff().delay(0) == 0.0
+
+
+def test_the_shipped_death_policy() -> None:
+    """[C8] The first death is free, the second waits for base, the third is poison."""
+    assert DeathPolicy().poison == 3
+    assert DeathPolicy().delays() == [0.0, 5.0]
+
+
+@given(st.integers(1, 50), BASES)
+def test_a_delay_for_every_death_but_the_last(poison: int, base: float) -> None:
+    """[C8]"""
+    delays = DeathPolicy(poison, Backoff(base, 1e6)).delays()
+    assert len(delays) == poison - 1
+    assert delays[:1] in ([], [0.0])
+    assert all(0 < earlier <= later for earlier, later in pairwise(delays[1:]))

@@ -1,0 +1,23 @@
+"""The machine against a second memory store: proves that the machine itself compares like with like."""
+
+from hypothesis import settings
+
+from tests.conformance.kit import HandClock
+from tests.model.machine import SETTINGS, StoreMachine
+from tests.model.side import Side
+from windlass.store.memory import MemoryStore
+
+
+class MemoryMachine(StoreMachine):
+    """The model beside itself."""
+
+    async def open_subject(self) -> Side:
+        clock = HandClock()
+        return Side(MemoryStore(SETTINGS, clock), clock, self.loop)
+
+    async def close_subject(self) -> None:
+        pass
+
+
+TestMemory = MemoryMachine.TestCase
+TestMemory.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

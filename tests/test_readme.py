@@ -1,0 +1,26 @@
+"""README.md promises exactly two set-up commands; the second is what `.ci/run` runs."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def set_up_commands(text: str) -> list[str]:
+    """The lines inside fenced blocks that make a virtualenv."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if "-m venv" in line]
+
+
+def test_readme_has_two_set_up_commands_and_ci_runs_the_second() -> None:
+    commands = set_up_commands((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(commands) == 2, commands
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    run = [line for line in script if line and not line.startswith(("#", "set ", "cd "))]
+    assert run == [commands[1]]
+
+
+def test_readme_names_files_that_exist() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+        assert (ROOT / target).exists(), f"README.md links to {target}, which is not there"
