@@ -15,7 +15,7 @@ EXTENDS Integers, FiniteSets, Sequences, TLC
 CONSTANTS
     Producers, Workers, Rescuers,
     Nobody,         \* the reserved worker 0
-    Segments,       \* the ring: 1 .. n
+    Segments,       \* how many there are in the ring
     Limit,          \* the batch limit of a claim
     Preload,        \* jobs committed in segment 1 before the first step
     MaxSeq,         \* bound on the numbers drawn

@@ -33,8 +33,8 @@ Next ==
                           \/ FinishUnanswered(w) \/ FinishAbort(w)
     \/ \E w \in Workers : Beat(w) \/ Bury(w) \/ RescueEnd(w) \/ \E r \in Rescuers : RescueOpen(r, w)
     \/ \E r \in Rescuers : RescueCommit(r) \/ RescueCrash(r)
-    \/ \E seg \in Segments : Switch(seg) \/ Pick(seg)
-    \/ Seal \/ Touch \/ Judge \/ Sweep \/ SweepEnd \/ MoveRead \/ MoveCommit \/ MoveEnd \/ Reclaim \/ LetGo
+    \/ \E seg \in 1 .. Segments : Pick(seg)
+    \/ Switch \/ Seal \/ Touch \/ Judge \/ Sweep \/ SweepEnd \/ MoveRead \/ MoveCommit \/ MoveEnd \/ Reclaim \/ LetGo
 
 Spec == Init /\ [][Next]_vars
 

@@ -10,11 +10,14 @@ Holds(seg) == \/ \E r \in db.ready : r.seg = seg
 
 NoRot(turn) == [pc |-> "idle", v |-> 0, carry |-> {}, after |-> 0, seen |-> FALSE, turn |-> turn]
 
-(* setval on a sequence: everybody sees it at once, whatever his snapshot. *)
-Switch(seg) ==
-    /\ "rotate" \in With /\ rot.pc = "idle" /\ rot.turn < MaxTurn
-    /\ seg # db.cur /\ ~Holds(seg)
-    /\ db' = [db EXCEPT !.cur = seg]
+Ring(n) == ((db.cur - 1 + n) % Segments) + 1        \* the n-th segment after the current one
+Empty == {n \in 1 .. (Segments - 1) : ~Holds(Ring(n))}
+
+(* The next empty segment. setval on a sequence: everybody sees it at once,    *)
+(* whatever his snapshot.                                                      *)
+Switch ==
+    /\ "rotate" \in With /\ rot.pc = "idle" /\ rot.turn < MaxTurn /\ Empty # {}
+    /\ db' = [db EXCEPT !.cur = Ring(Min(Empty))]
     /\ rot' = [rot EXCEPT !.turn = @ + 1]
     /\ UNCHANGED <<prod, call, held, fin, life, res, look>>
 

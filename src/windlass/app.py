@@ -17,7 +17,7 @@ from functools import cached_property
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
-from windlass import builtin
+from windlass import builtin, loopthread
 from windlass.core.durations import Duration
 from windlass.core.routing import Routes
 from windlass.encoding import decode
@@ -242,9 +242,9 @@ def _origin(task: RegisteredTask[..., Any]) -> tuple[str, str]:
 
 def _run_here(coroutine: Coroutine[Any, Any, R]) -> R:
     """Run a coroutine in this thread, which must not be inside an event loop already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    coroutine.close()
-    raise RuntimeError("this thread runs an event loop already; await the method that begins with a… instead")
+    if loopthread.in_loop():
+        coroutine.close()
+        raise RuntimeError(
+            "this thread runs an event loop; await the method whose name begins with an a instead"
+        )
+    return asyncio.run(coroutine)

@@ -1,7 +1,7 @@
 """Values to JSON text and back. What the store could not keep, or would change, is refused here [E4].
 
-Anything msgspec knows is accepted (builtins, dataclasses, structs, datetime, UUID, Decimal, enums, bytes, …) and
-pydantic models besides. Never pickle.
+Anything msgspec knows is accepted (builtins, dataclasses, structs, datetime, UUID, Decimal, enums, bytes, …)
+and pydantic models besides. Never pickle.
 """
 
 from __future__ import annotations

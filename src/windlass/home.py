@@ -1,9 +1,10 @@
 """Where an app's store lives: opened on first use, remade after a fork, closed at exit.
 
-Stores in memory and on SQLite work on any loop, so there is one for the process. A PostgreSQL store belongs to
-the loop that opened it: by default the loop thread, and calls from other loops hop over to it. A loop that calls
-often gets a store of its own with `async with app:`; its calls then go straight to the database, and leaving the
-block closes it. (Measured with 100 callers on two cores: 3,960 calls/s direct, 1,970/s with the hop.)
+Stores in memory and on SQLite work on any loop, so there is one for the process. A PostgreSQL store belongs
+to the loop that opened it: by default the loop thread, and calls from other loops hop over to it. A loop that
+calls often gets a store of its own with `async with app:`; its calls then go straight to the database, and
+leaving the block closes it. (Measured with 100 callers on two cores: 3,960 calls/s direct, 1,970/s with the
+hop.)
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ class StoreHome:
         return store
 
     def _shared(self) -> Store:
-        """The process's store. The parent of a fork still uses the sockets of the one that came along, so that
-        one is kept from the garbage collector and never closed here."""
+        """The process's store. The parent of a fork still uses the sockets of the one that came along, so
+        that one is kept from the garbage collector and never closed here."""
         with self._door:
             if self._pid != os.getpid():
                 if self._store is not None:

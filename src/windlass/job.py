@@ -1,4 +1,5 @@
-"""The handle of one job: look at it, await its result, steer it. It holds an id and asks the store each time."""
+"""The handle of one job: look at it, await its result, steer it. It holds an id and asks the store each
+time."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ class Job(Generic[R]):
     # -- steering ---------------------------------------------------------------------------------------
 
     def cancel(self) -> CancelAnswer:
-        """Cancel the job: "cancelled" now if it waits, "requested" if it runs, "finished" if it is too late."""
+        """Cancel the job: "cancelled" now if it waits, "requested" if it runs, "finished" if it is too
+        late."""
         return self._home().call(lambda store: store.cancel([self.id]))[self.id]
 
     async def acancel(self) -> CancelAnswer:

@@ -1,9 +1,9 @@
 """One event loop in one daemon thread per process, started on first use and remade after a fork.
 
-Stores live on this loop. Synchronous calls run on it, and so do asynchronous ones that come from a loop without
-a store of its own; hence an app works from any thread and any number of loops, one after the other or side by
-side, though a driver's connections belong to a single loop. No code of the user ever runs here: a handler that
-blocks its own loop neither blocks the store nor deadlocks a synchronous call made inside it.
+Stores live on this loop. Synchronous calls run on it, and so do asynchronous ones that come from a loop
+without a store of its own; hence an app works from any thread and any number of loops, one after the other or
+side by side, though a driver's connections belong to a single loop. No code of the user ever runs here: a
+handler that blocks its own loop neither blocks the store nor deadlocks a synchronous call made inside it.
 """
 
 from __future__ import annotations
@@ -52,6 +52,15 @@ def current() -> LoopThread:
     return _current
 
 
+def in_loop() -> bool:
+    """Whether this thread runs an event loop at the moment."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def _new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
@@ -61,7 +70,8 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 def _forget_after_fork() -> None:
-    """The thread did not come along, but its loop's descriptors did, shared with the parent: never close them."""
+    """The thread did not come along, but its loop's descriptors did, shared with the parent: never close
+    them."""
     global _current, _lock
     if _current is not None:
         _parents.append(_current)

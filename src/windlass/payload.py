@@ -1,7 +1,7 @@
 """A call's arguments as JSON text: bound to the task's signature, checked against its annotations [E3].
 
-The format stands in `windlass.store.records`: an object of named arguments, an array of positional ones, or an
-object whose key "*" holds the positional ones beside the named. A known task writes names wherever its
+The format stands in `windlass.store.records`: an object of named arguments, an array of positional ones, or
+an object whose key "*" holds the positional ones beside the named. A known task writes names wherever its
 signature allows, so that a later version may reorder its parameters. What was not passed is not written: the
 default that counts is the one in force when the job runs.
 

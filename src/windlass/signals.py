@@ -6,8 +6,8 @@
     raise Dead("no such customer")      trying again is pointless
     raise SourceGone("file deleted")    nothing left to do; ends well
 
-`Retry` also names a task's policy: `@app.task(retry=Retry(5, base="5s", cap="30m"))`. One word for both, since
-both answer the same question: when does this job run again?
+`Retry` also names a task's policy: `@app.task(retry=Retry(5, base="5s", cap="30m"))`. One word for both,
+since both answer the same question: when does this job run again?
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ class TaskOptions(TypedDict, total=False):
 
 
 class Task(Generic[P, R]):
-    """Makes jobs of one name. `app.named("mail.send")` gives one without the code; `@app.task` one with it."""
+    """Makes jobs of one name. `app.named("mail.send")` gives one without the code; `@app.task` one with
+    it."""
 
     def __init__(self, app: Windlass, name: str, template: Template) -> None:
         self.app = app
@@ -113,7 +114,8 @@ class Task(Generic[P, R]):
         return self._template.job(self.name, payload, self.queue, place)
 
     def _jobs(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[NewJob]:
-        """All of them, before the first is sent: one that is wrong must keep the others from being written."""
+        """All of them, before the first is sent: one that is wrong must keep the others from being
+        written."""
         jobs = []
         for place, call in enumerate(calls):
             if isinstance(call, tuple):
@@ -192,7 +194,9 @@ def make_task(app: Windlass, function: Any, options: TaskOptions) -> RegisteredT
     """The task of a function, by whether it is `async def`."""
     generates = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     if generates or not callable(function):
-        raise ConfigurationError(f"{function!r} cannot be a task; it takes a plain or an `async def` function")
+        raise ConfigurationError(
+            f"{function!r} cannot be a task; it takes a plain or an `async def` function"
+        )
     kind = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
     return kind(app, function, options)
 

@@ -49,11 +49,9 @@ async def rig(
                 templates[server.version] = await make_template(server)
             database = server.create_database(template=templates[server.version])
             stack.callback(server.drop_database, database)
-            rig = Rig(
-                PostgresStore(server.dsn(database), settings=SETTINGS),
-                ServerClock(server.dsn(database)),
-                name,
-            )
+            moved = ServerClock(server.dsn(database))
+            stack.push_async_callback(moved.close)
+            rig = Rig(PostgresStore(server.dsn(database), settings=SETTINGS), moved, name)
         else:
             clock = HandClock()
             store: Store = (
@@ -82,5 +80,7 @@ async def make_template(server: Server) -> str:
     store = PostgresStore(server.dsn(name), settings=SETTINGS)
     await store.migrate()
     await store.close()
-    await ServerClock(server.dsn(name)).install()
+    clock = ServerClock(server.dsn(name))
+    await clock.install()
+    await clock.close()
     return name

@@ -62,32 +62,35 @@ class ServerClock:
     def __init__(self, dsn: str, schema: str = "windlass") -> None:
         self._dsn = dsn
         self._schema = schema
+        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
 
     async def install(self) -> None:
         """Replace the one function that tells the time by one that adds the offset."""
-        connection = await asyncpg.connect(self._dsn)
-        try:
-            await connection.execute(
-                f"""
-                CREATE TABLE {self._schema}.test_clock (offset_s float8 NOT NULL);
-                INSERT INTO {self._schema}.test_clock VALUES (0);
-                GRANT SELECT ON {self._schema}.test_clock TO public;
-                CREATE OR REPLACE FUNCTION {self._schema}.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS
-                $$ SELECT clock_timestamp() + make_interval(secs => offset_s)
-                     FROM {self._schema}.test_clock $$
-                """
-            )
-        finally:
-            await connection.close()
+        await (await self._connected()).execute(
+            f"""
+            CREATE TABLE {self._schema}.test_clock (offset_s float8 NOT NULL);
+            INSERT INTO {self._schema}.test_clock VALUES (0);
+            GRANT SELECT ON {self._schema}.test_clock TO public;
+            CREATE OR REPLACE FUNCTION {self._schema}.now() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+            $$ SELECT clock_timestamp() + make_interval(secs => offset_s) FROM {self._schema}.test_clock $$
+            """
+        )
 
     async def advance(self, seconds: float) -> None:
-        connection = await asyncpg.connect(self._dsn)
-        try:
-            await connection.execute(
-                f"UPDATE {self._schema}.test_clock SET offset_s = offset_s + $1", seconds
-            )
-        finally:
-            await connection.close()
+        await (await self._connected()).execute(
+            f"UPDATE {self._schema}.test_clock SET offset_s = offset_s + $1", seconds
+        )
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    async def _connected(self) -> "asyncpg.Connection[asyncpg.Record]":
+        if self._connection is None:
+            self._connection = await asyncpg.connect(self._dsn)
+        return self._connection
 
 
 def job(task: str = "t", **fields: Any) -> NewJob:
@@ -210,7 +213,7 @@ class Rig:
             if cursor is None:
                 return found
 
-    async def turn(self, times: int = 20) -> None:
+    async def turn(self, times: int = 10) -> None:
         """Force the logs to turn, often enough for every segment to have had its turn."""
         for _ in range(times):
             await self.store.rotate(force=True)

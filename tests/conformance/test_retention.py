@@ -35,7 +35,7 @@ async def test_nothing_unfinished_ever_goes(rig: Rig) -> None:
     """[K6] Ready, held, running, scheduled, retrying, dead: all outlive the logs, in every detail."""
     worker = await rig.worker()
     for state in (State.SCHEDULED, State.RETRYING, State.DEAD, State.RUNNING):
-        await rig.bring(state, worker, str(state), payload=f'"{state}"')
+        await rig.bring(state, worker, str(state), payload=f'["{state}"]')
     await rig.add("ready", "ready")
     await rig.add("held", fair_key="k")
     before = await rig.listing()

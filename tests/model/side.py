@@ -4,8 +4,7 @@ Ids, claims and seqs differ from store to store. So every job carries its label 
 translates: labels in, store operations, labels out. What comes out of the two sides must be equal.
 """
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +45,7 @@ class Side:
 
     store: Store
     clock: Clock
-    loop: asyncio.Runner
+    run: Callable[[Coroutine[Any, Any, Any]], Any]
     ids: dict[str, int] = field(default_factory=dict)
     labels: dict[int, str] = field(default_factory=dict)
     seen: dict[str, JobRecord] = field(default_factory=dict)
@@ -56,7 +55,7 @@ class Side:
     def do(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         """Call the operation of this name below; an error on purpose is an answer, too."""
         try:
-            return self.loop.run(getattr(self, name)(*args, **kwargs))
+            return self.run(getattr(self, name)(*args, **kwargs))
         except (WindlassError, ValueError) as error:
             twin = self.labels.get(error.job or 0) if isinstance(error, AlreadyEnqueued) else None
             return type(error).__name__, twin

@@ -1,9 +1,10 @@
 """The machine against a second memory store: proves that the machine itself compares like with like."""
 
-from hypothesis import settings
+
 
 from tests.conformance.kit import HandClock
 from tests.model.machine import SETTINGS, StoreMachine
+from tests.model.profiles import profile
 from tests.model.side import Side
 from windlass.store.memory import MemoryStore
 
@@ -13,11 +14,11 @@ class MemoryMachine(StoreMachine):
 
     async def open_subject(self) -> Side:
         clock = HandClock()
-        return Side(MemoryStore(SETTINGS, clock), clock, self.loop)
+        return Side(MemoryStore(SETTINGS, clock), clock, self.run)
 
     async def close_subject(self) -> None:
         pass
 
 
 TestMemory = MemoryMachine.TestCase
-TestMemory.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestMemory.settings = profile(ci=20)

@@ -1,4 +1,5 @@
-"""Enqueues on the caller's own PostgreSQL connection, inside his transaction [E1]. Rolled back = never existed.
+"""Enqueues on the caller's own PostgreSQL connection, inside his transaction [E1]. Rolled back = never
+existed.
 
 The statements come from `windlass.store.postgres.statements` as data; here they meet a driver:
 
@@ -82,16 +83,14 @@ def _check_dialect(name: str) -> None:
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """Refusals by our own SQL become our own errors, whatever driver brought them; the rest stays as it is."""
+    """Refusals by our own SQL become our own errors, whatever driver brought them; the rest stays as it
+    is."""
     try:
         yield
     except Exception as error:  # drivers share no base class; what is not ours is raised again
         cause = _driver_error(error)
-        code = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
-        diagnostics = getattr(cause, "diag", cause)
-        told = (getattr(diagnostics, name, None) for name in ("message_primary", "detail", "hint"))
-        message, detail, hint = told
-        ours = typed(code, message or str(cause), detail, hint) if code and code.startswith("WL") else None
+        code = _sqlstate(cause)
+        ours = typed(code, *_words(cause)) if code and code.startswith("WL") else None
         if ours is None:
             raise
         raise ours from error
@@ -99,10 +98,21 @@ def _translated() -> Iterator[None]:
 
 def _driver_error(error: BaseException) -> BaseException:
     """The driver's exception beneath those that SQLAlchemy or Django put around it."""
-    inner = getattr(error, "orig", None) or error
-    while not (getattr(inner, "sqlstate", None) or getattr(inner, "pgcode", None)) and inner.__cause__:
-        inner = inner.__cause__
-    return inner
+    while _sqlstate(error) is None and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _sqlstate(error: BaseException) -> str | None:
+    return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+
+
+def _words(error: BaseException) -> tuple[str, Any, Any]:
+    """Message, detail and hint; psycopg keeps them in `diag`, asyncpg on the exception itself."""
+    said = getattr(error, "diag", None)
+    if said is not None:
+        return said.message_primary or str(error), said.message_detail, said.message_hint
+    return str(error), getattr(error, "detail", None), getattr(error, "hint", None)
 
 
 # -- asyncpg --------------------------------------------------------------------------------------------
@@ -175,9 +185,7 @@ def _sqlalchemy(connection: Any, calls: Sequence[Call]) -> list[Row]:
 
 
 async def _sqlalchemy_async(connection: Any, calls: Sequence[Call]) -> list[Row]:
-    return [
-        tuple((await connection.exec_driver_sql(*_statement(connection, call))).one()) for call in calls
-    ]
+    return [tuple((await connection.exec_driver_sql(*_statement(connection, call))).one()) for call in calls]
 
 
 def _session(session: Any, calls: Sequence[Call]) -> list[Row]:
@@ -192,17 +200,31 @@ async def _session_async(session: Any, calls: Sequence[Call]) -> list[Row]:
 
 
 def _django(connection: Any, calls: Sequence[Call]) -> list[Row]:
-    from django.db import transaction
-
     _check_dialect(connection.vendor)
     alone = len(calls) == 1 or not connection.get_autocommit()
-    with contextlib.nullcontext() if alone else transaction.atomic(using=connection.alias):
+    with (
+        contextlib.nullcontext() if alone else _django_transaction(connection),
+        connection.cursor() as cursor,
+    ):
         rows = []
         for call in calls:
-            with connection.cursor() as cursor:
-                cursor.execute(*_pyformat(call))
-                rows.append(_one(cursor.fetchone()))
+            cursor.execute(*_pyformat(call))
+            rows.append(_one(cursor.fetchone()))
         return rows
+
+
+@contextlib.contextmanager
+def _django_transaction(connection: Any) -> Iterator[None]:
+    """Not `atomic`: that goes by an alias and so may mean another connection than this one."""
+    connection.set_autocommit(False)
+    try:
+        yield
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+    finally:
+        connection.set_autocommit(True)
 
 
 def _one(row: Row | None) -> Row:

@@ -1,4 +1,5 @@
-"""The one rule for the names of tasks and queues [E4], and the name a task gets when its author gives none."""
+"""The one rule for the names of tasks and queues [E4], and the name a task gets when its author gives
+none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which queue a task goes to when nobody named one: prefix rules such as `gh.*` → `gh`, else `default` [E5]."""
+"""Which queue a task goes to when nobody named one: prefix rules such as `gh.*` → `gh`, else `default`
+[E5]."""
 
 from __future__ import annotations
 

@@ -29,3 +29,14 @@ def compress(seqs: Iterable[int]) -> Ranges:
 def literal(ranges: Ranges) -> str:
     """The text form that PostgreSQL reads as int8multirange."""
     return "{" + ",".join(f"[{lower},{upper})" for lower, upper in ranges) + "}"
+
+
+def parse(text: str) -> Ranges:
+    """Read PostgreSQL's text form of an int8multirange without infinite bounds."""
+    spans = text.strip("{}").replace("),", ");").split(";") if text != "{}" else []
+    return [(int(lower[1:]), int(upper[:-1])) for lower, upper in (span.split(",") for span in spans)]
+
+
+def contains(ranges: Ranges, seq: int) -> bool:
+    """Whether a seq lies in one of the ranges."""
+    return any(lower <= seq < upper for lower, upper in ranges)

@@ -10,5 +10,6 @@ GIVE_UP_AFTER: Final = 86400.0
 
 
 def unknown_delay(known_to_nobody: float) -> float:
-    """Seconds to defer a job whose task nobody has known for so long: twice as long each time, within bounds."""
+    """Seconds to defer a job whose task nobody has known for so long: twice as long each time, within
+    bounds."""
     return min(max(FIRST_DELAY, known_to_nobody), LAST_DELAY)

@@ -1,8 +1,8 @@
 """From a database URL to a store. Drivers are imported only when their database is asked for.
 
-    postgresql://user:password@host/db      also postgres:// and postgresql+driver://
-    sqlite:///relative.db                   sqlite:////absolute.db with one slash more
-    memory://                               jobs live and die with the process
+postgresql://user:password@host/db      also postgres:// and postgresql+driver://
+sqlite:///relative.db                   sqlite:////absolute.db with one slash more
+memory://                               jobs live and die with the process
 """
 
 from __future__ import annotations

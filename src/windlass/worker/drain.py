@@ -1,7 +1,7 @@
 """Runs jobs in one process until nothing is left to do: what `app.run_until_idle()` is made of.
 
-A drain is a small worker: it registers, claims into free slots, runs, writes outcomes back, beats, and retires
-at the end, however that comes. It does no cluster duties: it promotes due jobs, but rescues nobody.
+A drain is a small worker: it registers, claims into free slots, runs, writes outcomes back, beats, and
+retires at the end, however that comes. It does no cluster duties: it promotes due jobs, but rescues nobody.
 """
 
 from __future__ import annotations
@@ -116,9 +116,7 @@ class _Drain:
         await self._store.register(
             WorkerInfo(id=self._worker, label=label, host=host, pid=os.getpid(), queues=tuple(self._queues))
         )
-        beats = heartbeat(
-            self._store, self._worker, floor=self._floor, cancel=self._cancel, every=beat_every
-        )
+        beats = heartbeat(self._store, self._worker, floor=self._floor, cancel=self._cancel, every=beat_every)
         self._helpers = [asyncio.create_task(beats), asyncio.create_task(self._log.run())]
         for helper in self._helpers:
             helper.add_done_callback(lambda _: self._changed.set())

@@ -22,7 +22,8 @@ async def heartbeat(
     cancel: Callable[[frozenset[int]], None],
     every: float = EVERY,
 ) -> None:
-    """Beat until cancelled. `floor` is asked for the least claim still held, `cancel` told which jobs to stop.
+    """Beat until cancelled. `floor` is asked for the least claim still held, `cancel` told which jobs to
+    stop.
 
     A beat that fails is logged and tried again; only WorkerLost, which it raises, stops the work [C4].
     """

@@ -1,8 +1,8 @@
 """One claimed job in, its outcome out [O1]. Knows tasks and policies, but neither store nor worker.
 
-Whatever a handler does ends here: it returns, raises one of `windlass.signals`, raises anything else, runs into
-its timeout, or cannot even be called because the payload does not fit. Each is an outcome of that job alone.
-Only cancellation from outside passes through, since only the caller knows what it means.
+Whatever a handler does ends here: it returns, raises one of `windlass.signals`, raises anything else, runs
+into its timeout, or cannot even be called because the payload does not fit. Each is an outcome of that job
+alone. Only cancellation from outside passes through, since only the caller knows what it means.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Runner:
             if _cancelled_from_outside():
                 raise
             error, outcome = cancelled, self._failed(task, job, cancelled)
-        except (Exception, SystemExit) as raised:  # noqa: BLE001 - the boundary: nobody else sees a job's error
+        except (Exception, SystemExit) as raised:  # noqa: BLE001 - nobody else sees a job's error
             error, outcome = raised, self._outcome(task, job, raised)
         outcome = _with_time(outcome, (time.monotonic() - began) * 1000)
         if self._observe is not None:
@@ -116,7 +116,8 @@ class Runner:
         return Outcome(job=job, kind=Kind.RETRY, delay=delay, error=describe(error, job.attempt))
 
     def _unknown(self, job: ClaimedJob) -> Outcome:
-        """A task no code here knows may be known to the next deploy: wait for it uncharged, not for ever [O4]."""
+        """A task no code here knows may be known to the next deploy: wait for it uncharged, not for ever
+        [O4]."""
         now = time.monotonic()
         while len(self._unknown_since) >= MAX_UNKNOWN:
             self._unknown_since.pop(next(iter(self._unknown_since)))

@@ -1,8 +1,9 @@
 """Runs plain functions in daemon threads, each kept for the next call.
 
-A thread cannot be stopped from outside. When its caller gives up on it (timeout, shutdown) it is left behind: it
-ends by itself when its function returns, takes no further call, and does not keep the process from exiting.
-`concurrent.futures` would do neither: its threads are joined at exit, and a stuck one takes a place for ever.
+A thread cannot be stopped from outside. When its caller gives up on it (timeout, shutdown) it is left behind:
+it ends by itself when its function returns, takes no further call, and does not keep the process from
+exiting. `concurrent.futures` would do neither: its threads are joined at exit, and a stuck one takes a place
+for ever.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ import msgspec
 
 from windlass.core import ids
 from windlass.core.priority import LaneHead, claim_order
-from windlass.core.seqset import compress, literal
-from windlass.core.states import Kind
+from windlass.core.seqset import compress, contains, literal, parse
+from windlass.core.states import WORKERS_OWN, Kind
 from windlass.store.postgres.database import Database
 from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Finished, Options, Outcome
 from windlass.store.settings import StoreSettings
@@ -148,6 +148,8 @@ async def finish(
     ended: list[Outcome] = []
     others: list[dict[str, Any]] = []
     for outcome in outcomes:
+        if outcome.kind not in WORKERS_OWN:
+            raise ValueError(f"{outcome.kind.value} is not for a worker to say; it was said of job {outcome.job.id}")
         if outcome.kind is Kind.SUCCEEDED:
             plain.setdefault(outcome.job.claim, []).append(outcome)
             if outcome.result is not None or _has_satellites(outcome.job, checkpointed):
@@ -171,8 +173,9 @@ async def finish(
         _encode(others).decode() if others else None,
     )
     refused = list(row["refused_jobs"] or ())
-    for claim in row["refused_claims"] or ():
-        refused.extend(outcome.job.id for outcome in plain[claim])
+    for claim, seqs in zip(row["refused_claims"] or (), row["refused_seqs"] or (), strict=True):
+        ranges = parse(seqs)
+        refused.extend(outcome.job.id for outcome in plain[claim] if contains(ranges, outcome.job.seq))
     return Finished(row["applied"], row["repeated"], tuple(refused))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -30,14 +31,24 @@ class Listener:
         self._connection: Any = None
         self._starting = asyncio.Lock()
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
+        self._heard_of: Counter[object] = Counter()
         self.hears = False
 
-    async def wait(self, topics: Sequence[str], timeout: float) -> bool:
-        """Wait until one of the topics is heard of, at most `timeout` seconds or one poll interval."""
+    def heard_of(self, topics: Sequence[str]) -> int:
+        """How often these topics have been heard of: a mark to hand to `wait` later."""
+        return sum(self._heard_of[topic] for topic in topics)
+
+    async def wait(self, topics: Sequence[str], timeout: float, since: int | None = None) -> bool:
+        """Wait until one of the topics is heard of, at most `timeout` seconds or one poll interval.
+
+        `since` is what `heard_of` said before the caller looked and found nothing: a word that came between
+        the look and the wait counts. A listener that has only now begun to listen may have missed one, so
+        that counts, too."""
+        if await self._start() or (since is not None and self.heard_of(topics) > since):
+            return True
         event = asyncio.Event()
         self._waiting[event] = frozenset(topics)
         try:
-            await self._start()
             bound = min(timeout, POLL_LISTENING if self.hears else POLL_DEAF)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(bound):
@@ -53,21 +64,24 @@ class Listener:
         if connection is not None:
             connection.terminate()
 
-    async def _start(self) -> None:
+    async def _start(self) -> bool:
+        """Listen, if not yet so. True: it has begun only now."""
         if self._connection is not None and not self._connection.is_closed():
-            return
+            return False
         async with self._starting:
             if self._connection is not None and not self._connection.is_closed():
-                return
+                return True
             self.hears = False
             try:
                 connection = await self._db.connect()
                 await connection.add_listener(self._db.schema, self._heard)
                 self._connection = connection
                 self.hears = await self._self_test(connection)
+                return True
             except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, StoreUnavailable):
                 # Deaf for now: polling carries on, and the next wait tries again.
                 self._connection = None
+                return False
 
     async def _self_test(self, connection: Any) -> bool:
         word = f"?{uuid.uuid4().hex}"
@@ -84,6 +98,7 @@ class Listener:
         return True
 
     def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
+        self._heard_of[payload] += 1
         for event, topics in self._waiting.items():
             if payload in topics:
                 event.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -32,10 +32,26 @@ SELECT p.*, l.queue, l.priority FROM (
     SELECT windlass.job_of(x.ready) AS id, (x.ready).lane AS lane, (x.ready).task AS task,
            CASE WHEN x.kind IS NOT NULL THEN x.kind WHEN x.claim IS NOT NULL THEN 'running' ELSE 'ready' END AS state,
            (x.ready).attempt AS attempt, (x.ready).deaths AS deaths, (x.ready).payload AS payload,
-           (x.ready).options AS options, (x.ready).enqueued_at AS enqueued_at, NULL::timestamptz AS run_at,
+           (x.ready).options AS options, windlass.enqueued_of(x.ready) AS enqueued_at, NULL::timestamptz AS run_at,
            x.claimed_at, x.finished_at, nullif(x.worker, 0) AS worker, x.claim, NULL::text AS reason
       FROM windlass.locate($1) AS x) AS p
   JOIN windlass.lane l ON l.id = p.lane
+  JOIN windlass.queue q ON q.name = l.queue
+ WHERE q.retention IS NULL OR p.finished_at IS NULL
+    OR p.finished_at > windlass.now() - make_interval(secs => q.retention)
+"""
+
+
+_EXTRAS: Final = """
+SELECT r.result, CASE WHEN j.state = 'dead' THEN d.errors ELSE windlass.failures_of(j.id) END AS errors,
+       q.job IS NOT NULL AS cancel, k.data, k.done, k.total, k.at
+  FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS j (id, state, i)
+  LEFT JOIN LATERAL (SELECT x.result FROM windlass.result x
+                      WHERE x.job = j.id AND j.state = 'succeeded' ORDER BY x.at DESC LIMIT 1) AS r ON true
+  LEFT JOIN windlass.dead d ON d.id = j.id
+  LEFT JOIN windlass.cancel_request q ON q.job = j.id AND j.state = 'running'
+  LEFT JOIN windlass.checkpoint k ON k.job = j.id
+ ORDER BY j.i
 """
 
 
@@ -66,6 +82,19 @@ def record(row: Any) -> JobRecord:
     )
 
 
+def _with_extras(found: JobRecord, extra: Any) -> JobRecord:
+    checkpoint = None
+    if extra["data"] is not None:
+        checkpoint = Checkpoint(extra["data"], extra["done"], extra["total"], extra["at"].timestamp())
+    return msgspec.structs.replace(
+        found,
+        result=extra["result"],
+        errors=tuple(_failures(extra["errors"] or "[]")),
+        cancel_requested=extra["cancel"],
+        checkpoint=checkpoint,
+    )
+
+
 class Reader:
     """Reads jobs, queues and workers."""
 
@@ -77,28 +106,16 @@ class Reader:
         """See Store.job."""
         async with self._db.connection() as connection:
             row = await self._find(connection, job)
-            if row is None:
-                return None
-            more = await connection.fetchrow(
-                f"SELECT (SELECT result FROM {self._schema}.result WHERE job = $1 ORDER BY at DESC LIMIT 1) AS result, "
-                f"CASE WHEN $2 = 'dead' THEN (SELECT errors FROM {self._schema}.dead WHERE id = $1) "
-                f"ELSE {self._schema}.failures_of($1) END AS errors, "
-                f"EXISTS (SELECT FROM {self._schema}.cancel_request WHERE job = $1) AS cancel, k.* "
-                f"FROM (SELECT) AS x LEFT JOIN {self._schema}.checkpoint k ON k.job = $1",
-                job,
-                row["state"],
-            )
-        found = record(row)
-        checkpoint = None
-        if more["data"] is not None:
-            checkpoint = Checkpoint(more["data"], more["done"], more["total"], more["at"].timestamp())
-        return msgspec.structs.replace(
-            found,
-            result=more["result"] if found.state is State.SUCCEEDED else None,
-            errors=tuple(_failures(more["errors"])),
-            cancel_requested=more["cancel"] and found.state is State.RUNNING,
-            checkpoint=checkpoint,
+            return None if row is None else (await self._complete(connection, [row]))[0]
+
+    async def _complete(self, connection: Any, rows: Sequence[Any]) -> list[JobRecord]:
+        """Rows of the job view with what hangs on the jobs: result, failures, cancel request, checkpoint."""
+        extras = await connection.fetch(
+            _EXTRAS.replace("windlass.", f"{self._schema}."),
+            [row["id"] for row in rows],
+            [row["state"] for row in rows],
         )
+        return [_with_extras(record(row), extra) for row, extra in zip(rows, extras, strict=True)]
 
     async def _find(self, connection: Any, job: int) -> Any:
         """The job's row, wherever it is. A job on its way from one place to the next is in one of them in any
@@ -120,25 +137,26 @@ class Reader:
     async def jobs(self, where: JobFilter, limit: int, cursor: str | None) -> Page:
         """See Store.jobs."""
         before = json.loads(cursor) if cursor else [None, None]
-        rows = await self._db.fetch(
-            f"SELECT * FROM {self._schema}.job WHERE ($1::text IS NULL OR queue = $1) "
-            "AND ($2::text IS NULL OR task = $2) AND ($3::text IS NULL OR state = $3) "
-            "AND ($4::text IS NULL OR (options -> 'tags')::jsonb ? $4) "
-            "AND ($5::timestamptz IS NULL OR (enqueued_at, id) < ($5, $6::bigint)) "
-            "ORDER BY enqueued_at DESC, id DESC LIMIT $7",
-            where.queue,
-            where.task,
-            where.state,
-            where.tag,
-            None if before[0] is None else datetime.fromisoformat(before[0]),
-            before[1],
-            limit + 1,
-        )
-        page = rows[:limit]
-        following = None
-        if len(rows) > limit:
-            following = json.dumps([page[-1]["enqueued_at"].isoformat(), page[-1]["id"]])
-        return Page([record(row) for row in page], following)
+        async with self._db.connection() as connection:
+            rows = await connection.fetch(
+                f"SELECT * FROM {self._schema}.job WHERE ($1::text IS NULL OR queue = $1) "
+                "AND ($2::text IS NULL OR task = $2) AND ($3::text IS NULL OR state = $3) "
+                "AND ($4::text IS NULL OR (options -> 'tags')::jsonb ? $4) "
+                "AND ($5::timestamptz IS NULL OR (enqueued_at, id) < ($5, $6::bigint)) "
+                "ORDER BY enqueued_at DESC, id DESC LIMIT $7",
+                where.queue,
+                where.task,
+                where.state,
+                where.tag,
+                None if before[0] is None else datetime.fromisoformat(before[0]),
+                before[1],
+                limit + 1,
+            )
+            page = rows[:limit]
+            following = None
+            if len(rows) > limit:
+                following = json.dumps([page[-1]["enqueued_at"].isoformat(), page[-1]["id"]])
+            return Page(await self._complete(connection, page), following)
 
     async def held(self, worker: int) -> list[Claim]:
         """See Store.held."""
@@ -146,7 +164,7 @@ class Reader:
             f"SELECT h.claim, l.id AS lane, l.queue, l.priority, (h.ready).seq AS seq, "
             f"{self._schema}.job_of(h.ready) AS id, (h.ready).task AS task, (h.ready).payload AS payload, "
             "(h.ready).options AS options, (h.ready).attempt AS attempt, (h.ready).deaths AS deaths, "
-            "date_part('epoch', (h.ready).enqueued_at) AS enqueued "
+            f"date_part('epoch', {self._schema}.enqueued_of(h.ready)) AS enqueued "
             f"FROM {self._schema}.holdings($1) AS h JOIN {self._schema}.lane l ON l.id = (h.ready).lane "
             "ORDER BY h.claim, seq",
             worker,
@@ -221,7 +239,3 @@ def queue_record(row: Any) -> QueueRecord:
         window=row["lane_window"],
     )
 
-
-def moment(at: float | None) -> datetime | None:
-    """Seconds since the epoch as a timestamp."""
-    return None if at is None else datetime.fromtimestamp(at, UTC)

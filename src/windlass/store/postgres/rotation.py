@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import asyncpg
-
+from windlass.errors import StoreError
 from windlass.store.postgres.database import Database
 from windlass.store.records import Rotation
 
@@ -41,9 +40,9 @@ class Rotator:
                 if who is None:
                     return await self._reclaim(victim)
                 blocked = f"segment {victim}: {who}"
-            except asyncpg.PostgresError as error:
+            except StoreError as error:
                 # A lock that was not to be had, or another rotator that was faster.
-                if error.sqlstate not in ("55P03", "WL008"):
+                if getattr(error.__cause__, "sqlstate", None) not in ("55P03", "WL008"):
                     raise
                 blocked = f"segment {victim}: {error}"
             skip.append(victim)

@@ -70,6 +70,7 @@ class PostgresStore:
         self._listener = Listener(self._db)
         self._declared: set[tuple[str, int]] = set()
         self._checkpointed: set[int] = set()
+        self._looked: dict[tuple[str, ...], int] = {}
 
     @property
     def schema(self) -> str:
@@ -199,6 +200,7 @@ class PostgresStore:
 
     async def claim(self, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
         """See Store.claim."""
+        self._looked[tuple(queues)] = self._listener.heard_of(queues)
         return await self._claimer.claim(worker, queues, limit)
 
     async def held(self, worker: int) -> list[Claim]:
@@ -305,7 +307,7 @@ class PostgresStore:
         """See Store.set_queue."""
         unknown = set(changes) - (set(QueueRecord.__struct_fields__) - {"name"})
         if unknown:
-            raise ConfigurationError(f"a queue has no setting {', '.join(sorted(unknown))}")
+            raise ValueError(f"a queue has no setting {', '.join(sorted(unknown))}")
         columns = {_COLUMNS.get(key, key): value for key, value in changes.items()}
         async with self._db.connection() as connection, connection.transaction(isolation="read_committed"):
             await connection.execute(f"SELECT {self.schema}.check_name('queue', $1)", name)
@@ -334,4 +336,6 @@ class PostgresStore:
         if self._claimer.pending(queues):
             await asyncio.sleep(min(timeout, PENDING_POLL))
             return True
-        return await self._listener.wait(queues, timeout)
+        looked = self._looked.get(tuple(queues), -1)
+        self._looked[tuple(queues)] = self._listener.heard_of(queues)
+        return await self._listener.wait(queues, timeout, looked)

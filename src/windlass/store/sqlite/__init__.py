@@ -6,10 +6,14 @@ key, the end of a batch is one UPDATE over a range, and the hot path touches no 
 offered again *moves* to a new place and carries its id with it. See migrations/0001_jobs.sql for the tables
 and the invariants they keep.
 
-    store        the protocol on top        writer, reader, line, fork     threads and their connections
-    enqueue      births                     connection, schema, trouble    opening a file, errors
-    claims, finish, workers, promote, steering, retention                  the operations, one transaction each
-    lookup       reading                    rows, lanes, moves, transaction  what they are made of
+    store                                       the protocol on top
+    enqueue claims finish workers promote       the operations: functions of one write transaction each
+    steering retention rotation
+    lookup listing                              reading
+    transaction births moves lanes rows         what the operations are made of
+    writer reader line fork wake                threads, their connections, and who waits for them
+    connection schema statements trouble        opening a file, SQL files, errors
+    machine                                     which host this is
 """
 
 from windlass.store.sqlite.store import SQLiteStore

@@ -21,35 +21,39 @@ class Births:
         self._connection = connection
         self._lanes = lanes
         self._now = now
-        self.any = False
         self._rows: list[Bindings] = []
         self._keys: list[Bindings] = []
-        self._runs: list[list[int]] = []
-        self._run = [0, 0, 0]  # first number, first id, how many
+        self._runs: list[tuple[int, int]] = []  # the first number and id of each run of neighbours
         self._next = 0  # the number of the next job; 0: not looked up yet
+        self._neighbour = 0  # the position that would continue the last run
+        self.any = False
 
     def add(self, new: NewJob) -> Receipt:
         """Create a job where it belongs. It takes its unique key, which must be free."""
         now = self._now
         lane = self._lanes.named(new.queue, new.priority)
         options = new.options
+        run_at: float | None = None
+        status: EnqueueStatus = "enqueued"
         if options is DEFAULT_OPTIONS and new.delay is None and new.run_at is None:
             lane.ready += 1
             lane.seq += 1
-            pos = lane.base + lane.seq
-            number = self._number(pos)
-            self._rows.append((pos, lane.id, PLAIN, now, now, number, new.task, new.payload, None, None, None))
-            return Receipt(pos, "enqueued")
-        run_at = now + new.delay if new.delay is not None else new.run_at
-        if run_at is not None and run_at <= now:
-            run_at = None
-        pos, state, status = self._place(new, lane, run_at)
-        if options.unique_key is not None:
-            self._keys.append((options.unique_key, pos))
-        text, fair_key = options_json(options), options.fair_key
-        number = self._number(pos)
+            pos, state, text = lane.base + lane.seq, PLAIN, None
+        else:
+            run_at = now + new.delay if new.delay is not None else new.run_at
+            if run_at is not None and run_at <= now:
+                run_at = None
+            pos, state, status = self._place(new, lane, run_at)
+            text = options_json(options)
+            if options.unique_key is not None:
+                self._keys.append((options.unique_key, pos))
+        number = self._next or self._first_number()
+        if pos != self._neighbour:
+            self._runs.append((number, pos))
+        self._neighbour = pos + 1
+        self._next = number + 1
         self._rows.append(
-            (pos, lane.id, state, now, now, number, new.task, new.payload, text, run_at, fair_key)
+            (pos, lane.id, state, now, now, number, new.task, new.payload, text, run_at, options.fair_key)
         )
         return Receipt(pos, status)
 
@@ -63,19 +67,8 @@ class Births:
         lane.ready += 1
         return lane.draw(), PLAIN if new.options.unique_key is None else BOUND, "enqueued"
 
-    def _number(self, pos: int) -> int:
-        """The job's number in the order of creation. Neighbours in number and place share one birth row."""
-        if not self._next:
-            self._next = self._connection.execute(_SQL["next"]).get or 1
-        number = self._next
-        self._next = number + 1
-        run = self._run
-        if pos == run[1] + run[2] and number == run[0] + run[2]:
-            run[2] += 1
-        else:
-            self._run = [number, pos, 1]
-            self._runs.append(self._run)
-        return number
+    def _first_number(self) -> int:
+        return self._connection.execute(_SQL["next"]).get or 1
 
     def write(self) -> None:
         """Write what was collected."""
@@ -83,7 +76,13 @@ class Births:
             return
         self.any = True
         self._connection.executemany(_SQL["job"], self._rows)
-        self._connection.executemany(_SQL["birth"], [(*run, self._now) for run in self._runs])
+        # Numbers are given out without a gap, so a run ends where the next begins.
+        ends = [number for number, _ in self._runs[1:]] + [self._next]
+        births = [
+            (number, pos, end - number, self._now)
+            for (number, pos), end in zip(self._runs, ends, strict=True)
+        ]
+        self._connection.executemany(_SQL["birth"], births)
         if self._keys:
             self._connection.executemany(_SQL["key"], self._keys)
-        self._rows, self._keys, self._runs, self._run = [], [], [], [0, 0, 0]
+        self._rows, self._keys, self._runs, self._neighbour = [], [], [], 0

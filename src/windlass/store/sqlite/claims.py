@@ -10,11 +10,11 @@ import msgspec
 
 from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.priority import LaneHead, claim_order
-from windlass.errors import ClaimLost, WorkerLost
+from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Options
 from windlass.store.sqlite import moves
 from windlass.store.sqlite.lanes import Lane
-from windlass.store.sqlite.rows import DEAD, OFFERED, Row, decode_options, encode, readable_options
+from windlass.store.sqlite.rows import DEAD, OFFERED, Row, decode_options, encode, fetch, readable_options
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -53,10 +53,14 @@ def must_live(tx: Transaction, worker: int) -> None:
 
 def _heads(tx: Transaction, queues: Sequence[str]) -> list[LaneHead]:
     names = encode(list(queues)).decode()
-    return [
-        LaneHead(lane, queue, priority, tx.now - since)
-        for lane, queue, priority, since in tx.all(_SQL["heads"], (names,))
-    ]
+    heads: list[LaneHead] = []
+    for lane, queue, priority, since in tx.all(_SQL["heads"], (names,)):
+        if since is None:
+            raise StoreCorrupt(
+                f"lane {lane} ({queue}) counts ready jobs and holds none [I4]; nothing was claimed"
+            )
+        heads.append(LaneHead(lane, queue, priority, tx.now - since))
+    return heads
 
 
 def _next_batch(tx: Transaction, lane: Lane, limit: int) -> list[_Found]:
@@ -78,7 +82,7 @@ def _bury_unreadable(tx: Transaction, batch: list[_Found]) -> None:
 
 
 def _lease(tx: Transaction, lane: Lane, worker: int, batch: list[_Found]) -> Claim:
-    """Write the claim and move the cursor over its jobs. No job row is written: the cursor makes them running."""
+    """Write the claim and move the cursor over its jobs. No job row is written: the cursor says who runs."""
     lo, hi = batch[0][0] & MAX_SEQ, batch[-1][0] & MAX_SEQ
     claim = tx.connection.execute(_SQL["next"]).get
     leased = _claim(claim, lane.id, lane.queue, lane.priority, batch, decode_options)
@@ -89,7 +93,7 @@ def _lease(tx: Transaction, lane: Lane, worker: int, batch: list[_Found]) -> Cla
     return leased
 
 
-def _claim(  # noqa: PLR0917 - the fields of a claim, in their order
+def _claim(
     claim: int, lane: int, queue: str, priority: int, found: list[_Found], decode: Callable[[str], Options]
 ) -> Claim:
     """A claim with its jobs, as their worker sees them."""
@@ -116,9 +120,8 @@ def _claim(  # noqa: PLR0917 - the fields of a claim, in their order
 def held(connection: apsw.Connection, worker: int) -> list[Claim]:
     """The unfinished claims of a worker, each with its unfinished jobs. Reads only."""
     claims: list[Claim] = []
-    rows: list[_Found] = connection.execute(_SQL["open"], (worker,)).fetchall()
-    for claim, lane, first, last, queue, priority in rows:
-        found = connection.execute(_SQL["unfinished"], (first, last)).fetchall()
+    for claim, lane, first, last, queue, priority in fetch(connection, _SQL["open"], (worker,)):
+        found = fetch(connection, _SQL["unfinished"], (first, last))
         claims.append(_claim(claim, lane, queue, priority, found, readable_options))
     return claims
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 import warnings
 from typing import Final
@@ -29,7 +30,7 @@ def connect(path: str, busy_timeout: float, *, reading: bool = False) -> apsw.Co
         )
     connection = apsw.Connection(path, statementcachesize=200)
     try:
-        connection.set_busy_timeout(round(busy_timeout * 1000))
+        connection.set_busy_handler(Patience(busy_timeout))
         _enter_wal(connection, busy_timeout)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA temp_store = MEMORY")  # savepoints keep old pages there
@@ -44,21 +45,38 @@ def connect(path: str, busy_timeout: float, *, reading: bool = False) -> apsw.Co
     return connection
 
 
+class Patience:
+    """Waits for the lock of another process, with short pauses all along. SQLite's own busy time-out pauses
+    longer and longer, up to 100 ms, and so loses the lock again and again to those that came later."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._until = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        now = time.monotonic()
+        if tries == 0:
+            self._until = now + self._timeout
+        if now >= self._until:
+            return False
+        time.sleep(random.uniform(0.0005, 0.003))
+        return True
+
+
 def _enter_wal(connection: apsw.Connection, busy_timeout: float) -> None:
     """Switch a new file to WAL. SQLite does not wait for a process that does the same, so this loop does."""
     deadline = time.monotonic() + busy_timeout
-    while True:
+    mode = None
+    while mode is None:
         try:
             mode = connection.pragma("journal_mode", "wal")
         except apsw.BusyError:
             if time.monotonic() >= deadline:
                 raise
             time.sleep(0.01)
-        else:
-            break
     if mode != "wal":
         raise ConfigurationError(
-            f"{connection.filename} cannot use write-ahead logging (its mode is {mode!r}): put it on a local disk"
+            f"{connection.filename} cannot use write-ahead logging (mode {mode!r}): put it on a local disk"
         )
 
 

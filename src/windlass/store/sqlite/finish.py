@@ -1,19 +1,19 @@
 """Finish: how claimed attempts ended, one flush at a time [C5].
 
-Nearly all outcomes are successes of plain jobs, so these go first, a whole claim per statement; whatever is more
-than that (a retry, a unique key, a cancel, a job that is not the worker's) is looked at one by one, in the order
-it was sent.
+Nearly all outcomes are successes of plain jobs, so these go first, a whole claim per statement; whatever is
+more than that (a retry, a unique key, a cancel, a job that is not the worker's) is looked at one by one, in
+the order it was sent.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-from windlass.core.ids import SEQ_BITS
+from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.seqset import Ranges, compress
 from windlass.core.states import Kind
 from windlass.store.records import Finished, Outcome
@@ -40,7 +40,7 @@ class _Batch:
         self.claim = claim
         self.lane = lane
         self.seqs: list[int] = []
-        self.results: list[tuple[str, int]] = []
+        self.results: dict[int, str] = {}
         self.odd = False
 
 
@@ -49,14 +49,16 @@ def finish(tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome]
     batches = _batches(outcomes)
     must_live(tx, worker)
     ended = _Ended(tx, worker, flush)
-    done = {batch.claim for batch in batches if _succeed_together(tx, worker, batch, ended)}
-    applied = sum(len(batch.seqs) for batch in batches if batch.claim in done)
+    done = {batch.claim: _succeed_together(tx, worker, batch) for batch in batches}
+    applied = sum(map(len, done.values()))
+    for claim, seqs in done.items():
+        ended.add(claim, seqs)
     repeated = 0
     refused: list[int] = []
     if applied < len(outcomes):
         for outcome in outcomes:
             job = outcome.job
-            if job.claim in done and _is_plain(outcome):
+            if _is_plain(outcome) and job.seq in done[job.claim]:
                 continue
             row = running(tx, worker, job)
             if row is not None:
@@ -88,38 +90,38 @@ def _batches(outcomes: Sequence[Outcome]) -> list[_Batch]:
                 batch.odd = True
             batch.seqs.append(job.seq)
             if outcome.result is not None:
-                batch.results.append((outcome.result, job.lane << SEQ_BITS | job.seq))
+                batch.results[job.seq] = outcome.result
         elif outcome.kind not in WORKERS_OWN:
             raise ValueError(f"a worker cannot end an attempt as {outcome.kind}")
     return list(batches.values())
 
 
-def _succeed_together(tx: Transaction, worker: int, batch: _Batch, ended: _Ended) -> bool:
-    """End a batch with one statement if all of it is plain, running and the worker's own; else do nothing."""
-    ranges = compress(batch.seqs)
-    size = sum(upper - lower for lower, upper in ranges)
-    if batch.odd or size != len(batch.seqs):
-        return False
-    claim = (batch.claim, worker, batch.lane, ranges[0][0], ranges[-1][1] - 1)
-    if tx.one(_SQL["covers"], claim) is None:
-        return False
+def _succeed_together(tx: Transaction, worker: int, batch: _Batch) -> Collection[int]:
+    """End those of a batch that are plain, running and the worker's own, and return their seqs.
+
+    A plain job (state 2) that lies in a claim is running [I2], holds no key and no checkpoint, and nobody
+    wished it cancelled: to end it is to write its state."""
+    seqs = set(batch.seqs)
+    if batch.odd or len(seqs) < len(batch.seqs):
+        return ()
+    if tx.one(_SQL["covers"], (batch.claim, worker, batch.lane, min(seqs), max(seqs))) is None:
+        return ()
     base = batch.lane << SEQ_BITS
-    suffix = "range" if len(ranges) == 1 else "places"
-    where: tuple[int, int] | tuple[str]
-    if len(ranges) == 1:
-        where = (base | ranges[0][0], base | ranges[0][1] - 1)
+    first, last = base | min(seqs), base | max(seqs)
+    if tx.one(_SQL["count"], (first, last)) == (len(seqs),) and last - first == len(seqs) - 1:
+        tx.run(_SQL["succeed_range"], (tx.now, first, last))
     else:
-        where = (encode([base | seq for seq in batch.seqs]).decode(),)
-    if tx.one(_SQL[f"count_{suffix}"], where) != (size,):
-        return False
-    tx.run(_SQL[f"succeed_{suffix}"], (tx.now, *where))
+        places = encode([base | seq for seq in seqs]).decode()
+        seqs = {pos & MAX_SEQ for (pos,) in tx.all(_SQL["plain"], (places,))}
+        tx.run(_SQL["succeed_places"], (tx.now, places))
     if batch.results:
-        tx.many(_SQL["result"], batch.results)
-    tx.run(_SQL["left"], (size, batch.claim))
-    tx.lanes.numbered(batch.lane).running -= size
+        tx.many(
+            _SQL["result"], ((result, base | seq) for seq, result in batch.results.items() if seq in seqs)
+        )
+    tx.run(_SQL["left"], (len(seqs), batch.claim))
+    tx.lanes.numbered(batch.lane).running -= len(seqs)
     tx.news = True
-    ended.add(batch.claim, batch.seqs)
-    return True
+    return seqs
 
 
 def _apply(tx: Transaction, row: Row, outcome: Outcome) -> None:
@@ -156,12 +158,12 @@ class _Ended:
         self._tx = tx
         self._worker = worker
         self._flush = flush
-        self._seqs: defaultdict[int, list[int]] = defaultdict(list)
+        self._seqs: defaultdict[int, set[int]] = defaultdict(set)
         for claim, text in tx.all(_SQL["sent_before"], (worker, flush)):
-            self._seqs[claim] = [seq for lower, upper in _decode_ranges(text) for seq in range(lower, upper)]
+            self._seqs[claim] = {seq for lower, upper in _decode_ranges(text) for seq in range(lower, upper)}
 
-    def add(self, claim: int, seqs: list[int]) -> None:
-        self._seqs[claim] += seqs
+    def add(self, claim: int, seqs: Iterable[int]) -> None:
+        self._seqs[claim].update(seqs)
 
     def has(self, claim: int, seq: int) -> bool:
         return seq in self._seqs.get(claim, ())
@@ -170,6 +172,7 @@ class _Ended:
         rows = [
             (self._worker, self._flush, claim, encode(compress(seqs)).decode())
             for claim, seqs in self._seqs.items()
+            if seqs
         ]
         self._tx.many(_SQL["remember"], rows)
         if self._flush % 64 == 0:

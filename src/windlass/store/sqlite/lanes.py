@@ -1,4 +1,4 @@
-"""Lanes within one operation: loaded when first needed, changed in memory, and written back once at its end."""
+"""Lanes within one operation: loaded when first needed, changed in memory, written back once at its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Lane:
         "seq", "served", "stored",
     )  # fmt: skip
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the columns of a row, in their order
+    def __init__(  # noqa: PLR0913 - the columns of a row, in their order
         self,
         id: int,
         queue: str,
@@ -38,7 +38,14 @@ class Lane:
         retrying: int,
         dead: int,
     ) -> None:
-        self.id, self.queue, self.priority, self.seq, self.hi, self.served = id, queue, priority, seq, hi, served
+        self.id, self.queue, self.priority, self.seq, self.hi, self.served = (
+            id,
+            queue,
+            priority,
+            seq,
+            hi,
+            served,
+        )
         self.ready, self.held, self.running = ready, held, running
         self.scheduled, self.retrying, self.dead = scheduled, retrying, dead
         self.base = id << SEQ_BITS  # the position before this lane's first place: base + seq is a position
@@ -71,7 +78,7 @@ class Lane:
         return row.pos <= self.cursor
 
     def count(self, row: Row, by: int) -> None:
-        """Count a job in or out where it stands [I4]. Those that succeeded or were cancelled are not counted."""
+        """Count a job in or out where it stands [I4]. Succeeded and cancelled ones are not counted."""
         if row.state in OFFERED:
             if self.runs(row):
                 self.running += by

@@ -1,12 +1,12 @@
 """A line: one thread with one connection, which serves calls from any event loop in the order they came.
 
-What a call does is a plain function of the connection; its answer comes back to the caller's loop as a future.
-`Writer` and `Reader` say in which kind of transaction the functions run.
+What a call does is a plain function of the connection; its answer comes back to the caller's loop as a
+future. `Writer` and `Reader` say in which kind of transaction the functions run.
 
 A connection must never cross a fork, not even to be closed there, and a child cannot simply open another one:
-SQLite's table of the locks this process holds is copied with the fork while the locks themselves are not, so the
-child would believe in locks it does not have. Hence every line is closed *before* a fork and opens its file
-again on first use, in the parent and in the child (see `fork`).
+SQLite's table of the locks this process holds is copied with the fork while the locks themselves are not, so
+the child would believe in locks it does not have. Hence every line is closed *before* a fork and opens its
+file again on first use, in the parent and in the child (see `fork`).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Line:
         """Queue up work and return the future of its answer. Starts the thread where there is none."""
         if self._inherited or self._pid != os.getpid():
             raise ConfigurationError(
-                f"{self._path} was open when this process was forked, by a way that bypasses Python's fork hooks. "
-                "SQLite cannot be used here: open the store after the fork, or close it before"
+                f"{self._path} was open when this process was forked, in a way that bypasses Python's fork "
+                "hooks. SQLite cannot be used here: open the store after the fork, or close it before"
             )
         call = Call(work)
         with self._door:

@@ -1,6 +1,6 @@
-"""The moves a job can make: offered, held, admitted, deferred, ended, removed. Every one keeps the counters, the
-claims and the unique keys true, so nothing else writes where a job stands (but births, claims and the two bulk
-paths of finish and retention, which say how they keep the same promises)."""
+"""The moves a job can make: offered, held, admitted, deferred, ended, removed. Every one keeps the counters,
+the claims and the unique keys true, so nothing else writes where a job stands, except for births, claims, and
+the two paths that end and remove plain jobs in bulk (finish, retention)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _leave(tx: Transaction, row: Row) -> None:
         tx.run(_SQL["leave_claim"], (lane.id, row.seq))
 
 
-def _move(
+def _move(  # noqa: PLR0913 - what changes in a row
     tx: Transaction,
     row: Row,
     pos: int,

@@ -1,4 +1,4 @@
-"""The words of the job table: what its state numbers mean, what a row looks like in Python, and its JSON columns.
+"""The words of the job table: what its state numbers mean, what a row looks like in Python, its JSON columns.
 
 A row's `state` does not tell ready from running: the cursor of its lane does (see the migration).
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+import apsw
 import msgspec
 
 from windlass.core.ids import MAX_SEQ, SEQ_BITS
@@ -106,3 +107,8 @@ def with_failure(row: Row, error: Failure, now: float) -> str:
 
 
 Bindings = tuple[Any, ...]
+
+
+def fetch(connection: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
+    """Run a statement to its end and return its rows."""
+    return connection.execute(sql, bindings).fetchall()

@@ -17,7 +17,7 @@ def migrate(connection: apsw.Connection) -> Migration:
     """Bring the schema to this code's version.
 
     The version is kept in a table, not in `user_version`: the file may be an application's own. It is read
-    again under the write lock, so of many processes that start at once one migrates and the others see it done.
+    again under the write lock, so of many processes that start at once one migrates, and the others see it.
     """
     before = _version(connection)
     if before == VERSION:
@@ -40,7 +40,8 @@ def migrate(connection: apsw.Connection) -> Migration:
 
 def _version(connection: apsw.Connection) -> int:
     """The version of the schema, 0 where there is none. Raises SchemaTooNew."""
-    if not connection.table_exists("main", "windlass_schema"):
+    # Not `table_exists`: it asks this connection's memory of the schema, which may be older than the lock.
+    if not connection.execute(_SQL["exists"]).get:
         return 0
     version = int(connection.execute(_SQL["read"]).get or 0)
     if version > VERSION:

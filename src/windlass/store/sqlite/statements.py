@@ -17,9 +17,7 @@ class Statements:
     def __init__(self, operation: str) -> None:
         text = (_ROOT / "sql" / f"{operation}.sql").read_text("utf-8")
         _, *parts = _NAMED.split(text)
-        self._by_name = {
-            name: _bare(body) for name, body in zip(parts[::2], parts[1::2], strict=True)
-        }
+        self._by_name = {name: _bare(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
     def __getitem__(self, name: str) -> str:
         return self._by_name[name]

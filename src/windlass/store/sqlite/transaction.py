@@ -1,4 +1,4 @@
-"""What an operation holds in its hands: the connection inside its savepoint, the time, the lanes it touches."""
+"""What an operation holds in its hands: the connection inside its savepoint, the time, and the lanes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import apsw
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite.births import Births
 from windlass.store.sqlite.lanes import Lanes
-from windlass.store.sqlite.rows import Bindings
+from windlass.store.sqlite.rows import Bindings, fetch
 
 
 class Transaction:
@@ -29,11 +29,11 @@ class Transaction:
 
     def all(self, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        return self.connection.execute(sql, bindings).fetchall()
+        return fetch(self.connection, sql, bindings)
 
     def one(self, sql: str, bindings: Bindings = ()) -> tuple[Any, ...] | None:
         """Run a statement to its end and return its first row."""
-        rows = self.connection.execute(sql, bindings).fetchall()
+        rows = fetch(self.connection, sql, bindings)
         return rows[0] if rows else None
 
     def run(self, sql: str, bindings: Bindings = ()) -> int:

@@ -1,4 +1,4 @@
-"""The one place where SQLite's errors become Windlass's. Nothing else in the store catches them to translate."""
+"""The one place where SQLite's errors become Windlass's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def translate(error: BaseException, path: str) -> BaseException:
     return translated
 
 
-def _translated(error: apsw.Error, path: str) -> Exception:
+def _translated(error: apsw.Error, path: str) -> Exception:  # noqa: PLR0911 - a table, one row per return
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return StoreUnavailable(
@@ -31,7 +31,7 @@ def _translated(error: apsw.Error, path: str) -> Exception:
                 f"{path} is full (the disk, or the file's max_page_count); nothing was written. "
                 "Make room on the disk, shorten the retention, or raise the limit"
             )
-        case apsw.IOError() if error.extendedresult in _NO_ROOM:
+        case apsw.IOError() if getattr(error, "extendedresult", 0) in _NO_ROOM:
             return StoreFull(f"{path}-shm cannot grow: the disk is full; nothing was written. Make room")
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreCorrupt(
@@ -41,7 +41,9 @@ def _translated(error: apsw.Error, path: str) -> Exception:
         case apsw.ConstraintError():
             return StoreCorrupt(f"an invariant of {path} does not hold ({error}); nothing was written")
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
-            return ConfigurationError(f"{path} cannot be written ({error}): check the rights of file and folder")
+            return ConfigurationError(
+                f"{path} cannot be written ({error}): check the rights of file and folder"
+            )
         case apsw.CantOpenError():
             return StoreUnavailable(
                 f"{path} cannot be opened: check that its folder exists and may be written, and the limit of "

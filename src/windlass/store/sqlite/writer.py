@@ -51,7 +51,7 @@ class Writer(Line):
                 for one in batch:
                     self._handle_alone(one)
                 return
-            call.value, call.error = None, call.error or error
+            call.value, call.error = None, self._cause(error)
             if isinstance(error, apsw.BusyError):
                 batch += self._tired()
                 for one in batch:
@@ -71,7 +71,7 @@ class Writer(Line):
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - the error is the answer
             self._roll_back()
-            call.value, call.error, news = None, call.error or error, False
+            call.value, call.error, news = None, self._cause(error), False
         if news:
             self._committed()
         self._settle([call])
@@ -79,9 +79,9 @@ class Writer(Line):
     def _together(self, batch: list[Call]) -> bool:
         """Run calls in one transaction, adding those that have come meanwhile. True: somebody may be waiting
         for what they did."""
-        began = time.monotonic()
         connection = self._connected()
         connection.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
         news = self._run(connection, batch[0])
         while len(batch) < MOST_CALLS and time.monotonic() - began < LONGEST:
             call = self._next()
@@ -101,7 +101,7 @@ class Writer(Line):
         try:
             call.value = call.work(transaction)
             transaction.save()
-        except Exception as error:  # noqa: BLE001 - the error is the answer
+        except Exception as error:
             call.error = error
             if not connection.in_transaction:
                 raise _Undone from error
@@ -111,10 +111,18 @@ class Writer(Line):
         connection.execute("RELEASE windlass_call")
         return transaction.news
 
+    @staticmethod
+    def _cause(error: Exception) -> BaseException:
+        """What the caller should hear: not that all was undone, but why."""
+        return error.__cause__ or error if isinstance(error, _Undone) else error
+
     def _roll_back(self) -> None:
         connection = self._connection
-        if connection is not None and connection.in_transaction:
-            connection.execute("ROLLBACK")
+        try:
+            if connection is not None and connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except apsw.Error:
+            self._disconnect()  # closing undoes the transaction, too, and the next call opens the file anew
 
     def _tired(self) -> list[Call]:
         """The calls that have waited long behind one that found the file locked. Each waiting for the whole

@@ -48,11 +48,13 @@ CREATE SEQUENCE windlass.awaited MINVALUE 0 MAXVALUE 1 START 0 CACHE 1;
 SELECT setval('windlass.segment_current', 0, true), setval('windlass.horizon', 0, true),
        setval('windlass.awaited', 0, true);
 
--- The ready log: one row per attempt offered. id is NULL where the position itself is the id.
+-- The ready log: one row per attempt offered. id is NULL where the position itself is the id, enqueued_at where
+-- that was when it was offered.
 CREATE TABLE windlass.ready (
     seq         bigint NOT NULL,
-    enqueued_at timestamptz NOT NULL,
+    offered_at  timestamptz NOT NULL,
     id          bigint,
+    enqueued_at timestamptz,
     lane        int NOT NULL,
     segment     smallint NOT NULL,
     attempt     smallint NOT NULL DEFAULT 1,
@@ -168,14 +170,16 @@ CREATE TABLE windlass.seq_set (
     seqs    int8multirange NOT NULL
 );
 
--- Workers. The life row is what every write of a worker is fenced by, so it is apart from the beats.
+-- Workers. The life row is what every write of a worker is fenced by, so it is apart from the beats. `flushed` is
+-- the highest flush number whose outcomes were reclaimed; one up to it that names a lost claim was sent before.
 CREATE TABLE windlass.worker (
     id         bigint PRIMARY KEY,
     label      text NOT NULL,
     host       text NOT NULL,
     pid        int NOT NULL,
     queues     text[] NOT NULL,
-    started_at timestamptz NOT NULL
+    started_at timestamptz NOT NULL,
+    flushed    bigint NOT NULL DEFAULT 0
 );
 CREATE TABLE windlass.worker_life (
     id      bigint PRIMARY KEY,

@@ -41,7 +41,7 @@ BEGIN
                 v_room := v_room - 1;
             END IF;
         END LOOP;
-        CONTINUE WHEN v_rows = '{}';
+        CONTINUE WHEN cardinality(v_rows) = 0;
         PERFORM windlass.offer(l.lane, cardinality(v_rows), array_agg(u.task), array_agg(u.payload::text),
                                array_agg(u.options::text), array_agg(u.id), array_agg(u.attempt), NULL,
                                array_agg(u.enqueued_at))

@@ -50,7 +50,7 @@ BEGIN
         DELETE FROM windlass.ready d USING unnest(v_orphans) AS u WHERE d.lane = u.lane AND d.seq = u.seq;
         PERFORM windlass.offer(l.id, cardinality(v_orphans), array_agg(u.task), array_agg(u.payload::text),
                                array_agg(u.options::text), array_agg(windlass.job_of(u)), array_agg(u.attempt),
-                               array_agg(u.deaths), array_agg(u.enqueued_at))
+                               array_agg(u.deaths), array_agg(windlass.enqueued_of(u)))
            FROM unnest(v_orphans) AS u;
     END LOOP;
     FOR w IN UPDATE windlass.worker_life SET alive = false WHERE NOT settled RETURNING id LOOP

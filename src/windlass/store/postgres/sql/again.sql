@@ -9,11 +9,11 @@ BEGIN
     IF p_delay > 0 THEN
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options, attempt,
                                        deaths, retrying)
-        SELECT v_id, windlass.after(p_delay), r.enqueued_at, l.queue, l.priority, r.task, r.payload, r.options,
+        SELECT v_id, windlass.after(p_delay), windlass.enqueued_of(r), l.queue, l.priority, r.task, r.payload, r.options,
                p_attempt, p_deaths, p_retrying
           FROM windlass.lane l WHERE l.id = r.lane;
     ELSE
         PERFORM windlass.offer(r.lane, 1, ARRAY[r.task], ARRAY[r.payload::text], ARRAY[r.options::text], ARRAY[v_id],
-                               ARRAY[p_attempt]::smallint[], ARRAY[p_deaths]::smallint[], ARRAY[r.enqueued_at]);
+                               ARRAY[p_attempt]::smallint[], ARRAY[p_deaths]::smallint[], ARRAY[windlass.enqueued_of(r)]);
     END IF;
 END $$;

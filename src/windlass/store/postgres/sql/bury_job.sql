@@ -7,7 +7,7 @@ DECLARE
 BEGIN
     INSERT INTO windlass.dead (id, enqueued_at, died_at, queue, priority, task, payload, options, attempt, deaths,
                                reason, errors)
-    SELECT v_id, r.enqueued_at, windlass.now(), l.queue, l.priority, r.task, r.payload, r.options, r.attempt,
+    SELECT v_id, windlass.enqueued_of(r), windlass.now(), l.queue, l.priority, r.task, r.payload, r.options, r.attempt,
            p_deaths, p_reason, windlass.failures_of(v_id)
       FROM windlass.lane l WHERE l.id = r.lane;
 END $$;

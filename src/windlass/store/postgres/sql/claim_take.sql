@@ -74,7 +74,7 @@ BEGIN
     END IF;
     SELECT array_agg(j.seq), array_agg(j.id), array_agg(j.task), array_agg(j.payload::text),
            array_agg(j.options::text), array_agg(j.attempt), array_agg(j.deaths),
-           array_agg(date_part('epoch', j.enqueued_at)),
+           array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))),
            coalesce(bool_or(j.options::text LIKE '%"unique_key"%'), false)
       INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_unique
       FROM (SELECT * FROM windlass.ready r
@@ -84,7 +84,7 @@ BEGIN
         SELECT array_agg(j.seq) || seqs, array_agg(j.id) || ids, array_agg(j.task) || tasks,
                array_agg(j.payload::text) || payloads, array_agg(j.options::text) || options,
                array_agg(j.attempt) || attempts, array_agg(j.deaths) || deaths,
-               array_agg(date_part('epoch', j.enqueued_at)) || enqueued,
+               array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))) || enqueued,
                v_unique OR bool_or(coalesce(j.options::text, '') LIKE '%"unique_key"%')
           INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_unique
           FROM (SELECT * FROM windlass.ready r WHERE r.lane = p_lane AND r.seq = ANY (v_found) ORDER BY r.seq) AS j;
@@ -110,11 +110,8 @@ BEGIN
 
     -- What was taken, and what was passed without being seen.
     IF v_n = 0 THEN
-        -- An idle poll, once a second at most: it passes burnt numbers, so that depth falls back to 0.
-        v_hi := c.hi;
-        IF v_now >= c.claimed_at + interval '1 second' THEN
-            v_hi := v_position;
-        END IF;
+        -- An idle poll passes burnt numbers, so that depth falls back to 0; after another one at most once a second.
+        v_hi := CASE WHEN c.n > 0 OR v_now >= c.claimed_at + interval '1 second' THEN v_position ELSE c.hi END;
     ELSE
         v_hi := greatest(c.hi, seqs[v_n]);
     END IF;
@@ -135,6 +132,15 @@ BEGIN
     -- 3. The fence brings the xid; then the claim and the new cursor, in one row.
     PERFORM windlass.worker_fence(p_worker);
     v_xid := pg_current_xact_id()::text::bigint;
+    -- Where no older transaction is under way any more, a gap that is still not visible is proven burnt right here.
+    IF NOT isempty(v_gaps) THEN
+        SELECT CASE WHEN pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= v_xid
+                         AND NOT EXISTS (SELECT FROM unnest(v_gaps) AS gap (span)
+                                          CROSS JOIN LATERAL (SELECT FROM windlass.ready r
+                                                               WHERE r.lane = p_lane AND r.seq >= lower(gap.span)
+                                                                 AND r.seq < upper(gap.span) LIMIT 1) AS late)
+                    THEN '{}' ELSE v_gaps END INTO v_gaps;
+    END IF;
     claim := nextval('windlass.claim_id');
     IF c.holes = 0 AND isempty(v_gaps) AND isempty(v_ahead) THEN
         INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, seqs, claimed_at, probed_at, snapshot)

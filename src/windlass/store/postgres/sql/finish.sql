@@ -2,13 +2,14 @@
 -- finish_others. Callers: the store, also inside a handler's own transaction. Lock: the worker's life row FOR
 -- SHARE; ACCESS SHARE on claim first, so that the snapshot that finds a claim's segment is younger than any
 -- rotation that moved it. The outcome row is inserted by the statement that finds that segment [rule 7].
--- Unique (claim, flush, kind): sending a flush again adds nothing. A claim that is gone was finished and its
--- segment reclaimed, so that counts as repeated, too.
+-- Unique (claim, flush, kind): sending a flush again adds nothing and counts as repeated. So does one whose claim is
+-- gone, if its number was seen when that segment was reclaimed. What ended in another flush is refused.
 CREATE OR REPLACE FUNCTION windlass.finish(
     p_worker bigint, p_flush bigint,
     p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[], p_histograms text[],
     p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_results text[], p_others json,
-    OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[], OUT refused_jobs bigint[])
+    OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[],
+    OUT refused_seqs text[], OUT refused_jobs bigint[])
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -28,21 +29,26 @@ BEGIN
             SELECT u.lane, u.claim, u.seqs::int8multirange AS seqs, u.n, u.histogram::int[] AS histogram
               FROM unnest(p_lanes, p_claims, p_seqs, p_ns, p_histograms) AS u (lane, claim, seqs, n, histogram)),
         judged AS MATERIALIZED (
-            SELECT a.*, c.segment, c.worker IS NOT NULL AND (c.worker <> p_worker OR NOT c.seqs @> a.seqs) AS wrong,
-                   windlass.unfinished(a.claim, a.seqs) AS left_over
+            SELECT a.*, c.segment, s.wrong, CASE WHEN s.wrong THEN '{}' ELSE u.left_over END AS left_over,
+                   CASE WHEN s.wrong THEN a.seqs WHEN u.left_over <> a.seqs AND c.segment IS NOT NULL
+                        THEN a.seqs - u.left_over - windlass.flushed_in(a.claim, p_flush) END AS refused
               FROM asked a
               LEFT JOIN LATERAL (SELECT * FROM windlass.claim x WHERE x.lane = a.lane AND x.id = a.claim LIMIT 1) AS c
-                ON true),
+                ON true
+             CROSS JOIN LATERAL (SELECT windlass.is_wrong(c.worker, c.seqs, p_worker, a.seqs, p_flush) AS wrong) AS s
+             CROSS JOIN LATERAL (SELECT windlass.unfinished(a.claim, a.seqs) AS left_over) AS u),
         added AS (
             INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, histogram, at)
             SELECT segment, claim, lane, p_flush, 'succeeded', left_over,
                    CASE WHEN left_over = seqs THEN n ELSE windlass.size_of(left_over) END, histogram, windlass.now()
-              FROM judged WHERE segment IS NOT NULL AND NOT wrong AND NOT isempty(left_over)
+              FROM judged WHERE segment IS NOT NULL AND NOT isempty(left_over)
             ON CONFLICT DO NOTHING
             RETURNING claim, n)
         SELECT (SELECT coalesce(sum(n), 0) FROM added), (SELECT array_agg(claim) FROM added),
-               sum(j.n), coalesce(sum(j.n) FILTER (WHERE j.wrong), 0), array_agg(j.claim) FILTER (WHERE j.wrong)
-          INTO applied, v_added, v_asked, v_wrong, refused_claims
+               sum(j.n), coalesce(sum(windlass.size_of(j.refused)) FILTER (WHERE j.refused IS NOT NULL), 0),
+               array_agg(j.claim) FILTER (WHERE NOT isempty(j.refused)),
+               array_agg(j.refused::text) FILTER (WHERE NOT isempty(j.refused))
+          INTO applied, v_added, v_asked, v_wrong, refused_claims, refused_seqs
           FROM judged j;
         repeated := v_asked - applied - v_wrong;
         IF p_jobs IS NOT NULL THEN

@@ -15,12 +15,13 @@ BEGIN
     refused := '{}';
     FOR d IN
         WITH asked AS (
-            SELECT * FROM json_to_recordset(p_others)
+            SELECT *, int8multirange(int8range(seq, seq + 1)) AS seqs FROM json_to_recordset(p_others)
               AS x (id bigint, lane int, claim bigint, seq bigint, kind text, delay float8, type text, message text,
                     traceback text)),
         judged AS MATERIALIZED (
-            SELECT a.*, c.segment, c.worker IS NOT NULL AND (c.worker <> p_worker OR NOT c.seqs @> a.seq) AS wrong,
-                   NOT isempty(windlass.unfinished(a.claim, int8multirange(int8range(a.seq, a.seq + 1)))) AS open, r.ready,
+            SELECT a.*, c.segment, u.open, r.ready,
+                   windlass.is_wrong(c.worker, c.seqs, p_worker, a.seqs, p_flush)
+                   OR c.segment IS NOT NULL AND NOT u.open AND NOT windlass.flushed_in(a.claim, p_flush) @> a.seqs AS wrong,
                    CASE WHEN a.kind <> 'dead' AND EXISTS (SELECT FROM windlass.cancel_request q WHERE q.job = a.id)
                         THEN 'cancelled'
                         WHEN a.kind = 'retry'
@@ -31,7 +32,8 @@ BEGIN
               LEFT JOIN LATERAL (SELECT * FROM windlass.claim x WHERE x.lane = a.lane AND x.id = a.claim LIMIT 1) AS c
                 ON true
               LEFT JOIN LATERAL (SELECT y AS ready FROM windlass.ready y WHERE y.lane = a.lane AND y.seq = a.seq LIMIT 1) AS r
-                ON true),
+                ON true
+             CROSS JOIN LATERAL (SELECT NOT isempty(windlass.unfinished(a.claim, a.seqs)) AS open) AS u),
         added AS (
             INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
             SELECT segment, claim, lane, p_flush, final, range_agg(int8range(seq, seq + 1)), count(*), windlass.now()

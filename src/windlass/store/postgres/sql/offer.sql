@@ -21,14 +21,14 @@ BEGIN
     v_segment := windlass.pin_segment();
     IF p_n = 1 THEN
         v_seqs := ARRAY[nextval(v_lane.position)];
-        INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, enqueued_at)
+        INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, offered_at, enqueued_at)
         VALUES (v_segment, p_lane, v_seqs[1], p_ids[1], coalesce(p_attempts[1], 1), coalesce(p_deaths[1], 0),
-                p_tasks[1], p_payloads[1]::json, p_options[1]::json, coalesce(p_enqueued[1], v_now));
+                p_tasks[1], p_payloads[1]::json, p_options[1]::json, v_now, p_enqueued[1]);
     ELSE
         SELECT array_agg(nextval(v_lane.position)) INTO v_seqs FROM generate_series(1, p_n);
-        INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, enqueued_at)
+        INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, offered_at, enqueued_at)
         SELECT v_segment, p_lane, u.seq, u.id, coalesce(u.attempt, 1), coalesce(u.deaths, 0),
-               coalesce(u.task, p_tasks[1]), u.payload::json, u.options::json, coalesce(u.enqueued, v_now)
+               coalesce(u.task, p_tasks[1]), u.payload::json, u.options::json, v_now, u.enqueued
           FROM unnest(v_seqs, p_tasks, p_payloads, p_options, p_ids, p_attempts, p_deaths, p_enqueued)
             AS u (seq, task, payload, options, id, attempt, deaths, enqueued);
     END IF;

@@ -1,4 +1,4 @@
--- Decides once which claims of the victim are to be carried, then removes, in bounded steps, finished jobs that lie
+-- Decides once which claims of the victim are to be carried, remembers what was flushed to the others, then removes, in bounded steps, finished jobs that lie
 -- in other segments while the evidence of their end lies in this one. Answers with how many went; 0: done.
 -- Callers: the store's rotate, after every lane was touched. Lock: the rotation row.
 -- Finished is final, so a claim that is not carried needs no second look. Its evidence goes with the segment, and
@@ -14,6 +14,11 @@ BEGIN
         SELECT coalesce(array_agg(c.id), '{}') INTO r.carry FROM windlass.claim c
          WHERE c.segment = p_victim AND c.n > 0 AND NOT isempty(windlass.unfinished(c.id, c.seqs));
         UPDATE windlass.rotation SET judged = true, carry = r.carry;
+        UPDATE windlass.worker w SET flushed = greatest(w.flushed, f.flush)
+          FROM (SELECT c.worker, max(o.flush) AS flush
+                  FROM windlass.claim c JOIN windlass.outcome o ON o.segment = c.segment AND o.claim = c.id
+                 WHERE c.segment = p_victim AND c.worker <> 0 AND c.id <> ALL (r.carry) GROUP BY c.worker) AS f
+         WHERE w.id = f.worker;
     END IF;
     WITH ended AS (
         SELECT c.lane, unnest(range_agg(c.seqs)) AS span FROM windlass.claim c

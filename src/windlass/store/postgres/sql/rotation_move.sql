@@ -48,12 +48,12 @@ BEGIN
          WHERE d.segment = p_victim AND d.lane = p_lane AND d.seq = j.seq AND j.target IS DISTINCT FROM p_victim
         RETURNING d.*, j.target),
     put AS (
-        INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, enqueued_at)
-        SELECT target, lane, seq, id, attempt, deaths, task, payload, options, enqueued_at FROM gone
+        INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, offered_at, enqueued_at)
+        SELECT target, lane, seq, id, attempt, deaths, task, payload, options, offered_at, enqueued_at FROM gone
          WHERE target IS NOT NULL
         RETURNING 1)
     SELECT (SELECT count(*) FROM put), (SELECT max(seq) FROM open),
-           (SELECT array_agg(ROW (g.seq, g.enqueued_at, g.id, g.lane, g.segment, g.attempt, g.deaths, g.task, g.payload,
+           (SELECT array_agg(ROW (g.seq, g.offered_at, g.id, g.enqueued_at, g.lane, g.segment, g.attempt, g.deaths, g.task, g.payload,
                                   g.options)::windlass.ready ORDER BY g.seq)
               FROM gone g WHERE g.target IS NULL)
       INTO moved, next_after, v_orphans;
@@ -63,7 +63,7 @@ BEGIN
             offered_again, p_lane;
         PERFORM windlass.offer(p_lane, offered_again, array_agg(u.task), array_agg(u.payload::text),
                                array_agg(u.options::text), array_agg(windlass.job_of(u)), array_agg(u.attempt),
-                               array_agg(u.deaths), array_agg(u.enqueued_at))
+                               array_agg(u.deaths), array_agg(windlass.enqueued_of(u)))
            FROM unnest(v_orphans) AS u;
     END IF;
 END $$;

@@ -30,8 +30,8 @@ BEGIN
          WHERE d.segment = p_victim AND d.lane = o.lane AND d.seq >= lower(o.span) AND d.seq < upper(o.span)
         RETURNING d.*),
     put AS (
-        INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, enqueued_at)
-        SELECT v_current, lane, seq, id, attempt, deaths, task, payload, options, enqueued_at FROM gone
+        INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, offered_at, enqueued_at)
+        SELECT v_current, lane, seq, id, attempt, deaths, task, payload, options, offered_at, enqueued_at FROM gone
         RETURNING 1)
     SELECT count(*) INTO v_moved FROM put;
     -- An update of the partition key is a move; these rows are few, and the truncate takes what it leaves behind.

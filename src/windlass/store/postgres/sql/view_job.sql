@@ -2,7 +2,7 @@
 CREATE OR REPLACE VIEW windlass.job AS
 SELECT windlass.job_of(r) AS id, r.task, l.queue, l.priority,
        CASE WHEN o.kind IS NOT NULL THEN o.kind WHEN c.id IS NOT NULL THEN 'running' ELSE 'ready' END AS state,
-       r.attempt, r.deaths, r.payload, r.options, r.enqueued_at, NULL::timestamptz AS run_at, c.claimed_at,
+       r.attempt, r.deaths, r.payload, r.options, windlass.enqueued_of(r) AS enqueued_at, NULL::timestamptz AS run_at, c.claimed_at,
        o.at AS finished_at, nullif(c.worker, 0) AS worker, c.id AS claim, NULL::text AS reason
   FROM windlass.ready r
   JOIN windlass.lane l ON l.id = r.lane

@@ -3,17 +3,17 @@
 -- :covers  the claim is this worker's and holds all places from the first to the last
 SELECT 1 FROM windlass_claim WHERE id = ? AND worker = ? AND lane = ? AND lo <= ? AND hi >= ?;
 
--- :count_range
+-- :count
 SELECT count(*) FROM windlass_job WHERE pos BETWEEN ? AND ? AND state = 2;
 
--- :count_places
-SELECT count(*) FROM windlass_job WHERE pos IN (SELECT value FROM json_each(?)) AND state = 2;
+-- :plain
+SELECT pos FROM windlass_job WHERE pos IN (SELECT value FROM json_each(?)) AND state = 2;
 
 -- :succeed_range  the row keeps its size and no index holds it: it is overwritten in place
-UPDATE windlass_job SET state = 4, touched_at = ? WHERE pos BETWEEN ? AND ?;
+UPDATE windlass_job SET state = 4, touched_at = ? WHERE pos BETWEEN ? AND ? AND state = 2;
 
 -- :succeed_places
-UPDATE windlass_job SET state = 4, touched_at = ? WHERE pos IN (SELECT value FROM json_each(?));
+UPDATE windlass_job SET state = 4, touched_at = ? WHERE pos IN (SELECT value FROM json_each(?)) AND state = 2;
 
 -- :result
 UPDATE windlass_job SET result = ? WHERE pos = ?;

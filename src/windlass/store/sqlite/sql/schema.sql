@@ -3,6 +3,9 @@
 -- :create
 CREATE TABLE IF NOT EXISTS windlass_schema (only INTEGER PRIMARY KEY CHECK (only = 1), version INTEGER NOT NULL) STRICT;
 
+-- :exists
+SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'windlass_schema';
+
 -- :read
 SELECT version FROM windlass_schema;
 

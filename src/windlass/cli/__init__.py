@@ -1,0 +1,36 @@
+"""The command `windlass`. Each group of verbs lives in a module of its own; this is where they meet.
+
+Errors that Windlass raises on purpose become one line and exit code 1; anything else is a bug and keeps its
+traceback. No line ever holds a database password.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from windlass.cli import database
+from windlass.errors import WindlassError
+from windlass.version import __version__
+
+
+class Commands(click.Group):
+    """A group whose commands may raise WindlassError."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command; say in one line what went wrong."""
+        try:
+            return super().invoke(context)
+        except WindlassError as error:
+            raise click.ClickException(" ".join(str(error).split())) from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="windlass")
+def main() -> None:
+    """A durable job engine: millions of small jobs, and heavy work that resumes where it stopped."""
+
+
+main.add_command(database.migrate)
+main.add_command(database.sql)

@@ -1,0 +1,71 @@
+"""Listing: pages of jobs, newest first. A page costs a bounded amount of work, whatever it asks for.
+
+Rare states have an index, running jobs are found through the open claims, and everything else by walking the
+births backwards. A page that has looked at enough rows ends early, perhaps empty, with a cursor to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from typing import Final
+
+import apsw
+
+from windlass.core.states import State
+from windlass.store.records import JobFilter, JobRecord, Page
+from windlass.store.sqlite.lookup import Found, Seen, record
+from windlass.store.sqlite.rows import CANCELLED, DEAD, HELD, RETRYING, SCHEDULED, readable_options
+from windlass.store.sqlite.statements import Statements
+
+_SQL = Statements("listing")
+MOST_ROWS: Final = 10_000
+_ASIDE: Final = {
+    State.DEAD: DEAD,
+    State.CANCELLED: CANCELLED,
+    State.SCHEDULED: SCHEDULED,
+    State.RETRYING: RETRYING,
+}
+
+
+def jobs(connection: apsw.Connection, where: JobFilter, limit: int, cursor: str | None) -> Page:
+    """A page of jobs. The cursor is the number of the last job looked at."""
+    before = int(cursor) if cursor is not None else (1 << 63) - 1
+    page: list[JobRecord] = []
+    last: int | None = None
+    for looked_at, found in enumerate(_newest_first(connection, where.state, before)):
+        if looked_at == MOST_ROWS:
+            return Page(page, str(last))
+        seen = Seen(found)
+        if _matches(seen, where):
+            if len(page) == max(limit, 1):
+                return Page(page, str(last))
+            page.append(record(connection, seen))
+        last = seen.number
+    return Page(page)
+
+
+def _matches(seen: Seen, where: JobFilter) -> bool:
+    return (
+        where.queue in (None, seen.queue)
+        and where.task in (None, seen.task)
+        and where.state in (None, seen.state)
+        and (where.tag is None or where.tag in readable_options(seen.options).tags)
+    )
+
+
+def _newest_first(connection: apsw.Connection, state: State | None, before: int) -> Iterator[Found]:
+    """Rows that may match, lazily, by number from the highest down."""
+    if state in _ASIDE:
+        return connection.execute(_SQL["aside"], (_ASIDE[state], before))
+    if state is State.RUNNING:
+        return connection.execute(_SQL["running"], (before,))
+    if state is State.READY and connection.execute(_SQL["count_ready"]).get <= MOST_ROWS:
+        return _merged(connection, (_SQL["ready"], (before,)), (_SQL["aside"], (HELD, before)))
+    return _merged(connection, (_SQL["born_here"], (before, before)), (_SQL["moved"], (before, before)))
+
+
+def _merged(connection: apsw.Connection, *sources: tuple[str, tuple[int, ...]]) -> Iterator[Found]:
+    """Several sources, each newest first, as one. The first column is the number."""
+    cursors = (connection.execute(sql, bindings) for sql, bindings in sources)
+    return merge(*cursors, key=lambda found: found[0], reverse=True)

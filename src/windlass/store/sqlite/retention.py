@@ -1,0 +1,80 @@
+"""Retention: finished jobs go when their time is over, in bounded steps; nothing unfinished ever does [K6].
+
+Claims are the index of this: a job cannot have finished before it was claimed, so the walk over a lane's
+claims ends at the first one that is younger than what may go, and a claim whose jobs are gone goes too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import apsw
+
+from windlass.store.records import Expired
+from windlass.store.settings import StoreSettings
+from windlass.store.sqlite.rows import fetch
+from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("retention")
+STEP_JOBS: Final = 5000
+STEP_ROWS: Final = 1000
+
+
+def retentions(connection: apsw.Connection, settings: StoreSettings) -> list[tuple[int, float]]:
+    """Each lane with the seconds its succeeded and cancelled jobs are kept."""
+    return [
+        (lane, settings.retention if own is None else min(own, settings.retention))
+        for lane, own in fetch(connection, _SQL["lanes"])
+    ]
+
+
+def used_bytes(connection: apsw.Connection) -> int:
+    """How much of the file is in use: pages freed by deletion are used again before the file grows."""
+    pages, free, size = (
+        int(connection.pragma(name)) for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
+
+
+def sweep_claims(tx: Transaction, lane: int, after: int, keep: float) -> tuple[int, int | None]:
+    """Remove the jobs of some claims that finished `keep` seconds ago or earlier. Returns how many, and where
+    to go on."""
+    cutoff = tx.now - keep
+    first = last = total = 0
+    for lo, hi, at in tx.connection.execute(_SQL["claims"], (lane, after)):
+        if at > cutoff or total >= STEP_JOBS:
+            break
+        first, last, total = first or lo, hi, total + hi - lo + 1
+    if not total:
+        return 0, None
+    removed = tx.run(_SQL["remove_finished"], (lane << 44 | first, lane << 44 | last, cutoff))
+    tx.run(_SQL["remove_claims"], (lane, first, last))
+    return removed, last
+
+
+def sweep_cancelled(tx: Transaction, lane: int, keep: float) -> tuple[int, bool]:
+    """Remove cancelled jobs of a lane, wherever they stand. Returns how many, and whether to go on."""
+    removed = tx.run(_SQL["remove_cancelled"], (lane, tx.now - keep, STEP_ROWS))
+    return removed, removed == STEP_ROWS
+
+
+def sweep_births(tx: Transaction, after: int, keep: float) -> int | None:
+    """Remove births whose jobs are all gone. Returns where to go on."""
+    found = tx.one(_SQL["last_birth"], (after, tx.now - keep, STEP_ROWS))
+    if found is None or found[0] is None:
+        return None
+    tx.run(_SQL["remove_births"], (after, found[0]))
+    return int(found[0])
+
+
+def expire(tx: Transaction, limit: int) -> Expired:
+    """One bounded step of retention for dead jobs, idempotency keys and workers long gone."""
+    dead = 0
+    for lane, keep in tx.all(_SQL["dead_retentions"]):
+        removed = tx.run(_SQL["remove_dead"], (lane, tx.now - keep, limit - dead))
+        tx.lanes.numbered(lane).dead -= removed
+        dead += removed
+    keys = tx.run(_SQL["remove_keys"], (tx.now - tx.settings.idempotency_retention, limit))
+    workers = tx.run(_SQL["remove_workers"], (tx.now - tx.settings.retention, limit))
+    return Expired(dead=dead, keys=keys, workers=workers)

@@ -1,0 +1,37 @@
+-- Workers. Called by workers: `alive` by readers, the rest under the write lock.
+
+-- :known
+SELECT 1 FROM windlass_worker WHERE id = ?;
+
+-- :elsewhere  a live worker of another machine: neither its machine id nor its boot id is ours
+SELECT host, label FROM windlass_worker WHERE alive AND machine <> ? AND boot <> ? AND beat_at > ? LIMIT 1;
+
+-- :register
+INSERT INTO windlass_worker (id, label, host, pid, queues, machine, boot, alive, started_at, beat_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?);
+
+-- :beat
+UPDATE windlass_worker SET beat = beat + 1, beat_at = ? WHERE id = ?;
+
+-- :to_cancel
+SELECT coalesce(id, pos) FROM windlass_job WHERE cancel = ? AND cancel > 0;
+
+-- :alive
+SELECT id, label, host, pid, queues, beat, started_at, beat_at FROM windlass_worker WHERE alive
+ORDER BY started_at, id;
+
+-- :bury
+UPDATE windlass_worker SET alive = 0 WHERE id = ? AND alive;
+
+-- :stands_at
+SELECT 1 FROM windlass_worker WHERE id = ? AND beat = ?;
+
+-- :forget_flushes
+DELETE FROM windlass_flush WHERE worker = ?;
+
+-- :held  the unfinished jobs of a worker's claims
+SELECT j.pos, j.lane, j.state, j.touched_at, j.attempt, j.deaths, j.options, j.id, j.cancel, j.errors
+FROM windlass_claim c
+CROSS JOIN windlass_job j ON j.pos BETWEEN (c.lane << 44 | c.lo) AND (c.lane << 44 | c.hi) AND j.state IN (2, 3)
+WHERE c.worker = ? AND c.unfinished > 0
+ORDER BY c.id, j.pos;

@@ -1,0 +1,30 @@
+"""A clock that moves only when it is told to."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from windlass.core.durations import Duration, seconds
+
+
+class Clock:
+    """The time as a MemoryStore sees it, in seconds since the epoch: `MemoryStore(clock=Clock())`.
+
+    It stands still until `advance("5m")`. Without a start it begins at the present, so that a `run_at` made
+    from `datetime.now(UTC)` means what it says.
+    """
+
+    def __init__(self, start: float | None = None) -> None:
+        self._now = time.time() if start is None else start
+        self._lock = threading.Lock()
+
+    def __call__(self) -> float:
+        """The time now."""
+        return self._now
+
+    def advance(self, by: Duration) -> float:
+        """Let this much time pass and return the new time. Time never goes back."""
+        with self._lock:
+            self._now += seconds(by)
+            return self._now

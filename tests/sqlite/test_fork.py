@@ -1,0 +1,111 @@
+"""Forks after the store was opened [fault 22]: it works on both sides, or says clearly why it cannot."""
+
+import asyncio
+import ctypes
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.sqlite.invariants import check
+from tests.sqlite.kit import drain, job, opened
+from windlass.errors import ConfigurationError
+from windlass.store.sqlite import SQLiteStore
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+def in_child(work: Callable[[], object], fork: Callable[[], int] = os.fork) -> int:
+    """Run work in a forked process and return its exit status: 0 when it returned."""
+    child = fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:  # noqa: BLE001 - nothing may run the parent's tests in the child
+            traceback.print_exc(file=sys.stderr)
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+async def test_both_sides_of_a_fork_go_on(tmp_path: Path) -> None:
+    """The store was open and had written; the child enqueues through it, and then the parent does, too."""
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        await store.enqueue([job("before")])
+
+        async def enqueue_in_child() -> None:
+            assert (await store.depth())["default"].ready == 1
+            await store.enqueue([job("child")])
+            assert holds_locks(path)
+            await store.close()
+
+        assert in_child(lambda: asyncio.new_event_loop().run_until_complete(enqueue_in_child())) == 0
+        await store.enqueue([job("parent")])
+        assert [claimed.task for claimed in await drain(store, 1)] == ["before", "child", "parent"]
+    check(path)
+
+
+def holds_locks(path: Path) -> bool:
+    """Whether this process holds file locks of its own on the database: SQLite must not only believe so."""
+    inode = path.stat().st_ino
+    locks = Path("/proc/locks")
+    if not locks.exists():
+        return True  # no way to see them here
+    mine = [line.split() for line in locks.read_text().splitlines()]
+    return any(fields[4] == str(os.getpid()) and fields[5].endswith(f":{inode}") for fields in mine)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+async def test_a_fork_amid_writes_waits_for_the_commit(tmp_path: Path) -> None:
+    """Forks while calls are under way: every answer arrives, and the file stays sound."""
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        calls = [asyncio.create_task(store.enqueue([job() for _ in range(50)])) for _ in range(40)]
+        for _ in range(5):
+            await asyncio.sleep(0.002)
+            assert in_child(lambda: None) == 0
+        receipts = await asyncio.gather(*calls)
+        assert len({receipt.id for answer in receipts for receipt in answer}) == 2000
+        assert len(await drain(store, 1, 500)) == 2000
+    check(path)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+async def test_a_store_that_was_never_opened_crosses_a_fork(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    store = SQLiteStore(path)
+
+    async def work() -> None:
+        await store.open()
+        await store.enqueue([job()])
+        await store.close()
+
+    assert in_child(lambda: asyncio.new_event_loop().run_until_complete(work())) == 0
+    check(path)
+
+
+async def test_a_fork_behind_pythons_back_is_a_clear_error(tmp_path: Path) -> None:
+    """A fork made in C runs no hooks before it, so a connection comes across. It is not used, nor closed."""
+    path = tmp_path / "w.db"
+    libc = ctypes.PyDLL(None)
+    async with opened(path) as store:
+        await store.enqueue([job()])
+
+        def work() -> None:
+            async def use() -> None:
+                with pytest.raises(ConfigurationError, match="open the store after the fork"):
+                    await store.enqueue([job()])
+
+            asyncio.new_event_loop().run_until_complete(use())
+
+        assert in_child(work, libc.fork) == 0
+        await store.enqueue([job()])
+        assert len(await drain(store, 1)) == 2
+    check(path)

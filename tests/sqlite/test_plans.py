@@ -1,0 +1,110 @@
+"""Plans and their cost: no statement scans the jobs, and what a claim or an admission costs does not depend
+on how many jobs wait. Cost is counted in steps of SQLite's virtual machine: a busy computer changes nothing."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sqlite.kit import foreign, job, opened
+from windlass.core.states import State
+from windlass.store.records import JobFilter, Outcome, WorkerInfo
+from windlass.store.sqlite import SQLiteStore
+from windlass.store.sqlite.statements import Statements
+
+OPERATIONS = sorted(
+    entry.name.removesuffix(".sql") for entry in (files("windlass.store.sqlite") / "sql").iterdir()
+)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> None:
+    """Every statement of every file compiles, and reads jobs and claims by a key or an index only."""
+    path = tmp_path / "w.db"
+    async with opened(path):
+        connection = foreign(path)
+        statements = Statements(operation)
+        for name in statements:
+            if statements[name].startswith("CREATE"):
+                continue
+            sql = statements[name]
+            bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d", sql))))
+            plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+            scans = [step for step in plan if re.match(r"SCAN (windlass_job|j|windlass_claim)\b", step)]
+            assert not scans, f"{operation}.{name}: {scans}"
+        connection.close()
+
+
+async def cost(store: SQLiteStore, call: Callable[[], Any]) -> int:
+    """How many steps of the virtual machine the store's writer takes for one call."""
+    steps = 0
+
+    def note() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    await store._write(lambda tx: tx.connection.set_progress_handler(note, 1))
+    steps = 0
+    await call()
+    taken = steps
+    await store._write(lambda tx: tx.connection.set_progress_handler(None))
+    return taken
+
+
+async def test_a_claim_costs_the_same_however_many_wait(tmp_path: Path) -> None:
+    """[fault 13] Ten jobs out of a hundred, and out of a hundred thousand with a paused queue beside them."""
+    async with opened(tmp_path / "w.db") as store:
+        await store.register(WorkerInfo(id=1))
+        await store.enqueue([job() for _ in range(100)])
+        few = await cost(store, lambda: store.claim(1, ["default"], 10))
+        await store.enqueue([job() for _ in range(100_000)])
+        await store.enqueue([job(queue="paused") for _ in range(10_000)])
+        await store.set_queue("paused", {"paused": True})
+        many = await cost(store, lambda: store.claim(1, ["default", "paused"], 10))
+        assert many < 1.5 * few + 200
+
+
+async def test_finishing_does_not_grow_with_the_history(tmp_path: Path) -> None:
+    async with opened(tmp_path / "w.db") as store:
+        await store.register(WorkerInfo(id=1))
+        await store.enqueue([job() for _ in range(20_010)])
+        costs = []
+        for flush, size in enumerate((10, 10_000, 10), 1):
+            (claim,) = await store.claim(1, ["default"], size)
+            outcomes = [Outcome(job=job) for job in claim.jobs]
+            costs.append(await cost(store, partial(store.finish, 1, flush, outcomes)))
+        assert costs[2] < 1.2 * costs[0] + 50
+
+
+async def test_a_fair_key_with_very_many_jobs_delays_nobody(tmp_path: Path) -> None:
+    """[C3] One key holds a hundred thousand jobs; the first job of a newcomer is in the next round, and the
+    round costs what it would cost beside a hundred."""
+    costs = []
+    for crowd in (100, 100_000):
+        async with opened(tmp_path / f"{crowd}.db") as store:
+            await store.set_queue("default", {"window": 4})
+            await store.enqueue([job(fair_key="crowd") for _ in range(crowd)])
+            await store.enqueue([job("a", fair_key="a"), job("z", fair_key="z")])
+            costs.append(await cost(store, store.promote))
+            await store.register(WorkerInfo(id=1))
+            (claim,) = await store.claim(1, ["default"], 10)
+            assert [job.options.fair_key for job in claim.jobs] == ["a", "crowd", "z", "crowd"]
+    assert costs[1] < 1.5 * costs[0] + 200
+
+
+async def test_a_page_of_a_rare_state_is_found_without_a_walk(tmp_path: Path) -> None:
+    """Twenty thousand ready jobs newer than the one that is scheduled: one page finds it."""
+    async with opened(tmp_path / "w.db") as store:
+        (receipt,) = await store.enqueue([job(delay=60)])
+        await store.enqueue([job() for _ in range(20_000)])
+        page = await store.jobs(JobFilter(state=State.SCHEDULED))
+        assert [found.id for found in page.jobs] == [receipt.id]
+        # A filter without an index ends early with a cursor, and gets there in the end.
+        page = await store.jobs(JobFilter(task="nobody"))
+        assert page.jobs == []
+        assert page.cursor is not None

@@ -1,0 +1,68 @@
+"""The schema's version and SQLite's: a newer schema and an older library are both told."""
+
+import warnings
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.sqlite.invariants import check
+from tests.sqlite.kit import foreign, job, opened
+from windlass.errors import SchemaTooNew
+from windlass.store.records import Migration
+from windlass.store.sqlite import SQLiteStore
+from windlass.store.sqlite.connection import check_version
+from windlass.store.sqlite.schema import VERSION
+
+
+async def test_opening_migrates(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    store = SQLiteStore(path)
+    assert await store.migrate() == Migration(0, VERSION)
+    assert await store.migrate() == Migration(VERSION, VERSION)
+    async with opened(path) as again:
+        assert await again.migrate() == Migration(VERSION, VERSION)
+
+
+async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        await store.enqueue([job()])
+    other = foreign(path)
+    other.execute("UPDATE windlass_schema SET version = ?", (VERSION + 1,))
+    for attempt in (SQLiteStore(path).migrate, SQLiteStore(path).open):
+        with pytest.raises(SchemaTooNew, match="upgrade Windlass"):
+            await attempt()
+    assert other.execute("SELECT count(*) FROM windlass_job").get == 1
+    other.close()
+
+
+async def test_the_tables_live_beside_an_applications_own(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    other = foreign(path)
+    other.execute("CREATE TABLE job (id INTEGER PRIMARY KEY); PRAGMA user_version = 77")
+    async with opened(path) as store:
+        await store.enqueue([job()])
+    assert other.pragma("user_version") == 77
+    tables = other.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    assert {str(name) for (name,) in tables if not str(name).startswith(("windlass_", "sqlite_"))} == {"job"}
+    other.close()
+    check(path)
+
+
+async def test_every_commit_is_synced_and_logged_ahead(tmp_path: Path) -> None:
+    async with opened(tmp_path / "w.db") as store:
+        names = ("journal_mode", "synchronous")
+        found = await store._write(lambda tx: [tx.connection.pragma(name) for name in names])
+        assert found == ["wal", 2]
+
+
+def test_an_old_sqlite_is_warned_about() -> None:
+    for old in ("3.45.1", "3.51.2", "3.7"):
+        with pytest.warns(RuntimeWarning, match=f"SQLite {old}.*pip install"):
+            check_version(old)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_version("3.51.3")
+        check_version("3.54.0")
+        check_version(apsw.sqlite_lib_version())
