@@ -34,7 +34,7 @@ FinishSnapshot(w) ==
     /\ \E c \in db.claims : c.id = fin[w].claim /\ fin' = [fin EXCEPT ![w].pc = "snap", ![w].seg = c.seg]
     /\ UNCHANGED <<db, prod, call, held, life, res, rot, look>>
 
-Sees(w, c) == c.id = fin[w].claim /\ (Broken = "finish_repeatable_read" => c.seg = fin[w].seg)
+Finds(w, c) == c.id = fin[w].claim /\ (Broken = "finish_repeatable_read" => c.seg = fin[w].seg)
 
 Recorded(w, c) == \E o \in db.outs : o.claim = c.id /\ o.flush = Number(fin[w]) /\ o.kind = fin[w].kind
                                      /\ o.seg = c.seg
@@ -46,7 +46,7 @@ Ack(w) == /\ fin' = [fin EXCEPT ![w] = NoFlush]
 (* whose claim is gone, changes nothing and is answered well.                  *)
 FinishOpen(w) ==
     /\ fin[w].pc = IF Broken = "finish_repeatable_read" THEN "snap" ELSE "sent"
-    /\ LET found == {c \in db.claims : Sees(w, c)} IN
+    /\ LET found == {c \in db.claims : Finds(w, c)} IN
        IF life[w] # "alive" /\ Broken # "no_fence_on_outcomes"
        THEN /\ fin' = [fin EXCEPT ![w] = NoFlush]
             /\ held' = [held EXCEPT ![w] = {}]

@@ -26,22 +26,26 @@ Read(lock)  == Step(lock, "as", "wait")     \* ACCESS SHARE
 Write(lock) == Step(lock, "re", "wait")     \* ROW EXCLUSIVE
 Whole(lock, how) == Step(lock, "ax", how)   \* ACCESS EXCLUSIVE
 
-Conflict(m, n) == {m, n} \in {{"x"}, {"x", "s"}, {"ax"}, {"ax", "as"}, {"ax", "re"}}
+Still(lock) == Step(lock, "sre", "wait")    \* SHARE ROW EXCLUSIVE: nobody writes
+
+Conflict(m, n) == {m, n} \in {{"x"}, {"x", "s"}, {"ax"}, {"ax", "as"}, {"ax", "re"}, {"ax", "sre"},
+                              {"sre"}, {"sre", "re"}}
 
 (* Two segments stand for the ring: the victim (v) and the current one (c).    *)
-(* A statement that reads a log locks each of its partitions.                  *)
-Logs(lock) == <<Read(lock \o "_v"), Read(lock \o "_c")>>
-Everything(how) == [n \in 1 .. 6 |-> Whole(<<"ready_v", "ready_c", "claim_v", "claim_c",
-                                             "outcome_v", "outcome_c">>[n], how)]
+(* A statement that reads a log locks each of its partitions; one that writes  *)
+(* into it locks the parent, then the partition.                               *)
+Logs(log) == <<Read(log \o "_v"), Read(log \o "_c")>>
+Offer == <<Write("ready"), Write("ready_c")>>
+Tables == <<"ready", "ready_v", "ready_c", "claim_v", "claim_c", "outcome_v", "outcome_c">>
 
 Programs ==
-    [ enqueue |->           \* in the caller's transaction, one part of it before a switch, one after
-        <<Write("ready_v"), Write("ready_c"), Row("notify")>>,
+    [ enqueue |->           \* with a unique key; in the caller's transaction, before and after a switch
+        <<Row("key"), Write("ready"), Write("ready_v"), Write("ready_c"), Row("notify")>>,
       claim |->
         <<Row("lane_1")>> \o Logs("claim") \o Logs("ready") \o <<Share("life"), Write("claim_c")>>,
-      finish |->            \* two rows in one flush; one of the jobs is offered again
-        <<Share("life")>> \o Logs("claim") \o <<Write("outcome_v"), Row("flush_1"), Row("flush_2"),
-                                                Write("ready_c"), Row("notify")>>,
+      finish |->            \* two rows in one flush; one job frees its key, one is offered again
+        <<Share("life")>> \o Logs("claim") \o <<Write("outcome_v"), Row("flush_1"), Row("flush_2"), Row("key")>>
+        \o Offer \o <<Row("notify")>>,
       finish_again |->      \* the same flush, sent again while the first is still open
         <<Share("life")>> \o Logs("claim") \o <<Write("outcome_v")>>
         \o (IF Broken = "flush_in_any_order" THEN <<Row("flush_2"), Row("flush_1")>>
@@ -50,26 +54,33 @@ Programs ==
         <<Step("life", "x", "try")>>,
       rescue |->
         <<Row("life")>> \o (IF Broken = "rescue_takes_lane" THEN <<Row("lane_1")>> ELSE <<>>)
-        \o Logs("claim") \o Logs("ready") \o <<Write("outcome_v"), Write("ready_c"), Row("notify")>>,
-      cancel |->            \* jobs of two lanes in one call
+        \o Logs("claim") \o Logs("ready") \o <<Write("outcome_v"), Row("key")>> \o Offer \o <<Row("notify")>>,
+      cancel |->            \* jobs of two lanes in one transaction
         <<Row("lane_1"), Row("lane_2")>> \o Logs("claim") \o Logs("ready")
-        \o <<Write("claim_c"), Write("outcome_c")>>,
-      cancel_other |->      \* the same jobs, named in another order
-        (IF Broken = "lanes_in_any_order" THEN <<Row("lane_2"), Row("lane_1")>>
-         ELSE <<Row("lane_1"), Row("lane_2")>>) \o Logs("claim"),
+        \o <<Write("claim_c"), Write("outcome_c"), Row("key")>>,
+      cancel_more |->       \* the same lanes, named in another order; or after an enqueue in one transaction
+        IF Broken = "cancel_after_enqueue" THEN <<Row("key")>> \o Offer \o <<Row("lane_1")>>
+        ELSE IF Broken = "lanes_in_any_order" THEN <<Row("lane_2"), Row("lane_1")>>
+        ELSE <<Row("lane_1"), Row("lane_2")>>,
       touch |->
-        <<Row("segment"), Row("lane_1")>> \o Logs("claim") \o <<Write("claim_c")>>,
+        <<Row("rotation"), Row("lane_1")>> \o Logs("claim") \o <<Write("claim_c")>>,
       move |->
-        <<Row("segment")>> \o Logs("claim") \o Logs("outcome") \o <<Write("ready_v"), Write("ready_c")>>,
+        <<Row("rotation"), Write("ready_c")>> \o Logs("claim") \o Logs("outcome")
+        \o <<Write("ready"), Write("ready_v")>>,
       reclaim |->
         LET how == IF Broken = "reclaim_waits" THEN "wait" ELSE "try" IN
-        <<Row("segment"), Whole("ready_v", how), Whole("claim_v", how), Whole("outcome_v", how),
-          Write("ready_c"), Write("claim_c"), Write("outcome_c")>>,
+        <<Row("rotation"), Whole("ready_v", how), Whole("claim_v", how), Whole("outcome_v", how)>>
+        \o Offer \o <<Write("claim_c"), Write("outcome_c")>>,
+      adopt |->             \* waits for producers and rotators, holding nothing that they want; then only tries
+        LET how == IF Broken = "adopt_waits" THEN "wait" ELSE "try" IN
+        <<Row("rotation"), Still("ready"), Step("lane_1", "x", how), Step("lane_2", "x", how),
+          Step("life", "x", how)>> \o Logs("claim") \o Logs("ready") \o <<Write("claim_c")>>,
       migrate |->
-        <<Row("migration")>> \o Everything(IF Broken = "migration_waits" THEN "wait" ELSE "try") ]
+        <<Row("migration")>>
+        \o [n \in 1 .. Len(Tables) |-> Whole(Tables[n], IF Broken = "migration_waits" THEN "wait" ELSE "try")] ]
 
-Names == <<"enqueue", "claim", "finish", "finish_again", "bury", "rescue", "cancel", "cancel_other", "touch",
-           "move", "reclaim", "migrate">>
+Names == <<"enqueue", "claim", "finish", "finish_again", "bury", "rescue", "cancel", "cancel_more", "touch",
+           "move", "reclaim", "adopt", "migrate">>
 
 (* ---------------------------- who waits for whom --------------------------- *)
 All == 1 .. Sessions

@@ -47,7 +47,8 @@ Lowest(S, n) == IF n <= 0 \/ S = {} THEN {} ELSE {Min(S)} \cup Lowest(S \ {Min(S
 NoTxn   == [pc |-> "idle", xid |-> 0, seg |-> 0, parts |-> {}, rows |-> {}]
 NoCall  == [pc |-> "idle", xid |-> 0, listens |-> TRUE, row |-> <<>>]
 NoFlush == [pc |-> "idle", xid |-> 0, claim |-> 0, seqs |-> {}, kind |-> "", seg |-> 0, rows |-> {}]
-NoStep  == [pc |-> "idle", xid |-> 0, worker |-> Nobody, claim |-> 0, seq |-> 0, rows |-> {}]
+NoStep  == [pc |-> "idle", xid |-> 0, worker |-> Nobody, claim |-> 0, seq |-> 0, rows |-> {},
+            seen |-> {}]
 NoLook  == [pc |-> "idle", xid |-> 0, min |-> 0]
 
 (* --------------------------------- the logs -------------------------------- *)

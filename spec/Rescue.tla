@@ -32,8 +32,8 @@ RescueOpen(r, w) ==
     /\ res[r].pc = "idle" /\ life[w] = "dead" /\ LifeFree(w) /\ CanDraw
     /\ \E c \in {c \in Mine(w) : Unfinished(c) # {}} :
        LET s == Min(Unfinished(c)) IN
-       /\ res' = [res EXCEPT ![r] = [pc |-> "open", xid |-> db.xid, worker |-> w, claim |-> c.id, seq |-> s,
-                                     rows |-> {NewRow(db.cur)}]]
+       /\ res' = [res EXCEPT ![r] = [NoStep EXCEPT !.pc = "open", !.xid = db.xid, !.worker = w, !.claim = c.id,
+                                                   !.seq = s, !.rows = {NewRow(db.cur)}]]
        /\ db' = [Drawn(db, db.job[s]) EXCEPT !.xid = @ + 1]
     /\ UNCHANGED <<prod, call, held, fin, life, rot, look>>
 
@@ -53,10 +53,20 @@ RescueCrash(r) ==
     /\ res' = [res EXCEPT ![r] = NoStep]
     /\ UNCHANGED <<prod, call, held, fin, life, rot, look>>
 
+(* At REPEATABLE READ the snapshot may be older than a reclaim, which moves     *)
+(* claims out of its sight.                                                    *)
+RescueSnapshot(r, w) ==
+    /\ Broken = "rescue_repeatable_read" /\ res[r].pc = "idle" /\ life[w] = "dead" /\ LifeFree(w)
+    /\ res' = [res EXCEPT ![r] = [NoStep EXCEPT !.pc = "snap", !.worker = w,
+                                                !.seen = {<<c.id, c.seg>> : c \in Mine(w)}]]
+    /\ UNCHANGED <<db, prod, call, held, fin, life, rot, look>>
+
+Sees(c, w) == \A r \in Rescuers : res[r].pc = "snap" /\ res[r].worker = w => <<c.id, c.seg>> \in res[r].seen
+
 (* Nothing unfinished is left: nobody will look at this worker again. *)
 RescueEnd(w) ==
-    /\ life[w] = "dead" /\ LifeFree(w)
-    /\ \A c \in Mine(w) : Unfinished(c) = {}
+    /\ life[w] = "dead" /\ (LifeFree(w) \/ \E r \in Rescuers : res[r].pc = "snap" /\ res[r].worker = w)
+    /\ \A c \in Mine(w) : Unfinished(c) = {} \/ ~Sees(c, w)
     /\ life' = [life EXCEPT ![w] = "gone"]
     /\ UNCHANGED <<db, prod, call, held, fin, res, rot, look>>
 ===============================================================================

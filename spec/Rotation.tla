@@ -7,6 +7,7 @@ EXTENDS LogState
 
 Holds(seg) == \/ \E r \in db.ready : r.seg = seg
               \/ \E c \in db.claims : c.seg = seg
+              \/ \E o \in db.outs : o.seg = seg
 
 NoRot(turn) == [pc |-> "idle", v |-> 0, carry |-> {}, after |-> 0, seen |-> FALSE, turn |-> turn]
 

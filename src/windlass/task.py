@@ -141,6 +141,7 @@ class RegisteredTask(Task[P, R]):
     """A task whose code is here. It also says how its jobs are run: signature, policy and timeout."""
 
     is_async: ClassVar[bool]
+    __name__: str
 
     def __init__(self, app: Windlass, function: Callable[P, Any], options: TaskOptions) -> None:
         unknown = options.keys() - TaskOptions.__annotations__.keys()

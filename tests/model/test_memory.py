@@ -1,6 +1,6 @@
 """The machine against a second memory store: proves that the machine itself compares like with like."""
 
-
+from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.kit import HandClock
 from tests.model.machine import SETTINGS, StoreMachine
@@ -17,8 +17,9 @@ class MemoryMachine(StoreMachine):
         return Side(MemoryStore(SETTINGS, clock), clock, self.run)
 
     async def close_subject(self) -> None:
-        pass
+        await self.other.store.close()
 
 
-TestMemory = MemoryMachine.TestCase
-TestMemory.settings = profile(ci=20)
+def test_the_model_does_what_the_model_does() -> None:
+    """Whatever fails here is a mistake of the machine."""
+    run_state_machine_as_test(MemoryMachine, settings=profile(ci=20))

@@ -1,8 +1,10 @@
 """The SQLite store beside the model."""
 
-import shutil
-import tempfile
+import itertools
 from pathlib import Path
+from typing import ClassVar
+
+from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.kit import HandClock
 from tests.model.machine import SETTINGS, StoreMachine
@@ -14,17 +16,23 @@ from windlass.store.sqlite import SQLiteStore
 class SQLiteMachine(StoreMachine):
     """A file of its own for each run."""
 
+    directory: ClassVar[Path]
+    files: ClassVar["itertools.count[int]"] = itertools.count(1)
+
     async def open_subject(self) -> Side:
-        self.directory = Path(tempfile.mkdtemp(prefix="windlass-model-"))
         clock = HandClock()
-        store = SQLiteStore(self.directory / "windlass.db", settings=SETTINGS, clock=clock)
+        self.path = self.directory / f"{next(self.files)}.db"
+        store = SQLiteStore(self.path, settings=SETTINGS, clock=clock)
         await store.open()
         return Side(store, clock, self.run)
 
     async def close_subject(self) -> None:
         await self.other.store.close()
-        shutil.rmtree(self.directory)
+        for file in self.directory.glob(f"{self.path.name}*"):
+            file.unlink()
 
 
-TestSQLite = SQLiteMachine.TestCase
-TestSQLite.settings = profile(ci=60)
+def test_sqlite_does_what_the_model_does(tmp_path: Path) -> None:
+    """[C1] [C2] [C3] [C5] [C8] [E6] [E7] [O4] [O5] [O6] [K6]"""
+    SQLiteMachine.directory = tmp_path
+    run_state_machine_as_test(SQLiteMachine, settings=profile(ci=60))

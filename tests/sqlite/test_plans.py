@@ -1,5 +1,6 @@
 """Plans and their cost: no statement scans the jobs, and what a claim or an admission costs does not depend
-on how many jobs wait. Cost is counted in steps of SQLite's virtual machine: a busy computer changes nothing."""
+on how many jobs wait. Cost is counted in steps of SQLite's virtual machine, so that a busy computer changes
+nothing."""
 
 import re
 from collections.abc import Callable

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.core import ids
-from windlass.core.priority import LaneHead, claim_order
+from windlass.core.priority import LaneHead, claim_order, effective
 from windlass.core.seqset import compress, contains, literal, parse
 from windlass.core.states import WORKERS_OWN, Kind
 from windlass.store.postgres.database import Database
@@ -93,6 +93,9 @@ class Claimer:
                 continue
             claims.append(claim)
             left -= len(claim.jobs)
+            if effective(lane.head.priority, lane.head.waited, self._settings.ageing_step) < lane.head.priority:
+                # It came first because its head had waited; that head is gone, so its rank is not known.
+                self._asked_at = float("-inf")
             # A job that has seen a worker die runs with nothing else claimed beside it [C8].
             if left <= 0 or claim.jobs[0].deaths:
                 break

@@ -10,7 +10,7 @@ and the invariants they keep.
     enqueue claims finish workers promote       the operations: functions of one write transaction each
     steering retention rotation
     lookup listing                              reading
-    transaction births moves lanes rows         what the operations are made of
+    transaction births moves lanes leases rows  what the operations are made of
     writer reader line fork wake                threads, their connections, and who waits for them
     connection schema statements trouble        opening a file, SQL files, errors
     machine                                     which host this is

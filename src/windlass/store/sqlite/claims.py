@@ -21,6 +21,7 @@ from windlass.store.sqlite.transaction import Transaction
 _SQL = Statements("claims")
 _Found = tuple[Any, ...]
 _DEATHS, _OPTIONS = 5, 6
+Span = tuple[int, int]
 
 
 def claim(tx: Transaction, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
@@ -129,16 +130,23 @@ def held(connection: apsw.Connection, worker: int) -> list[Claim]:
 def checkpoint(tx: Transaction, worker: int, job: ClaimedJob, given: Checkpoint) -> None:
     """Make progress durable, if the worker runs the job under this very claim [C5]."""
     must_live(tx, worker)
-    row = running(tx, worker, job)
+    row = running(tx, span(tx, worker, job.claim), job)
     if row is None:
         raise ClaimLost(f"job {job.id} is not, or no longer, running under claim {job.claim}")
     tx.run(_SQL["checkpoint"], (row.id, given.data, given.done, given.total, tx.now))
     tx.run(_SQL["bind"], (row.pos,))
 
 
-def running(tx: Transaction, worker: int, job: ClaimedJob) -> Row | None:
-    """The job, if this worker runs it under this very claim [C5]."""
-    if tx.one(_SQL["covers"], (job.claim, worker, job.lane, job.seq)) is None:
+def span(tx: Transaction, worker: int, claim: int) -> Span | None:
+    """The first and last position of a claim, if it is this worker's."""
+    found = tx.one(_SQL["span"], (claim, worker))
+    return (found[0], found[1]) if found else None
+
+
+def running(tx: Transaction, claim: Span | None, job: ClaimedJob) -> Row | None:
+    """The job, if it runs under this very claim [C5]."""
+    pos = job.lane << SEQ_BITS | job.seq
+    if claim is None or not claim[0] <= pos <= claim[1]:
         return None
-    row = moves.at(tx, job.lane << SEQ_BITS | job.seq)
+    row = moves.at(tx, pos)
     return row if row is not None and row.state in OFFERED and row.id == job.id else None

@@ -18,7 +18,7 @@ from windlass.core.seqset import Ranges, compress
 from windlass.core.states import Kind
 from windlass.store.records import Finished, Outcome
 from windlass.store.sqlite import moves
-from windlass.store.sqlite.claims import must_live, running
+from windlass.store.sqlite.claims import Span, must_live, running, span
 from windlass.store.sqlite.rows import CANCELLED, DEAD, RETRYING, SUCCEEDED, Row, encode, with_failure
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
@@ -56,11 +56,14 @@ def finish(tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome]
     repeated = 0
     refused: list[int] = []
     if applied < len(outcomes):
+        mine: dict[int, Span | None] = {}
         for outcome in outcomes:
             job = outcome.job
             if _is_plain(outcome) and job.seq in done[job.claim]:
                 continue
-            row = running(tx, worker, job)
+            if job.claim not in mine:
+                mine[job.claim] = span(tx, worker, job.claim)
+            row = running(tx, mine[job.claim], job)
             if row is not None:
                 _apply(tx, row, outcome)
                 ended.add(job.claim, [job.seq])
@@ -104,11 +107,12 @@ def _succeed_together(tx: Transaction, worker: int, batch: _Batch) -> Collection
     seqs = set(batch.seqs)
     if batch.odd or len(seqs) < len(batch.seqs):
         return ()
-    if tx.one(_SQL["covers"], (batch.claim, worker, batch.lane, min(seqs), max(seqs))) is None:
-        return ()
+    claim = span(tx, worker, batch.claim)
     base = batch.lane << SEQ_BITS
     first, last = base | min(seqs), base | max(seqs)
-    if tx.one(_SQL["count"], (first, last)) == (len(seqs),) and last - first == len(seqs) - 1:
+    if claim is None or not (claim[0] <= first and last <= claim[1]):
+        return ()
+    if last - first == len(seqs) - 1 and tx.one(_SQL["count"], (first, last)) == (len(seqs),):
         tx.run(_SQL["succeed_range"], (tx.now, first, last))
     else:
         places = encode([base | seq for seq in seqs]).decode()
@@ -118,7 +122,7 @@ def _succeed_together(tx: Transaction, worker: int, batch: _Batch) -> Collection
         tx.many(
             _SQL["result"], ((result, base | seq) for seq, result in batch.results.items() if seq in seqs)
         )
-    tx.run(_SQL["left"], (len(seqs), batch.claim))
+    tx.leases.leave_many(batch.claim, len(seqs))
     tx.lanes.numbered(batch.lane).running -= len(seqs)
     tx.news = True
     return seqs

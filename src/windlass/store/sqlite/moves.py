@@ -109,7 +109,7 @@ def _leave(tx: Transaction, row: Row) -> None:
     lane = tx.lanes.numbered(row.lane)
     lane.count(row, -1)
     if row.state in OFFERED and lane.runs(row):
-        tx.run(_SQL["leave_claim"], (lane.id, row.seq))
+        tx.leases.leave(lane.id, row.seq)
 
 
 def _move(  # noqa: PLR0913 - what changes in a row

@@ -10,19 +10,21 @@ import apsw
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite.births import Births
 from windlass.store.sqlite.lanes import Lanes
+from windlass.store.sqlite.leases import Leases
 from windlass.store.sqlite.rows import Bindings, fetch
 
 
 class Transaction:
     """One operation under the write lock. It happens as a whole or not at all."""
 
-    __slots__ = ("births", "connection", "lanes", "news", "now", "settings")
+    __slots__ = ("births", "connection", "lanes", "leases", "news", "now", "settings")
 
     def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
         self.connection = connection
         self.now = now
         self.settings = settings
         self.lanes = Lanes(connection)
+        self.leases = Leases(connection)
         self.births = Births(connection, self.lanes, now)
         self.news = False
         """Whether somebody in this process may be waiting for this: jobs were offered, or have ended."""
@@ -49,4 +51,5 @@ class Transaction:
         """Write what was changed in memory. The last step of every operation."""
         self.births.write()
         self.news |= self.births.any
+        self.leases.save()
         self.lanes.save()

@@ -30,8 +30,8 @@ WHERE c.worker = ? AND c.unfinished > 0 ORDER BY c.id;
 SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at
 FROM windlass_job WHERE pos BETWEEN ? AND ? AND state IN (2, 3) ORDER BY pos;
 
--- :covers
-SELECT 1 FROM windlass_claim WHERE id = ? AND worker = ? AND lane = ? AND ? BETWEEN lo AND hi;
+-- :span
+SELECT lane << 44 | lo, lane << 44 | hi FROM windlass_claim WHERE id = ? AND worker = ?;
 
 -- :checkpoint
 INSERT INTO windlass_checkpoint (job, data, done, total, at) VALUES (?, ?, ?, ?, ?)

@@ -1,8 +1,5 @@
 -- Outcomes in bulk. Called by finish under the write lock.
 
--- :covers  the claim is this worker's and holds all places from the first to the last
-SELECT 1 FROM windlass_claim WHERE id = ? AND worker = ? AND lane = ? AND lo <= ? AND hi >= ?;
-
 -- :count
 SELECT count(*) FROM windlass_job WHERE pos BETWEEN ? AND ? AND state = 2;
 
@@ -17,9 +14,6 @@ UPDATE windlass_job SET state = 4, touched_at = ? WHERE pos IN (SELECT value FRO
 
 -- :result
 UPDATE windlass_job SET result = ? WHERE pos = ?;
-
--- :left
-UPDATE windlass_claim SET unfinished = unfinished - ? WHERE id = ?;
 
 -- :sent_before
 SELECT claim, seqs FROM windlass_flush WHERE worker = ? AND flush = ?;

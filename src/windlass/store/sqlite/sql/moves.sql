@@ -17,10 +17,6 @@ SET pos = ?, id = ?, state = ?, touched_at = ?, attempt = ?, deaths = ?, run_at 
     errors = ?, result = ?
 WHERE pos = ?;
 
--- :leave_claim  the claim that covers a place has one unfinished job less
-UPDATE windlass_claim SET unfinished = unfinished - 1
-WHERE id = (SELECT id FROM windlass_claim WHERE lane = ? AND hi >= ? ORDER BY hi LIMIT 1);
-
 -- :remove
 DELETE FROM windlass_job WHERE pos = ?;
 

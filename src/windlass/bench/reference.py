@@ -1,0 +1,87 @@
+"""What one would write by hand, measured in the same run: the yardsticks of the PostgreSQL store.
+
+The raw insert is the limit for bulk enqueue. The SKIP LOCKED loop is the usual queue, written with care:
+prepared statements, one statement per claim and per completion, an index on what is ready, a fresh and
+analysed table for each measurement, and autovacuum as the server has it. The statements are in `sql/`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from importlib import resources
+from typing import Any
+
+from windlass.bench.figures import Taken
+from windlass.bench.plan import Plan
+from windlass.bench.scenarios import TASK, payloads
+from windlass.store.postgres.schema import render
+
+
+def statement(name: str, schema: str) -> str:
+    """A statement of `sql/`, for this schema."""
+    text = (resources.files("windlass.bench") / "sql" / f"{name}.sql").read_text("utf-8")
+    return render(text, schema)
+
+
+class Reference:
+    """The yardsticks, on one connection and tables of their own in the schema of the run."""
+
+    def __init__(self, connection: Any, schema: str, plan: Plan) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._plan = plan
+        self._payloads = payloads(plan)
+        self._worker = secrets.randbelow(2**62) + 1
+        self._seq = 0
+        self._prepared: dict[str, Any] = {}
+
+    async def create(self) -> None:
+        """Create the tables, prepare the statements, and run each once."""
+        await self._connection.execute(statement("reference", self._schema))
+        for name in ("raw_insert", "classic_load", "classic_finish"):
+            self._prepared[name] = await self._connection.prepare(statement(name, self._schema))
+        for batch in (self._plan.reference_batch, self._plan.claim_batch):
+            claim = statement("classic_claim", self._schema).replace("LIMIT 100", f"LIMIT {batch:d}")
+            self._prepared[f"classic_claim {batch}"] = await self._connection.prepare(claim)
+            await self._load(batch)
+            await self._claim_and_finish(batch)
+        await self._insert(len(self._payloads))
+
+    async def raw_insert(self) -> Taken:
+        """INSERT … SELECT … unnest, in batches of the size that bulk enqueue has."""
+        done, plan = 0, self._plan
+        began = time.perf_counter()
+        while done < plan.jobs and time.perf_counter() - began < plan.seconds:
+            done += await self._insert(min(plan.jobs - done, plan.enqueue_batch))
+        return Taken(done, time.perf_counter() - began)
+
+    async def skip_locked(self, batch: int) -> Taken:
+        """Claim with FOR UPDATE SKIP LOCKED, complete with one UPDATE, until nothing is left."""
+        await self._refill()
+        done = 0
+        began = time.perf_counter()
+        while time.perf_counter() - began < self._plan.seconds and (n := await self._claim_and_finish(batch)):
+            done += n
+        return Taken(done, time.perf_counter() - began)
+
+    async def _refill(self) -> None:
+        await self._connection.execute(f"TRUNCATE {self._schema}.bench_classic")
+        for start in range(0, self._plan.jobs, self._plan.enqueue_batch):
+            await self._load(min(self._plan.jobs - start, self._plan.enqueue_batch))
+        await self._connection.execute(f"ANALYZE {self._schema}.bench_classic")
+
+    async def _insert(self, n: int) -> int:
+        seqs = list(range(self._seq + 1, self._seq + n + 1))
+        self._seq += n
+        await self._prepared["raw_insert"].fetch(TASK, seqs, self._payloads[:n])
+        return n
+
+    async def _load(self, n: int) -> None:
+        await self._prepared["classic_load"].fetch(TASK, self._payloads[:n])
+
+    async def _claim_and_finish(self, batch: int) -> int:
+        rows = await self._prepared[f"classic_claim {batch}"].fetch(self._worker)
+        if rows:
+            await self._prepared["classic_finish"].fetch([row["id"] for row in rows], self._worker)
+        return len(rows)

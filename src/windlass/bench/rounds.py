@@ -1,0 +1,99 @@
+"""Repeats scenarios in rounds and keeps what each yielded.
+
+Scenarios that are compared stand in one group. Every second round runs a group backwards, so that neither
+of them always has the warmer cache or the emptier disk queue.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from windlass.bench.figures import Cpu, Figure, Taken, figure
+from windlass.bench.meters import Meter, spent
+from windlass.bench.plan import Plan
+
+Progress = Callable[[str], None]
+Step = Callable[[], Awaitable[Taken]]
+Group = Mapping[str, Step]
+
+
+class Rounds:
+    """The measurements of one store, round by round."""
+
+    def __init__(self, plan: Plan, meters: Mapping[str, Meter], until: float, progress: Progress) -> None:
+        """`meters` by the name of a step; "" serves the others. `until` is a time of the monotonic clock."""
+        self._plan = plan
+        self._meters = meters
+        self._until = until
+        self._progress = progress
+        self._taken: dict[str, list[Taken]] = defaultdict(list)
+        self._client: dict[str, float] = defaultdict(float)
+        self._server: dict[str, float | None] = defaultdict(float)
+        self._wal: dict[str, list[float]] = defaultdict(list)
+        self.done = 0
+
+    async def run(self, groups: Sequence[Group], after_each: Callable[[], Awaitable[None]]) -> None:
+        """All groups in each round, as many rounds as planned and as the time allows, but at least one."""
+        longest = 0.0
+        while self.done < self._plan.rounds:
+            began = time.monotonic()
+            if self.done and began + longest > self._until:
+                break
+            for group in groups:
+                steps = list(group.items())
+                for name, step in reversed(steps) if self.done % 2 else steps:
+                    self._progress(f"round {self.done + 1} of {self._plan.rounds}: {name}")
+                    await self._measure(name, step)
+            await after_each()
+            self.done += 1
+            longest = max(longest, time.monotonic() - began)
+
+    async def _measure(self, name: str, step: Step) -> None:
+        meter = self._meters.get(name, self._meters[""])
+        before = await meter.read()
+        taken = await step()
+        used = spent(before, await meter.read())
+        self._taken[name].append(taken)
+        self._client[name] += used.client
+        total = self._server[name]
+        self._server[name] = None if total is None or used.server is None else total + used.server
+        self.note_wal(name, used.wal, taken.jobs)
+
+    def note_wal(self, name: str, wal: int | None, jobs: int) -> None:
+        """Keep how much WAL a step wrote per job."""
+        if wal is not None:
+            self._wal[name].append(wal / max(jobs, 1))
+
+    # -- what came of it --------------------------------------------------------------------------------
+
+    def rates(self, name: str) -> list[float]:
+        """Jobs per second of a step, one per round."""
+        return [taken.rate for taken in self._taken[name]]
+
+    def figures(self) -> dict[str, Figure]:
+        """The rates of every step, and the thirds of those that have them."""
+        found: dict[str, Figure] = {}
+        for name, all_taken in self._taken.items():
+            for third in range(len(all_taken[0].thirds) - 1):
+                values = [taken.thirds[third] for taken in all_taken]
+                found[f"{name}, third {third + 1}"] = figure(values, "jobs/s")
+            found[name] = figure(self.rates(name), "jobs/s")
+        return found
+
+    def wal(self, name: str) -> list[float]:
+        """WAL bytes per job of a step, one per round."""
+        return self._wal[name]
+
+    def cpu(self) -> dict[str, Cpu]:
+        """CPU seconds per 1,000 jobs of every step, over all rounds together: the clock ticks are coarse."""
+        found: dict[str, Cpu] = {}
+        for name, all_taken in self._taken.items():
+            thousands = max(sum(taken.jobs for taken in all_taken), 1) / 1000
+            server = self._server[name]
+            found[name] = Cpu(
+                float(f"{self._client[name] / thousands:.4g}"),
+                None if server is None else float(f"{server / thousands:.4g}"),
+            )
+        return found

@@ -1,0 +1,1 @@
+"""The public face: apps, tasks, jobs, options, payloads, settings, and running until idle."""

@@ -1,0 +1,34 @@
+"""Fixtures of the chaos tests, and the list of figures at the end of a run (without xdist)."""
+
+import os
+
+import pytest
+
+from tests.chaos.figures import Figure, recorder
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Figure:
+    """Note a figure: `figure("claim with holes ÷ without", 1.2)`."""
+    return recorder(request)
+
+
+@pytest.fixture
+def soak_seconds() -> float:
+    """How long a soak that has no figure of its own runs: WINDLASS_SOAK_SECONDS, else ten minutes."""
+    return float(os.environ.get("WINDLASS_SOAK_SECONDS", "600"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the figures of every test that noted some."""
+    shown = False
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) != "call":
+                continue
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "figure":
+                    if not shown:
+                        terminalreporter.section("figures")
+                        shown = True
+                    terminalreporter.write_line(f"{report.nodeid.rpartition('/')[2]}: {value}")

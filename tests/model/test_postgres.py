@@ -1,0 +1,66 @@
+"""The PostgreSQL store beside the model."""
+
+import asyncio
+from typing import ClassVar
+
+import psycopg
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conformance.kit import ServerClock
+from tests.model.machine import COUNTED, SETTINGS, StoreMachine, counts
+from tests.model.profiles import profile
+from tests.model.side import Side
+from tests.postgres import Server
+from windlass.store.postgres import PostgresStore
+
+
+class PostgresMachine(StoreMachine):
+    """A database of its own for each run, copied from a migrated one."""
+
+    server: ClassVar[Server]
+    template: ClassVar[str]
+
+    async def open_subject(self) -> Side:
+        self.database = self.server.create_database(template=self.template)
+        dsn = self.server.dsn(self.database)
+        store = PostgresStore(dsn, settings=SETTINGS, head_cache=0.0)
+        await store.open()
+        self.clock = ServerClock(dsn)
+        return Side(store, self.clock, self.run)
+
+    async def close_subject(self) -> None:
+        await self.clock.close()
+        await self.other.store.close()
+        self.server.drop_database(self.database)
+
+    def depth_is_a_scan(self) -> None:
+        """[M1] Of the view, as anybody with psql would count."""
+        super().depth_is_a_scan()
+        depth = self.run(self.other.depth())
+        scan = {queue: dict.fromkeys(COUNTED, 0) for queue in depth}
+        with psycopg.connect(self.server.dsn(self.database)) as connection:
+            for queue, state, n in connection.execute(
+                "SELECT queue, state, count(*) FROM windlass.job GROUP BY queue, state"
+            ):
+                if state in COUNTED:
+                    scan[queue][state] = n
+        assert counts(depth) == scan
+
+
+async def make_template(server: Server) -> str:
+    """A migrated database whose clock can be moved."""
+    name = server.create_database()
+    store = PostgresStore(server.dsn(name), settings=SETTINGS)
+    await store.migrate()
+    await store.close()
+    clock = ServerClock(server.dsn(name))
+    await clock.install()
+    await clock.close()
+    return name
+
+
+def test_postgres_does_what_the_model_does(pg_server: Server) -> None:
+    """[C1] [C2] [C3] [C5] [C8] [E6] [E7] [O4] [O5] [O6] [K6]"""
+    PostgresMachine.server = pg_server
+    PostgresMachine.template = asyncio.run(make_template(pg_server))
+    run_state_machine_as_test(PostgresMachine, settings=profile(ci=15))
