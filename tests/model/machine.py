@@ -10,8 +10,10 @@ each run to vary them, and a run without claims, or without finishes, would comp
 
 import asyncio
 import itertools
+import sys
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -32,7 +34,9 @@ Draw = st.DataObject
 Method = Callable[["StoreMachine", Draw], None]
 
 
-def action(weight: int, when: Callable[["StoreMachine"], object] = lambda machine: True) -> Callable[[Method], Method]:
+def action(
+    weight: int, when: Callable[["StoreMachine"], object] = lambda machine: True
+) -> Callable[[Method], Method]:
     """Let the machine choose this method so often, where the condition holds."""
 
     def note(method: Method) -> Method:
@@ -55,6 +59,9 @@ def no_suspect_is_ready(machine: "StoreMachine") -> object:
 class StoreMachine(RuleBasedStateMachine):
     """Drives a store beside the memory model. Subclasses say which store."""
 
+    burns: ClassVar[bool] = False
+    """Whether a refused enqueue may leave numbers behind that count as ready until a claim has passed them."""
+
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
@@ -71,6 +78,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.gone: list[int] = []
         self.known: dict[int, list[str]] = {}
         self.forgotten: set[str] = set()
+        self.burnt = Counter[str]()
 
     async def open_subject(self) -> Side:
         """A fresh store with its clock."""
@@ -110,7 +118,10 @@ class StoreMachine(RuleBasedStateMachine):
     @action(5)
     def enqueue(self, data: Draw) -> None:
         wanted = data.draw(st.lists(wishes(), min_size=1, max_size=4), label="jobs")
-        self.both("enqueue", jobs_of(wanted, self.numbers, self.delay))
+        jobs = jobs_of(wanted, self.numbers, self.delay)
+        if isinstance(self.both("enqueue", jobs), tuple):
+            for job in jobs:
+                self.burnt[job.queue] += 1
 
     @action(1)
     def enqueue_fair(self, data: Draw) -> None:
@@ -138,7 +149,8 @@ class StoreMachine(RuleBasedStateMachine):
         worker = self.worker(data)
         ready = {record.queue for record in self.model.seen.values() if record.state is State.READY}
         queue = data.draw(st.sampled_from(sorted(ready) or QUEUES), label="queue")
-        limit = data.draw(st.sampled_from([1, 2, 3, 10]), label="limit")
+        # How a claim ends before a suspect is the store's own affair; one job at a time there is no choice.
+        limit = data.draw(st.sampled_from([1, 2, 3, 10]), label="limit") if no_suspect_is_ready(self) else 1
         answer = self.both("claim", worker, [queue], limit)
         # Now and then the answer never arrives; `recover` finds those jobs.
         if data.draw(st.sampled_from([True, True, True, False]), label="arrives"):
@@ -149,9 +161,9 @@ class StoreMachine(RuleBasedStateMachine):
         """All queues at once, without a limit that could cut at a tie: the order holds within each lane."""
         worker = self.worker(data)
         expected, answer = (side.do("claim", worker, QUEUES, 1000) for side in (self.model, self.other))
-        for lane in {job[1:3] for job in expected}:
-            assert [job for job in answer if job[1:3] == lane] == [job for job in expected if job[1:3] == lane]
-        assert len(answer) == len(expected)
+        for lane in {job[1:3] for job in [*expected, *answer]}:
+            given, due = ([job[0] for job in jobs if job[1:3] == lane] for jobs in (answer, expected))
+            assert given == due, f"lane {lane}: the model gives {due}, the store {given}"
         self.known[worker] += [job[0] for job in expected]
 
     @action(6, somebody_runs)
@@ -232,7 +244,9 @@ class StoreMachine(RuleBasedStateMachine):
     def steer(self, data: Draw) -> None:
         verb, worthwhile = data.draw(st.sampled_from(STEERING), label="verb")
         likely = [label for label, record in self.model.seen.items() if record.state in worthwhile]
-        pool = sorted(likely) if likely and data.draw(st.booleans(), label="likely") else sorted(self.model.ids)
+        pool = (
+            sorted(likely) if likely and data.draw(st.booleans(), label="likely") else sorted(self.model.ids)
+        )
         labels = data.draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3, unique=True), label="jobs")
         expected, answer = (side.do("steer", verb, labels) for side in (self.model, self.other))
         for label in labels:
@@ -275,25 +289,43 @@ class StoreMachine(RuleBasedStateMachine):
         for side in (self.model, self.other):
             self.run(side.look())
         expected, actual = self.model.unfinished(), self.other.unfinished()
-        assert actual == expected
+        wrong = {
+            label: (expected.get(label), actual.get(label))
+            for label in expected.keys() | actual.keys()
+            if expected.get(label) != actual.get(label)
+        }
+        assert not wrong, f"the model and the store differ: {wrong}"
         ended = self.other.finished()
         for label, answer in self.model.finished().items():
-            assert ended.get(label) == answer, f"{label}: the model says {answer}, the store {ended.get(label)}"
+            assert ended.get(label) == answer, (
+                f"{label}: the model says {answer}, the store {ended.get(label)}"
+            )
         extra = ended.keys() - self.model.finished().keys() - self.forgotten
         assert not extra, f"the model does not know {extra}"
 
     @invariant()
     def the_same_depth(self) -> None:
         expected, actual = (self.run(side.depth()) for side in (self.model, self.other))
-        assert counts(actual) == counts(expected)
+        for queue, depth in counts(expected).items():
+            spare = counts(actual)[queue]["ready"] - depth["ready"]
+            assert 0 <= spare <= (self.burnt[queue] if self.burns else 0), (
+                f"ready in {queue}: {spare} more than in the model"
+            )
+            depth["ready"] += spare
+            assert counts(actual)[queue] == depth, f"{queue}: {counts(actual)[queue]}, the model {depth}"
         for queue, depth in expected.items():
             oldest = actual[queue].oldest
-            assert (oldest is None) == (depth.oldest is None)
-            assert oldest is None or depth.oldest is None or abs(oldest - depth.oldest) < STEP / 2
+            same = (
+                oldest == depth.oldest
+                if oldest is None or depth.oldest is None
+                else (abs(oldest - depth.oldest) < STEP / 2)
+            )
+            assert same, f"oldest in {queue}: the model says {depth.oldest}, the store {oldest}"
 
     def teardown(self) -> None:
         try:
-            self.depth_is_a_scan()
+            if sys.exc_info()[0] is None:  # a step that failed is the better story
+                self.depth_is_a_scan()
         finally:
             self.run(self.close_subject())
             self.runner.close()
@@ -304,7 +336,8 @@ class StoreMachine(RuleBasedStateMachine):
         for record in self.run(self.other.look()).values():
             if str(record.state) in COUNTED:
                 scan[record.queue][str(record.state)] += 1
-        assert counts(self.run(self.other.depth())) == scan
+        depth = counts(self.run(self.other.depth()))
+        assert depth == scan, f"depth says {depth}, a scan {scan}"
 
 
 def counts(depths: dict[str, Any]) -> dict[str, dict[str, int]]:

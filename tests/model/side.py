@@ -30,6 +30,10 @@ GOES = frozenset({State.SUCCEEDED, State.CANCELLED})
 """States in which a job may be forgotten by a forced rotation."""
 
 
+STANDS_FOR = frozenset({"skipped", "rerun", "repeated"})
+"""What a receipt says when its id is another job's."""
+
+
 @dataclass(frozen=True)
 class End:
     """How the machine wants an attempt to end."""
@@ -68,18 +72,23 @@ class Side:
             page = await self.store.jobs(JobFilter(), 200, cursor)
             for record in page.jobs:
                 assert record.task not in self.seen, f"{record.task} is listed twice"
-                assert self.ids.setdefault(record.task, record.id) == record.id, "a job changed its id"
-                self.labels[record.id] = record.task
+                self._know(record.id, record.task)
                 self.seen[record.task] = record
             cursor = page.cursor
             if cursor is None:
                 return self.seen
 
+    def _know(self, id: int, label: str) -> None:
+        assert self.ids.setdefault(label, id) == id, f"{label} changed its id"
+        assert self.labels.setdefault(id, label) == label, f"{label} has the id of another job"
+
     # -- producers --------------------------------------------------------------------------------------
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> Answer:
         receipts = await self.store.enqueue(jobs)
-        await self.look()
+        for job, receipt in zip(jobs, receipts, strict=True):
+            if receipt.status not in STANDS_FOR:
+                self._know(receipt.id, job.task)
         return [(receipt.status, self.labels[receipt.id]) for receipt in receipts]
 
     # -- workers ----------------------------------------------------------------------------------------

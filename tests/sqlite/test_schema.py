@@ -1,5 +1,8 @@
 """The schema's version and SQLite's: a newer schema and an older library are both told."""
 
+import asyncio
+import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -10,8 +13,8 @@ from tests.sqlite.invariants import check
 from tests.sqlite.kit import foreign, job, opened
 from windlass.errors import SchemaTooNew
 from windlass.store.records import Migration
-from windlass.store.sqlite import SQLiteStore
-from windlass.store.sqlite.connection import check_version
+from windlass.store.sqlite import SQLiteStore, schema
+from windlass.store.sqlite.connection import check_version, connect
 from windlass.store.sqlite.schema import VERSION
 
 
@@ -22,6 +25,31 @@ async def test_opening_migrates(tmp_path: Path) -> None:
     assert await store.migrate() == Migration(VERSION, VERSION)
     async with opened(path) as again:
         assert await again.migrate() == Migration(VERSION, VERSION)
+
+
+async def test_two_migrations_at_once_are_one(tmp_path: Path) -> None:
+    """The second has found no schema, waits for the lock of the first, and must look again when it has it."""
+    path = tmp_path / "w.db"
+    first, second = connect(str(path), 10), connect(str(path), 10)
+    waits = threading.Event()
+
+    def busy(_: int) -> bool:
+        waits.set()
+        time.sleep(0.001)
+        return True
+
+    second.set_busy_handler(busy)
+    first.execute("BEGIN IMMEDIATE")
+    late = asyncio.create_task(asyncio.to_thread(schema.migrate, second))
+    assert await asyncio.to_thread(waits.wait, 10)
+    for _, script in schema.MIGRATIONS:
+        first.execute(script)
+    first.execute("CREATE TABLE windlass_schema (only INTEGER PRIMARY KEY, version INTEGER)")
+    first.execute("INSERT INTO windlass_schema VALUES (1, ?)", (VERSION,))
+    first.execute("COMMIT")
+    assert await late == Migration(VERSION, VERSION)
+    first.close()
+    second.close()
 
 
 async def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -58,14 +58,14 @@ class Reference:
 
     async def skip_locked(self, batch: int) -> Taken:
         """Claim with FOR UPDATE SKIP LOCKED, complete with one UPDATE, until nothing is left."""
-        await self._refill()
         done = 0
         began = time.perf_counter()
         while time.perf_counter() - began < self._plan.seconds and (n := await self._claim_and_finish(batch)):
             done += n
         return Taken(done, time.perf_counter() - began)
 
-    async def _refill(self) -> None:
+    async def refill(self) -> None:
+        """A fresh classic table with the planned number of jobs in it."""
         await self._connection.execute(f"TRUNCATE {self._schema}.bench_classic")
         for start in range(0, self._plan.jobs, self._plan.enqueue_batch):
             await self._load(min(self._plan.jobs - start, self._plan.enqueue_batch))

@@ -9,13 +9,26 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
 
 from windlass.bench.figures import Cpu, Figure, Taken, figure
 from windlass.bench.meters import Meter, spent
 from windlass.bench.plan import Plan
 
 Progress = Callable[[str], None]
-Step = Callable[[], Awaitable[Taken]]
+THIRDS: Final = ("first_third", "second_third")
+"""The names of the thirds before the last, which bears the scenario's own name."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A scenario, and what has to be done before it is measured."""
+
+    run: Callable[[], Awaitable[Taken]]
+    before: Callable[[], Awaitable[None]] | None = None
+
+
 Group = Mapping[str, Step]
 
 
@@ -52,8 +65,10 @@ class Rounds:
 
     async def _measure(self, name: str, step: Step) -> None:
         meter = self._meters.get(name, self._meters[""])
+        if step.before is not None:
+            await step.before()
         before = await meter.read()
-        taken = await step()
+        taken = await step.run()
         used = spent(before, await meter.read())
         self._taken[name].append(taken)
         self._client[name] += used.client
@@ -76,9 +91,9 @@ class Rounds:
         """The rates of every step, and the thirds of those that have them."""
         found: dict[str, Figure] = {}
         for name, all_taken in self._taken.items():
-            for third in range(len(all_taken[0].thirds) - 1):
+            for third, label in enumerate(THIRDS if all_taken[0].thirds else ()):
                 values = [taken.thirds[third] for taken in all_taken]
-                found[f"{name}, third {third + 1}"] = figure(values, "jobs/s")
+                found[f"{name}_{label}"] = figure(values, "jobs/s")
             found[name] = figure(self.rates(name), "jobs/s")
         return found
 

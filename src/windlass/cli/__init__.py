@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from windlass.cli import database
+from windlass.cli import bench, database
 from windlass.errors import WindlassError
 from windlass.version import __version__
 
@@ -34,3 +34,4 @@ def main() -> None:
 
 main.add_command(database.migrate)
 main.add_command(database.sql)
+main.add_command(bench.bench)

@@ -12,6 +12,7 @@ from windlass.errors import (
     AlreadyEnqueued,
     ConfigurationError,
     InvalidOption,
+    InvalidPayload,
     PayloadTooLarge,
     SchemaMissing,
     StoreCorrupt,
@@ -33,7 +34,8 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "53100": StoreFull,
     "3F000": SchemaMissing,
     "42P01": SchemaMissing,
-    "42883": SchemaMissing,
+    "22P02": InvalidPayload,
+    "22021": InvalidPayload,
 }
 # Lost connections, shutdowns, exhausted resources, lock and statement timeouts, deadlocks and serialisation
 # failures: all of them pass, and the same call may succeed.

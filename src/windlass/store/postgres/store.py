@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -87,19 +88,8 @@ class PostgresStore:
     async def open(self) -> None:
         """See Store.open. A restored or switched-over copy is adopted before anything else [rule 15]."""
         await self._db.open()
-        moved = await self._db.value(
-            f"SELECT m.system_identifier IS DISTINCT FROM s.system_identifier OR m.database IS DISTINCT FROM d.oid "
-            f"FROM {self.schema}.meta m, pg_control_system() s, pg_database d WHERE d.datname = current_database()"
-        )
-        if moved or await self._set_back():
-            await self._db.value(f"SELECT {self.schema}.adopt()")
-
-    async def _set_back(self) -> bool:
-        sql = (
-            "SELECT EXISTS (SELECT FROM {0}.lane l "
-            "WHERE coalesce(pg_sequence_last_value(l.position), 0) < ({0}.cursor_of(l.id)).hi)"
-        )
-        return bool(await self._db.value(sql.format(self.schema)))
+        if await self._db.value(f"SELECT {self.schema}.must_adopt()"):
+            await self._db.value(f"SELECT {self.schema}.adopt(false)")
 
     async def close(self) -> None:
         """See Store.close."""
@@ -244,6 +234,7 @@ class PostgresStore:
         """See Store.promote. Publishes the horizon of holes as well, since it is called about once a second."""
         async with self._db.connection() as connection:
             await connection.execute(f"SELECT {self.schema}.publish_horizon()")
+            await connection.execute(f"SELECT {self.schema}.settle_rest($1)", limit)
             await connection.execute(f"SELECT {self.schema}.replace_step($1)", limit)
             due = await connection.fetchval(f"SELECT {self.schema}.promote($1)", limit)
             admitted = await connection.fetchval(f"SELECT {self.schema}.admit($1)", limit)
@@ -264,7 +255,7 @@ class PostgresStore:
         deadline = time.monotonic() + timeout
         pause = 0.02
         while True:
-            await self._db.value(f"SELECT setval('{self.schema}.awaited', 1, true)")
+            await self._db.value(f"SELECT {self.schema}.await_jobs()")
             found = await self.job(job)
             if found is None:
                 raise JobNotFound(f"there is no job {job}; it was deleted or its retention has passed")
@@ -309,14 +300,9 @@ class PostgresStore:
         if unknown:
             raise ValueError(f"a queue has no setting {', '.join(sorted(unknown))}")
         columns = {_COLUMNS.get(key, key): value for key, value in changes.items()}
-        async with self._db.connection() as connection, connection.transaction(isolation="read_committed"):
-            await connection.execute(f"SELECT {self.schema}.check_name('queue', $1)", name)
-            await connection.execute(f"INSERT INTO {self.schema}.queue (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
-            if columns:
-                assignments = ", ".join(f"{column} = ${i}" for i, column in enumerate(columns, 2))
-                sql = f"UPDATE {self.schema}.queue SET {assignments} WHERE name = $1"
-                await connection.execute(sql, name, *columns.values())
-            return queue_record(await connection.fetchrow(f"SELECT * FROM {self.schema}.queue WHERE name = $1", name))
+        return queue_record(
+            await self._db.row(f"SELECT * FROM {self.schema}.set_queue($1, $2)", name, json.dumps(columns))
+        )
 
     # -- room -------------------------------------------------------------------------------------------
 

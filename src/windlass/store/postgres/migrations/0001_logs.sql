@@ -267,6 +267,11 @@ CREATE TABLE windlass.unique_key (
     rerun   json
 );
 CREATE INDEX ON windlass.unique_key (job);
+-- Keys that could not be freed with their job, because a producer's transaction held them: see settle.
+CREATE TABLE windlass.unsettled (
+    job      bigint PRIMARY KEY,
+    snapshot pg_snapshot
+);
 CREATE TABLE windlass.idempotency (
     key text PRIMARY KEY,
     job bigint NOT NULL,

@@ -2,8 +2,9 @@
 -- Callers: the store at open, when the system identifier differs or a sequence was set back. Lock: SHARE ROW
 -- EXCLUSIVE on ready, so that no producer is under way; then the lanes by id; then workers' life rows.
 -- With no producer under way, every hole that is not visible is burnt: horizon 0 says so, and the next claim takes
--- what is visible and drops the rest.
-CREATE OR REPLACE FUNCTION windlass.adopt() RETURNS bigint
+-- what is visible and drops the rest. Of several processes that open a copy at once, the first adopts it: without
+-- p_force it looks again, under the lock, whether there is need.
+CREATE OR REPLACE FUNCTION windlass.adopt(p_force boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
@@ -12,10 +13,14 @@ DECLARE
     w         bigint;
     v_orphans windlass.ready[];
     v_covered int8multirange;
+    v_highest bigint;
     v_again   bigint := 0;
 BEGIN
     PERFORM windlass.require_read_committed();
     LOCK TABLE windlass.ready IN SHARE ROW EXCLUSIVE MODE;
+    IF NOT p_force AND NOT windlass.must_adopt() THEN
+        RETURN 0;
+    END IF;
     PERFORM setval('windlass.horizon'::regclass, 0, true);
     UPDATE windlass.deferred_watermark SET run_at = '-infinity', snapshot = NULL;
     UPDATE windlass.unique_key SET rerun = NULL, touched = NULL WHERE touched IS NOT NULL;
@@ -24,8 +29,10 @@ BEGIN
     FOR l IN SELECT * FROM windlass.lane ORDER BY id LOOP
         PERFORM windlass.lane_lock(l.id);
         c := windlass.cursor_of(l.id);
-        PERFORM setval(l.position, greatest(pg_sequence_last_value(l.position), c.hi, 1,
-                                            (SELECT max(seq) FROM windlass.ready WHERE lane = l.id)), true);
+        v_highest := greatest(c.hi, (SELECT max(seq) FROM windlass.ready WHERE lane = l.id));
+        IF v_highest > coalesce(pg_sequence_last_value(l.position), 0) THEN
+            PERFORM setval(l.position, v_highest, true);
+        END IF;
         c.old := windlass.gather(coalesce(c.young, '{}') + coalesce(c.old, '{}'), c.spilled);
         SELECT coalesce(range_agg(x.seqs), '{}') INTO v_covered FROM windlass.claim x WHERE x.lane = l.id;
         SELECT array_agg(j.ready ORDER BY (j.ready).seq) INTO v_orphans

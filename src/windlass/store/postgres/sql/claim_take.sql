@@ -82,8 +82,8 @@ BEGIN
              ORDER BY r.seq LIMIT p_limit - cardinality(v_found)) AS j;
     IF cardinality(v_found) > 0 THEN
         SELECT array_agg(j.seq) || seqs, array_agg(j.id) || ids, array_agg(j.task) || tasks,
-               array_agg(j.payload::text) || payloads, array_agg(j.options::text) || options,
-               array_agg(j.attempt) || attempts, array_agg(j.deaths) || deaths,
+               array_agg(j.payload::text) || payloads, array_agg(j.options::text) || claim_take.options,
+               array_agg(j.attempt) || attempts, array_agg(j.deaths) || claim_take.deaths,
                array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))) || enqueued,
                v_unique OR bool_or(coalesce(j.options::text, '') LIKE '%"unique_key"%')
           INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_unique

@@ -18,6 +18,13 @@ BEGIN
         SELECT * INTO u FROM windlass.unique_key WHERE key = p_key FOR UPDATE;
         EXIT WHEN FOUND;
     END LOOP;
+    IF NOT windlass.is_unfinished(u.job) THEN
+        -- Its job has ended while this transaction or another held the key: see settle. The new job takes it over, and
+        -- with it any edit that was waiting for a rerun.
+        UPDATE windlass.unique_key SET job = p_job, rerun = NULL, touched = NULL WHERE key = p_key;
+        DELETE FROM windlass.unsettled WHERE job = u.job;
+        RETURN;
+    END IF;
     twin := u.job;
     IF p_on_conflict = 'reject' THEN
         RAISE EXCEPTION 'unique key % is held by job %', quote_literal(p_key), u.job USING ERRCODE = 'WL001',

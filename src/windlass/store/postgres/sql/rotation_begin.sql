@@ -24,6 +24,8 @@ BEGIN
     SELECT * INTO m FROM windlass.meta;
     v_current := pg_sequence_last_value('windlass.segment_current'::regclass);
     UPDATE windlass.segment SET opened_at = coalesce(opened_at, v_now), empty = false WHERE no = v_current;
+    -- A switch outlives the transaction that made it, so what it had to say about the old one may be missing.
+    UPDATE windlass.segment SET closed_at = v_now WHERE NOT empty AND no <> v_current AND closed_at IS NULL;
     v_crowded := windlass.segment_bytes(NULL) > m.size_limit;
     IF p_skip = '{}' AND (
         p_force OR windlass.segment_bytes(v_current) > m.size_limit / 8

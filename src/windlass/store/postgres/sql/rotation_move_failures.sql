@@ -15,8 +15,7 @@ BEGIN
     gone AS (
         DELETE FROM windlass.failure d USING jobs j
          WHERE d.segment = p_victim AND d.job = j.job
-           AND (EXISTS (SELECT FROM windlass.deferred x WHERE x.id = j.job)
-                OR EXISTS (SELECT FROM windlass.locate(j.job) p WHERE p.kind IS NULL))
+           AND windlass.is_unfinished(j.job)
         RETURNING d.*),
     put AS (
         INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
