@@ -1,0 +1,81 @@
+"""The run as a whole: which stores are measured, where, and how the time is shared between them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from windlass.bench import on_sqlite, server
+from windlass.bench.figures import Report, StoreReport
+from windlass.bench.machine import machine
+from windlass.bench.plan import Plan
+from windlass.bench.rounds import Progress
+from windlass.errors import ConfigurationError
+from windlass.store.factory import POSTGRES, SQLITE, kind_of, sqlite_path
+from windlass.version import __version__
+
+SHARE_OF_SQLITE: Final = 0.4
+"""Of the time, where both are measured; PostgreSQL has the references to run as well."""
+
+
+def run(plan: Plan, url: str | None, progress: Progress) -> Report:
+    """Measure the store behind the URL, or, without one, temporary ones of each kind this machine can run."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        stores = _temporary(runner, plan, progress) if url is None else [_named(runner, plan, url, progress)]
+    return Report(
+        windlass=__version__,
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=machine(),
+        plan=msgspec.to_builtins(plan),
+        stores=stores,
+    )
+
+
+def _temporary(runner: asyncio.Runner, plan: Plan, progress: Progress) -> list[StoreReport]:
+    began = time.monotonic()
+    both = server.available()
+    share = plan.budget * SHARE_OF_SQLITE if both else plan.budget
+    stores = [runner.run(on_sqlite.measure(None, plan, began + share, _within("sqlite", progress)))]
+    if both:
+        from windlass.bench import on_postgres
+
+        progress("postgresql: starting a temporary server")
+        with server.temporary_server() as url:
+            until, tell = began + plan.budget, _within("postgresql", progress)
+            place = "a temporary server on this machine"
+            stores.append(runner.run(on_postgres.measure(url, plan, until, tell, place=place)))
+    return stores
+
+
+def _named(runner: asyncio.Runner, plan: Plan, url: str, progress: Progress) -> StoreReport:
+    kind, until = kind_of(url), time.monotonic() + plan.budget
+    if kind == POSTGRES:
+        from windlass.bench import on_postgres
+
+        return runner.run(on_postgres.measure(url, plan, until, _within(kind, progress)))
+    if kind == SQLITE:
+        # Beside the file that the URL names, for the sake of its disk; the file itself is never touched.
+        directory = Path(sqlite_path(url)).absolute().parent
+        if not directory.is_dir():
+            raise ConfigurationError(f"{directory} is not there; create it, or name a file in another directory")
+        return runner.run(on_sqlite.measure(directory, plan, until, _within(kind, progress)))
+    raise ConfigurationError("there is nothing to measure in memory://; name postgresql://… or sqlite:///path")
+
+
+def _within(store: str, progress: Progress) -> Progress:
+    return lambda text: progress(f"{store}: {text}")
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The faster loop where it is installed, as everywhere in Windlass."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,93 @@
+"""A report for people: one table per store, and the aims with what was reached."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from windlass.bench.figures import Cpu, Figure, Report, StoreReport
+
+_LABELS = {
+    "bulk_enqueue": "bulk enqueue",
+    "raw_insert": "  raw INSERT … unnest",
+    "claim_finish": "claim + finish",
+    "skip_locked": "  SKIP LOCKED loop",
+    "skip_locked_same_batch": "  SKIP LOCKED loop, our batch size",
+    "single_enqueue": "single enqueue",
+    "both_at_once": "both at once, last third",
+    "both_at_once_first_third": "both at once, first third",
+    "both_at_once_second_third": "both at once, second third",
+    "both_at_once_pinned": "snapshot pinned, last third",
+    "both_at_once_pinned_first_third": "snapshot pinned, first third",
+    "both_at_once_pinned_second_third": "snapshot pinned, second third",
+}
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the report."""
+    machine, plan = report.machine, report.plan
+    console.print(
+        f"Windlass {report.windlass} on {machine['os']}, {machine['processor']}, {machine['cores']} cores, "
+        f"Python {machine['python']}, asyncpg {machine['asyncpg']}, uvloop {machine['uvloop']}, "
+        f"apsw {machine['apsw']}",
+        highlight=False,
+    )
+    console.print(
+        f"{plan['jobs']:,} jobs or {plan['seconds']:g} s each; payload {plan['payload_bytes']} bytes; batches: "
+        f"enqueue {plan['enqueue_batch']:,}, claim {plan['claim_batch']:,}, SKIP LOCKED "
+        f"{plan['reference_batch']:,}; one producer, one worker",
+        highlight=False,
+    )
+    for store in report.stores:
+        console.print()
+        console.print(_rates(store))
+        for line in _lines(store):
+            console.print(line, highlight=False)
+        console.print(_aims(store))
+
+
+def _rates(store: StoreReport) -> Table:
+    versions = ", ".join(f"{name} {version}" for name, version in store.versions.items())
+    table = Table(
+        title=f"{versions}: {store.place}; medians of {store.rounds} rounds, {store.seconds:g} s",
+        title_justify="left",
+    )
+    table.add_column("jobs per second", no_wrap=True)
+    for name in ("median", "low", "high"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("client", "server"):
+        table.add_column(f"{name} CPU s / 1,000", justify="right")
+    for name, figure in store.rates.items():
+        cpu = store.cpu_per_1000_jobs.get(name)
+        table.add_row(_LABELS.get(name, name), *_spread(figure), *_cpu(cpu))
+    return table
+
+
+def _spread(figure: Figure) -> tuple[str, str, str]:
+    return f"{figure.median:,.0f}", f"{figure.low:,.0f}", f"{figure.high:,.0f}"
+
+
+def _cpu(cpu: Cpu | None) -> tuple[str, str]:
+    if cpu is None:
+        return "", ""
+    return f"{cpu.client:.4f}", "" if cpu.server is None else f"{cpu.server:.4f}"
+
+
+def _lines(store: StoreReport) -> list[str]:
+    lines = ["settings: " + ", ".join(f"{name} = {value}" for name, value in store.settings.items())]
+    if store.wal_bytes_per_job:
+        parts = (f"{name} {figure.median:,.0f}" for name, figure in store.wal_bytes_per_job.items())
+        lines.append("WAL bytes per job: " + ", ".join(parts))
+    if store.dead_tuples:
+        lines.append("dead tuples: " + ", ".join(f"{name} {n:,}" for name, n in store.dead_tuples.items()))
+    lines += [f"{name}: {r.median:g} ({r.low:g} to {r.high:g})" for name, r in store.ratios.items()]
+    return lines
+
+
+def _aims(store: StoreReport) -> Table:
+    table = Table()
+    for name in ("aim", "to reach", "reached", ""):
+        table.add_column(name, justify="left" if name in ("aim", "") else "right")
+    for aim in store.aims:
+        table.add_row(aim.figure, aim.aim, f"{aim.value:,g}", "yes" if aim.met else "no")
+    return table

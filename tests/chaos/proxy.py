@@ -1,0 +1,149 @@
+"""A TCP proxy between a client and PostgreSQL that cuts connections at a chosen point of the protocol.
+
+It reads the messages of the client (type, length, body) just far enough to know which statement is executed. When
+it is told to cut at a statement, it either lets the request through, waits until the server says that it has
+done everything and is ready for the next one, and then cuts without passing a byte of the answer on (`answer`),
+or it cuts before the server has seen the request (`request`). So "after COMMIT was sent" is a fact here, not a
+matter of timing. It knows the extended protocol as drivers use it: Parse names a statement, Bind executes it.
+"""
+
+import asyncio
+import contextlib
+import random
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+Loses = Literal["answer", "request"]
+READY = b"Z"
+
+
+@dataclass
+class Cut:
+    """One cut that is wanted: at the next statement whose text holds `text`."""
+
+    text: str
+    loses: Loses = "answer"
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Proxy:
+    """Listens on a port of its own and passes everything on, but for the cuts."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._upstream = (host, port)
+        self._server: asyncio.Server | None = None
+        self._sessions: set[asyncio.Task[None]] = set()
+        self._wanted: list[Cut] = []
+        self._chance = 0.0
+        self._dice = random.Random(0)
+        self._marks: tuple[str, ...] = ()
+        self.port = 0
+        self.cuts = 0
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for session in self._sessions:
+            session.cancel()
+        await asyncio.gather(*self._sessions, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def cut(self, text: str, loses: Loses = "answer") -> Cut:
+        """Cut at the next execution of a statement that holds this text."""
+        wanted = Cut(text, loses)
+        self._wanted.append(wanted)
+        return wanted
+
+    def harass(self, chance: float, *marks: str) -> None:
+        """From now on cut one in `1 / chance` executions of statements that hold one of these texts."""
+        self._chance, self._marks = chance, marks
+
+    def _choose(self, sql: str) -> Cut | None:
+        for wanted in self._wanted:
+            if wanted.text in sql:
+                self._wanted.remove(wanted)
+                return wanted
+        if any(mark in sql for mark in self._marks) and self._dice.random() < self._chance:
+            return Cut(sql, self._dice.choice(["answer", "request"]))
+        return None
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._sessions.add(task)
+        try:
+            await Session(self, reader, writer).run(*self._upstream)
+        finally:
+            self._sessions.discard(task)
+
+
+class Session:
+    """One connection of a client."""
+
+    def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.proxy = proxy
+        self.client = (reader, writer)
+        self.statements: dict[bytes, str] = {}
+        self.cut: Cut | None = None
+
+    async def run(self, host: str, port: int) -> None:
+        server_reader, server_writer = await asyncio.open_connection(host, port)
+        client_reader, client_writer = self.client
+        both = [
+            asyncio.create_task(self._pump(client_reader, server_writer, self._from_client, first=True)),
+            asyncio.create_task(self._pump(server_reader, client_writer, self._from_server, first=False)),
+        ]
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+            for writer in (client_writer, server_writer):
+                # Not closed but broken off: nothing that was held back may still reach anybody.
+                writer.transport.abort()
+            if self.cut is not None:
+                self.proxy.cuts += 1
+                self.cut.done.set()
+
+    async def _pump(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        judge: Callable[[bytes, bytes], Awaitable[bool]],
+        *,
+        first: bool,
+    ) -> None:
+        """Pass messages on one by one until a side ends or the judge says that this is the end."""
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                kind = b"" if first else await reader.readexactly(1)
+                size = await reader.readexactly(4)
+                body = await reader.readexactly(struct.unpack("!I", size)[0] - 4)
+                first = False
+                if not await judge(kind, body):
+                    return
+                if judge != self._from_server or self.cut is None:
+                    writer.write(kind + size + body)
+                    await writer.drain()
+
+    async def _from_client(self, kind: bytes, body: bytes) -> bool:
+        if kind == b"P":
+            name, sql, _ = body.split(b"\0", 2)
+            self.statements[name] = sql.decode()
+        elif kind == b"B" and self.cut is None:
+            _, name, _ = body.split(b"\0", 2)
+            self.cut = self.proxy._choose(self.statements.get(name, ""))
+            return self.cut is None or self.cut.loses == "answer"
+        return True
+
+    async def _from_server(self, kind: bytes, body: bytes) -> bool:
+        """After the cut was chosen, the server's next "ready for query" says that all is done, and ends it."""
+        return self.cut is None or kind != READY

@@ -1,0 +1,110 @@
+"""Many producers, many claimers, in several processes, while the logs turn all the time: what was committed is
+finished, each job once, and nothing else. [C1] [C2] [C5] [C8] [K6]
+
+This is stress, not proof: the proofs are the model in spec/ and the forced schedules in tests/pg/.
+"""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.figures import Figure
+from tests.chaos.kit import depth_is_a_scan, opened, until, waiting
+from tests.chaos.ledger import Balance, read
+from tests.chaos.program import Crew
+from windlass.core.states import Kind
+from windlass.store.postgres import PostgresStore
+from windlass.store.records import Rotation
+
+QUEUES = ["a", "b", "c"]
+STYLES = ["single", "bulk", "transaction", "holder"]
+PRODUCERS = 3
+CLAIMERS = 2
+TAIL = 45.0
+"""Seconds within which everything must have run after the last producer has stopped."""
+
+
+class Upkeep:
+    """What the coordinator does, all the time: turn the logs as fast as it can, promote four times a second."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self.store = store
+        self.turns: list[Rotation] = []
+        self.over = asyncio.Event()
+
+    async def turn(self) -> None:
+        while not self.over.is_set():
+            self.turns.append(await self.store.rotate(force=True))
+            await asyncio.sleep(0.02)
+
+    async def promote(self) -> None:
+        while not self.over.is_set():
+            await self.store.promote()
+            await asyncio.sleep(0.25)
+
+    async def idle(self) -> bool:
+        """Nothing waits anywhere, by the counts that need no scan."""
+        return not any(waiting(depth) for depth in (await self.store.depth()).values())
+
+
+async def run(dsn: str, folder: Path, seconds: float) -> Upkeep:
+    """Twelve producers and four claimers for so long, and on until everything has run."""
+    async with opened(dsn) as store, Crew(folder) as crew, asyncio.TaskGroup() as group:
+        upkeep = Upkeep(store)
+        group.create_task(upkeep.turn())
+        group.create_task(upkeep.promote())
+        common = {"dsn": dsn, "queues": QUEUES}
+        producers = [crew.start("producer", {**common, "styles": STYLES}) for _ in range(PRODUCERS)]
+        for _ in range(CLAIMERS):
+            crew.start("claimer", {**common, "claimers": 2})
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            crew.alive()
+            await asyncio.sleep(0.2)
+        await crew.stop(*producers)
+        await until(upkeep.idle, TAIL)
+        await crew.stop()
+        upkeep.over.set()
+    return upkeep
+
+
+async def conserved(dsn: str, folder: Path, seconds: float, figure: Figure) -> None:
+    """The run and its books."""
+    began = time.monotonic()
+    upkeep = await run(dsn, folder, seconds)
+    took = time.monotonic() - began
+    balance = Balance(read(folder))
+    balance.check()
+    assert balance.undone, "no transaction was rolled back"
+    assert all(balance.kinds[kind] for kind in (Kind.RETRY, Kind.RELEASED, Kind.SNOOZE, Kind.THROTTLED))
+    reclaimed = sum(turn.reclaimed for turn in upkeep.turns)
+    assert reclaimed >= 8, f"the ring did not go round: {upkeep.turns[-1]}"
+    assert not sum(turn.offered_again for turn in upkeep.turns), "rotation met rows that no claim covers"
+    async with opened(dsn) as store:
+        assert await upkeep_idle(store)
+        await depth_is_a_scan(store, dsn)
+    figure("jobs committed = finished", len(balance.committed))
+    figure("jobs rolled back", len(balance.undone))
+    figure("attempts", sum(balance.kinds.values()))
+    figure("segments reclaimed", reclaimed)
+    figure("rows moved by rotation", sum(turn.moved for turn in upkeep.turns))
+    figure("attempts a second", sum(balance.kinds.values()) / took)
+
+
+async def upkeep_idle(store: PostgresStore) -> bool:
+    """The same look with another store: no count lives in a process."""
+    return await Upkeep(store).idle()
+
+
+async def test_committed_is_finished(pg_dsn: str, tmp_path: Path, figure: Figure) -> None:
+    """0 lost, 0 twice, 0 phantom, and the counts equal a scan of the view."""
+    await conserved(pg_dsn, tmp_path, 10.0, figure)
+
+
+@pytest.mark.soak
+async def test_committed_is_finished_for_long(
+    pg_dsn: str, tmp_path: Path, figure: Figure, soak_seconds: float
+) -> None:
+    await conserved(pg_dsn, tmp_path, soak_seconds, figure)

@@ -1,0 +1,1 @@
+"""The TLA+ models: each right one holds, each broken one fails, and the page that explains them is true."""
