@@ -1,25 +1,25 @@
 """Every exception Windlass raises on purpose lives here; nothing else does.
 
-    WindlassError
-    ├── ConfigurationError          the app or its settings cannot work as written
-    │   ├── SchemaTooNew            the database was migrated by a newer Windlass
-    │   └── SchemaMissing           the database was never migrated
-    ├── EnqueueError                refused before anything was written
-    │   ├── InvalidName             task or queue name outside [a-z0-9_.-]{1,64}
-    │   ├── InvalidArguments        arguments do not fit the task's annotations
-    │   ├── InvalidPayload          unserialisable, NaN, NUL bytes
-    │   ├── PayloadTooLarge         more than 1 MiB
-    │   ├── InvalidOption           an option out of its range
-    │   └── AlreadyEnqueued         unique key held, policy "reject"
-    ├── WorkerLost                  a write by a worker that is no longer alive [C5]
-    ├── ClaimLost                   a write for a claim that is not (or no longer) the worker's [C5]
-    ├── JobNotFound
-    ├── ResultTimeout               the result did not arrive in time
-    ├── JobFailed                   the awaited job ended dead or cancelled
-    └── StoreError
-        ├── StoreUnavailable        the database could not be reached; trying again is right
-        ├── StoreFull               disk or size limit reached
-        └── StoreCorrupt            an invariant of the logs does not hold
+WindlassError
+├── ConfigurationError          the app or its settings cannot work as written
+│   ├── SchemaTooNew            the database was migrated by a newer Windlass
+│   └── SchemaMissing           the database was never migrated
+├── EnqueueError                refused before anything was written
+│   ├── InvalidName             task or queue name outside [a-z0-9_.-]{1,64}
+│   ├── InvalidArguments        arguments do not fit the task's annotations
+│   ├── InvalidPayload          unserialisable, NaN, NUL bytes
+│   ├── PayloadTooLarge         more than 1 MiB
+│   ├── InvalidOption           an option out of its range
+│   └── AlreadyEnqueued         unique key held, policy "reject"
+├── WorkerLost                  a write by a worker that is no longer alive [C5]
+├── ClaimLost                   a write for a claim that is not (or no longer) the worker's [C5]
+├── JobNotFound
+├── ResultTimeout               the result did not arrive in time
+├── JobFailed                   the awaited job ended dead or cancelled
+└── StoreError
+    ├── StoreUnavailable        the database could not be reached; trying again is right
+    ├── StoreFull               disk or size limit reached
+    └── StoreCorrupt            an invariant of the logs does not hold
 """
 
 from __future__ import annotations

@@ -48,9 +48,7 @@ async def server_settings(connection: Any) -> dict[str, str]:
 
 def _cores() -> int:
     """The cores this process may use; on a shared machine fewer than it has."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _processor() -> str:

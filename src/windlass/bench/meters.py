@@ -1,4 +1,4 @@
-"""What a scenario costs besides time: CPU of client and server, WAL, dead tuples. All of it read, not estimated.
+"""What a scenario costs besides time: CPU of client and server, WAL, dead tuples. Read, never estimated.
 
 A meter is read before and after a scenario, never while the clock runs.
 """

@@ -39,7 +39,6 @@ async def measure(url: str, plan: Plan, until: float, progress: Progress, *, pla
             subject = Subject(store, plan)
             await subject.begin()
             rounds = await _rounds(url, schema, control, subject, plan, until, progress)
-            await subject.end()
         finally:
             await store.close()
         progress("counting dead tuples")
@@ -166,7 +165,9 @@ async def _dropped_afterwards(control: Any, schema: str) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _pinned_snapshot(url: str, schema: str) -> AsyncIterator[None]:
     """A transaction that reads once and then stays open: no tuple that dies now can be cleaned away."""
-    async with _connection(url, f"{schema} pin") as connection:
-        async with connection.transaction(isolation="repeatable_read"):
-            await connection.fetch(f"SELECT FROM {schema}.lane")
-            yield
+    async with (
+        _connection(url, f"{schema} pin") as connection,
+        connection.transaction(isolation="repeatable_read", readonly=True),
+    ):
+        await connection.fetch(f"SELECT FROM {schema}.lane")
+        yield

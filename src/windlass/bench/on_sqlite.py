@@ -1,4 +1,4 @@
-"""The run on SQLite: a file of its own in a temporary directory, removed at the end. There are no references."""
+"""The run on SQLite: a file of its own in a temporary directory, removed at the end. No references here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ async def measure(directory: Path | None, plan: Plan, until: float, progress: Pr
             subject = Subject(store, plan)
             await subject.begin()
             rounds = await _rounds(path, subject, plan, until, progress)
-            await subject.end()
         finally:
             await store.close()
         pinned = ratio(rounds.rates("both_at_once_pinned"), rounds.rates("both_at_once"))

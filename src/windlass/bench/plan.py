@@ -1,4 +1,4 @@
-"""How much to measure: how many jobs, for how long, how often, in which batches. Decided once, before the run."""
+"""How much to measure: how many jobs, for how long, how often, in which batches. Decided before the run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_plan(*, quick: bool = False, jobs: int | None = None, seconds: float | None = None) -> Plan:
-    """The default plan (under three minutes) or the quick one (under forty seconds), as the flags change it."""
+    """The default plan (under 3 minutes) or the quick one (under 40 seconds), as the flags change it."""
     plan = Plan(jobs=10_000, seconds=1.0, rounds=3, budget=32.0, singles=100) if quick else Plan()
     if jobs is not None:
         plan = msgspec.structs.replace(plan, jobs=jobs, singles=min(plan.singles, jobs))

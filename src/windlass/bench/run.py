@@ -63,9 +63,9 @@ def _named(runner: asyncio.Runner, plan: Plan, url: str, progress: Progress) -> 
         # Beside the file that the URL names, for the sake of its disk; the file itself is never touched.
         directory = Path(sqlite_path(url)).absolute().parent
         if not directory.is_dir():
-            raise ConfigurationError(f"{directory} is not there; create it, or name a file in another directory")
+            raise ConfigurationError(f"{directory} is not there; create it, or name another directory")
         return runner.run(on_sqlite.measure(directory, plan, until, _within(kind, progress)))
-    raise ConfigurationError("there is nothing to measure in memory://; name postgresql://… or sqlite:///path")
+    raise ConfigurationError("memory:// is not measured; name postgresql://… or sqlite:///path")
 
 
 def _within(store: str, progress: Progress) -> Progress:

@@ -33,8 +33,8 @@ def show(report: Report, console: Console) -> None:
         highlight=False,
     )
     console.print(
-        f"{plan['jobs']:,} jobs or {plan['seconds']:g} s each; payload {plan['payload_bytes']} bytes; batches: "
-        f"enqueue {plan['enqueue_batch']:,}, claim {plan['claim_batch']:,}, SKIP LOCKED "
+        f"{plan['jobs']:,} jobs or {plan['seconds']:g} s each; payload {plan['payload_bytes']} bytes; "
+        f"batches: enqueue {plan['enqueue_batch']:,}, claim {plan['claim_batch']:,}, SKIP LOCKED "
         f"{plan['reference_batch']:,}; one producer, one worker",
         highlight=False,
     )

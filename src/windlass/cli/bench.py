@@ -18,7 +18,7 @@ def bench() -> None:
 @click.option(
     "--database",
     metavar="URL",
-    help="Measure here, in a schema or file of the run's own. [a temporary SQLite file and PostgreSQL server]",
+    help="Measure here, in a schema or file of the run's own. [temporary SQLite and PostgreSQL]",
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Jobs of a scenario that counts jobs. [50000]")
 @click.option("--seconds", type=click.FloatRange(min=0.1), help="Seconds of one that runs by the clock. [4]")

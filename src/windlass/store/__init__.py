@@ -1,1 +1,1 @@
-"""Stores keep jobs. `protocol` is the contract, `memory` the model; `sqlite` and `postgres` are for real use."""
+"""Stores keep jobs: `protocol` is the contract, `memory` the model, `sqlite` and `postgres` the real ones."""

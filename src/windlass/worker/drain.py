@@ -15,7 +15,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -109,6 +109,7 @@ class _Drain:
         self._promoted_at = float("-inf")
         self._ended: Counter[str] = Counter()
         self._helpers: list[asyncio.Task[None]] = []
+        self._word: asyncio.Task[Literal[True]] | None = None
 
     async def run(self, beat_every: float) -> Drained:
         host = socket.gethostname()
@@ -190,13 +191,18 @@ class _Drain:
 
     async def _pause(self, most: float) -> None:
         """Wait for a change here, or for work in the store if there is room for it."""
-        waits: list[asyncio.Task[bool]] = [asyncio.create_task(self._changed.wait())]
+        changed = asyncio.create_task(self._changed.wait())
+        waits = {changed}
         if len(self._running) < self._concurrency and self._alone is None:
-            waits.append(asyncio.create_task(self._store.wait(self._queues, most)))
+            if self._word is None or self._word.done():
+                self._word = asyncio.create_task(self._listen())
+            waits.add(self._word)  # one that is under way is kept: to begin a wait may cost a connection
         await asyncio.wait(waits, timeout=most, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
+        changed.cancel()
+
+    async def _listen(self) -> Literal[True]:
+        await self._store.wait(self._queues, LOOK_EVERY)
+        return True
 
     # -- one job ----------------------------------------------------------------------------------------
 
@@ -257,7 +263,8 @@ class _Drain:
     async def _leave(self) -> None:
         """Stop what runs, write what has ended, give the rest back uncharged."""
         alive = not any(helper.done() for helper in self._helpers)
-        tasks = [*(running.task for running in self._running.values()), *self._helpers]
+        tasks: list[asyncio.Task[Any]] = [running.task for running in self._running.values()]
+        tasks += [*self._helpers, *([self._word] if self._word else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -25,7 +25,7 @@ def describe(error: BaseException, attempt: int) -> Failure:
 
 def causes(error: BaseException) -> str:
     """The chain of causes on one line, as a log wants it: the failure first, then what led to it [O4]."""
-    links = [f"{type_name(link)}: {' '.join(message(link).split())}" for link in chain(error)]
+    links = [f"{type_name(link)}: {' '.join(message(link).split())}".rstrip(": ") for link in chain(error)]
     return clean(", caused by ".join(links))
 
 

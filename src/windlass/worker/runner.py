@@ -80,7 +80,8 @@ class Runner:
         except TimeoutError as late:
             if not scope.expired():  # the handler's own
                 raise
-            raise TimeoutError(f"ran longer than its timeout of {limit:g} s") from late
+            # The cancellation beneath knows where the handler stood.
+            raise TimeoutError(f"ran longer than its timeout of {limit:g} s") from late.__cause__
         try:
             result = None if value is None else encode(value)
         except EnqueueError as error:

@@ -60,7 +60,7 @@ class Workers(Base):
     @atomic
     async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
         known = self._tables.workers.get(worker)
-        if known is None or known.beat != beat:
+        if known is None or (known.alive and known.beat != beat):
             return None
         known.alive = False
         now = self._clock()

@@ -16,6 +16,7 @@ from windlass.core import ids
 from windlass.core.priority import LaneHead, claim_order, effective
 from windlass.core.seqset import compress, contains, literal, parse
 from windlass.core.states import WORKERS_OWN, Kind
+from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.database import Database
 from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Finished, Options, Outcome
 from windlass.store.settings import StoreSettings
@@ -64,14 +65,14 @@ class Claimer:
         return claims
 
     def pending(self, queues: Sequence[str]) -> bool:
-        """Whether numbers are drawn in these queues that no claim could see yet, so that looking soon pays."""
+        """Whether numbers are drawn in these queues that no claim could see yet: look again soon."""
         return any(lane.pending and lane.head.queue in queues for lane in self._lanes.values())
 
     async def _refresh(self, queues: tuple[str, ...], age: float) -> bool:
         now = time.monotonic()
         if queues == self._asked and now - self._asked_at < age:
             return False
-        rows = await self._db.fetch(f"SELECT * FROM {self._db.schema}.lane_heads($1)", list(queues))
+        rows = await self._db.rows("lane_heads", list(queues))
         known, self._lanes = self._lanes, {}
         heads = [LaneHead(r["lane"], r["queue"], r["priority"], r["waited"]) for r in rows]
         waiting = {r["lane"]: r["waiting"] for r in rows}
@@ -93,7 +94,10 @@ class Claimer:
                 continue
             claims.append(claim)
             left -= len(claim.jobs)
-            if effective(lane.head.priority, lane.head.waited, self._settings.ageing_step) < lane.head.priority:
+            if (
+                effective(lane.head.priority, lane.head.waited, self._settings.ageing_step)
+                < lane.head.priority
+            ):
                 # It came first because its head had waited; that head is gone, so its rank is not known.
                 self._asked_at = float("-inf")
             # A job that has seen a worker die runs with nothing else claimed beside it [C8].
@@ -102,7 +106,8 @@ class Claimer:
         return claims
 
     async def _claim_lane(self, worker: int, lane: Lane, limit: int) -> Claim | None:
-        row = await self._db.row(self._call, lane.head.lane, worker, limit, LANE_WAIT)
+        async with self._db.connection() as connection:
+            row = await connection.fetchrow(self._call, lane.head.lane, worker, limit, LANE_WAIT)
         status = row["status"]
         lane.idle = status in ("empty", "paused")
         lane.waiting = status in ("jobs", "busy", "pending")
@@ -146,13 +151,15 @@ def _claim(row: Any, head: LaneHead) -> Claim:
 async def finish(
     connection: Any, schema: str, worker: int, flush: int, outcomes: Sequence[Outcome], checkpointed: set[int]
 ) -> Finished:
-    """See Store.finish. The connection may be the handler's own; `checkpointed` names jobs with a checkpoint."""
+    """See Store.finish. The connection may be the handler's; `checkpointed` are jobs with a checkpoint."""
     plain: dict[int, list[Outcome]] = {}
     ended: list[Outcome] = []
     others: list[dict[str, Any]] = []
     for outcome in outcomes:
         if outcome.kind not in WORKERS_OWN:
-            raise ValueError(f"{outcome.kind.value} is not for a worker to say; it was said of job {outcome.job.id}")
+            raise ValueError(
+                f"{outcome.kind.value} is not for a worker to say; it was said of job {outcome.job.id}"
+            )
         if outcome.kind is Kind.SUCCEEDED:
             plain.setdefault(outcome.job.claim, []).append(outcome)
             if outcome.result is not None or _has_satellites(outcome.job, checkpointed):
@@ -161,7 +168,7 @@ async def finish(
             others.append(_other(outcome))
     groups = list(plain.values())
     row = await connection.fetchrow(
-        f"SELECT * FROM {schema}.finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        schemas.call("finish", 12, schema),
         worker,
         flush,
         [group[0].job.lane for group in groups] or None,
@@ -184,9 +191,7 @@ async def finish(
 
 def _has_satellites(job: ClaimedJob, checkpointed: set[int]) -> bool:
     """Whether anything besides the logs may know this job: a unique key, a checkpoint, an earlier attempt."""
-    return (
-        job.options.unique_key is not None or job.attempt > 1 or job.deaths > 0 or job.id in checkpointed
-    )
+    return job.options.unique_key is not None or job.attempt > 1 or job.deaths > 0 or job.id in checkpointed
 
 
 def _other(outcome: Outcome) -> dict[str, Any]:

@@ -30,7 +30,9 @@ class Database:
     async def connect(self) -> Any:
         """One connection outside the pool, for migrating and listening."""
         with translated():
-            return await asyncpg.connect(self.dsn, timeout=10, command_timeout=DEADLINE, statement_cache_size=0)
+            return await asyncpg.connect(
+                self.dsn, timeout=10, command_timeout=DEADLINE, statement_cache_size=0
+            )
 
     async def open(self) -> None:
         """Check the schema, find out whether a pooler stands between, and open the pool."""
@@ -40,7 +42,9 @@ class Database:
         try:
             with translated():
                 # A transaction pooler hands out process ids of its own.
-                self.pooled = await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid()
+                self.pooled = (
+                    await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid()
+                )
                 await schemas.check(connection, self.schema)
         finally:
             await connection.close()
@@ -73,19 +77,24 @@ class Database:
             async with self._pool.acquire(timeout=DEADLINE) as connection:
                 yield connection
 
-    async def fetch(self, sql: str, *args: Any) -> list[Any]:
-        """All rows of a statement."""
+    async def call(self, function: str, *args: Any) -> Any:
+        """Call one of the schema's functions: the row it answers with."""
         async with self.connection() as connection:
-            rows: list[Any] = await connection.fetch(sql, *args)
+            return await connection.fetchrow(schemas.call(function, len(args), self.schema), *args)
+
+    async def value(self, function: str, *args: Any) -> Any:
+        """Call one of the schema's functions: the value it answers with."""
+        async with self.connection() as connection:
+            return await connection.fetchval(schemas.call(function, len(args), self.schema), *args)
+
+    async def rows(self, function: str, *args: Any) -> list[Any]:
+        """Call one of the schema's functions: all rows it answers with."""
+        async with self.connection() as connection:
+            rows: list[Any] = await connection.fetch(schemas.call(function, len(args), self.schema), *args)
             return rows
 
-    async def row(self, sql: str, *args: Any) -> Any:
-        """The first row of a statement, or None."""
+    async def query(self, name: str, *args: Any) -> list[Any]:
+        """The rows of a statement from `queries/`."""
         async with self.connection() as connection:
-            return await connection.fetchrow(sql, *args)
-
-    async def value(self, sql: str, *args: Any) -> Any:
-        """The first column of the first row."""
-        async with self.connection() as connection:
-            return await connection.fetchval(sql, *args)
-
+            rows: list[Any] = await connection.fetch(schemas.query(name, self.schema), *args)
+            return rows

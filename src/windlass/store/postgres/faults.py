@@ -48,7 +48,9 @@ def translated() -> Iterator[None]:
     try:
         yield
     except asyncpg.PostgresError as error:
-        known = typed(error.sqlstate, str(error), getattr(error, "detail", None), getattr(error, "hint", None))
+        known = typed(
+            error.sqlstate, str(error), getattr(error, "detail", None), getattr(error, "hint", None)
+        )
         if known is None:
             raise
         raise known from error

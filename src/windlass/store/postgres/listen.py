@@ -1,7 +1,7 @@
 """Wake-ups: one connection per process listens; a self-test says whether NOTIFY arrives at all [rule 10].
 
-Through a transaction pooler it does not. A lost listener is made anew by the next wait. In any case waiting is
-bounded, so a wake-up that never comes delays a job by at most the poll interval.
+Through a transaction pooler it does not. A lost listener is made anew by the next wait. In any case
+waiting is bounded, so a wake-up that never comes delays a job by at most the poll interval.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turning the ring of segments: the order of the steps, and what to do when one of them cannot go on [rule 7].
+"""Turning the ring of segments: the order of the steps, and what to do when one cannot go on [rule 7].
 
     begin → seal → touch every lane → judge → move → reclaim
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from windlass.errors import StoreError
+from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.database import Database
 from windlass.store.records import Rotation
 
@@ -25,18 +26,17 @@ class Rotator:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._schema = database.schema
 
     async def rotate(self, force: bool) -> Rotation:
         """See Store.rotate."""
         skip: list[int] = []
         blocked: str | None = None
         while True:
-            victim = await self._step("rotation_begin($1, $2)", force, skip)
+            victim = await self._step("rotation_begin", force, skip)
             if victim is None:
                 return Rotation(blocked=blocked)
             try:
-                who = await self._step("rotation_seal($1)", victim)
+                who = await self._step("rotation_seal", victim)
                 if who is None:
                     return await self._reclaim(victim)
                 blocked = f"segment {victim}: {who}"
@@ -49,30 +49,30 @@ class Rotator:
 
     async def _reclaim(self, victim: int) -> Rotation:
         moved = again = removed = 0
-        lanes = [r["id"] for r in await self._db.fetch(f"SELECT id FROM {self._schema}.lane ORDER BY id")]
+        lanes = [row["id"] for row in await self._db.query("lanes")]
         for lane in lanes:
-            await self._step("rotation_touch($1, $2)", victim, lane)
-        while step := await self._step("rotation_judge($1, $2)", victim, STEP):
+            await self._step("rotation_touch", victim, lane)
+        while step := await self._step("rotation_judge", victim, STEP):
             removed += step
         for lane in lanes:
             after: int | None = 0
             while after is not None:
-                row = await self._row("rotation_move($1, $2, $3, $4)", victim, lane, after, STEP)
+                row = await self._row("rotation_move", victim, lane, after, STEP)
                 moved += row["moved"]
                 again += row["offered_again"]
                 after = row["next_after"]
         after = 0
         while after is not None:
-            row = await self._row("rotation_move_failures($1, $2, $3)", victim, after, STEP)
+            row = await self._row("rotation_move_failures", victim, after, STEP)
             after = row["next_after"]
-        moved += await self._step("rotation_reclaim($1)", victim)
+        moved += await self._step("rotation_reclaim", victim)
         return Rotation(True, moved, again, removed)
 
-    async def _step(self, call: str, *args: Any) -> Any:
-        return (await self._row(call, *args))[0]
+    async def _step(self, function: str, *args: Any) -> Any:
+        return (await self._row(function, *args))[0]
 
-    async def _row(self, call: str, *args: Any) -> Any:
+    async def _row(self, function: str, *args: Any) -> Any:
         """One step in its own READ COMMITTED transaction that does not wait long for any lock."""
         async with self._db.connection() as connection, connection.transaction(isolation="read_committed"):
             await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
-            return await connection.fetchrow(f"SELECT * FROM {self._schema}.{call}", *args)
+            return await connection.fetchrow(schemas.call(function, len(args), self._db.schema), *args)

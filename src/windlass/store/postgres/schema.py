@@ -1,7 +1,8 @@
 """How the SQL files become a schema: rendering for a schema name, migrating, refusing what is too new.
 
-`migrations/NNNN_*.sql` hold tables and only ever add. `sql/*.sql` hold one function each and are replaced as a
-whole whenever their text has changed. In the files the schema is called windlass; rendering puts the real name.
+`migrations/NNNN_*.sql` hold tables and only ever add. `sql/*.sql` hold one function each and are replaced
+as a whole whenever their text has changed. `queries/*.sql` hold statements that read. In the files the
+schema is called windlass; rendering puts the real name.
 """
 
 from __future__ import annotations
@@ -52,6 +53,22 @@ def functions() -> str:
     return "\n".join(f.read_text("utf-8") for f in files)
 
 
+@functools.cache
+def query(name: str, schema: str) -> str:
+    """The statement in `queries/NAME.sql`, for this schema."""
+    return render(
+        (resources.files("windlass.store.postgres") / "queries" / f"{name}.sql").read_text("utf-8"), schema
+    )
+
+
+@functools.cache
+def call(function: str, arguments: int, schema: str) -> str:
+    """The statement that calls a function of the schema with so many arguments."""
+    places = ", ".join(f"${i}" for i in range(1, arguments + 1))
+    # Both names are ours: the schema's was checked, the function's stands in this package.
+    return f"SELECT * FROM {schema}.{function}({places})"  # noqa: S608
+
+
 def latest() -> int:
     """The version that this code works with."""
     return migrations()[-1][0]
@@ -66,13 +83,8 @@ def ddl(schema: str = "windlass") -> str:
     """The whole schema as SQL that psql runs in one transaction."""
     check_schema_name(schema)
     steps = [text for _, text in migrations()]
-    stamp = (
-        f"UPDATE windlass.meta SET version = {latest()}, functions = '{fingerprint(schema)}',\n"
-        "       system_identifier = (SELECT s.system_identifier FROM pg_control_system() AS s),\n"
-        "       database = (SELECT oid FROM pg_database WHERE datname = current_database());"
-    )
-    body = "\n".join([*steps, _load_functions(), stamp])
-    return f"BEGIN;\n{render(body, schema)}\nCOMMIT;\n"
+    stamp = f"SELECT windlass.stamp({latest()}, '{fingerprint(schema)}');"
+    return f"BEGIN;\n{render(chr(10).join([*steps, _load_functions(), stamp]), schema)}\nCOMMIT;\n"
 
 
 def _load_functions() -> str:
@@ -80,23 +92,25 @@ def _load_functions() -> str:
     closed = (
         "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA windlass FROM PUBLIC;\n"
         "REVOKE ALL ON ALL PROCEDURES IN SCHEMA windlass FROM PUBLIC;\n"
-        "SELECT windlass.allow(role, kind) FROM windlass.allowed WHERE to_regrole(quote_ident(role)) IS NOT NULL;\n"
+        "SELECT windlass.allow(a.role, a.kind) FROM windlass.allowed a\n"
+        "  JOIN pg_roles r ON r.rolname = a.role;\n"
     )
     return f"SET LOCAL check_function_bodies = off;\n{functions()}\n{closed}"
 
 
 async def version_of(connection: Any, schema: str) -> tuple[int, str]:
     """(version, fingerprint of the functions) of the schema in the database; (0, "") where there is none."""
-    if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", f"{schema}.meta"):
+    if not await connection.fetchval("SELECT to_regproc($1) IS NOT NULL", f"{schema}.schema_version"):
         return 0, ""
-    row = await connection.fetchrow(f"SELECT version, functions FROM {schema}.meta")
-    return (row["version"], row["functions"]) if row else (0, "")
+    row = await connection.fetchrow(call("schema_version", 0, schema))
+    return row["version"], row["functions"]
 
 
 async def migrate(connection: Any, schema: str, settings: StoreSettings) -> Migration:
     """Bring the schema to this code's version, in one transaction and one process at a time."""
     async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"windlass migrate {schema}")
+        lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
+        await connection.execute(lock, f"windlass migrate {schema}")
         before, stamped = await version_of(connection, schema)
         _refuse_newer(before, schema)
         for version, text in migrations():
@@ -105,10 +119,7 @@ async def migrate(connection: Any, schema: str, settings: StoreSettings) -> Migr
         if before < latest() or stamped != fingerprint(schema):
             await connection.execute(render(_load_functions(), schema))
         await connection.execute(
-            f"UPDATE {schema}.meta SET version = $1, functions = $2, idempotency_retention = $3, retention = $4, "
-            "size_limit = $5, system_identifier = coalesce(system_identifier, "
-            "(SELECT s.system_identifier FROM pg_control_system() AS s)), database = coalesce(database, "
-            "(SELECT oid FROM pg_database WHERE datname = current_database()))",
+            call("stamp", 5, schema),
             latest(),
             fingerprint(schema),
             settings.idempotency_retention,
@@ -123,7 +134,11 @@ async def check(connection: Any, schema: str) -> None:
     version, _ = await version_of(connection, schema)
     _refuse_newer(version, schema)
     if version < latest():
-        what = "holds no Windlass schema" if version == 0 else f"is at schema version {version}, and {latest()} is needed"
+        what = (
+            f"is at schema version {version}, and {latest()} is needed"
+            if version
+            else "holds no Windlass schema"
+        )
         raise SchemaMissing(f"the database {what} (schema {schema!r}); run `windlass migrate`")
 
 

@@ -94,8 +94,9 @@ def _many(schema: str, queue: str, priority: int, jobs: list[NewJob], places: tu
 def _one(schema: str, job: NewJob, place: int) -> Call:
     run_at = None if job.run_at is None else datetime.fromtimestamp(job.run_at, UTC)
     return Call(
-        f"SELECT job, status FROM {schema}.enqueue_one($1::text, $2::text, $3::text, $4::smallint, $5::float8, "
-        "$6::timestamptz, $7::text, $8::text, $9::text)",
+        # The schema's name was checked to need no quoting.
+        f"SELECT job, status FROM {schema}.enqueue_one($1::text, $2::text, $3::text, $4::smallint, "  # noqa: S608
+        "$5::float8, $6::timestamptz, $7::text, $8::text, $9::text)",
         (
             job.task,
             job.payload,

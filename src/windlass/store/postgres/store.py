@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import asyncpg
@@ -88,8 +89,9 @@ class PostgresStore:
     async def open(self) -> None:
         """See Store.open. A restored or switched-over copy is adopted before anything else [rule 15]."""
         await self._db.open()
-        if await self._db.value(f"SELECT {self.schema}.must_adopt()"):
-            await self._db.value(f"SELECT {self.schema}.adopt(false)")
+        with suppress(asyncpg.InsufficientPrivilegeError):  # a producer leaves that to the workers
+            if await self._db.value("must_adopt"):
+                await self._db.value("adopt", False)
 
     async def close(self) -> None:
         """See Store.close."""
@@ -114,9 +116,13 @@ class PostgresStore:
         calls = statements.enqueue_calls(self.schema, jobs)
         if connection is not None:
             if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
-                raise ConfigurationError("the store takes asyncpg connections; use task.using(connection=…) for others")
+                raise ConfigurationError(
+                    "the store takes asyncpg connections; use task.using(connection=…) for others"
+                )
             with translated():
-                return statements.combine(jobs, calls, [await connection.fetchrow(c.sql, *c.args) for c in calls])
+                return statements.combine(
+                    jobs, calls, [await connection.fetchrow(c.sql, *c.args) for c in calls]
+                )
         await self._declare({(job.queue, int(job.priority)) for job in jobs})
         async with self._db.connection() as own:
             if len(calls) == 1:
@@ -126,17 +132,14 @@ class PostgresStore:
                     rows = [await own.fetchrow(c.sql, *c.args) for c in calls]
             receipts = statements.combine(jobs, calls, rows)
             if any(receipt.status == "replaced" for receipt in receipts):
-                await own.execute(f"SELECT {self.schema}.replace_step(1000)")
-                await own.execute(f"SELECT {self.schema}.promote(1000)")
+                await self._steps(own, "replace_step", "promote")
         return receipts
 
     async def _declare(self, lanes: set[tuple[str, int]]) -> None:
         for queue, priority in lanes - self._declared:
-            await self._db.value(
-                f"SELECT CASE WHEN {self.schema}.lane_for($1, $2) IS NULL THEN {self.schema}.declare_lane($1, $2) END",
-                queue,
-                priority,
-            )
+            # Who may only produce leaves that to others: the job waits in deferred until the lane is there.
+            with suppress(asyncpg.InsufficientPrivilegeError):
+                await self._db.value("lane_sure", queue, priority)
             self._declared.add((queue, priority))
 
     # -- the life of a worker ---------------------------------------------------------------------------
@@ -145,7 +148,7 @@ class PostgresStore:
         """See Store.register."""
         try:
             await self._db.value(
-                f"SELECT {self.schema}.register($1, $2, $3, $4, $5)",
+                "register",
                 worker.id,
                 worker.label,
                 worker.host,
@@ -157,26 +160,24 @@ class PostgresStore:
 
     async def retire(self, worker: int) -> int:
         """See Store.retire."""
-        return int(await self._db.value(f"SELECT {self.schema}.retire($1)", worker))
+        return int(await self._db.value("retire", worker))
 
     async def beat(self, worker: int, floor: int = 0) -> Beat:
         """See Store.beat."""
-        return Beat(frozenset(await self._db.value(f"SELECT {self.schema}.beat($1, $2)", worker, floor)))
+        return Beat(frozenset(await self._db.value("beat", worker, floor)))
 
     async def workers(self) -> list[WorkerRecord]:
         """See Store.workers."""
         return await self._reader.workers()
 
     async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
-        """See Store.rescue. Burying and taking back are separate transactions; each may be the last one done."""
-        if not await self._db.value(f"SELECT {self.schema}.bury($1, $2)", worker, beat):
+        """See Store.rescue. Burying and taking back are separate transactions, so either may be the last."""
+        if not await self._db.value("bury", worker, beat):
             return None
         total = Rescued()
         more = True
         while more:
-            row = await self._db.row(
-                f"SELECT * FROM {self.schema}.rescue_step($1, $2, $3)", worker, policy.delays(), RESCUE_STEP
-            )
+            row = await self._db.call("rescue_step", worker, policy.delays(), RESCUE_STEP)
             total = Rescued(
                 total.offered + row["offered"],
                 total.deferred + row["deferred"],
@@ -202,7 +203,9 @@ class PostgresStore:
         if not outcomes:
             return Finished()
         async with self._db.connection() as connection:
-            finished = await claims.finish(connection, self.schema, worker, flush, outcomes, self._checkpointed)
+            finished = await claims.finish(
+                connection, self.schema, worker, flush, outcomes, self._checkpointed
+            )
         if self._checkpointed:
             self._checkpointed.difference_update(outcome.job.id for outcome in outcomes)
         return finished
@@ -211,7 +214,7 @@ class PostgresStore:
         """See Store.checkpoint."""
         self._checkpointed.add(job.id)
         kept = await self._db.value(
-            f"SELECT {self.schema}.checkpoint($1, $2, $3, $4, $5, $6, $7, $8)",
+            "checkpoint",
             worker,
             job.id,
             job.lane,
@@ -222,7 +225,9 @@ class PostgresStore:
             checkpoint.total,
         )
         if not kept:
-            raise ClaimLost(f"job {job.id} is not held by claim {job.claim} any more; its checkpoint was refused")
+            raise ClaimLost(
+                f"job {job.id} is not held by claim {job.claim} any more; its checkpoint was refused"
+            )
 
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
         """See Store.checkpoints."""
@@ -231,14 +236,17 @@ class PostgresStore:
     # -- moving jobs into lanes -------------------------------------------------------------------------
 
     async def promote(self, limit: int = 1000) -> Promoted:
-        """See Store.promote. Publishes the horizon of holes as well, since it is called about once a second."""
+        """See Store.promote. It publishes the horizon of holes as well, being called about once a second."""
         async with self._db.connection() as connection:
-            await connection.execute(f"SELECT {self.schema}.publish_horizon()")
-            await connection.execute(f"SELECT {self.schema}.settle_rest($1)", limit)
-            await connection.execute(f"SELECT {self.schema}.replace_step($1)", limit)
-            due = await connection.fetchval(f"SELECT {self.schema}.promote($1)", limit)
-            admitted = await connection.fetchval(f"SELECT {self.schema}.admit($1)", limit)
+            await connection.execute(schema.call("publish_horizon", 0, self.schema))
+            _, _, due, admitted = await self._steps(
+                connection, "settle_rest", "replace_step", "promote", "admit", limit=limit
+            )
         return Promoted(due, admitted)
+
+    async def _steps(self, connection: Any, *functions: str, limit: int = 1000) -> list[int]:
+        """Bounded steps of moving jobs into lanes, one after another, each a transaction of its own."""
+        return [await connection.fetchval(schema.call(name, 1, self.schema), limit) for name in functions]
 
     # -- looking and steering ---------------------------------------------------------------------------
 
@@ -255,7 +263,7 @@ class PostgresStore:
         deadline = time.monotonic() + timeout
         pause = 0.02
         while True:
-            await self._db.value(f"SELECT {self.schema}.await_jobs()")
+            await self._db.value("await_jobs")
             found = await self.job(job)
             if found is None:
                 raise JobNotFound(f"there is no job {job}; it was deleted or its retention has passed")
@@ -263,7 +271,9 @@ class PostgresStore:
                 return found
             left = deadline - time.monotonic()
             if left <= 0:
-                raise ResultTimeout(f"job {job} is {found.state.value} after {timeout:g} s; wait longer or look again")
+                raise ResultTimeout(
+                    f"job {job} is {found.state.value} after {timeout:g} s; wait longer or look again"
+                )
             await self._listener.wait([DONE], min(left, pause))
             pause = min(pause * 2, 0.5)
 
@@ -280,9 +290,9 @@ class PostgresStore:
         return await self._each("retry", jobs)
 
     async def _each(self, verb: str, jobs: Sequence[int]) -> dict[int, Any]:
-        """All of them in one transaction, lane by lane in order of the ids, so that two cannot meet crosswise."""
+        """All in one transaction, lane by lane in the order of ids, so that two cannot meet crosswise."""
         async with self._db.connection() as connection, connection.transaction(isolation="read_committed"):
-            sql = f"SELECT {self.schema}.{verb}($1)"
+            sql = schema.call(verb, 1, self.schema)
             answers = {job: await connection.fetchval(sql, job) for job in sorted(set(jobs))}
         return {job: answers[job] for job in jobs}
 
@@ -300,9 +310,7 @@ class PostgresStore:
         if unknown:
             raise ValueError(f"a queue has no setting {', '.join(sorted(unknown))}")
         columns = {_COLUMNS.get(key, key): value for key, value in changes.items()}
-        return queue_record(
-            await self._db.row(f"SELECT * FROM {self.schema}.set_queue($1, $2)", name, json.dumps(columns))
-        )
+        return queue_record(await self._db.call("set_queue", name, json.dumps(columns)))
 
     # -- room -------------------------------------------------------------------------------------------
 
@@ -312,7 +320,7 @@ class PostgresStore:
 
     async def expire(self, limit: int = 1000) -> Expired:
         """See Store.expire."""
-        row = await self._db.row(f"SELECT * FROM {self.schema}.expire($1)", limit)
+        row = await self._db.call("expire", limit)
         return Expired(row["dead"], row["keys"], row["workers"])
 
     # -- wake-up ----------------------------------------------------------------------------------------

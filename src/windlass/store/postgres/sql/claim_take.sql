@@ -123,7 +123,9 @@ BEGIN
         END IF;
         v_gaps := int8multirange(int8range(c.hi + 1, v_hi + 1)) - v_taken - v_ahead;
     END IF;
+    -- Nothing to write, unless dead holes go or young ones, left alone by a cancel, need a horizon to die by.
     IF v_n = 0 AND v_hi = c.hi AND NOT coalesce(v_dead >= c.old_horizon, false)
+       AND NOT (c.old IS NULL AND c.young IS NOT NULL)
        AND NOT EXISTS (SELECT FROM windlass.seq_set WHERE id = ANY (c.spilled) AND horizon <= v_dead) THEN
         status := windlass.mark_idle(v_lane, c.hi, c.holes);
         RETURN;

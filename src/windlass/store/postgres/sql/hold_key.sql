@@ -18,6 +18,8 @@ BEGIN
         SELECT * INTO u FROM windlass.unique_key WHERE key = p_key FOR UPDATE;
         EXIT WHEN FOUND;
     END LOOP;
+    -- As in finish: the snapshots that say where the twin is must be younger than any rotation that moved it.
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     IF NOT windlass.is_unfinished(u.job) THEN
         -- Its job has ended while this transaction or another held the key: see settle. The new job takes it over, and
         -- with it any edit that was waiting for a rerun.

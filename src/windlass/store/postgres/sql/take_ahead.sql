@@ -19,7 +19,8 @@ BEGIN
     PERFORM windlass.lane_lock(p_lane);
     c := windlass.cursor_of(p_lane);
     v_holes := windlass.gather(coalesce(c.young, '{}') + coalesce(c.old, '{}'), c.spilled);
-    v_ahead := windlass.gather(c.ahead, c.ahead_spilled);
+    -- A set written aside keeps numbers that hi has passed since.
+    v_ahead := windlass.gather(c.ahead, c.ahead_spilled) * int8multirange(int8range(c.hi + 1, NULL));
     SELECT array_agg(r.seq), range_agg(int8range(r.seq, r.seq + 1)) INTO v_seqs, v_taken
       FROM windlass.ready r
      WHERE r.lane = p_lane AND r.seq = ANY (p_seqs)

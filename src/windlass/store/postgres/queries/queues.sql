@@ -1,0 +1,2 @@
+-- Every queue. Callers: Reader.queues. Lock: none.
+SELECT * FROM windlass.queue ORDER BY name
