@@ -153,11 +153,13 @@ class Windlass:
 
     def close(self) -> None:
         """Let go of the database. The app can be used again and then reconnects."""
-        self._home().close()
+        if self._built is not None:
+            self._built.home.close()
 
     async def aclose(self) -> None:
         """Let go of the database. The app can be used again and then reconnects."""
-        await self._home().aclose()
+        if self._built is not None:
+            await self._built.home.aclose()
 
     def __enter__(self) -> Self:
         return self

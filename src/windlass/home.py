@@ -88,12 +88,12 @@ class StoreHome:
 
     def close(self) -> None:
         """Close the store that the process shares; the next call opens it again."""
-        if self._store is not None:
+        if self._store is not None and self._pid == os.getpid():
             loopthread.current().run(self._close())
 
     async def aclose(self) -> None:
         """Close the store that the process shares; the next call opens it again."""
-        if self._store is not None:
+        if self._store is not None and self._pid == os.getpid():
             await loopthread.current().arun(self._close())
 
     async def _with_store(self, operation: Callable[[Store], Awaitable[T]]) -> T:
@@ -126,9 +126,8 @@ class StoreHome:
     async def _close(self) -> None:
         with self._door:
             store, self._store, self._open = self._store, None, False
-            if self._pid != os.getpid() or store is None:
-                return
-        await store.close()
+        if store is not None:
+            await store.close()
 
 
 def _close_all() -> None:

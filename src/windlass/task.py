@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
 
-from windlass.core.durations import Duration, seconds
+from windlass.core.durations import Duration
 from windlass.core.names import check_name, derive_name
 from windlass.core.states import Priority
 from windlass.encoding import decode
@@ -157,7 +157,8 @@ class RegisteredTask(Task[P, R]):
                 given[option] = options[option]
         name = options["name"] if "name" in options else derive_name(_module_of(function), _name_of(function))
         super().__init__(app, name, Template().using(given))
-        self.timeout = seconds(options["timeout"]) if "timeout" in options else None
+        limit = JobOptions(timeout=options["timeout"]) if "timeout" in options else JobOptions()
+        self.timeout = Template().using(limit).options.timeout
         self.function = function
         self.signature = Signature(self.name, function)
         functools.update_wrapper(cast("Callable[..., Any]", self), function)

@@ -112,6 +112,8 @@ def test_e4_a_malformed_name_is_refused(app: Windlass, name: Any) -> None:
 def test_a_mistake_in_a_tasks_declaration_shows_at_once(app: Windlass) -> None:
     with pytest.raises(InvalidName):
         app.task(queue="Not A Queue")(lambda: None)
+    with pytest.raises(InvalidOption, match="timeout"):
+        app.task(timeout=0)(lambda: None)
     with pytest.raises(ConfigurationError, match="no option colour"):
         app.task(colour="red")(lambda: None)  # type: ignore[call-overload]
     with pytest.raises(ConfigurationError, match="retry=3 is no policy"):

@@ -10,7 +10,7 @@ from windlass.errors import ConfigurationError
 from windlass.settings import Settings, load
 from windlass.store.factory import describe, kind_of, make_store, sqlite_path
 
-WITH_PASSWORD = "postgresql://ada:s3cret@db.example.org:5432/shop?sslmode=require"
+SHOP_URL = "postgresql://ada:s3cret@db.example.org:5432/shop?sslmode=require"
 PROJECT = """
 [tool.windlass]
 schema = "from_file"
@@ -84,10 +84,10 @@ def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
 
 
 def test_m6_a_url_is_never_shown() -> None:
-    settings = Settings(database_url=WITH_PASSWORD)
+    settings = Settings(database_url=SHOP_URL)
     assert "s3cret" not in repr(settings) + str(settings)
-    assert "s3cret" not in repr(Windlass(WITH_PASSWORD).settings)
-    assert describe(WITH_PASSWORD) == "postgresql://db.example.org:5432/shop"
+    assert "s3cret" not in repr(Windlass(SHOP_URL).settings)
+    assert describe(SHOP_URL) == "postgresql://db.example.org:5432/shop"
     assert describe("postgres://u:p@ss@h/db") == "postgresql://h/db"
     with pytest.raises(ConfigurationError) as caught:
         kind_of("mysql://root:s3cret@localhost/db")

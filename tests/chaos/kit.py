@@ -72,7 +72,9 @@ class Worker:
     def next_flush(self) -> int:
         return next(self._flushes)
 
-    async def finish(self, jobs: Sequence[ClaimedJob], kind: Kind = Kind.SUCCEEDED, **fields: Any) -> Finished:
+    async def finish(
+        self, jobs: Sequence[ClaimedJob], kind: Kind = Kind.SUCCEEDED, **fields: Any
+    ) -> Finished:
         outcomes = [Outcome(job=job, kind=kind, **fields) for job in jobs]
         return await self.store.finish(self.id, self.next_flush(), outcomes)
 
@@ -107,7 +109,9 @@ async def until(met: Callable[[], Awaitable[bool]], within: float, pause: float 
     return time.monotonic() - began
 
 
-async def fill(store: PostgresStore, n: int, *, queue: str = "default", payload: str = "{}", step: int = 5000) -> list[int]:
+async def fill(
+    store: PostgresStore, n: int, *, queue: str = "default", payload: str = "{}", step: int = 5000
+) -> list[int]:
     """Enqueue n plain jobs in bulk and return their ids."""
     ids: list[int] = []
     while len(ids) < n:
@@ -126,7 +130,9 @@ async def counts(dsn: str) -> dict[str, int]:
 async def depth_is_a_scan(store: PostgresStore, dsn: str) -> None:
     """The counts that need no scan equal a scan of the view, queue by queue."""
     async with connected(dsn) as connection:
-        rows = await connection.fetch("SELECT queue, state, count(*) AS n FROM windlass.job GROUP BY queue, state")
+        rows = await connection.fetch(
+            "SELECT queue, state, count(*) AS n FROM windlass.job GROUP BY queue, state"
+        )
     seen = {(row["queue"], row["state"]): row["n"] for row in rows}
     for queue, depth in (await store.depth()).items():
         for state in ("ready", "running", "scheduled", "retrying", "dead"):

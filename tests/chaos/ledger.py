@@ -95,7 +95,13 @@ class Ledger:
             self._write(Claimed(worker, claim.id, claim.lane, jobs, time.monotonic()))
 
     def ended(
-        self, worker: int, flush: int, outcomes: Sequence[Outcome], sent: float, applied: int, refused: Sequence[int]
+        self,
+        worker: int,
+        flush: int,
+        outcomes: Sequence[Outcome],
+        sent: float,
+        applied: int,
+        refused: Sequence[int],
     ) -> None:
         jobs = [(outcome.job.id, outcome.kind) for outcome in outcomes]
         self._write(Ended(worker, flush, jobs, sent, applied, list(refused)))

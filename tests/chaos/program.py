@@ -17,7 +17,7 @@ from windlass.errors import StoreUnavailable
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent.parent
-RETRY = 0.1
+RETRY = 0.05
 
 
 class Crew:

@@ -4,7 +4,8 @@ It reads the messages of the client (type, length, body) just far enough to know
 it is told to cut at a statement, it either lets the request through, waits until the server says that it has
 done everything and is ready for the next one, and then cuts without passing a byte of the answer on (`answer`),
 or it cuts before the server has seen the request (`request`). So "after COMMIT was sent" is a fact here, not a
-matter of timing. It knows the extended protocol as drivers use it: Parse names a statement, Bind executes it.
+matter of timing. It knows the protocol as drivers use it: Query holds its text, Parse names one, Bind executes it.
+Encryption is refused.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from typing import Literal, Self
 
 Loses = Literal["answer", "request"]
 READY = b"Z"
+ENCRYPT = struct.pack("!I", 80877103)
 
 
 @dataclass
@@ -65,7 +67,8 @@ class Proxy:
         """From now on cut one in `1 / chance` executions of statements that hold one of these texts."""
         self._chance, self._marks = chance, marks
 
-    def _choose(self, sql: str) -> Cut | None:
+    def choose(self, sql: str) -> Cut | None:
+        """Whether this execution is to be cut, and how."""
         for wanted in self._wanted:
             if wanted.text in sql:
                 self._wanted.remove(wanted)
@@ -127,6 +130,9 @@ class Session:
                 kind = b"" if first else await reader.readexactly(1)
                 size = await reader.readexactly(4)
                 body = await reader.readexactly(struct.unpack("!I", size)[0] - 4)
+                if first and body == ENCRYPT:
+                    self.client[1].write(b"N")
+                    continue
                 first = False
                 if not await judge(kind, body):
                     return
@@ -138,9 +144,9 @@ class Session:
         if kind == b"P":
             name, sql, _ = body.split(b"\0", 2)
             self.statements[name] = sql.decode()
-        elif kind == b"B" and self.cut is None:
-            _, name, _ = body.split(b"\0", 2)
-            self.cut = self.proxy._choose(self.statements.get(name, ""))
+        elif kind in (b"B", b"Q") and self.cut is None:
+            text = body.decode() if kind == b"Q" else self.statements.get(body.split(b"\0", 2)[1], "")
+            self.cut = self.proxy.choose(text)
             return self.cut is None or self.cut.loses == "answer"
         return True
 

@@ -36,12 +36,14 @@ async def through(server: Server, dsn: str) -> AsyncIterator[tuple[Proxy, Postgr
 
 @pytest.mark.parametrize("loses", LOST)
 @pytest.mark.parametrize("n", [1, 20])
-async def test_an_enqueue_cut_off_yields_one_job(pg_server: Server, pg_dsn: str, n: int, loses: Loses) -> None:
+async def test_an_enqueue_cut_off_yields_one_job(
+    pg_server: Server, pg_dsn: str, n: int, loses: Loses
+) -> None:
     """[E7] Sent again with the same idempotency key. Several jobs of one call: all of them, or none yet."""
     jobs = [job(idempotency_key=secrets.token_hex(8)) for _ in range(n)]
     async with through(pg_server, pg_dsn) as (proxy, store):
         await store.enqueue([job(queue="other")])
-        cut = proxy.cut("COMMIT" if n > 1 else "enqueue_one", loses)
+        cut = proxy.cut("COMMIT;" if n > 1 else "enqueue_one", loses)
         with pytest.raises(StoreUnavailable):
             await store.enqueue(jobs)
         await cut.done.wait()
@@ -64,7 +66,9 @@ async def test_a_flush_cut_off_counts_once(
         await store.enqueue([job()] * 12)
         worker = await Worker.registered(store)
         claimed = await worker.claim()
-        outcomes = [Outcome(job=j, kind=kind) for j, kind in zip(claimed, itertools.cycle(kinds), strict=False)]
+        outcomes = [
+            Outcome(job=j, kind=kind) for j, kind in zip(claimed, itertools.cycle(kinds), strict=False)
+        ]
         flush = worker.next_flush()
         cut = proxy.cut("finish", loses)
         with pytest.raises(StoreUnavailable):
@@ -85,7 +89,9 @@ async def test_a_flush_cut_off_counts_once(
 
 
 @pytest.mark.parametrize("loses", LOST)
-async def test_a_claim_cut_off_is_found_and_offered_again(pg_server: Server, pg_dsn: str, loses: Loses) -> None:
+async def test_a_claim_cut_off_is_found_and_offered_again(
+    pg_server: Server, pg_dsn: str, loses: Loses
+) -> None:
     """[C5] The worker lists what it holds, releases what it does not know, and another one gets it."""
     async with through(pg_server, pg_dsn) as (proxy, store):
         ids = {receipt.id for receipt in await store.enqueue([job()] * 10)}
@@ -155,7 +161,7 @@ async def harassed(server: Server, dsn: str, folder: Path, seconds: float, figur
         await store.enqueue([NewJob(task="t", payload="{}", queue="other")])
         with Ledger(folder / "all.ledger") as ledger:
             run = Harassed(store, ledger, time.monotonic() + seconds)
-            proxy.harass(1 / 8, "enqueue_one", "COMMIT", "finish", ".claim(")
+            proxy.harass(1 / 8, "enqueue_one", "COMMIT;", "finish", ".claim(")
             async with asyncio.TaskGroup() as group:
                 group.create_task(run.produce())
                 for _ in range(2):

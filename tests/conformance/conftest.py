@@ -13,8 +13,10 @@ import pytest
 from tests.conformance.kit import HandClock, Rig, ServerClock
 from tests.postgres import Server
 from windlass.store.memory import MemoryStore
+from windlass.store.postgres import PostgresStore
 from windlass.store.protocol import Store
 from windlass.store.settings import StoreSettings
+from windlass.store.sqlite import SQLiteStore
 
 SETTINGS = StoreSettings(retention=8 * 3600.0)
 SERVERS = {"postgres": "pg_server", "postgres16": "pg16_server"}
@@ -38,12 +40,8 @@ async def rig(
 ) -> AsyncIterator[Rig]:
     """A migrated and opened store without jobs, and a clock the test moves."""
     name: str = request.param
-    if name == "sqlite":
-        from windlass.store.sqlite import SQLiteStore
     async with AsyncExitStack() as stack:
         if name in SERVERS:
-            from windlass.store.postgres import PostgresStore
-
             server: Server = request.getfixturevalue(SERVERS[name])
             if server.version not in templates:
                 templates[server.version] = await make_template(server)
@@ -74,8 +72,6 @@ def store(rig: Rig) -> Store:
 
 async def make_template(server: Server) -> str:
     """Migrate a database that others are copied from, and give it a clock that can be moved."""
-    from windlass.store.postgres import PostgresStore
-
     name = server.create_database()
     store = PostgresStore(server.dsn(name), settings=SETTINGS)
     await store.migrate()

@@ -95,6 +95,18 @@ async def test_retrying_a_retrying_job_offers_it_now_with_fresh_attempts(rig: Ri
     assert len((await rig.look(id)).errors) == 1
 
 
+async def test_retrying_a_job_put_off_by_deaths_keeps_them(rig: Rig) -> None:
+    """[O6] [C8] Only a dead job starts with a clean record."""
+    (id,) = await rig.add("t")
+    for _ in range(2):
+        worker = await rig.worker()
+        await rig.run(worker, id)
+        await rig.die(worker)
+    assert await rig.state(id) is State.RETRYING
+    assert await rig.store.retry([id]) == {id: "retried"}
+    assert (await rig.run(await rig.worker(), id)).deaths == 2
+
+
 @pytest.mark.parametrize("state", [State.READY, State.RUNNING, State.SUCCEEDED, State.CANCELLED])
 async def test_there_is_nothing_to_retry_in_other_states(rig: Rig, state: State) -> None:
     """[O6]"""

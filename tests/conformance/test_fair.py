@@ -122,6 +122,48 @@ async def test_a_fair_job_offered_again_keeps_its_key(rig: Rig, kind: Kind) -> N
     assert (await rig.run(worker, id)).options.fair_key == "k"
 
 
+async def test_waiting_for_a_turn_is_waiting(rig: Rig) -> None:
+    """[C3] [M1] Admission moves a job and does not make it younger."""
+    await rig.one(fair_key="k")
+    await rig.clock.advance(300)
+    assert (await rig.store.depth())["default"].oldest == pytest.approx(300, abs=30)
+    await rig.store.promote()
+    assert (await rig.store.depth())["default"].oldest == pytest.approx(300, abs=30)
+
+
+async def test_a_scheduled_fair_job_waits_from_its_time(rig: Rig) -> None:
+    """[C3] [M1] Not from its enqueue, whether it is held or admitted."""
+    await rig.store.set_queue("default", {"window": 1})
+    await rig.add("a", "b", fair_key="k", delay=36000)
+    await rig.clock.advance(36001)
+    await rig.store.promote()
+    await rig.store.promote()
+    assert (await rig.depth()).ready == 2
+    assert (await rig.store.depth())["default"].oldest == pytest.approx(0, abs=30)
+
+
+async def test_a_fair_job_keeps_what_it_has_been_through(rig: Rig) -> None:
+    """[C3] [C8] Put off by a second death, or by a failure, it comes back with its counts."""
+    id = (await rig.one(fair_key="k")).id
+    await rig.store.promote()
+    for _ in range(2):
+        worker = await rig.worker()
+        await rig.run(worker, id)
+        await rig.die(worker)
+    await rig.clock.advance(60)
+    await rig.store.promote()
+    await rig.store.promote()
+    worker = await rig.worker()
+    job = await rig.run(worker, id)
+    assert (job.attempt, job.deaths) == (1, 2)
+    await rig.finish(worker, job, Kind.RETRY, delay=60)
+    await rig.clock.advance(61)
+    await rig.store.promote()
+    await rig.store.promote()
+    again = await rig.run(worker, id)
+    assert (again.attempt, again.deaths) == (2, 2)
+
+
 async def test_a_scheduled_fair_job_takes_its_turn_when_due(rig: Rig) -> None:
     """[C3] [E2]"""
     assert (await rig.one("later", fair_key="k", delay=60)).status == "scheduled"

@@ -78,6 +78,20 @@ async def test_the_rerun_holds_the_key(rig: Rig) -> None:
     assert (await rig.one(unique_key="k")).status == "rerun"
 
 
+async def test_a_rerun_keeps_its_delay(rig: Rig) -> None:
+    """[E6] [E2] It is enqueued as it was asked for, only later: what was put off is put off."""
+    worker = await rig.worker()
+    claimed = await rig.run(worker, (await rig.one("old", unique_key="k")).id)
+    assert (await rig.one("new", unique_key="k", delay=600, fair_key="f")).status == "rerun"
+    await rig.finish(worker, claimed)
+    assert [record.task for record in await rig.listing(state=State.SCHEDULED)] == ["new"]
+    assert await rig.claim(worker) == []
+    await rig.clock.advance(700)
+    await rig.store.promote()
+    await rig.store.promote()
+    assert [job.task for job in await rig.claim(worker)] == ["new"]
+
+
 async def test_a_rerun_waits_for_the_end_for_good(rig: Rig) -> None:
     """[E6] A failed attempt is not the end; the rerun begins when the last one is."""
     worker = await rig.worker()

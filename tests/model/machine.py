@@ -1,17 +1,17 @@
 """The state machine: producers, workers, operators and time, acting on two stores at once.
 
 Each action does one thing on both sides and compares the answers; after each, everything unfinished is
-compared, too. Time moves only in steps of 100 s while every delay ends 50 s after such a step, so the seconds
-that a real run takes never decide what is due, and the comparison is exact on a server with a clock of its own.
+compared, too. Time moves only in steps of 100 s while every delay ends 50 s after such a step, so the
+seconds that a real run takes never decide what is due, and the comparison is exact also on a server with a
+clock of its own.
 
-There is one rule that draws an action, and not a rule per action: Hypothesis switches rules off by the dozen in
-each run to vary them, and a run without claims, or without finishes, would compare nothing worth comparing.
+There is one rule that draws an action, and not a rule per action: Hypothesis switches rules off by the dozen
+in each run to vary them, and a run without claims, or without finishes, would compare nothing of worth.
 """
 
 import asyncio
 import itertools
 import sys
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -59,8 +59,10 @@ def no_suspect_is_ready(machine: "StoreMachine") -> object:
 class StoreMachine(RuleBasedStateMachine):
     """Drives a store beside the memory model. Subclasses say which store."""
 
-    burns: ClassVar[bool] = False
-    """Whether a refused enqueue may leave numbers behind that count as ready until a claim has passed them."""
+    alone: ClassVar[bool] = False
+    """Whether jobs that may be refused or replace others come alone, with nothing due. Where producers take
+    no locks, what stands beside a refused job leaves numbers behind that count until a claim has passed them,
+    and a replacement is promoted into its lane after the call, along with whatever else is due."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +80,6 @@ class StoreMachine(RuleBasedStateMachine):
         self.gone: list[int] = []
         self.known: dict[int, list[str]] = {}
         self.forgotten: set[str] = set()
-        self.burnt = Counter[str]()
 
     async def open_subject(self) -> Side:
         """A fresh store with its clock."""
@@ -118,10 +119,11 @@ class StoreMachine(RuleBasedStateMachine):
     @action(5)
     def enqueue(self, data: Draw) -> None:
         wanted = data.draw(st.lists(wishes(), min_size=1, max_size=4), label="jobs")
-        jobs = jobs_of(wanted, self.numbers, self.delay)
-        if isinstance(self.both("enqueue", jobs), tuple):
-            for job in jobs:
-                self.burnt[job.queue] += 1
+        delicate = [wish for wish in wanted if wish["on_conflict"] != "skip" and wish["unique_key"]]
+        if self.alone and delicate:
+            self.both("promote", 1000)
+            wanted = delicate[:1]
+        self.both("enqueue", jobs_of(wanted, self.numbers, self.delay))
 
     @action(1)
     def enqueue_fair(self, data: Draw) -> None:
@@ -243,10 +245,10 @@ class StoreMachine(RuleBasedStateMachine):
     @action(3, lambda machine: machine.model.ids)
     def steer(self, data: Draw) -> None:
         verb, worthwhile = data.draw(st.sampled_from(STEERING), label="verb")
-        likely = [label for label, record in self.model.seen.items() if record.state in worthwhile]
-        pool = (
-            sorted(likely) if likely and data.draw(st.booleans(), label="likely") else sorted(self.model.ids)
-        )
+        pool = sorted(self.model.ids)
+        likely = sorted(label for label, record in self.model.seen.items() if record.state in worthwhile)
+        if data.draw(st.booleans(), label="likely"):
+            pool = likely or pool
         labels = data.draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3, unique=True), label="jobs")
         expected, answer = (side.do("steer", verb, labels) for side in (self.model, self.other))
         for label in labels:
@@ -261,7 +263,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @action(3)
     def promote(self, data: Draw) -> None:
-        self.both("promote", data.draw(st.sampled_from([1, 2, 1000, 1000]), label="limit"))
+        """In small steps only where one lane at most has jobs to admit: nobody promises which is first."""
+        ready = [record for record in self.model.seen.values() if record.state is State.READY]
+        lanes = {(record.queue, record.priority) for record in ready if record.options.fair_key}
+        limits = [1, 2, 1000] if len(lanes) < 2 else [1000]
+        self.both("promote", data.draw(st.sampled_from(limits), label="limit"))
 
     @action(2)
     def rotate(self, data: Draw) -> None:
@@ -306,13 +312,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def the_same_depth(self) -> None:
         expected, actual = (self.run(side.depth()) for side in (self.model, self.other))
-        for queue, depth in counts(expected).items():
-            spare = counts(actual)[queue]["ready"] - depth["ready"]
-            assert 0 <= spare <= (self.burnt[queue] if self.burns else 0), (
-                f"ready in {queue}: {spare} more than in the model"
-            )
-            depth["ready"] += spare
-            assert counts(actual)[queue] == depth, f"{queue}: {counts(actual)[queue]}, the model {depth}"
+        assert counts(actual) == counts(expected), f"depth: {counts(actual)}, the model {counts(expected)}"
         for queue, depth in expected.items():
             oldest = actual[queue].oldest
             same = (

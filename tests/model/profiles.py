@@ -1,7 +1,7 @@
 """How long to search: `ci` in every run, `soak` when asked for with WINDLASS_MODEL=soak.
 
-A run of `ci` is bounded in time, so it does not shrink what it finds: Hypothesis remembers the failure, and the
-next run with WINDLASS_MODEL=soak begins with it and shrinks it.
+A run of `ci` is bounded in time, so it does not shrink what it finds: Hypothesis remembers the failure, and
+the next run with WINDLASS_MODEL=soak begins with it and shrinks it.
 """
 
 import os

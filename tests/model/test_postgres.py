@@ -17,7 +17,7 @@ from windlass.store.postgres import PostgresStore
 class PostgresMachine(StoreMachine):
     """A database of its own for each run, copied from a migrated one."""
 
-    burns = True
+    alone = True
     server: ClassVar[Server]
     template: ClassVar[str]
 

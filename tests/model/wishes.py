@@ -1,4 +1,4 @@
-"""What the actors of the state machine may wish for: the jobs of producers, the ends and delays of workers."""
+"""What the actors of the state machine may wish for: jobs, ends of attempts, delays, verbs."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -36,4 +36,7 @@ async def _based(dsn: str) -> AsyncIterator[Base]:
         queue = f"q-{secrets.token_hex(6)}"
         observer = await connect(dsn, queue)
         stack.push_async_callback(observer.connection.close)
+        await observer.run(
+            "SELECT windlass.adopt(false)"
+        )  # a copy of the template: else the first open() does it
         yield Base(dsn, queue, stack, observer)

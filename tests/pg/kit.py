@@ -132,7 +132,9 @@ class Base:
 
     async def lane(self, queue: str | None = None, priority: int = 2) -> int:
         """A lane, declared if need be: of the test's own queue unless told otherwise."""
-        lane: int = await self.look.value("SELECT windlass.declare_lane($1, $2)", queue or self.queue, priority)
+        lane: int = await self.look.value(
+            "SELECT windlass.declare_lane($1, $2)", queue or self.queue, priority
+        )
         return lane
 
     async def worker(self) -> int:
@@ -146,7 +148,9 @@ class Base:
 
     async def claim(self, lane: int, worker: int, limit: int = 100, *, by: Session | None = None) -> Answer:
         """One call of the claim procedure."""
-        return answer(lane, await (by or self.look).row("CALL windlass.claim($1, $2, $3, 100)", lane, worker, limit))
+        return answer(
+            lane, await (by or self.look).row("CALL windlass.claim($1, $2, $3, 100)", lane, worker, limit)
+        )
 
     async def claim_late(self, lane: int, worker: int, limit: int = 100) -> Answer:
         """A claim that looks into the holes."""

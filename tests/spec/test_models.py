@@ -1,7 +1,7 @@
 """The models hold as they are, and fail at the named invariant as soon as one rule is broken.
 
-A model that cannot fail proves nothing, so every rule of the protocol that somebody might leave out stands here
-with the harm that this does.
+A model that cannot fail proves nothing, so every rule of the protocol that somebody might leave out stands
+here with the harm that this does.
 """
 
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ VARIANTS = [
     Broken("no_fence_on_outcomes", "outcomes", "FinishedStays"),
     Broken("flush_without_number", "batches", "OneOffer", {"MaxSeq": "4"}),
     Broken("finish_repeatable_read", "carry", "AnsweredIsWritten"),
-    Broken("rescue_without_lock", "outcomes", "OneOffer"),
+    Broken("rescue_without_lock", "outcomes", "OneOffer", {"MaxSeq": "3"}),
     Broken("rescue_repeatable_read", "burial", "NothingStranded"),
     Broken("floor_by_what_is_held", "batches", "NothingStranded", {"Limit": "1"}),
     # Rotation.

@@ -48,9 +48,10 @@ def configuration(name: str, constants: Mapping[str, str], invariant: str | None
     """
     text = (SPEC / f"{name}.cfg").read_text(encoding="utf-8")
     for constant, value in constants.items():
-        text, found = re.subn(rf"(?m)^(    {constant} = ).*$", lambda m, v=value: f"{m[1]}{v}", text)
-        if found != 1:
+        before, line, after = text.partition(f"    {constant} = ")
+        if not line:
             raise ValueError(f"{name}.cfg has no constant {constant}")
+        text = f"{before}{line}{value}\n{after.partition(chr(10))[2]}"
     if invariant is not None:
         text = re.sub(r"(?m)^VIEW .*\n", "", text)
         text = re.sub(r"(?s)\nINVARIANTS\n.*", f"\nINVARIANTS\n    {invariant}\n", text)

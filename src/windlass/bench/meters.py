@@ -67,16 +67,17 @@ async def dead_tuples(connection: Any, schema: str) -> dict[str, int]:
     Sessions report on their end at the latest, so close the store first. Where the extension pgstattuple is
     installed and may be used, the pages themselves are counted, too (`ready_on_pages`, …)."""
     rows = await connection.fetch(
-        "SELECT i.inhparent::regclass::oid AS log, p.relname AS name, sum(s.n_dead_tup)::bigint AS dead "
+        "SELECT p.relname AS name, sum(s.n_dead_tup)::bigint AS dead "
         "FROM pg_inherits i JOIN pg_class p ON p.oid = i.inhparent "
         "JOIN pg_stat_user_tables s ON s.relid = i.inhrelid "
-        "WHERE p.relnamespace = to_regnamespace($1) AND p.relname = ANY ($2) GROUP BY 1, 2",
+        "WHERE p.relnamespace = to_regnamespace($1) AND p.relname = ANY ($2) GROUP BY 1",
         schema,
         list(LOGS),
     )
     found = {row["name"]: int(row["dead"]) for row in rows}
     counted = {log: found[log] for log in LOGS}
-    if await connection.fetchval("SELECT to_regproc('pgstattuple') IS NOT NULL"):
+    function = await connection.fetchval("SELECT to_regprocedure('pgstattuple(regclass)')::oid")
+    if function and await connection.fetchval("SELECT has_function_privilege($1::oid, 'execute')", function):
         for log in LOGS:
             counted[f"{log}_on_pages"] = int(
                 await connection.fetchval(

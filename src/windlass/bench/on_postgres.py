@@ -25,8 +25,12 @@ LIFE: Final = ("enqueue", "claim", "finish")
 """The steps of a job's life, and the names of their WAL."""
 
 
-async def measure(url: str, plan: Plan, until: float, progress: Progress, *, place: str = "") -> StoreReport:
-    """Measure the store in the database of this URL; `until` is a time of the monotonic clock."""
+async def measure(
+    url: str, plan: Plan, until: float, progress: Progress, *, temporary: bool = False
+) -> StoreReport:
+    """Measure the store in the database of this URL; `until` is a time of the monotonic clock.
+
+    On a `temporary` server, where we may, an extension is installed that counts dead tuples exactly."""
     require_asyncpg()
     began = time.monotonic()
     schema = f"windlass_bench_{secrets.token_hex(4)}"
@@ -34,6 +38,8 @@ async def measure(url: str, plan: Plan, until: float, progress: Progress, *, pla
         store = make_store(_named(url, schema), schema=schema)
         try:
             progress("preparing")
+            if temporary:
+                await control.execute("CREATE EXTENSION IF NOT EXISTS pgstattuple")
             await store.migrate()
             await store.open()
             subject = Subject(store, plan)
@@ -48,7 +54,7 @@ async def measure(url: str, plan: Plan, until: float, progress: Progress, *, pla
         ratios = _ratios(rounds)
         return StoreReport(
             store="postgresql",
-            place=place or describe(url),
+            place="a temporary server on this machine" if temporary else describe(url),
             versions={"postgresql": await control.fetchval("SELECT current_setting('server_version')")},
             settings=await server_settings(control),
             rounds=rounds.done,

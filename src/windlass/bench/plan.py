@@ -11,10 +11,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int = 50_000
     """Jobs of one scenario that counts jobs; it also ends after `seconds`."""
 
-    seconds: float = 4.0
+    seconds: float = 3.0
     """Length of one scenario that runs by the clock, and the longest any other may take."""
 
-    rounds: int = 5
+    rounds: int = 7
     """How often everything is repeated; figures are medians over the rounds."""
 
     budget: float = 165.0

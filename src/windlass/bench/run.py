@@ -48,8 +48,7 @@ def _temporary(runner: asyncio.Runner, plan: Plan, progress: Progress) -> list[S
         progress("postgresql: starting a temporary server")
         with server.temporary_server() as url:
             until, tell = began + plan.budget, _within("postgresql", progress)
-            place = "a temporary server on this machine"
-            stores.append(runner.run(on_postgres.measure(url, plan, until, tell, place=place)))
+            stores.append(runner.run(on_postgres.measure(url, plan, until, tell, temporary=True)))
     return stores
 
 

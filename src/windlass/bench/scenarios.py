@@ -7,6 +7,8 @@ come in batches and each batch is finished by one flush. Jobs are prepared befor
 from __future__ import annotations
 
 import asyncio
+import bisect
+import itertools
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -27,6 +29,22 @@ def payloads(plan: Plan) -> list[str]:
     empty = '{"n": "%06d", "text": "%s"}'
     filler = "x" * max(0, plan.payload_bytes - len(empty % (0, "")))
     return [empty % (number, filler) for number in range(plan.enqueue_batch)]
+
+
+def thirds(progress: list[tuple[float, int]], seconds: float) -> tuple[float, ...]:
+    """Jobs per second in each third of a run, from (time, jobs finished so far), which starts with (0, 0).
+
+    A batch that ends beyond a border counts on both sides of it, by its share of the time."""
+
+    def finished_at(moment: float) -> float:
+        place = bisect.bisect_left(progress, (moment, 0))
+        if place == len(progress):
+            return progress[-1][1]
+        (t0, n0), (t1, n1) = progress[max(place - 1, 0)], progress[place]
+        return n1 if t1 <= t0 else n0 + (n1 - n0) * (moment - t0) / (t1 - t0)
+
+    counts = [finished_at(seconds * border / 3) for border in range(4)]
+    return tuple((after - before) * 3 / seconds for before, after in itertools.pairwise(counts))
 
 
 class Subject:
@@ -68,8 +86,8 @@ class Subject:
         """One producer and one worker for so many seconds; the rate is that of finished jobs, per third."""
         plan, seconds = self._plan, self._plan.seconds
         room = asyncio.Event()
-        counts = [0, 0, 0]
         enqueued = finished = 0
+        progress = [(0.0, 0)]
         began = time.perf_counter()
 
         async def produce() -> None:
@@ -86,10 +104,8 @@ class Subject:
             while not producer.done() or finished < enqueued:
                 done = await self._claim_and_finish()
                 finished += done
+                progress.append((time.perf_counter() - began, finished))
                 room.set()
-                third = int((time.perf_counter() - began) / seconds * 3)
-                if third < len(counts):
-                    counts[third] += done
                 if not done:
                     await self.store.wait([QUEUE], _IDLE_WAIT)
         finally:
@@ -97,7 +113,7 @@ class Subject:
             await asyncio.wait([producer])
         if not producer.cancelled():
             producer.result()
-        return Taken(finished, time.perf_counter() - began, tuple(n * 3 / seconds for n in counts))
+        return Taken(finished, time.perf_counter() - began, thirds(progress, seconds))
 
     # -- the life of a job in steps, for what each step costs -------------------------------------------
 

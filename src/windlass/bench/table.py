@@ -51,12 +51,14 @@ def _rates(store: StoreReport) -> Table:
     table = Table(
         title=f"{versions}: {store.place}; medians of {store.rounds} rounds, {store.seconds:g} s",
         title_justify="left",
+        caption="µs: CPU time per job",
+        caption_justify="left",
     )
     table.add_column("jobs per second", no_wrap=True)
     for name in ("median", "low", "high"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("client", "server"):
-        table.add_column(f"{name} CPU s / 1,000", justify="right")
+        table.add_column(f"{name} µs", justify="right", no_wrap=True)
     for name, figure in store.rates.items():
         cpu = store.cpu_per_1000_jobs.get(name)
         table.add_row(_LABELS.get(name, name), *_spread(figure), *_cpu(cpu))
@@ -70,7 +72,8 @@ def _spread(figure: Figure) -> tuple[str, str, str]:
 def _cpu(cpu: Cpu | None) -> tuple[str, str]:
     if cpu is None:
         return "", ""
-    return f"{cpu.client:.4f}", "" if cpu.server is None else f"{cpu.server:.4f}"
+    # Seconds per 1,000 jobs are milliseconds per job; people read microseconds more easily.
+    return f"{cpu.client * 1000:.1f}", "" if cpu.server is None else f"{cpu.server * 1000:.1f}"
 
 
 def _lines(store: StoreReport) -> list[str]:

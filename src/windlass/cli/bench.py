@@ -21,7 +21,7 @@ def bench() -> None:
     help="Measure here, in a schema or file of the run's own. [temporary SQLite and PostgreSQL]",
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Jobs of a scenario that counts jobs. [50000]")
-@click.option("--seconds", type=click.FloatRange(min=0.1), help="Seconds of one that runs by the clock. [4]")
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="Seconds of one that runs by the clock. [3]")
 @click.option("--quick", is_flag=True, help="Less of everything: under 40 seconds instead of 3 minutes.")
 @json_option
 def store(database: str | None, jobs: int | None, seconds: float | None, quick: bool, as_json: bool) -> None:

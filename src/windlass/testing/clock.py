@@ -12,7 +12,7 @@ class Clock:
     """The time as a MemoryStore sees it, in seconds since the epoch: `MemoryStore(clock=Clock())`.
 
     It stands still until `advance("5m")`. Without a start it begins at the present, so that a `run_at` made
-    from `datetime.now(UTC)` means what it says.
+    from `datetime.now(UTC)` means about what it says; what lies a moment ahead still needs an `advance`.
     """
 
     def __init__(self, start: float | None = None) -> None:

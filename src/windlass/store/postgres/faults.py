@@ -48,8 +48,10 @@ def translated() -> Iterator[None]:
     try:
         yield
     except asyncpg.PostgresError as error:
+        # Its text would repeat the hint, which typed() adds for every driver.
+        message = str(error.args[0]) if error.args else str(error)
         known = typed(
-            error.sqlstate, str(error), getattr(error, "detail", None), getattr(error, "hint", None)
+            error.sqlstate, message, getattr(error, "detail", None), getattr(error, "hint", None)
         )
         if known is None:
             raise

@@ -60,7 +60,8 @@ def _unique(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> R
     if new.on_conflict == "skip":
         return Receipt(twin.id, "skipped")
     tx.run(_SQL["set_rerun"], (None, key))  # this job is newer than a rerun remembered when the twin last ran
-    moves.end(tx, twin, CANCELLED, reason="replaced")
+    moves.end(tx, twin, CANCELLED)
+    moves.remove(tx, twin)  # taken back, as if deleted: a debounced job leaves no trail
     receipt = tx.births.add(new)
     stood_for[receipt.id] = stood_for.get(twin.id, twin.id)
     return Receipt(receipt.id, "replaced")

@@ -50,6 +50,10 @@ BEGIN
         ELSIF NOT d.added THEN
             repeated := repeated + 1;
             CONTINUE;
+        ELSIF (d.ready).lane IS NULL THEN
+            -- The row was moved after this transaction's snapshot was taken [rule 7].
+            RAISE EXCEPTION 'job % is not visible to this transaction', d.id USING ERRCODE = 'serialization_failure',
+                HINT = 'Run the transaction again.';
         END IF;
         applied := applied + 1;
         IF d.type IS NOT NULL THEN

@@ -21,7 +21,8 @@ BEGIN
     FOR s IN SELECT * FROM windlass.seq_set WHERE id = ANY (c.spilled) LOOP
         IF p_dead >= s.horizon THEN
             CONTINUE;
-        ELSIF s.seqs && p_taken THEN
+        -- Holes lie at or below hi: a claim that took nothing there need not unpack a large set to see so.
+        ELSIF lower(p_taken) <= c.hi AND s.seqs && p_taken THEN
             spilled := windlass.spill(c.lane, s.seqs - p_taken, s.horizon, '{}') || spilled;
         ELSE
             spilled := s.id || spilled;

@@ -23,8 +23,8 @@ ORDER BY started_at, id;
 -- :bury
 UPDATE windlass_worker SET alive = 0 WHERE id = ? AND alive;
 
--- :stands_at
-SELECT 1 FROM windlass_worker WHERE id = ? AND beat = ?;
+-- :stands_at  of a worker that is dead already the beat says nothing
+SELECT 1 FROM windlass_worker WHERE id = ? AND (beat = ? OR NOT alive);
 
 -- :forget_flushes
 DELETE FROM windlass_flush WHERE worker = ?;

@@ -1,0 +1,118 @@
+"""`windlass bench store` end to end: the shape of its JSON, sane numbers, and nothing left behind."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+from windlass.cli import main
+
+SMALL = ("--quick", "--jobs", "2000", "--seconds", "0.3")
+SCENARIOS = {"bulk_enqueue", "single_enqueue", "claim_finish", "both_at_once", "both_at_once_pinned"}
+REFERENCES = {"raw_insert", "skip_locked", "skip_locked_same_batch"}
+THIRDS = {
+    f"{name}_{third}_third"
+    for name in ("both_at_once", "both_at_once_pinned")
+    for third in ("first", "second")
+}
+
+
+def bench(*arguments: str) -> dict[str, Any]:
+    """Run the command and read its JSON."""
+    result = CliRunner().invoke(main, ["bench", "store", "--json", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    report: dict[str, Any] = json.loads(result.stdout)
+    return report
+
+
+def check_store(store: dict[str, Any], scenarios: set[str]) -> None:
+    """Every scenario has a median over all rounds that is more than nothing, and what it cost."""
+    assert set(store["rates"]) == scenarios | THIRDS
+    assert set(store["cpu_per_1000_jobs"]) == scenarios
+    assert store["rounds"] >= 1
+    assert store["settings"]
+    assert store["versions"]
+    for name in scenarios:
+        figure = store["rates"][name]
+        assert figure["unit"] == "jobs/s"
+        assert len(figure["rounds"]) == store["rounds"]
+        assert 0 < figure["low"] <= figure["median"] <= figure["high"], name
+        assert store["cpu_per_1000_jobs"][name]["client"] > 0
+    for figure in store["ratios"].values():
+        assert figure["median"] > 0
+
+
+def check_postgres(store: dict[str, Any]) -> None:
+    """What PostgreSQL has besides: references, WAL of each step, dead tuples."""
+    assert store["store"] == "postgresql"
+    check_store(store, SCENARIOS | REFERENCES)
+    assert set(store["ratios"]) == {
+        "bulk_vs_raw",
+        "claim_finish_vs_skip_locked",
+        "claim_finish_vs_skip_locked_same_batch",
+        "pinned_vs_unpinned",
+    }
+    wal = {name: figure["median"] for name, figure in store["wal_bytes_per_job"].items()}
+    assert set(wal) == {"enqueue", "claim", "finish", "total", "single_enqueue"}
+    assert all(value > 0 for value in wal.values())
+    assert wal["enqueue"] > 100  # more than its payload
+    assert wal["total"] >= max(wal["enqueue"], wal["claim"], wal["finish"])
+    assert {log: store["dead_tuples"][log] for log in ("ready", "claim", "outcome")} == {
+        "ready": 0,
+        "claim": 0,
+        "outcome": 0,
+    }
+    assert [aim["figure"] for aim in store["aims"]] == [
+        "bulk_vs_raw",
+        "claim_finish_vs_skip_locked",
+        "pinned_vs_unpinned",
+        "wal_bytes_per_job",
+        "dead_tuples",
+    ]
+
+
+@pytest.mark.slow
+def test_without_a_database_both_stores_are_measured_on_temporary_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WINDLASS_DATABASE_URL", "postgresql://nobody@192.0.2.1/never-used")
+    report = bench(*SMALL)
+    assert {"os", "cores", "python", "asyncpg", "apsw", "sqlite"} <= set(report["machine"])
+    assert report["plan"]["jobs"] == 2000
+    sqlite, postgres = report["stores"]
+    assert sqlite["store"] == "sqlite"
+    check_store(sqlite, SCENARIOS)
+    check_postgres(postgres)
+    assert postgres["settings"]["fsync"] == "on"
+    assert {"ready_on_pages", "claim_on_pages", "outcome_on_pages"} <= set(postgres["dead_tuples"])
+
+
+@pytest.mark.slow
+def test_a_named_database_gets_a_schema_that_is_dropped_again(pg_database: str) -> None:
+    [store] = bench(*SMALL, "--database", pg_database)["stores"]
+    check_postgres(store)
+    assert store["place"].startswith("postgresql://")
+    assert "@" not in store["place"]  # no password in what people paste
+    with psycopg.connect(pg_database) as connection:
+        rows = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'windlass%'")
+        assert rows.fetchall() == []
+
+
+def test_a_named_file_is_never_touched(tmp_path: Path) -> None:
+    mine = tmp_path / "jobs.db"
+    mine.write_bytes(b"not to be read as a database")
+    [store] = bench("--quick", "--jobs", "200", "--seconds", "0.1", "--database", f"sqlite:///{mine}")[
+        "stores"
+    ]
+    check_store(store, SCENARIOS)
+    assert mine.read_bytes() == b"not to be read as a database"
+    assert list(tmp_path.iterdir()) == [mine]
+
+
+def test_memory_is_refused() -> None:
+    result = CliRunner().invoke(main, ["bench", "store", "--database", "memory://"])
+    assert result.exit_code == 1
+    assert "memory://" in result.output

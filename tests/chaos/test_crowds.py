@@ -1,0 +1,145 @@
+"""[fault 13] One million ready jobs; a crowd behind one key; a paused queue that is full. The time of a claim is
+flat, other queues and keys are not affected, segments are still reclaimed, and nothing is lost.
+(Concurrency keys come with a later stage; the crowd behind one key is a fair key here [C3].)
+"""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.chaos.figures import Figure, high, median
+from tests.chaos.kit import Worker, connected, depth_is_a_scan, fill, job, opened
+from windlass.store.postgres import PostgresStore
+from windlass.store.records import Options, Rotation
+
+FLAT = 2.5
+"""How much longer the median claim may take; a plan that scans would be a hundred times off."""
+
+
+async def claim_times(workers: dict[str, Worker], rounds: int, limit: int = 50) -> dict[str, list[float]]:
+    """Milliseconds of claims from each queue in turn."""
+    times: dict[str, list[float]] = {queue: [] for queue in workers}
+    for _ in range(rounds):
+        for queue, worker in workers.items():
+            began = time.monotonic()
+            jobs = await worker.claim(queue, limit=limit)
+            times[queue].append((time.monotonic() - began) * 1000)
+            assert len(jobs) == limit
+            await worker.finish(jobs)
+            await worker.store.enqueue([job(queue=queue)] * limit)
+    return times
+
+
+async def crowd(dsn: str, n: int, rounds: int, figure: Figure) -> None:
+    """A queue of a thousand beside one of n, both kept at their size."""
+    async with opened(dsn, head_cache=60.0) as a, opened(dsn, head_cache=60.0) as b:
+        await fill(a, 1_000, queue="small")
+        began = time.monotonic()
+        await fill(b, n, queue="large")
+        figure("bulk enqueue, jobs a second", n / (time.monotonic() - began))
+        workers = {"small": await Worker.registered(a), "large": await Worker.registered(b)}
+        times = await claim_times(workers, rounds)
+        ratio = median(times["large"]) / median(times["small"])
+        figure(f"claim of {n:,} ÷ claim of 1,000, medians", ratio)
+        figure("claim of the large one, p99 ms", high(times["large"]))
+        began = time.monotonic()
+        depth = (await a.depth())["large"]
+        figure("depth, ms", (time.monotonic() - began) * 1000)
+        assert depth.ready == n
+        assert ratio <= FLAT
+
+
+async def test_many_ready_jobs(pg_dsn: str, figure: Figure) -> None:
+    await crowd(pg_dsn, 200_000, 60, figure)
+
+
+@pytest.mark.soak
+async def test_a_million_ready_jobs(pg_dsn: str, figure: Figure) -> None:
+    await crowd(pg_dsn, 1_000_000, 500, figure)
+
+
+async def behind_one_key(dsn: str, n: int, figure: Figure) -> None:
+    """n jobs of one fair key wait; a job of another key is among the next ones admitted, whatever n is."""
+    async with opened(dsn) as store, connected(dsn) as connection:
+        await store.set_queue("fair", {"window": 10})
+        await fill(store, 1, queue="fair")
+        sql = "SELECT count(windlass.enqueue('t', queue => 'fair', fair_key => 'big')) FROM generate_series(1, $1)"
+        assert await connection.fetchval(sql, n, timeout=600) == n
+        worker = await Worker.registered(store)
+        waits = [await claims_until_served(worker, Options(fair_key=f"key {i}")) for i in range(20)]
+        figure("claims of ten until another key had its turn, at most", max(waits))
+        assert max(waits) <= 3
+        began = time.monotonic()
+        await store.promote()
+        figure("one promotion beside the crowd, ms", (time.monotonic() - began) * 1000)
+        await depth_is_a_scan(store, dsn)
+
+
+async def claims_until_served(worker: Worker, options: Options) -> int:
+    """How many claims it takes until the job with these options is among them."""
+    (other,) = await worker.store.enqueue([job(queue="fair", options=options)])
+    for n in range(1, 10):
+        await worker.store.promote()
+        jobs = await worker.claim("fair", limit=10)
+        await worker.finish(jobs)
+        if other.id in {j.id for j in jobs}:
+            return n
+    raise AssertionError("the other key waits behind the crowd")
+
+
+async def test_a_crowd_behind_one_key(pg_dsn: str, figure: Figure) -> None:
+    await behind_one_key(pg_dsn, 5_000, figure)
+
+
+@pytest.mark.soak
+async def test_a_hundred_thousand_behind_one_key(pg_dsn: str, figure: Figure) -> None:
+    await behind_one_key(pg_dsn, 100_000, figure)
+
+
+async def turn(store: PostgresStore, over: asyncio.Event) -> list[Rotation]:
+    """Turn the ring until it has gone round."""
+    made: list[Rotation] = []
+    try:
+        while sum(rotation.reclaimed for rotation in made) < 10:
+            made.append(await store.rotate(force=True))
+            assert len(made) < 100, f"the ring stands still: {made[-1].blocked}"
+    finally:
+        over.set()
+    return made
+
+
+async def paused(dsn: str, n: int, figure: Figure) -> None:
+    """A full queue is paused, another one works, and the ring turns, which moves every row of the full one."""
+    async with opened(dsn, head_cache=1.0) as store, opened(dsn) as keeper:
+        full = await fill(store, n, queue="full")
+        await store.set_queue("full", {"paused": True})
+        await fill(store, 500, queue="busy")
+        worker = await Worker.registered(store)
+        over = asyncio.Event()
+        turning = asyncio.create_task(turn(keeper, over))
+        times: list[float] = []
+        while not over.is_set():
+            times += (await claim_times({"busy": worker}, 5))["busy"]
+        made = await turning
+        assert not await worker.claim("full")
+        assert sum(rotation.moved for rotation in made) >= n
+        assert not sum(rotation.offered_again for rotation in made)
+        assert (await store.depth())["full"].ready == n
+        figure("segments reclaimed", sum(rotation.reclaimed for rotation in made))
+        figure("rows moved", sum(rotation.moved for rotation in made))
+        figure("claim from the other queue meanwhile, median ms", median(times))
+        figure("claim from the other queue meanwhile, longest ms", max(times))
+        assert max(times) < 2000, "a claim stood still while the ring turned"
+        await store.set_queue("full", {"paused": False})
+        assert await worker.drain("full", limit=2000) == full, "not every job, not once, or not in order"
+        await depth_is_a_scan(store, dsn)
+
+
+async def test_a_paused_full_queue(pg_dsn: str, figure: Figure) -> None:
+    await paused(pg_dsn, 20_000, figure)
+
+
+@pytest.mark.soak
+async def test_a_paused_queue_of_a_million(pg_dsn: str, figure: Figure) -> None:
+    await paused(pg_dsn, 1_000_000, figure)

@@ -1,0 +1,72 @@
+"""The ring of segments, turned step by step [rule 7]."""
+
+from tests.pg.kit import Base, Session
+
+
+class Ring:
+    """One rotation at a time, by hand. Each step is a transaction of its own unless the session is in one."""
+
+    def __init__(self, base: Base, session: Session) -> None:
+        self._base = base
+        self.session = session
+        self.victim = -1
+
+    async def lanes(self) -> list[int]:
+        """Every lane, in the order in which they are touched."""
+        return [row[0] for row in await self._base.look.rows("SELECT id FROM windlass.lane ORDER BY id")]
+
+    async def begin(self) -> int | None:
+        """Switch to an empty segment and choose a victim."""
+        victim: int | None = await self.session.value("SELECT windlass.rotation_begin(true, '{}')")
+        self.victim = -1 if victim is None else victim
+        return victim
+
+    async def seal(self) -> str | None:
+        """Who can still write into the victim, in words."""
+        who: str | None = await self.session.value("SELECT windlass.rotation_seal($1)", self.victim)
+        return who
+
+    async def touch(self, lane: int) -> bool:
+        """Carry a lane's cursor out of the victim."""
+        return bool(await self.session.value("SELECT windlass.rotation_touch($1, $2)", self.victim, lane))
+
+    async def judge(self, limit: int = 1000) -> int:
+        """Decide what is carried; remove finished rows whose evidence goes. 0: done."""
+        return int(await self.session.value("SELECT windlass.rotation_judge($1, $2)", self.victim, limit))
+
+    async def move(self, lane: int, after: int = 0, limit: int = 1000) -> tuple[int, int | None]:
+        """One step of moving rows: how many, and where to go on."""
+        sql = "SELECT * FROM windlass.rotation_move($1, $2, $3, $4)"
+        row = await self.session.row(sql, self.victim, lane, after, limit)
+        assert row["offered_again"] == 0, "no rule allows a row that is neither waiting nor covered"
+        return row["moved"], row["next_after"]
+
+    async def move_failures(self) -> None:
+        """Move the failures of jobs that have not ended."""
+        await self.session.run("SELECT windlass.rotation_move_failures($1, 0, 100000)", self.victim)
+
+    async def reclaim(self) -> int:
+        """Carry what runs, and empty the victim."""
+        return int(await self.session.value("SELECT windlass.rotation_reclaim($1)", self.victim))
+
+    async def prepare(self) -> int:
+        """Every step up to the last one, and the victim's number."""
+        victim = await self.begin()
+        assert victim is not None
+        assert await self.seal() is None
+        for lane in await self.lanes():
+            await self.touch(lane)
+        while await self.judge():
+            pass
+        for lane in await self.lanes():
+            after: int | None = 0
+            while after is not None:
+                _, after = await self.move(lane, after)
+        await self.move_failures()
+        return victim
+
+    async def turn(self, times: int = 1) -> None:
+        """Reclaim one segment after another; eight times is once around."""
+        for _ in range(times):
+            await self.prepare()
+            await self.reclaim()

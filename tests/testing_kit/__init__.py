@@ -1,0 +1,1 @@
+"""The kit that users get for their own tests."""

@@ -1,0 +1,1 @@
+"""What mypy says about the public face."""
