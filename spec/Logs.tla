@@ -34,14 +34,17 @@ Next ==
     \/ \E w \in Workers : Beat(w) \/ Bury(w) \/ RescueEnd(w) \/ \E r \in Rescuers : RescueSnapshot(r, w) \/ RescueOpen(r, w)
     \/ \E r \in Rescuers : RescueCommit(r) \/ RescueCrash(r)
     \/ \E seg \in 1 .. Segments : Pick(seg)
-    \/ Switch \/ Seal \/ Touch \/ Judge \/ Sweep \/ SweepEnd \/ MoveRead \/ MoveCommit \/ MoveEnd \/ Reclaim \/ LetGo
+    \/ Switch \/ Seal \/ Touch \/ Judge \/ Sweep \/ SweepEnd
+    \/ MoveRead \/ MoveCommit \/ MoveEnd \/ Reclaim \/ LetGo
 
 Spec == Init /\ [][Next]_vars
 
 (* -------------------------------- invariants ------------------------------- *)
 Offers(j) == {s \in db.offered : db.job[s] = j}
 Takeable(s) == s \in Visible /\ Waiting(s)
-Taken(s) == s \in Visible /\ \E c \in Covering(s) : s \in Unfinished(c) /\ (c.worker \in Workers /\ life[c.worker] # "gone")
+Taken(s) == s \in Visible /\ \E c \in Covering(s) :
+                /\ s \in Unfinished(c)
+                /\ c.worker \in Workers /\ life[c.worker] # "gone"
 
 (* Every committed job is finished, can be claimed, or is in a claim that someone answers for. *)
 NothingLost == \A j \in {db.job[s] : s \in db.offered} \ db.final : \E s \in Offers(j) : Takeable(s) \/ Taken(s)

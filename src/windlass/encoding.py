@@ -73,7 +73,7 @@ def _dec_hook(kind: Any, value: Any) -> Any:
 
 
 def _may_hold_nan(text: str) -> bool:
-    """msgspec writes NaN and infinity as null, "nan", "NaN", "inf", …: only such texts need the closer look."""
+    """msgspec writes NaN and infinity as null, "nan", "inf", …: only such texts need the closer look."""
     lower = text.lower()
     return "null" in lower or "nan" in lower or "inf" in lower
 

@@ -173,6 +173,19 @@ async def test_a_scheduled_fair_job_takes_its_turn_when_due(rig: Rig) -> None:
     assert [job.task for job in await rig.claim(await rig.worker())] == ["later"]
 
 
+async def test_a_fair_job_put_off_takes_a_new_turn(rig: Rig) -> None:
+    """[C3] [C2] Behind the others of its key: a retry goes to the back, so a failing key delays nobody."""
+    await rig.store.set_queue("default", {"window": 1})
+    await rig.store.enqueue([job(name, fair_key=name[0]) for name in ("a0", "a1", "b0", "b1")])
+    worker = await rig.worker()
+    await rig.store.promote()
+    (first,) = await rig.claim(worker)
+    await rig.finish(worker, first, Kind.RETRY, delay=60)
+    await rig.clock.advance(61)
+    assert first.task == "a0"
+    assert await drain(rig, worker) == ["b0", "a1", "b1", "a0"]
+
+
 async def test_held_jobs_survive_rotation(rig: Rig) -> None:
     """[C3] [K6]"""
     ids = await rig.add("a", "b", fair_key="k")

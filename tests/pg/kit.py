@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import asyncpg
 
+from tests.conformance.kit import ServerClock
 from windlass.core.states import Kind
 from windlass.store.postgres import PostgresStore, claims
 from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Finished, Outcome
@@ -130,6 +131,13 @@ class Base:
         await store.open()
         return store
 
+    async def clock(self) -> ServerClock:
+        """A clock that the test moves, in place of the real one. Only for a database of the test's own."""
+        clock = ServerClock(self.dsn)
+        self._stack.push_async_callback(clock.close)
+        await clock.install()
+        return clock
+
     async def lane(self, queue: str | None = None, priority: int = 2) -> int:
         """A lane, declared if need be: of the test's own queue unless told otherwise."""
         lane: int = await self.look.value(
@@ -169,7 +177,13 @@ class Base:
     ) -> Finished:
         """End these attempts all alike, in the worker's next flush unless told which."""
         outcomes = [Outcome(job=job, kind=kind, **fields) for job in jobs]
-        number = next(self._flushes[worker]) if flush is None else flush
+        return await self.flush(worker, outcomes, flush, by=by)
+
+    async def flush(
+        self, worker: int, outcomes: Sequence[Outcome], number: int | None = None, *, by: Session | None = None
+    ) -> Finished:
+        """Send outcomes: as the worker's next flush, or again as the one of this number."""
+        number = next(self._flushes[worker]) if number is None else number
         return await claims.finish((by or self.look).connection, "windlass", worker, number, outcomes, set())
 
     async def drain(self, lane: int, worker: int, limit: int = 100) -> list[int]:

@@ -1,5 +1,7 @@
 """The ring of segments, turned step by step [rule 7]."""
 
+from collections.abc import AsyncIterator
+
 from tests.pg.kit import Base, Session
 
 
@@ -15,9 +17,9 @@ class Ring:
         """Every lane, in the order in which they are touched."""
         return [row[0] for row in await self._base.look.rows("SELECT id FROM windlass.lane ORDER BY id")]
 
-    async def begin(self) -> int | None:
-        """Switch to an empty segment and choose a victim."""
-        victim: int | None = await self.session.value("SELECT windlass.rotation_begin(true, '{}')")
+    async def begin(self, *skip: int) -> int | None:
+        """Switch to an empty segment (unless some are to be skipped) and choose a victim."""
+        victim: int | None = await self.session.value("SELECT windlass.rotation_begin(true, $1)", list(skip))
         self.victim = -1 if victim is None else victim
         return victim
 
@@ -49,24 +51,37 @@ class Ring:
         """Carry what runs, and empty the victim."""
         return int(await self.session.value("SELECT windlass.rotation_reclaim($1)", self.victim))
 
-    async def prepare(self) -> int:
-        """Every step up to the last one, and the victim's number."""
-        victim = await self.begin()
-        assert victim is not None
+    async def steps(self, limit: int, *skip: int) -> AsyncIterator[str]:
+        """One rotation in the smallest steps, each named after it was taken."""
+        assert await self.begin(*skip) is not None
+        yield "begin"
         assert await self.seal() is None
+        yield "seal"
         for lane in await self.lanes():
             await self.touch(lane)
-        while await self.judge():
-            pass
+            yield "touch"
+        while await self.judge(limit):
+            yield "judge"
+        yield "judge"
         for lane in await self.lanes():
             after: int | None = 0
             while after is not None:
-                _, after = await self.move(lane, after)
+                _, after = await self.move(lane, after, limit)
+                yield "move"
         await self.move_failures()
-        return victim
+        yield "failures"
+        await self.reclaim()
+        yield "reclaim"
 
-    async def turn(self, times: int = 1) -> None:
+    async def prepare(self) -> int:
+        """Every step up to the last one, and the victim's number."""
+        async for step in self.steps(1000):
+            if step == "failures":
+                break
+        return self.victim
+
+    async def turn(self, times: int = 1, *skip: int) -> None:
         """Reclaim one segment after another; eight times is once around."""
         for _ in range(times):
-            await self.prepare()
-            await self.reclaim()
+            async for _ in self.steps(1000, *skip):
+                pass

@@ -15,7 +15,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -32,7 +32,7 @@ from windlass.worker.threads import Threads
 
 logger = logging.getLogger("windlass.worker")
 PROMOTE_EVERY: Final = 1.0
-LOOK_EVERY: Final = 0.5
+LOOK_EVERY: Final = 0.1
 LOOK_EVERY_WAITING: Final = 0.05
 
 
@@ -109,7 +109,6 @@ class _Drain:
         self._promoted_at = float("-inf")
         self._ended: Counter[str] = Counter()
         self._helpers: list[asyncio.Task[None]] = []
-        self._word: asyncio.Task[Literal[True]] | None = None
 
     async def run(self, beat_every: float) -> Drained:
         host = socket.gethostname()
@@ -190,19 +189,11 @@ class _Drain:
         return any(depth.scheduled or depth.retrying for depth in depths.values())
 
     async def _pause(self, most: float) -> None:
-        """Wait for a change here, or for work in the store if there is room for it."""
-        changed = asyncio.create_task(self._changed.wait())
-        waits = {changed}
-        if len(self._running) < self._concurrency and self._alone is None:
-            if self._word is None or self._word.done():
-                self._word = asyncio.create_task(self._listen())
-            waits.add(self._word)  # one that is under way is kept: to begin a wait may cost a connection
-        await asyncio.wait(waits, timeout=most, return_when=asyncio.FIRST_COMPLETED)
-        changed.cancel()
-
-    async def _listen(self) -> Literal[True]:
-        await self._store.wait(self._queues, LOOK_EVERY)
-        return True
+        """Wait for a change here, but not long: work may also come from elsewhere. A drain wants to end, so it
+        polls instead of keeping a connection that listens."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(most):
+                await self._changed.wait()
 
     # -- one job ----------------------------------------------------------------------------------------
 
@@ -263,8 +254,7 @@ class _Drain:
     async def _leave(self) -> None:
         """Stop what runs, write what has ended, give the rest back uncharged."""
         alive = not any(helper.done() for helper in self._helpers)
-        tasks: list[asyncio.Task[Any]] = [running.task for running in self._running.values()]
-        tasks += [*self._helpers, *([self._word] if self._word else [])]
+        tasks = [*(running.task for running in self._running.values()), *self._helpers]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,26 +1,19 @@
 -- Takes back waiting twins that were replaced, each in its lane, and lets their successors go.
 -- Callers: the store after an enqueue with "replace", promote. Lock: the lanes of the twins, one after another by
 -- id, so that two of these cannot meet crosswise.
--- A twin that has started in the meantime is not taken back: its successor becomes the rerun.
+-- A twin that has started in the meantime is not taken back: its successor goes when it has ended.
 CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     d      record;
-    p      record;
     v_done int := 0;
 BEGIN
     FOR d IN SELECT * FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT p_limit
                 FOR UPDATE SKIP LOCKED LOOP
         IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN
-            SELECT * INTO p FROM windlass.locate(d.replaces);
-            IF FOUND AND p.kind IS NULL THEN
-                DELETE FROM windlass.deferred WHERE id = d.id;
-                UPDATE windlass.unique_key SET job = d.replaces, touched = NULL,
-                       rerun = json_build_object('task', d.task, 'payload', d.payload::text, 'queue', d.queue,
-                                                 'priority', d.priority, 'options', d.options::text)
-                 WHERE job = d.id;
-                CONTINUE;
-            END IF;
+            -- It runs, or is on its way. Whatever is decided about it now may be wrong when this commits, so its
+            -- successor simply waits on.
+            CONTINUE WHEN windlass.is_unfinished(d.replaces);
         END IF;
         -- A new xid: promote's watermark has passed the row while it was not free to go.
         UPDATE windlass.deferred SET replaces = NULL, xid = pg_current_xact_id() WHERE id = d.id;
