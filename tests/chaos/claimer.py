@@ -90,7 +90,8 @@ class Claimer:
         gone = self.worker.id
         await self._begin()
         sent = time.monotonic()
-        rescued = await self.store.rescue(gone, 0, NO_POISON)
+        beat = next(record.beat for record in await self.store.workers() if record.id == gone)
+        rescued = await self.store.rescue(gone, beat, NO_POISON)
         assert rescued is not None
         assert rescued.offered == len(jobs)
         self.ledger.taken(gone, [job.id for job in jobs], sent)

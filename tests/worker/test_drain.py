@@ -98,6 +98,20 @@ def test_fault_17_a_poison_payload_hurts_only_its_own_job(caplog: pytest.LogCapt
     assert "argument 'number'" in caplog.text
 
 
+def test_a_job_may_await_the_result_of_another(any_app: Windlass) -> None:
+    @any_app.task
+    async def child(number: int) -> int:
+        return number + 1
+
+    @any_app.task
+    async def parent(number: int) -> int:
+        return await (await child.aenqueue(number)).aresult("30s") * 10
+
+    job = parent.enqueue(1)
+    assert any_app.run_until_idle() == Drained(succeeded=2)
+    assert job.result() == 20
+
+
 def test_jobs_for_later_are_left_unless_they_come_due_in_time(any_app: Windlass) -> None:
     echo = any_app.named("windlass.echo")
     soon = echo.using(delay="200ms").enqueue(1)

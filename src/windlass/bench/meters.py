@@ -49,7 +49,8 @@ class Meter:
             "SELECT pid FROM pg_stat_activity WHERE application_name = $1", self._application
         )
         server = {pid: cpu for row in rows if (cpu := _cpu_of(pid := row["pid"])) is not None}
-        return Reading(time.process_time(), server if len(server) == len(rows) else None, int(wal))
+        seen = bool(server) and len(server) == len(rows)
+        return Reading(time.process_time(), server if seen else None, int(wal))
 
 
 def spent(before: Reading, after: Reading) -> Spent:

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from windlass.errors import ConfigurationError
-from windlass.store.postgres.faults import typed
+from windlass.store.postgres.codes import typed
 from windlass.store.postgres.statements import Call, combine, enqueue_calls
 
 if TYPE_CHECKING:

@@ -189,8 +189,8 @@ class _Drain:
         return any(depth.scheduled or depth.retrying for depth in depths.values())
 
     async def _pause(self, most: float) -> None:
-        """Wait for a change here, but not long: work may also come from elsewhere. A drain wants to end, so it
-        polls instead of keeping a connection that listens."""
+        """Wait for a change here, but not long: work may come from elsewhere, too. A drain wants to end, so
+        it polls rather than keep a connection that listens."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most):
                 await self._changed.wait()

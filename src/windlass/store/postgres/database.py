@@ -58,9 +58,7 @@ class Database:
                 statement_cache_size=0 if self.pooled else 100,
                 # Whatever the database's default is: most functions need a snapshot per statement. A pooler
                 # would refuse the setting.
-                server_settings=None
-                if self.pooled
-                else {"default_transaction_isolation": "read committed"},
+                server_settings=None if self.pooled else {"default_transaction_isolation": "read committed"},
             )
 
     async def close(self) -> None:

@@ -1,45 +1,14 @@
-"""From PostgreSQL's errors to ours, in one place. WL… are the codes that the SQL functions raise."""
+"""From asyncpg's errors to ours."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import asyncpg
 
-from windlass.errors import (
-    AlreadyEnqueued,
-    ConfigurationError,
-    InvalidOption,
-    InvalidPayload,
-    PayloadTooLarge,
-    SchemaMissing,
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-    StoreUnavailable,
-    WindlassError,
-    WorkerLost,
-)
-
-_BY_CODE: dict[str, type[WindlassError]] = {
-    "WL002": WorkerLost,
-    "WL003": StoreCorrupt,
-    "WL004": StoreCorrupt,
-    "WL005": InvalidOption,
-    "WL006": ConfigurationError,
-    "WL007": PayloadTooLarge,
-    "WL008": StoreError,
-    "53100": StoreFull,
-    "3F000": SchemaMissing,
-    "42P01": SchemaMissing,
-    "22P02": InvalidPayload,
-    "22021": InvalidPayload,
-}
-# Lost connections, shutdowns, exhausted resources, lock and statement timeouts, deadlocks and serialisation
-# failures: all of them pass, and the same call may succeed.
-_PASSING = ("08", "57P", "53", "25P03", "55P03", "57014", "40")
+from windlass.errors import StoreUnavailable
+from windlass.store.postgres.codes import typed
 
 
 @contextmanager
@@ -50,23 +19,9 @@ def translated() -> Iterator[None]:
     except asyncpg.PostgresError as error:
         # Its text would repeat the hint, which typed() adds for every driver.
         message = str(error.args[0]) if error.args else str(error)
-        known = typed(
-            error.sqlstate, message, getattr(error, "detail", None), getattr(error, "hint", None)
-        )
+        known = typed(error.sqlstate, message, getattr(error, "detail", None), getattr(error, "hint", None))
         if known is None:
             raise
         raise known from error
     except (OSError, TimeoutError, asyncpg.InterfaceError) as error:
         raise StoreUnavailable(f"PostgreSQL cannot be reached: {error or type(error).__name__}") from error
-
-
-def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) -> WindlassError | None:
-    """The error of ours that a SQLSTATE stands for, or None; adapters of other drivers use it, too."""
-    text = f"{message}. {hint}" if hint else message
-    if code == "WL001":
-        return AlreadyEnqueued(text, int(detail) if detail else None)
-    if code in _BY_CODE:
-        return _BY_CODE[code](text)
-    if code is not None and code.startswith(_PASSING):
-        return StoreUnavailable(text)
-    return None

@@ -29,7 +29,7 @@ class Listener:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._connection: Any = None
-        self._starting = asyncio.Lock()
+        self._beginning: asyncio.Task[bool] | None = None
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
         self._heard_of: Counter[object] = Counter()
         self.hears = False
@@ -59,29 +59,39 @@ class Listener:
 
     async def close(self) -> None:
         """Stop listening."""
+        beginning, self._beginning = self._beginning, None
+        if beginning is not None:
+            await asyncio.gather(beginning, return_exceptions=True)
         connection, self._connection = self._connection, None
         self.hears = False
         if connection is not None:
             connection.terminate()
 
     async def _start(self) -> bool:
-        """Listen, if not yet so. True: it has begun only now."""
+        """Listen, if not yet so. True: it has begun only now.
+
+        Beginning is a task of its own: a waiter that is cancelled must not leave half a connection behind."""
         if self._connection is not None and not self._connection.is_closed():
             return False
-        async with self._starting:
-            if self._connection is not None and not self._connection.is_closed():
-                return True
-            self.hears = False
+        if self._beginning is None or self._beginning.done():
+            self._beginning = asyncio.create_task(self._begin(), name="windlass listener")
+        return await asyncio.shield(self._beginning)
+
+    async def _begin(self) -> bool:
+        self._connection, self.hears = None, False
+        try:
+            connection = await self._db.connect()
             try:
-                connection = await self._db.connect()
                 await connection.add_listener(self._db.schema, self._heard)
-                self._connection = connection
                 self.hears = await self._self_test(connection)
-                return True
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, StoreUnavailable):
-                # Deaf for now: polling carries on, and the next wait tries again.
-                self._connection = None
-                return False
+            except BaseException:
+                connection.terminate()
+                raise
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, StoreUnavailable):
+            # Deaf for now: polling carries on, and the next wait tries again.
+            return False
+        self._connection = connection
+        return True
 
     async def _self_test(self, connection: Any) -> bool:
         word = f"?{uuid.uuid4().hex}"

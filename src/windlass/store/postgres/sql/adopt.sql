@@ -24,12 +24,25 @@ BEGIN
     PERFORM setval('windlass.horizon'::regclass, 0, true);
     UPDATE windlass.deferred_watermark SET run_at = '-infinity', snapshot = NULL;
     UPDATE windlass.unique_key SET rerun = NULL, touched = NULL WHERE touched IS NOT NULL;
-    PERFORM setval('windlass.claim_id', greatest((SELECT max(id) FROM windlass.claim),
-                                                 (SELECT last_value FROM windlass.claim_id)), true);
+    -- Numbers that were given out are not given out again. Lane 0 holds the ids drawn from job_id.
+    PERFORM setval(s.sequence, s.highest, true)
+       FROM (VALUES ('windlass.claim_id'::regclass, (SELECT max(id) FROM windlass.claim)),
+                    ('windlass.lane_id'::regclass, (SELECT max(id) FROM windlass.lane)),
+                    ('windlass.seq_set_id'::regclass, (SELECT max(id) FROM windlass.seq_set)),
+                    ('windlass.job_id'::regclass,
+                     greatest((SELECT max(id) FROM windlass.ready WHERE id < 1::bigint << 44),
+                              (SELECT max(id) FROM windlass.deferred WHERE id < 1::bigint << 44),
+                              (SELECT max(id) FROM windlass.held WHERE id < 1::bigint << 44),
+                              (SELECT max(id) FROM windlass.dead WHERE id < 1::bigint << 44),
+                              (SELECT max(job) FROM windlass.unique_key WHERE job < 1::bigint << 44),
+                              (SELECT max(job) FROM windlass.idempotency WHERE job < 1::bigint << 44))))
+         AS s (sequence, highest)
+      WHERE s.highest > coalesce(pg_sequence_last_value(s.sequence), 0);
     FOR l IN SELECT * FROM windlass.lane ORDER BY id LOOP
         PERFORM windlass.lane_lock(l.id);
         c := windlass.cursor_of(l.id);
-        v_highest := greatest(c.hi, (SELECT max(seq) FROM windlass.ready WHERE lane = l.id));
+        v_highest := greatest(c.hi, upper(windlass.gather(c.ahead, c.ahead_spilled)) - 1,
+                              (SELECT max(seq) FROM windlass.ready WHERE lane = l.id));
         IF v_highest > coalesce(pg_sequence_last_value(l.position), 0) THEN
             PERFORM setval(l.position, v_highest, true);
         END IF;

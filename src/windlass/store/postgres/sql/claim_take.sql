@@ -68,8 +68,9 @@ BEGIN
 
     -- 2. The jobs beyond the cursor, after the late ones.
     v_position := coalesce(pg_sequence_last_value(v_lane.position), 0);
-    IF v_position < c.hi THEN
-        RAISE EXCEPTION 'the sequence of lane % stands at %, below its cursor %', p_lane, v_position, c.hi
+    IF v_position < greatest(c.hi, upper(v_ahead) - 1) THEN
+        RAISE EXCEPTION 'the sequence of lane % stands at %, below its cursor %', p_lane, v_position,
+            greatest(c.hi, upper(v_ahead) - 1)
             USING ERRCODE = 'WL004', HINT = 'The sequence was set back: SELECT windlass.adopt() mends it.';
     END IF;
     SELECT array_agg(j.seq), array_agg(j.id), array_agg(j.task), array_agg(j.payload::text),
@@ -143,7 +144,7 @@ BEGIN
                                                                  AND r.seq < upper(gap.span) LIMIT 1) AS late)
                     THEN '{}' ELSE v_gaps END INTO v_gaps;
     END IF;
-    claim := nextval('windlass.claim_id');
+    claim := windlass.next_claim(c);
     IF c.holes = 0 AND isempty(v_gaps) AND isempty(v_ahead) THEN
         INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, seqs, claimed_at, probed_at, snapshot)
         VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), claim, p_lane, p_worker, v_hi, v_n,

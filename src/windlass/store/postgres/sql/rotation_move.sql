@@ -5,7 +5,9 @@
 --   running, claimed in another one   → the segment of its claim, so that evidence and row go together
 --   running, claimed in the victim    → stays; rotation_reclaim carries it with its claim
 --   neither waiting nor covered       → offered again: no rule allows it, so it is counted as an alarm
--- The cursor is read before the claims: a position behind it that no claim covers now was covered by none then.
+-- The cursor is read before the claims: a position behind it that no claim covers now was covered by none then. One
+-- beyond it waits, or was claimed since, in the current segment: it goes there in either case, without a look.
+-- Rows are deleted by their ctid: by position the planner may walk the whole lane for each of them [rule 8].
 CREATE OR REPLACE FUNCTION windlass.rotation_move(
     p_victim smallint, p_lane int, p_after bigint, p_limit int,
     OUT moved int, OUT offered_again int, OUT next_after bigint)
@@ -33,19 +35,20 @@ BEGIN
     SELECT coalesce(range_agg(o.seqs), '{}') INTO v_done FROM windlass.outcome o WHERE o.lane = p_lane;
     WITH open AS MATERIALIZED (
         SELECT j.* FROM unnest(int8multirange(v_bounds) - v_done) AS gap (span)
-         CROSS JOIN LATERAL (SELECT * FROM windlass.ready x
+         CROSS JOIN LATERAL (SELECT x.ctid AS place, x.seq FROM windlass.ready x
                               WHERE x.segment = p_victim AND x.lane = p_lane
                                 AND x.seq >= lower(gap.span) AND x.seq < upper(gap.span)
                               ORDER BY x.seq LIMIT p_limit) AS j
          LIMIT p_limit),
     judged AS MATERIALIZED (
-        SELECT o.seq, k.id AS claim,
+        SELECT o.place, k.id AS claim,
                CASE WHEN k.id IS NOT NULL THEN k.segment
                     WHEN o.seq > c.hi OR o.seq <@ v_holes THEN v_current END AS target
-          FROM open o LEFT JOIN LATERAL windlass.place_claim(p_lane, o.seq) AS k ON true),
+          FROM open o LEFT JOIN LATERAL (SELECT * FROM windlass.place_claim(p_lane, o.seq) WHERE o.seq <= c.hi OFFSET 0) AS k
+            ON true),
     gone AS (
         DELETE FROM windlass.ready d USING judged j
-         WHERE d.segment = p_victim AND d.lane = p_lane AND d.seq = j.seq AND j.target IS DISTINCT FROM p_victim
+         WHERE d.segment = p_victim AND d.ctid = j.place AND j.target IS DISTINCT FROM p_victim
         RETURNING d.*, j.target),
     put AS (
         INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, offered_at, enqueued_at)

@@ -14,7 +14,7 @@ BEGIN
         RETURN false;
     END IF;
     c.segment := pg_sequence_last_value('windlass.segment_current'::regclass);
-    c.id := nextval('windlass.claim_id');
+    c.id := windlass.next_claim(c);
     c.worker := 0;
     c.n := 0;
     c.late := false;

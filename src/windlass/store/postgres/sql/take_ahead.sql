@@ -35,7 +35,7 @@ BEGIN
         v_spill := windlass.spill(p_lane, v_inline, 0, coalesce(v_spill, '{}'));
         v_inline := '{}';
     END IF;
-    v_claim := nextval('windlass.claim_id');
+    v_claim := windlass.next_claim(c);
     v_segment := pg_sequence_last_value('windlass.segment_current'::regclass);
     INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at, young, old,
                                 old_horizon, spilled, holes, ahead, ahead_spilled, ahead_n)

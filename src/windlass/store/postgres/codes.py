@@ -1,0 +1,50 @@
+"""What PostgreSQL's error codes mean here, for every driver. WL… are the codes that the SQL functions raise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.errors import (
+    AlreadyEnqueued,
+    ConfigurationError,
+    InvalidOption,
+    InvalidPayload,
+    PayloadTooLarge,
+    SchemaMissing,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    WindlassError,
+    WorkerLost,
+)
+
+_BY_CODE: dict[str, type[WindlassError]] = {
+    "WL002": WorkerLost,
+    "WL003": StoreCorrupt,
+    "WL004": StoreCorrupt,
+    "WL005": InvalidOption,
+    "WL006": ConfigurationError,
+    "WL007": PayloadTooLarge,
+    "WL008": StoreError,
+    "53100": StoreFull,
+    "3F000": SchemaMissing,
+    "42P01": SchemaMissing,
+    "22P02": InvalidPayload,
+    "22021": InvalidPayload,
+}
+# Lost connections, shutdowns, exhausted resources, lock and statement timeouts, deadlocks and serialisation
+# failures: all of them pass, and the same call may succeed.
+_PASSING = ("08", "57P", "53", "25P03", "55P03", "57014", "40")
+
+
+def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) -> WindlassError | None:
+    """The error of ours that a SQLSTATE stands for, or None; adapters of other drivers use it, too."""
+    text = f"{message}. {hint}" if hint else message
+    if code == "WL001":
+        return AlreadyEnqueued(text, int(detail) if detail else None)
+    if code in _BY_CODE:
+        return _BY_CODE[code](text)
+    if code is not None and code.startswith(_PASSING):
+        return StoreUnavailable(text)
+    return None

@@ -1,0 +1,156 @@
+"""A restored or switched-over copy, and sequences that stand behind what they have given out [rule 15]."""
+
+import asyncio
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from tests.pg.kit import Base, connect
+from tests.pg.ring import Ring
+from tests.postgres import Server
+from windlass.errors import StoreCorrupt, WorkerLost
+from windlass.store.postgres import PostgresStore
+from windlass.store.records import NewJob, WorkerInfo
+
+
+def job(base: Base) -> NewJob:
+    """A plain job for the test's queue."""
+    return NewJob(task="t", payload="{}", queue=base.queue)
+
+
+async def set_back(base: Base, lane: int, to: int) -> None:
+    """What a restore without its sequences, or a careless setval, leaves behind."""
+    await base.look.run("SELECT setval(position, $2) FROM windlass.lane WHERE id = $1", lane, to)
+
+
+async def test_a_sequence_set_back_is_found_and_mended(alone: Base) -> None:
+    """[rule 15] Claims say so and take nothing; the next open adopts, and every job is there, each once."""
+    lane, worker = await alone.lane(), await alone.worker()
+    jobs = [await alone.look.enqueue() for _ in range(6)]
+    store = await alone.store()
+    first, second, third = (await alone.claim(lane, worker, 3)).jobs
+    await alone.finish(worker, [first])
+    await set_back(alone, lane, 2)
+    with pytest.raises(StoreCorrupt, match=r"the sequence of lane \d+ stands at 2, below its cursor 3.*adopt"):
+        await store.claim(worker, [alone.queue], 10)
+
+    again = await alone.store()
+    with pytest.raises(WorkerLost):
+        await again.beat(worker)
+    new = (await again.enqueue([job(alone)]))[0].id
+    assert new & (1 << 44) - 1 > 6, "no number is given out twice"
+    other = await alone.worker()
+    ran = await alone.drain(lane, other)
+    assert sorted(ran) == sorted([second.id, third.id, *jobs[3:], new])
+    assert await alone.depth(lane) == 0
+
+
+async def test_a_sequence_below_a_job_taken_ahead_is_set_back_too(alone: Base) -> None:
+    """[rule 13] [rule 15] The number it would give out next is one that every claim passes over."""
+    lane, worker = await alone.lane(), await alone.worker()
+    jobs = [await alone.look.enqueue() for _ in range(3)]
+    assert await alone.look.value("SELECT windlass.cancel($1)", jobs[2]) == "cancelled"
+    await Ring(alone, await alone.session()).turn(9)  # the cancelled row is gone, the cursor still knows it
+    await set_back(alone, lane, 2)
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await alone.claim(lane, worker)
+    assert refused.value.sqlstate == "WL004"
+    store = await alone.store()
+    new = (await store.enqueue([job(alone)]))[0].id
+    assert await alone.drain(lane, await alone.worker()) == [*jobs[:2], new]
+
+
+async def test_claim_numbers_set_back_are_found_and_mended(alone: Base) -> None:
+    """[rule 2] [rule 15] The newest claim would not be the cursor, and its jobs would be given out again."""
+    lane, worker = await alone.lane(), await alone.worker()
+    jobs = [await alone.look.enqueue() for _ in range(4)]
+    taken = (await alone.claim(lane, worker, 1)).ids
+    taken += (await alone.claim(lane, worker, 1)).ids
+    await alone.look.run("SELECT setval('windlass.claim_id', 1)")
+    for sql in ("SELECT windlass.cancel($1)", "SELECT windlass.delete($1)"):
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await alone.look.value(sql, jobs[3])
+        assert refused.value.sqlstate == "WL004"
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await alone.claim(lane, worker, 1)
+    assert refused.value.sqlstate == "WL004"
+    await alone.store()
+    assert sorted(await alone.drain(lane, await alone.worker())) == jobs, "the running ones were released"
+    assert taken == jobs[:2]
+
+
+async def test_ids_of_scheduled_jobs_are_not_given_out_again(alone: Base) -> None:
+    """[rule 4] [rule 15] Every sequence is set to at least what was given out, not only those of lanes."""
+    lane = await alone.lane()
+    later = [await alone.look.enqueue(delay=timedelta(hours=1)) for _ in range(3)]
+    ready = await alone.look.enqueue(unique_key="k")
+    await alone.claim(lane, await alone.worker())
+    await set_back(alone, lane, 1)
+    await alone.look.run("SELECT setval('windlass.job_id', 1), setval('windlass.lane_id', 1, false)")
+    await alone.look.run("UPDATE windlass.meta SET database = 0")
+    await alone.store()
+    assert await alone.look.enqueue(delay=timedelta(hours=1)) > max(*later, ready)
+    assert await alone.lane("another") > lane
+
+
+async def test_a_copy_goes_its_own_way(pg_server: Server, pg_template: str) -> None:
+    """[rule 15] [fault 24] Workers of the original are dead in the copy; what they held and what waited runs there."""
+    name = pg_server.create_database(template=pg_template)
+    original = PostgresStore(pg_server.dsn(name))
+    await original.open()
+    await original.register(WorkerInfo(id=1))
+    new = NewJob(task="t", payload="{}", queue="q")
+    jobs = [receipt.id for receipt in await original.enqueue([new] * 4)]
+    producer = await connect(pg_server.dsn(name), "q")
+    await producer.begin()
+    await producer.enqueue()  # a number that will never be filled in the copy
+    await original.enqueue([new])
+    (claim,) = await original.claim(1, ["q"], 3)
+    await original.close()
+    await producer.connection.close()
+    copy = pg_server.create_database(template=name)
+    try:
+        store = PostgresStore(pg_server.dsn(copy), head_cache=0.0)
+        await store.open()
+        await store.register(WorkerInfo(id=2))
+        with pytest.raises(WorkerLost):
+            await store.beat(1)
+        ran: list[int] = []
+        async with asyncio.timeout(10):
+            while (await store.depth())["q"].ready:
+                ran += [held.id for batch in await store.claim(2, ["q"], 10) for held in batch.jobs]
+        assert set(ran) >= set(jobs)
+        assert len(ran) == len(set(ran)) == 5
+        await store.close()
+        await original.open()
+        assert await original.held(1) == [claim]
+        await original.close()
+    finally:
+        pg_server.drop_database(copy)
+        pg_server.drop_database(name)
+
+
+async def test_of_two_that_open_a_copy_at_once_only_one_adopts_it(alone: Base) -> None:
+    """[rule 15] The second must not bury the workers that came after the first."""
+    await alone.lane()
+    one, two = await alone.sessions(2)
+    await alone.look.run("UPDATE windlass.meta SET database = 0")
+    await one.begin()
+    await one.run("SELECT windlass.adopt(false)")
+    second = asyncio.create_task(two.value("SELECT windlass.adopt(false)"))
+    await alone.blocked(two)
+    await one.run("SELECT windlass.register(7, 'w', 'here', 1, '{}')")
+    await one.commit()
+    assert await second == 0
+    assert await two.value("SELECT windlass.beat(7, 0)") == []
+
+
+async def test_orphans_are_offered_again(alone: Base) -> None:
+    """[rule 15] Rows behind the cursor that no claim covers, as a partial restore may leave them."""
+    lane, worker = await alone.lane(), await alone.worker()
+    jobs = [await alone.look.enqueue() for _ in range(4)]
+    await alone.claim(lane, worker, 3)
+    await alone.look.run("UPDATE windlass.claim SET seqs = '{[2,3)}', n = 1 WHERE worker = $1", worker)
+    assert await alone.look.value("SELECT windlass.adopt()") == 3, "two orphans, and one that ran"
+    assert sorted(await alone.drain(lane, await alone.worker())) == jobs
