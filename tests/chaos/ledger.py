@@ -45,12 +45,13 @@ class Claimed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """A flush was answered: these jobs, (id, kind) each, were sent at `sent` under this fence and number."""
+    """A flush sent at `sent` was answered at `at`: these jobs, (id, kind) each, under this fence and number."""
 
     worker: int
     flush: int
     jobs: list[tuple[int, Kind]]
     sent: float
+    at: float
     applied: int
     refused: list[int]
 
@@ -104,7 +105,7 @@ class Ledger:
         refused: Sequence[int],
     ) -> None:
         jobs = [(outcome.job.id, outcome.kind) for outcome in outcomes]
-        self._write(Ended(worker, flush, jobs, sent, applied, list(refused)))
+        self._write(Ended(worker, flush, jobs, sent, time.monotonic(), applied, list(refused)))
 
     def taken(self, worker: int, ids: Sequence[int], sent: float) -> None:
         self._write(Taken(worker, list(ids), sent))

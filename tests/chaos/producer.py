@@ -56,7 +56,7 @@ class Producer:
         async with connected(self.orders.dsn) as connection:
             while not stop.is_set():
                 if self.orders.keyed:
-                    await self._keyed(stop)
+                    await self._keyed()
                 elif self.dice.random() >= ROLLED_BACK and self.style in ("single", "bulk"):
                     jobs = self._jobs(1 if self.style == "single" else self.orders.bulk)
                     self.ledger.enqueued([receipt.id for receipt in await self.store.enqueue(jobs)])
@@ -75,12 +75,12 @@ class Producer:
             made.append(job(queue=queue, priority=priority, idempotency_key=key, delay=delay))
         return made
 
-    async def _keyed(self, stop: asyncio.Event) -> None:
+    async def _keyed(self) -> None:
         """Once a call was sent it is sent until it is answered; the answer then names each job once [E7]."""
         jobs = self._jobs(1 if self.style == "single" else 10)
-        receipts = await patiently(lambda: self.store.enqueue(jobs), stop)
-        if receipts is not None:
-            self.ledger.enqueued([receipt.id for receipt in receipts])
+        receipts = await patiently(lambda: self.store.enqueue(jobs))
+        assert receipts is not None
+        self.ledger.enqueued([receipt.id for receipt in receipts])
 
     async def _transaction(self, connection: Any, stop: asyncio.Event) -> None:
         """In a transaction of the caller's own, in one or more calls, some of them inside a savepoint."""

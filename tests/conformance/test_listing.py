@@ -156,3 +156,13 @@ async def test_waiting_for_nobody(rig: Rig) -> None:
     """[O8]"""
     with pytest.raises(JobNotFound):
         await rig.store.wait_finished(987654321, 5)
+
+
+async def test_waiting_for_one_that_is_deleted(rig: Rig) -> None:
+    """[O8] There is nothing left to wait for, and the waiter is told."""
+    (id,) = await rig.add("t")
+    waiter = asyncio.create_task(rig.store.wait_finished(id, 30))
+    await asyncio.sleep(0)
+    await rig.store.delete([id])
+    with pytest.raises(JobNotFound):
+        await waiter

@@ -4,6 +4,7 @@ import asyncio
 
 from tests.conformance.conftest import SETTINGS
 from tests.conformance.kit import Rig, failure, job
+from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
 
 DAY = 86400.0
@@ -99,6 +100,18 @@ async def test_force_removes_finished_jobs_but_not_the_dead(rig: Rig) -> None:
     assert [error.message for error in dead.errors] == ["why"]
     await rig.store.retry([id])
     assert (await rig.run(worker, id)).payload == "[1]"
+
+
+async def test_poisonous_and_exhausted_jobs_are_not_removed_by_force(rig: Rig) -> None:
+    """[K6] [C8] [O4] Dead is dead, whatever it died of."""
+    worker, other = await rig.worker(), await rig.worker()
+    (poison,) = await rig.add("poison")
+    await rig.claim(worker)
+    await rig.die(worker, DeathPolicy(poison=1))
+    (last,) = await rig.add("last", max_attempts=1)
+    await rig.finish(other, await rig.run(other, last), Kind.RETRY)
+    await rig.turn()
+    assert [(await rig.look(id)).reason for id in (poison, last)] == ["poison", "exhausted"]
 
 
 async def test_failures_of_an_unfinished_job_survive(rig: Rig) -> None:

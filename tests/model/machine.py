@@ -9,25 +9,19 @@ There is one rule that draws an action, and not a rule per action: Hypothesis sw
 in each run to vary them, and a run without claims, or without finishes, would compare nothing of worth.
 """
 
-import asyncio
 import itertools
-import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, rule
 
-from tests.conformance.kit import HandClock
-from tests.model.side import GOES, Answer, End, Side
+from tests.model.pair import Pair
+from tests.model.side import GOES, End
 from tests.model.wishes import KINDS, PUT_OFF, QUEUES, STEERING, STEP, fair_job, jobs_of, steps, wishes
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.core.states import Kind, State
-from windlass.store.memory import MemoryStore
-from windlass.store.settings import StoreSettings
 
-SETTINGS = StoreSettings(ageing_step=1000.0, idempotency_retention=2050.0, retention=1e9)
-COUNTED = ("ready", "running", "scheduled", "retrying", "dead")
 ACTIONS: dict[str, tuple[int, Callable[["StoreMachine"], object]]] = {}
 
 Draw = st.DataObject
@@ -56,7 +50,7 @@ def no_suspect_is_ready(machine: "StoreMachine") -> object:
     return not any(record.deaths for record in ready)
 
 
-class StoreMachine(RuleBasedStateMachine):
+class StoreMachine(Pair):
     """Drives a store beside the memory model. Subclasses say which store."""
 
     alone: ClassVar[bool] = False
@@ -66,12 +60,6 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.runner = asyncio.Runner()
-        # Runner.run would install a signal handler for each of thousands of short calls.
-        self.run = self.runner.get_loop().run_until_complete
-        clock = HandClock()
-        self.model = Side(MemoryStore(SETTINGS, clock), clock, self.run)
-        self.other = self.run(self.open_subject())
         self.numbers = itertools.count(1)
         self.delays = itertools.count(1)
         self.worker_ids = itertools.count(1)
@@ -79,15 +67,6 @@ class StoreMachine(RuleBasedStateMachine):
         self.alive: list[int] = []
         self.gone: list[int] = []
         self.known: dict[int, list[str]] = {}
-        self.forgotten: set[str] = set()
-
-    async def open_subject(self) -> Side:
-        """A fresh store with its clock."""
-        raise NotImplementedError
-
-    async def close_subject(self) -> None:
-        """Let go of it."""
-        raise NotImplementedError
 
     @initialize()
     def declare(self) -> None:
@@ -100,12 +79,6 @@ class StoreMachine(RuleBasedStateMachine):
         possible = [name for name, (_, when) in ACTIONS.items() if when(self)]
         weighted = [name for name in possible for _ in range(ACTIONS[name][0])]
         getattr(self, data.draw(st.sampled_from(weighted), label="action"))(data)
-
-    def both(self, name: str, *args: Any) -> Answer:
-        """Do the same on both sides; the answers must be equal."""
-        expected, answer = (side.do(name, *args) for side in (self.model, self.other))
-        assert answer == expected, f"{name}{args}: the model says {expected}, the store {answer}"
-        return expected
 
     def delay(self, steps: int) -> float:
         """A delay that ends between two steps of the clock, a little later than every delay before it."""
@@ -287,59 +260,3 @@ class StoreMachine(RuleBasedStateMachine):
         for worker in self.alive:
             assert self.both("claim", worker, [queue], 10) == []
         self.both("set_queue", queue, {"paused": False})
-
-    # -- after every step -------------------------------------------------------------------------------
-
-    @invariant()
-    def the_same_jobs_in_the_same_states(self) -> None:
-        for side in (self.model, self.other):
-            self.run(side.look())
-        expected, actual = self.model.unfinished(), self.other.unfinished()
-        wrong = {
-            label: (expected.get(label), actual.get(label))
-            for label in expected.keys() | actual.keys()
-            if expected.get(label) != actual.get(label)
-        }
-        assert not wrong, f"the model and the store differ: {wrong}"
-        ended = self.other.finished()
-        for label, answer in self.model.finished().items():
-            assert ended.get(label) == answer, (
-                f"{label}: the model says {answer}, the store {ended.get(label)}"
-            )
-        extra = ended.keys() - self.model.finished().keys() - self.forgotten
-        assert not extra, f"the model does not know {extra}"
-
-    @invariant()
-    def the_same_depth(self) -> None:
-        expected, actual = (self.run(side.depth()) for side in (self.model, self.other))
-        assert counts(actual) == counts(expected), f"depth: {counts(actual)}, the model {counts(expected)}"
-        for queue, depth in expected.items():
-            oldest = actual[queue].oldest
-            same = (
-                oldest == depth.oldest
-                if oldest is None or depth.oldest is None
-                else (abs(oldest - depth.oldest) < STEP / 2)
-            )
-            assert same, f"oldest in {queue}: the model says {depth.oldest}, the store {oldest}"
-
-    def teardown(self) -> None:
-        try:
-            if sys.exc_info()[0] is None:  # a step that failed is the better story
-                self.depth_is_a_scan()
-        finally:
-            self.run(self.close_subject())
-            self.runner.close()
-
-    def depth_is_a_scan(self) -> None:
-        """[M1] The counts, which are kept without scanning, equal a scan of every job."""
-        scan = {queue: dict.fromkeys(COUNTED, 0) for queue in self.run(self.other.depth())}
-        for record in self.run(self.other.look()).values():
-            if str(record.state) in COUNTED:
-                scan[record.queue][str(record.state)] += 1
-        depth = counts(self.run(self.other.depth()))
-        assert depth == scan, f"depth says {depth}, a scan {scan}"
-
-
-def counts(depths: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """The countable part of a depth."""
-    return {queue: {state: getattr(depth, state) for state in COUNTED} for queue, depth in depths.items()}

@@ -1,25 +1,28 @@
-"""How long to search: `ci` in every run, `soak` when asked for with WINDLASS_MODEL=soak.
+"""How long to search. `ci` is for every run and bounded in time; `soak` is for hours when asked for.
 
-A run of `ci` is bounded in time, so it does not shrink what it finds: Hypothesis remembers the failure, and
-the next run with WINDLASS_MODEL=soak begins with it and shrinks it.
+    pytest tests/model                  ci
+    pytest tests/model -m soak          soak, and what it finds is shrunk
+
+On a server a `ci` run does not shrink what it finds, since that takes minutes: it prints the steps as they
+were and a line that reproduces them.
 """
-
-import os
 
 from hypothesis import HealthCheck, Phase, settings
 
-SOAK_FACTOR = 200
+SEARCH = (Phase.explicit, Phase.reuse, Phase.generate)
+COMMON = settings(
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 
 
-def profile(*, ci: int) -> settings:
-    """Settings for a machine that gets `ci` examples in every run, and many more in a soak."""
-    soak = os.environ.get("WINDLASS_MODEL", "ci") == "soak"
-    search = [Phase.explicit, Phase.reuse, Phase.generate]
-    return settings(
-        max_examples=ci * SOAK_FACTOR if soak else ci,
-        stateful_step_count=100 if soak else 50,
-        phases=[*search, Phase.shrink] if soak else search,
-        deadline=None,
-        print_blob=True,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+def ci(examples: int, *, shrink: bool = True) -> settings:
+    """A bounded search, new in every run."""
+    phases = (*SEARCH, Phase.shrink) if shrink else SEARCH
+    return settings(COMMON, max_examples=examples, stateful_step_count=50, phases=phases)
+
+
+def soak() -> settings:
+    """A long search."""
+    return settings(COMMON, max_examples=10_000, stateful_step_count=100, phases=(*SEARCH, Phase.shrink))

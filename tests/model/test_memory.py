@@ -3,8 +3,9 @@
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.kit import HandClock
-from tests.model.machine import SETTINGS, StoreMachine
-from tests.model.profiles import profile
+from tests.model.machine import StoreMachine
+from tests.model.pair import SETTINGS
+from tests.model.profiles import ci
 from tests.model.side import Side
 from windlass.store.memory import MemoryStore
 
@@ -22,4 +23,4 @@ class MemoryMachine(StoreMachine):
 
 def test_the_model_does_what_the_model_does() -> None:
     """Whatever fails here is a mistake of the machine."""
-    run_state_machine_as_test(MemoryMachine, settings=profile(ci=20))
+    run_state_machine_as_test(MemoryMachine, settings=ci(20))

@@ -4,11 +4,13 @@ import asyncio
 from typing import ClassVar
 
 import psycopg
+import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.kit import ServerClock
-from tests.model.machine import COUNTED, SETTINGS, StoreMachine, counts
-from tests.model.profiles import profile
+from tests.model.machine import StoreMachine
+from tests.model.pair import COUNTED, SETTINGS, counts
+from tests.model.profiles import ci, soak
 from tests.model.side import Side
 from tests.postgres import Server
 from windlass.store.postgres import PostgresStore
@@ -60,8 +62,22 @@ async def make_template(server: Server) -> str:
     return name
 
 
-def test_postgres_does_what_the_model_does(pg_server: Server) -> None:
-    """[C1] [C2] [C3] [C5] [C8] [E6] [E7] [O4] [O5] [O6] [K6]"""
+@pytest.fixture
+def machine(pg_server: Server) -> type[PostgresMachine]:
+    """The machine, with a server and a template to copy."""
     PostgresMachine.server = pg_server
     PostgresMachine.template = asyncio.run(make_template(pg_server))
-    run_state_machine_as_test(PostgresMachine, settings=profile(ci=15))
+    return PostgresMachine
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_postgres_does_what_the_model_does(machine: type[PostgresMachine]) -> None:
+    """[C1] [C2] [C3] [C5] [C8] [E6] [E7] [O4] [O5] [O6] [K6] [M1]"""
+    run_state_machine_as_test(machine, settings=ci(15, shrink=False))
+
+
+@pytest.mark.soak
+def test_postgres_does_so_for_hours(machine: type[PostgresMachine]) -> None:
+    """The same, with a search that is longer in every direction."""
+    run_state_machine_as_test(machine, settings=soak())

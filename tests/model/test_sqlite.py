@@ -4,11 +4,13 @@ import itertools
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.kit import HandClock
-from tests.model.machine import SETTINGS, StoreMachine
-from tests.model.profiles import profile
+from tests.model.machine import StoreMachine
+from tests.model.pair import SETTINGS
+from tests.model.profiles import ci, soak
 from tests.model.side import Side
 from windlass.store.sqlite import SQLiteStore
 
@@ -32,7 +34,16 @@ class SQLiteMachine(StoreMachine):
             file.unlink()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_sqlite_does_what_the_model_does(tmp_path: Path) -> None:
-    """[C1] [C2] [C3] [C5] [C8] [E6] [E7] [O4] [O5] [O6] [K6]"""
+    """[C1] [C2] [C3] [C5] [C8] [E6] [E7] [O4] [O5] [O6] [K6] [M1]"""
     SQLiteMachine.directory = tmp_path
-    run_state_machine_as_test(SQLiteMachine, settings=profile(ci=60))
+    run_state_machine_as_test(SQLiteMachine, settings=ci(80))
+
+
+@pytest.mark.soak
+def test_sqlite_does_so_for_hours(tmp_path: Path) -> None:
+    """The same, with a search that is longer in every direction."""
+    SQLiteMachine.directory = tmp_path
+    run_state_machine_as_test(SQLiteMachine, settings=soak())

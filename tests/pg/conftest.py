@@ -1,10 +1,13 @@
-"""The database of a forced schedule: shared by tests that keep to their own queue, or the test's own."""
+"""The database of a forced schedule: shared by tests that keep to their own queue, or the test's own; and roles."""
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from tests.pg.kit import Base, connect
 from tests.postgres import Server
@@ -40,3 +43,25 @@ async def _based(dsn: str) -> AsyncIterator[Base]:
             "SELECT windlass.adopt(false)"
         )  # a copy of the template: else the first open() does it
         yield Base(dsn, queue, stack, observer)
+
+
+@pytest.fixture
+def role(pg_dsn: str) -> Iterator[Callable[[str | None], str]]:
+    """Makes a role of a kind that `windlass.allow` knows (None: of no kind) and answers with its DSN."""
+    made: list[str] = []
+    with psycopg.connect(pg_dsn, autocommit=True) as owner:
+
+        def make(kind: str | None) -> str:
+            name, password = f"role_{secrets.token_hex(4)}", secrets.token_hex(8)
+            made.append(name)
+            owner.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(name), password))
+            if kind is not None:
+                owner.execute("SELECT windlass.allow(%s, %s)", (name, kind))
+            url = urlsplit(pg_dsn)
+            return urlunsplit(url._replace(netloc=f"{name}:{password}@{url.hostname}:{url.port}"))
+
+        yield make
+        for name in made:
+            # Its schemas and grants leave first; both belong to the database of the test.
+            owner.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(sql.Identifier(name)))
+            owner.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))

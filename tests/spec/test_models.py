@@ -23,10 +23,13 @@ class Broken:
     bounds: dict[str, str] = field(default_factory=dict)
 
 
+ONE_JOB = {"Preload": "1", "Limit": "1"}
+TWO_SESSIONS = {"Sessions": "2"}
+
 VARIANTS = [
     # Holes: numbers that a claim passes before their jobs are visible.
     Broken("horizon_xmax", "holes", "NothingLost"),
-    Broken("claim_xid_before_read", "holes", "NothingLost"),
+    Broken("claim_xid_before_read", "holes", "NothingLost", {"Producers": "{p1}"}),
     Broken("xmin_after_probe", "holes", "NothingLost"),
     Broken("hole_without_proof", "holes", "NothingLost"),
     Broken("hole_beyond_limit", "holes", "NothingLost"),
@@ -39,29 +42,29 @@ VARIANTS = [
     # Outcomes and rescue.
     Broken("no_fence_on_outcomes", "outcomes", "FinishedStays"),
     Broken("flush_without_number", "batches", "OneOffer", {"MaxSeq": "4"}),
-    Broken("finish_repeatable_read", "carry", "AnsweredIsWritten"),
+    Broken("finish_repeatable_read", "carry", "AnsweredIsWritten", ONE_JOB),
     Broken("rescue_without_lock", "outcomes", "OneOffer", {"MaxSeq": "3"}),
     Broken("rescue_repeatable_read", "burial", "NothingStranded"),
     Broken("floor_by_what_is_held", "batches", "NothingStranded", {"Limit": "1"}),
     # Rotation.
-    Broken("outcome_in_current", "carry", "FinishedStays"),
+    Broken("outcome_in_current", "carry", "FinishedStays", ONE_JOB),
     Broken("reclaim_by_generation", "carry", "NothingLost"),
     Broken("moves_not_checked", "carry", "NothingLost"),
-    Broken("cursor_not_touched", "carry", "HasCursor"),
+    Broken("cursor_not_touched", "carry", "HasCursor", ONE_JOB),
     Broken("seal_skipped", "rotation", "NothingLost"),
     Broken("no_recheck_of_current", "rotation", "NothingLost"),
-    Broken("evidence_first", "carry", "FinishedStays"),
-    Broken("carry_only_unfinished", "carry", "FinishedStays"),
+    Broken("evidence_first", "carry", "FinishedStays", ONE_JOB),
+    Broken("carry_only_unfinished", "carry", "FinishedStays", ONE_JOB),
     Broken("carry_without_outcomes", "carry", "FinishedStays"),
-    Broken("claims_before_cursor", "carry", "OneOffer"),
+    Broken("claims_before_cursor", "carry", "OneOffer", ONE_JOB),
     # The order of locks.
-    Broken("adopt_waits", "locks", "NoRing", {"Sessions": "2"}),
-    Broken("cancel_after_enqueue", "locks", "NoRing", {"Sessions": "2"}),
-    Broken("flush_in_any_order", "locks", "NoRing", {"Sessions": "2"}),
-    Broken("lanes_in_any_order", "locks", "NoRing", {"Sessions": "2"}),
-    Broken("migration_waits", "locks", "NoRing", {"Sessions": "2"}),
-    Broken("reclaim_waits", "locks", "NoRing", {"Sessions": "2"}),
-    Broken("rescue_takes_lane", "locks", "NoRing", {"Sessions": "2"}),
+    Broken("adopt_waits", "locks", "NoRing", TWO_SESSIONS),
+    Broken("cancel_after_enqueue", "locks", "NoRing", TWO_SESSIONS),
+    Broken("flush_in_any_order", "locks", "NoRing", TWO_SESSIONS),
+    Broken("lanes_in_any_order", "locks", "NoRing", TWO_SESSIONS),
+    Broken("migration_waits", "locks", "NoRing", TWO_SESSIONS),
+    Broken("reclaim_waits", "locks", "NoRing", TWO_SESSIONS),
+    Broken("rescue_takes_lane", "locks", "NoRing", TWO_SESSIONS),
 ]
 
 

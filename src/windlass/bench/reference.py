@@ -39,11 +39,9 @@ class Reference:
     async def create(self) -> None:
         """Create the tables, prepare the statements, and run each once."""
         await self._connection.execute(statement("reference", self._schema))
-        for name in ("raw_insert", "classic_load", "classic_finish"):
+        for name in ("raw_insert", "classic_load", "classic_claim", "classic_finish"):
             self._prepared[name] = await self._connection.prepare(statement(name, self._schema))
         for batch in (self._plan.reference_batch, self._plan.claim_batch):
-            claim = statement("classic_claim", self._schema).replace("LIMIT 100", f"LIMIT {batch:d}")
-            self._prepared[f"classic_claim {batch}"] = await self._connection.prepare(claim)
             await self._load(batch)
             await self._claim_and_finish(batch)
         await self._insert(len(self._payloads))
@@ -81,7 +79,7 @@ class Reference:
         await self._prepared["classic_load"].fetch(TASK, self._payloads[:n])
 
     async def _claim_and_finish(self, batch: int) -> int:
-        rows = await self._prepared[f"classic_claim {batch}"].fetch(self._worker)
+        rows = await self._prepared["classic_claim"].fetch(self._worker, batch)
         if rows:
             await self._prepared["classic_finish"].fetch([row["id"] for row in rows], self._worker)
         return len(rows)

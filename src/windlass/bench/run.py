@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -41,14 +44,15 @@ def _temporary(runner: asyncio.Runner, plan: Plan, progress: Progress) -> list[S
     began = time.monotonic()
     both = server.available()
     share = plan.budget * SHARE_OF_SQLITE if both else plan.budget
-    stores = [runner.run(on_sqlite.measure(None, plan, began + share, _within("sqlite", progress)))]
+    tell = _within("sqlite", progress)
+    stores = [runner.run(_orderly(on_sqlite.measure(None, plan, began + share, tell)))]
     if both:
         from windlass.bench import on_postgres
 
         progress("postgresql: starting a temporary server")
         with server.temporary_server() as url:
             until, tell = began + plan.budget, _within("postgresql", progress)
-            stores.append(runner.run(on_postgres.measure(url, plan, until, tell, temporary=True)))
+            stores.append(runner.run(_orderly(on_postgres.measure(url, plan, until, tell, temporary=True))))
     return stores
 
 
@@ -57,14 +61,32 @@ def _named(runner: asyncio.Runner, plan: Plan, url: str, progress: Progress) -> 
     if kind == POSTGRES:
         from windlass.bench import on_postgres
 
-        return runner.run(on_postgres.measure(url, plan, until, _within(kind, progress)))
+        return runner.run(_orderly(on_postgres.measure(url, plan, until, _within(kind, progress))))
     if kind == SQLITE:
         # Beside the file that the URL names, for the sake of its disk; the file itself is never touched.
         directory = Path(sqlite_path(url)).absolute().parent
         if not directory.is_dir():
             raise ConfigurationError(f"{directory} is not there; create it, or name another directory")
-        return runner.run(on_sqlite.measure(directory, plan, until, _within(kind, progress)))
+        return runner.run(_orderly(on_sqlite.measure(directory, plan, until, _within(kind, progress))))
     raise ConfigurationError("memory:// is not measured; name postgresql://… or sqlite:///path")
+
+
+async def _orderly(measuring: Coroutine[Any, Any, StoreReport]) -> StoreReport:
+    """Measure, and leave nothing behind when told to stop: SIGTERM ends a run as Ctrl-C does."""
+    task = asyncio.ensure_future(measuring)
+    loop = asyncio.get_running_loop()
+    heeds = sys.platform != "win32" and threading.current_thread() is threading.main_thread()
+    if heeds:
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if (current := asyncio.current_task()) is not None and current.cancelling():
+            raise  # Ctrl-C: the runner turns it into KeyboardInterrupt
+        raise SystemExit(128 + signal.SIGTERM) from None
+    finally:
+        if heeds:
+            loop.remove_signal_handler(signal.SIGTERM)
 
 
 def _within(store: str, progress: Progress) -> Progress:

@@ -31,6 +31,7 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "3F000": SchemaMissing,
     "42P01": SchemaMissing,
     "22P02": InvalidPayload,
+    "22P05": InvalidPayload,
     "22021": InvalidPayload,
 }
 # Lost connections, shutdowns, exhausted resources, lock and statement timeouts, deadlocks and serialisation

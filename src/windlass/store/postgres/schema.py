@@ -18,13 +18,27 @@ from windlass.store.records import Migration
 from windlass.store.settings import StoreSettings
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+_RESERVED = frozenset(
+    """
+    all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate
+    collation column concurrently constraint create cross current_catalog current_date current_role
+    current_schema current_time current_timestamp current_user default deferrable desc distinct do else end
+    except false fetch for foreign freeze from full grant group having ilike in initially inner intersect
+    into is isnull join lateral leading left like limit localtime localtimestamp natural not notnull null
+    offset on only or order outer overlaps placing primary references returning right select session_user
+    similar some symmetric system_user table tablesample then to trailing true union unique user using
+    variadic verbose when where window with
+    """.split()
+)
+"""The words that PostgreSQL takes for a name only in quotes."""
 
 
 def check_schema_name(schema: str) -> str:
     """A schema name that needs no quoting anywhere; anything else is refused."""
-    if not _NAME.fullmatch(schema) or schema.startswith("pg_"):
+    if not _NAME.fullmatch(schema) or schema.startswith("pg_") or schema in _RESERVED:
         raise ConfigurationError(
-            f"schema name {schema!r} will not do; use up to 48 characters of a-z, 0-9 and _, not pg_…"
+            f"schema name {schema!r} will not do; use up to 48 characters of a-z, 0-9 and _, "
+            "not pg_… and no reserved word"
         )
     return schema
 
@@ -108,7 +122,8 @@ async def version_of(connection: Any, schema: str) -> tuple[int, str]:
 
 async def migrate(connection: Any, schema: str, settings: StoreSettings) -> Migration:
     """Bring the schema to this code's version, in one transaction and one process at a time."""
-    async with connection.transaction():
+    # Whatever the database's default is: what is read after the lock must be younger than the lock.
+    async with connection.transaction(isolation="read_committed"):
         lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
         await connection.execute(lock, f"windlass migrate {schema}")
         before, stamped = await version_of(connection, schema)

@@ -1,5 +1,6 @@
 -- Adds one job, from psql, a trigger or any language, in the caller's own transaction [E1].
 -- Callers: users. Lock: those of enqueue_many or enqueue_one. Answers with the job's id.
+-- A transaction that is to be prepared must not notify: SET LOCAL windlass.notify = off before it (see wake).
 --   SELECT windlass.enqueue('mail.send', '{"to": "a@b.c"}', queue => 'mail', delay => '5 minutes');
 CREATE OR REPLACE FUNCTION windlass.enqueue(
     task text, args json DEFAULT '{}', queue text DEFAULT 'default', priority text DEFAULT 'normal',
@@ -22,6 +23,8 @@ BEGIN
             HINT = 'Use a time between the years 2000 and 2200.';
     ELSIF delay NOT BETWEEN interval '0' AND interval '100 years' OR timeout <= interval '0' THEN
         RAISE EXCEPTION 'delay and timeout must be positive, and delay at most 100 years' USING ERRCODE = 'WL005';
+    ELSIF on_conflict IS NULL OR on_conflict NOT IN ('skip', 'replace', 'reject') THEN
+        RAISE EXCEPTION 'on_conflict must be skip, replace or reject' USING ERRCODE = 'WL005';
     END IF;
     v_options := nullif(json_strip_nulls(json_build_object(
         'max_attempts', max_attempts, 'timeout', date_part('epoch', timeout), 'unique_key', unique_key,

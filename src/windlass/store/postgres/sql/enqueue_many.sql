@@ -13,6 +13,14 @@ BEGIN
     IF v_n IS NULL OR v_n = 0 THEN
         RETURN '{}';
     END IF;
+    IF p_priority IS NULL OR p_priority NOT BETWEEN 0 AND 3 THEN
+        RAISE EXCEPTION 'priority must be urgent, high, normal or low' USING ERRCODE = 'WL005';
+    ELSIF coalesce(cardinality(p_tasks), 0) NOT IN (1, v_n) OR cardinality(p_options) <> v_n THEN
+        RAISE EXCEPTION 'there are % payloads, % tasks and % options', v_n, coalesce(cardinality(p_tasks), 0),
+            coalesce(cardinality(p_options), 0) USING ERRCODE = 'WL005',
+            HINT = 'Give one task for all or one for each payload, and options for none or for each.';
+    END IF;
+    PERFORM windlass.check_options(o) FROM (SELECT DISTINCT unnest(p_options) AS o) AS d WHERE o IS NOT NULL;
     PERFORM windlass.check_name('task', t) FROM (SELECT DISTINCT unnest(p_tasks) AS t) AS d;
     PERFORM windlass.check_payload(p) FROM unnest(p_payloads) AS p
       WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91) OR position('\u0000' IN p) > 0;

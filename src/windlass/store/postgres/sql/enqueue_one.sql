@@ -17,6 +17,9 @@ DECLARE
 BEGIN
     PERFORM windlass.check_name('task', p_task), windlass.check_name('queue', p_queue),
             windlass.check_payload(p_payload);
+    IF p_options IS NOT NULL THEN
+        PERFORM windlass.check_options(p_options);
+    END IF;
     IF p_on_conflict IS NULL OR p_on_conflict NOT IN ('skip', 'replace', 'reject') THEN
         RAISE EXCEPTION 'on_conflict must be skip, replace or reject' USING ERRCODE = 'WL005';
     ELSIF p_priority IS NULL OR p_priority NOT BETWEEN 0 AND 3 THEN
@@ -51,7 +54,7 @@ BEGIN
     ELSIF v_fair IS NOT NULL THEN
         INSERT INTO windlass.held (id, enqueued_at, queue, priority, fair_key, task, payload, options)
         VALUES (job, v_now, p_queue, p_priority, v_fair, p_task, p_payload::json, p_options::json);
-        PERFORM pg_notify('windlass', p_queue);
+        PERFORM windlass.wake(p_queue);
         status := coalesce(status, 'held');
     ELSE
         PERFORM windlass.offer(v_lane, 1, ARRAY[p_task], ARRAY[p_payload], ARRAY[p_options], ARRAY[job]);

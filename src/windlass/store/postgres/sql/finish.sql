@@ -68,6 +68,6 @@ BEGIN
         refused_jobs := o.refused;
     END IF;
     IF (p_jobs IS NOT NULL OR p_others IS NOT NULL) AND pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
-        PERFORM pg_notify('windlass', '!');
+        PERFORM windlass.wake('!');
     END IF;
 END $$;

@@ -1,7 +1,8 @@
 -- How many jobs wait in a lane, in O(1): position − hi + holes − ahead. Numbers drawn by transactions that have not
--- committed, and burnt ones that no claim has passed yet, count until then. Callers: admit, depth. Lock: none.
+-- committed, and burnt ones that no claim has passed yet, count until then. Callers: admit, depth, lane_heads, readers
+-- (with the owner's rights, since a lane declared after a grant has a sequence of its own). Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lane_depth(p_lane int) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     c          windlass.claim := windlass.cursor_of(p_lane);
     v_position regclass;

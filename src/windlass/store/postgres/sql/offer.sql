@@ -34,7 +34,7 @@ BEGIN
     END IF;
     -- The numbers are drawn; only now is the idle mark read [rule 10].
     IF pg_sequence_last_value(v_lane.idle) = 1 THEN
-        PERFORM pg_notify('windlass', v_lane.queue);
+        PERFORM windlass.wake(v_lane.queue);
     END IF;
     RETURN v_seqs;
 END $$;

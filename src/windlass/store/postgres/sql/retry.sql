@@ -34,6 +34,8 @@ BEGIN
                                ARRAY[CASE WHEN w.retrying THEN 0 ELSE w.deaths END]::smallint[], ARRAY[w.enqueued_at]);
         RETURN 'retried';
     END IF;
+    -- As in finish: the snapshot that says where the job is must be younger than any rotation that moved it.
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     IF EXISTS (SELECT FROM windlass.locate(retry.job)) OR EXISTS (SELECT FROM windlass.held h WHERE h.id = retry.job) THEN
         RETURN 'unchanged';
     END IF;

@@ -1,0 +1,21 @@
+-- Refuses options that no worker could read [E4]: they would poison every claim that holds such a job [fault 17].
+-- Callers: enqueue_many, enqueue_one. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    o       jsonb := p_options::jsonb;
+    v_wrong text := CASE
+        WHEN jsonb_typeof(o) <> 'object' THEN 'options'
+        WHEN jsonb_typeof(o -> 'max_attempts') <> 'number' OR o ->> 'max_attempts' !~ '^[1-9][0-9]{0,4}$'
+             OR (o ->> 'max_attempts')::int > 32767 THEN 'max_attempts'
+        WHEN jsonb_typeof(o -> 'timeout') NOT IN ('number', 'null') THEN 'timeout'
+        WHEN jsonb_typeof(o -> 'tags') <> 'array' OR o @? 'strict $.tags[*] ? (@.type() != "string")' THEN 'tags'
+        WHEN jsonb_typeof(o -> 'headers') <> 'object' OR o @? 'strict $.headers.* ? (@.type() != "string")' THEN 'headers'
+        ELSE (SELECT k FROM unnest('{unique_key,fair_key,ordering_key,concurrency_key,trace}'::text[]) AS k
+               WHERE jsonb_typeof(o -> k) NOT IN ('string', 'null') LIMIT 1) END;
+BEGIN
+    IF v_wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'the option % is malformed', v_wrong USING ERRCODE = 'WL005',
+            HINT = 'Numbers for max_attempts (1 to 32767) and timeout, a list of texts for tags, texts by name for headers.';
+    END IF;
+END $$;

@@ -1,0 +1,174 @@
+"""Who may do what: every table, sequence and function of the schema, asked and tried [rule 11]."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import asyncpg
+import msgspec
+import pytest
+
+from tests.pg.kit import Base, Session
+from windlass.core.retry import DeathPolicy
+from windlass.core.states import Kind, State
+from windlass.store.records import Checkpoint, Failure, JobFilter, NewJob, Options, Outcome, WorkerInfo
+
+MakeRole = Callable[[str | None], str]
+RELATIONS = """
+SELECT c.oid::regclass::text AS name, c.relkind::text AS kind, c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = 'windlass' AND c.relkind IN ('r', 'p', 'v', 'S') ORDER BY 1
+"""
+FUNCTIONS = """
+SELECT p.oid, p.oid::regprocedure::text AS name, p.proname, p.prokind::text AS kind,
+       coalesce((SELECT string_agg('NULL::' || format_type(t, NULL), ', ' ORDER BY i)
+                   FROM unnest(CASE p.prokind WHEN 'p' THEN p.proallargtypes ELSE p.proargtypes::oid[] END)
+                        WITH ORDINALITY AS u (t, i)), '') AS arguments
+  FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'windlass' ORDER BY 2
+"""
+WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
+PRODUCES = {"enqueue", "enqueue_many", "enqueue_one"}
+LOOKS = {"schema_version"}  # what every role may ask, so that a store can be opened
+
+
+async def allowed_functions(base: Base, user: str) -> set[str]:
+    """The names of the functions that a role may call."""
+    rows = await base.look.rows(f"SELECT f.proname, has_function_privilege($1, f.oid, 'EXECUTE') FROM ({FUNCTIONS}) f", user)
+    return {row[0] for row in rows if row[1]}
+
+
+async def denied(session: Session, sql: str) -> None:
+    """A statement that must fail for want of rights."""
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await session.run(sql)
+
+
+@pytest.mark.parametrize("kind", ["producer", None])
+async def test_a_producer_may_enqueue_and_nothing_else(alone: Base, role: MakeRole, kind: str | None) -> None:
+    """[rule 11] Every relation and every function is tried; a role that nobody allowed may not even enqueue."""
+    await alone.lane()
+    session = await alone.session(role(kind))
+    user = await session.value("SELECT current_user")
+    assert await allowed_functions(alone, user) == (PRODUCES | LOOKS if kind else set())
+    for name, what, _ in await alone.look.rows(RELATIONS):
+        if what == "S":
+            await denied(session, f"SELECT last_value FROM {name}")
+            await denied(session, f"SELECT nextval('{name}')")
+            await denied(session, f"SELECT setval('{name}', 1)")
+        else:
+            await denied(session, f"SELECT FROM {name}")
+            if what != "v":
+                await denied(session, f"DELETE FROM {name}")
+                await denied(session, f"INSERT INTO {name} DEFAULT VALUES")
+    for function in await alone.look.rows(FUNCTIONS):
+        if not kind or function["proname"] not in PRODUCES | LOOKS:
+            verb = "CALL" if function["kind"] == "p" else "SELECT"
+            await denied(session, f"{verb} windlass.{function['proname']}({function['arguments']})")
+    await denied(session, "CREATE TABLE windlass.mine ()")
+    await denied(session, "CREATE SCHEMA mine")
+
+
+async def test_a_producer_enqueues_in_every_way(alone: Base, role: MakeRole) -> None:
+    """[rule 11] [E1] [E2] Plain, many, delayed, unique, idempotent, fair, and for a queue without a lane."""
+    lane, worker = await alone.lane(), await alone.worker()
+    dsn = role("producer")
+    producer = await alone.session(dsn)
+    jobs = [await producer.enqueue(**options) for options in (
+        {}, {"delay": timedelta(milliseconds=1)}, {"unique_key": "k"}, {"idempotency_key": "i"}, {"fair_key": "f"},
+    )]  # fmt: skip
+    assert await producer.enqueue(unique_key="k") == jobs[2]
+    jobs += await producer.value("SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{\"{}\",\"[]\"}')", alone.queue)
+    other = await producer.enqueue(queue="other")
+    own = await alone.store(dsn)
+    new = NewJob(task="t", payload="{}", queue=alone.queue, options=Options(unique_key="r"))
+    await own.enqueue([new])
+    (replaced,) = await own.enqueue([msgspec.structs.replace(new, on_conflict="replace")])
+    jobs.append(replaced.id)
+    store = await alone.store()
+    await alone.until("SELECT NOT EXISTS (SELECT FROM windlass.deferred WHERE run_at > clock_timestamp())")
+    await store.promote()
+    assert sorted(await alone.drain(lane, worker)) == sorted(jobs)
+    assert await alone.drain(await alone.lane("other"), worker) == [other]
+
+
+async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: MakeRole) -> None:
+    """[rule 11] From a queue that nobody declared to retention; opening a second store buries nobody."""
+    dsn = role("worker")
+    store = await alone.store(dsn)
+    session = await alone.session(dsn)
+    await denied(session, "CREATE TABLE windlass.mine ()")
+    await denied(session, "SELECT windlass.allow('public', 'worker')")
+    await denied(session, "DELETE FROM windlass.ready")
+    for worker in (1, 2):
+        await store.register(WorkerInfo(id=worker, queues=("mail",)))
+    new = NewJob(task="t", payload="{}", queue="mail")
+    ids = [receipt.id for receipt in await store.enqueue([new] * 5)]
+    await store.enqueue([NewJob(task="t", payload="{}", queue="mail", delay=0.0, options=Options(fair_key="f"))])
+    await store.promote()
+    (claim,) = await store.claim(1, ["mail"], 4)
+    done, failed, dead, _ = claim.jobs
+    await store.checkpoint(1, done, Checkpoint("{}", 1, 2))
+    error = Failure("ValueError", "boom")
+    finished = await store.finish(
+        1,
+        1,
+        [
+            Outcome(job=done, result="1"),
+            Outcome(job=failed, kind=Kind.RETRY, delay=60.0, error=error),
+            Outcome(job=dead, kind=Kind.DEAD, error=error),
+        ],
+    )
+    assert finished.applied == 3
+    assert (await store.wait_finished(done.id, 5)).result == "1"
+    assert await store.retry([dead.id]) == {dead.id: "retried"}
+    assert await store.cancel([ids[4], failed.id]) == {ids[4]: "cancelled", failed.id: "cancelled"}
+    assert await store.delete([done.id]) == {done.id: "deleted"}
+    assert (await store.set_queue("mail", {"max_workers": 3})).max_workers == 3
+
+    again = await alone.store(dsn)
+    assert await again.beat(1) is not None, "a lane declared after the grant does not look like one set back"
+    rescued = await again.rescue(1, 1, DeathPolicy())
+    assert rescued is not None
+    assert rescued.offered == 1
+    assert (await store.rotate(force=True)).reclaimed
+    await store.expire()
+    assert len((await store.jobs(JobFilter(state=State.READY), 10)).jobs) == 3
+    assert (await store.depth())["mail"].ready == 3
+    assert len(await store.workers()) == 1
+    assert await store.retire(2) == 0
+
+
+async def test_a_reader_sees_everything_and_changes_nothing(alone: Base, role: MakeRole) -> None:
+    """[rule 11] The view and the counts are its own to ask for, also for lanes declared after the grant."""
+    reader = await alone.session(role("reader"))
+    lane = await alone.lane()
+    jobs = [await alone.look.enqueue(tags=["a"]), await alone.look.enqueue(delay=timedelta(hours=1))]
+    assert [row[0] for row in await reader.rows("SELECT id FROM windlass.job ORDER BY run_at NULLS FIRST")] == jobs
+    row = await reader.row("SELECT * FROM windlass.depth() WHERE queue = $1", alone.queue)
+    assert (row["ready"], row["scheduled"]) == (1, 1)
+    assert await reader.value("SELECT windlass.lane_depth($1)", lane) == 1
+    for name, what, oid in await alone.look.rows(RELATIONS):
+        if what != "S":
+            rights = await alone.look.row(
+                "SELECT " + ", ".join(f"has_table_privilege($1, $2::oid, '{right}')" for right in WRITES),
+                await reader.value("SELECT current_user"), oid,
+            )  # fmt: skip
+            assert not any(rights), name
+    assert not await allowed_functions(alone, await reader.value("SELECT current_user")) & PRODUCES
+    await denied(reader, "SELECT windlass.enqueue('t')")
+    await denied(reader, "SELECT windlass.cancel(1)")
+    await denied(reader, f"CALL windlass.claim({lane}, 1, 1, 1)")
+
+
+async def test_an_upgrade_gives_allowed_roles_the_new_functions(alone: Base, role: MakeRole) -> None:
+    """[rule 11] Functions are replaced as a whole; who was allowed before is allowed afterwards."""
+    session = await alone.session(role("producer"))
+    user = await session.value("SELECT current_user")
+    await alone.look.run(f"REVOKE ALL ON ALL FUNCTIONS IN SCHEMA windlass FROM {user}")
+    await alone.look.run("UPDATE windlass.meta SET functions = 'older'")
+    store = await alone.store()
+    await store.migrate()
+    assert await allowed_functions(alone, user) == PRODUCES | LOOKS
+    assert await session.enqueue() > 0
+    for kind in ("admin", ""):
+        with pytest.raises(asyncpg.PostgresError) as refused:
+            await alone.look.run("SELECT windlass.allow($1, $2)", user, kind)
+        assert refused.value.sqlstate == "WL005"
