@@ -185,8 +185,16 @@ class Server:
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
             connection.execute(statement)
 
+    def _place(self) -> Path | None:
+        """Where the data goes: into memory where nothing must survive and there is room, else to the disk. A
+        copy of a database costs a tenth there."""
+        memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a directory of our own in it
+        if self.settings["fsync"] == "on" or not os.access(memory, os.W_OK):
+            return None
+        return memory if shutil.disk_usage(memory).free > 4 * 1024**3 else None
+
     def _initialise(self) -> None:
-        self._home = Path(tempfile.mkdtemp(prefix=f"windlass-pg{self.version}-"))
+        self._home = Path(tempfile.mkdtemp(prefix=f"windlass-pg{self.version}-", dir=self._place()))
         self._guard = subprocess.Popen(
             [sys.executable, "-P", postgres_guard.__file__, str(self._home)],
             stdin=subprocess.PIPE,

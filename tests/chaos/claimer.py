@@ -1,6 +1,6 @@
-"""A process with several claimers. Each claims, runs (which is to write it down) and ends its jobs: most of them
-well, the others in every way that brings a job back. Flushes are split, and some are sent twice. Now and then
-a claimer dies with its jobs in hand, comes back under a new id and has the old one rescued.
+"""A process with several claimers. Each claims, runs (which is to write it down) and ends its jobs: most of
+them well, the others in every way that brings a job back. Flushes are split, and some are sent twice. Now and
+then a claimer dies with its jobs in hand, comes back under a new id and has the old one rescued.
 
 Started by `tests.chaos.program`, which says how it gets its orders.
 """
@@ -64,10 +64,12 @@ class Claimer:
                     await asyncio.sleep(self.dice.uniform(0.2, 1.0))  # the jobs run; the logs turn meanwhile
                 await self._end([self._outcome(job) for claim in claims for job in claim.jobs])
                 if self.dice.random() < 0.05:
-                    # It holds nothing now, so the next claim id is the least that it can hold.
-                    floor = max(claim.id for claim in claims) + 1
-                    await patiently(lambda: self.store.beat(self.worker.id, floor), stop)
+                    await self._beat(max(claim.id for claim in claims), stop)
         await patiently(lambda: self.store.retire(self.worker.id), stop)
+
+    async def _beat(self, last: int, stop: asyncio.Event) -> None:
+        """It holds nothing now, so the id after its last claim is the least that it can hold."""
+        await patiently(lambda: self.store.beat(self.worker.id, last + 1), stop)
 
     async def _begin(self) -> None:
         self.worker = await Worker.registered(self.store)

@@ -1,7 +1,7 @@
 """Figures that a run shows: kept with the test's report, and in a file where WINDLASS_FIGURES names one.
 
-A figure is for reading. What a test asserts has a wide margin, since the machine is shared; the figure says how
-wide it was.
+A figure is for reading. What a test asserts has a wide margin, since the machine is shared; the figure says
+how wide it was.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""A process with several producers. Each enqueues in its own style until told to stop, and writes down what it
-was told: `single` and `bulk` through the store, `transaction` in a transaction of its own, `holder` likewise but
-left open for seconds. One in five transactions of every style is rolled back.
+"""A process with several producers. Each enqueues in its own style until told to stop, and writes down what
+it was told: `single` and `bulk` through the store, `transaction` in a transaction of its own, `holder`
+likewise but left open for seconds. One in five transactions of every style is rolled back.
 
 Started by `tests.chaos.program`, which says how it gets its orders.
 """

@@ -1,7 +1,8 @@
-"""Processes of a chaos run, from both sides: how one is started, told to stop and awaited, and how it hears so.
+"""Processes of a chaos run, from both sides: how one is started, told to stop and awaited, and how it hears
+so.
 
-A process reads its orders as one line of JSON from standard input (no password stands in an argument list) and
-works until that closes. It also closes when the test that started it dies, so no process is left behind.
+A process reads its orders as one line of JSON from standard input (no password stands in an argument list)
+and works until that closes. It also closes when the test that started it dies, so no process is left behind.
 """
 
 import asyncio

@@ -1,11 +1,11 @@
 """A TCP proxy between a client and PostgreSQL that cuts connections at a chosen point of the protocol.
 
-It reads the messages of the client (type, length, body) just far enough to know which statement is executed. When
-it is told to cut at a statement, it either lets the request through, waits until the server says that it has
-done everything and is ready for the next one, and then cuts without passing a byte of the answer on (`answer`),
-or it cuts before the server has seen the request (`request`). So "after COMMIT was sent" is a fact here, not a
-matter of timing. It knows the protocol as drivers use it: Query holds its text, Parse names one, Bind executes it.
-Encryption is refused.
+It reads the messages of the client (type, length, body) just far enough to know which statement is executed.
+When it is told to cut at a statement, it either lets the request through, waits until the server says that it
+has done everything and is ready for the next one, and then cuts without passing a byte of the answer on
+(`answer`), or it cuts before the server has seen the request (`request`). So "after COMMIT was sent" is a
+fact here, not a matter of timing. It knows the protocol as drivers use it: Query holds its text, Parse names
+one, Bind executes it. Encryption is refused.
 """
 
 import asyncio

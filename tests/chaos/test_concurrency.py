@@ -1,20 +1,21 @@
-"""Many producers, many claimers, in several processes, while the logs turn all the time: what was committed is
-finished, each job once, and nothing else. [C1] [C2] [C5] [C8] [K6]
+"""Many producers, many claimers, in several processes, while the logs turn all the time: what was committed
+is finished, each job once, and nothing else. [C1] [C2] [C5] [C8] [K6]
 
 This is stress, not proof: the proofs are the model in spec/ and the forced schedules in tests/pg/.
 """
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import depth_is_a_scan, opened, until, waiting
+from tests.chaos.kit import Worker, depth_is_a_scan, fill, opened, until, waiting
 from tests.chaos.ledger import Balance, read
 from tests.chaos.program import Crew
-from windlass.core.states import Kind
+from windlass.core.states import Kind, State
 from windlass.store.postgres import PostgresStore
 from windlass.store.records import Rotation
 
@@ -83,19 +84,15 @@ async def conserved(dsn: str, folder: Path, seconds: float, figure: Figure) -> N
     assert reclaimed >= 8, f"the ring did not go round: {upkeep.turns[-1]}"
     assert not sum(turn.offered_again for turn in upkeep.turns), "rotation met rows that no claim covers"
     async with opened(dsn) as store:
-        assert await upkeep_idle(store)
+        assert await Upkeep(store).idle(), "a count lives in a process and not in the store"
         await depth_is_a_scan(store, dsn)
     figure("jobs committed = finished", len(balance.committed))
     figure("jobs rolled back", len(balance.undone))
     figure("attempts", sum(balance.kinds.values()))
     figure("segments reclaimed", reclaimed)
+    figure("turns that found their segment in use", sum(turn.blocked is not None for turn in upkeep.turns))
     figure("rows moved by rotation", sum(turn.moved for turn in upkeep.turns))
     figure("attempts a second", sum(balance.kinds.values()) / took)
-
-
-async def upkeep_idle(store: PostgresStore) -> bool:
-    """The same look with another store: no count lives in a process."""
-    return await Upkeep(store).idle()
 
 
 async def test_committed_is_finished(pg_dsn: str, tmp_path: Path, figure: Figure) -> None:
@@ -108,3 +105,45 @@ async def test_committed_is_finished_for_long(
     pg_dsn: str, tmp_path: Path, figure: Figure, soak_seconds: float
 ) -> None:
     await conserved(pg_dsn, tmp_path, soak_seconds, figure)
+
+
+async def test_running_jobs_are_seen_while_the_ring_turns(pg_dsn: str, figure: Figure) -> None:
+    """[rule 7] A segment is reclaimed by TRUNCATE, which heeds no snapshot. Whoever looks at that moment for
+    jobs that are carried to another segment must find them all the same."""
+    async with opened(pg_dsn) as store, opened(pg_dsn) as other:
+        upkeep = Upkeep(store)
+        worker = await Worker.registered(store)
+        await fill(store, 150)
+        ids = {j.id for j in await worker.claim(limit=100)}
+        one = min(ids)
+
+        async def found() -> bool:
+            record = await other.job(one)
+            return record is not None and record.state is State.RUNNING
+
+        async def held() -> bool:
+            return {j.id for claim in await other.held(worker.id) for j in claim.jobs} == ids
+
+        async def unchanged() -> bool:
+            return await other.retry([one]) == {one: "unchanged"}
+
+        async def counted() -> bool:
+            depth = (await other.depth())["default"]
+            return (depth.ready, depth.running) == (50, 100)
+
+        async def look(true: Callable[[], Awaitable[bool]]) -> int:
+            looks = 0
+            while not upkeep.over.is_set():
+                looks += 1
+                assert await true(), f"not {true.__name__} at look {looks}"
+            return looks
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(upkeep.turn())
+            lookers = [group.create_task(look(true)) for true in (found, held, unchanged, counted)]
+            await asyncio.sleep(4.0)
+            upkeep.over.set()
+        figure("looks", sum(looker.result() for looker in lookers))
+        figure("segments reclaimed meanwhile", sum(turn.reclaimed for turn in upkeep.turns))
+        await worker.finish([j for claim in await other.held(worker.id) for j in claim.jobs])
+        assert len(await worker.drain()) == 50

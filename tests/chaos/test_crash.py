@@ -1,6 +1,6 @@
-"""[fault 6] `kill -9` PostgreSQL under load, as far as the store goes: every acknowledged job is there after the
-restart and runs once, and producers and claimers go on by themselves with the stores they have.
-(The worker's own part, its slots and its handlers, belongs to the worker's tests.)
+"""[fault 6] `kill -9` PostgreSQL under load, as far as the store goes: every acknowledged job is there after
+the restart and runs once, and producers and claimers go on by themselves with the stores they have. (The
+worker's own part, its slots and its handlers, belongs to the worker's tests.)
 """
 
 import asyncio
@@ -40,7 +40,9 @@ async def crash(server: Server, dsn: str, folder: Path, kills: int, between: flo
     async with opened(dsn) as store, Crew(folder) as crew, asyncio.TaskGroup() as group:
         keeping = group.create_task(upkeep(store, over))
         common = {"dsn": dsn, "queues": QUEUES}
-        producer = crew.start("producer", {**common, "styles": ["single", "bulk"] * 3, "keyed": True, "pause": 0.005})
+        producer = crew.start(
+            "producer", {**common, "styles": ["single", "bulk"] * 3, "keyed": True, "pause": 0.005}
+        )
         crew.start("claimer", {**common, "claimers": 2, "dies": 0.0})
         for _ in range(kills):
             await busy(store, between)

@@ -1,5 +1,6 @@
-"""[fault 5] The connection is cut after COMMIT was sent: on enqueue, on flush, on claim. One job; each outcome
-once; claimed jobs are found by `held` and offered again. The cut is made by `tests.chaos.proxy`, at a known point.
+"""[fault 5] The connection is cut after COMMIT was sent: on enqueue, on flush, on claim. One job; each
+outcome once; claimed jobs are found by `held` and offered again. The cut is made by `tests.chaos.proxy`, at a
+known point.
 """
 
 import asyncio
@@ -29,9 +30,11 @@ LOST: tuple[Loses, ...] = ("answer", "request")
 @asynccontextmanager
 async def through(server: Server, dsn: str) -> AsyncIterator[tuple[Proxy, PostgresStore]]:
     """A store that speaks to its database through a proxy."""
-    async with Proxy("127.0.0.1", server.port) as proxy:
-        async with opened(dsn.replace(f":{server.port}/", f":{proxy.port}/"), pool_size=2) as store:
-            yield proxy, store
+    async with (
+        Proxy("127.0.0.1", server.port) as proxy,
+        opened(dsn.replace(f":{server.port}/", f":{proxy.port}/"), pool_size=2) as store,
+    ):
+        yield proxy, store
 
 
 @pytest.mark.parametrize("loses", LOST)
@@ -124,11 +127,13 @@ class Harassed:
 
     async def produce(self) -> None:
         while time.monotonic() < self.ends:
-            jobs = [job(idempotency_key=secrets.token_hex(8)) for _ in range(3)]
-            receipts = await patiently(lambda jobs=jobs: self.store.enqueue(jobs))
-            assert receipts is not None
-            self.ledger.enqueued([receipt.id for receipt in receipts])
+            await self._enqueue([job(idempotency_key=secrets.token_hex(8)) for _ in range(3)])
         self.produced.set()
+
+    async def _enqueue(self, jobs: list[NewJob]) -> None:
+        receipts = await patiently(lambda: self.store.enqueue(jobs))
+        assert receipts is not None
+        self.ledger.enqueued([receipt.id for receipt in receipts])
 
     async def work(self) -> None:
         worker = await Worker.registered(self.store)

@@ -1,9 +1,10 @@
-"""[fault 11] A foreign write transaction stays open while 10,000 enqueues roll back. Committed jobs lie between
-them, so each leaves a hole range of its own. A claim takes at most twice its normal time and 1 KB of WAL beyond its
-jobs; all holes are gone when the transaction ends, and depth reads 0 within 5 s.
+"""[fault 11] A foreign write transaction stays open while 10,000 enqueues roll back. Committed jobs lie
+between them, so each leaves a hole range of its own. A claim takes at most twice its normal time and 1 KB of
+WAL beyond its jobs; all holes are gone when the transaction ends, and depth reads 0 within 5 s.
 
-The foreign transaction may be anywhere in the cluster: in another database, in ours, or a producer itself, which
-holds a lock on `ready`. The first two do not matter to holes once the horizon is published; the third does.
+The foreign transaction may be anywhere in the cluster: in another database, in ours, or a producer itself,
+which holds a lock on `ready`. The first two do not matter to holes once the horizon is published; the third
+does.
 """
 
 import asyncio
@@ -41,15 +42,15 @@ async def roll_back(dsn: str, n: int, queue: str, *, between: bool) -> None:
 
 
 @asynccontextmanager
-async def foreign(server: Server, dsn: str, store: PostgresStore, where: Where) -> AsyncIterator[int]:
-    """A transaction with an xid that stays open, and how many jobs it adds when it commits in the end."""
-    async with connected(server.dsn() if where == "elsewhere" else dsn) as connection:
-        async with connection.transaction():
-            if where == "producer":
-                await store.enqueue([job(queue="holed")], connection=connection)
-            else:
-                await connection.execute("CREATE TEMPORARY TABLE foreign_write (n int) ON COMMIT DROP")
-            yield int(where == "producer")
+async def foreign(server: Server, dsn: str, store: PostgresStore, where: Where) -> AsyncIterator[None]:
+    """A transaction with an xid that stays open. A producer's job runs when it has committed in the end."""
+    elsewhere = server.dsn() if where == "elsewhere" else dsn
+    async with connected(elsewhere) as connection, connection.transaction():
+        if where == "producer":
+            await store.enqueue([job(queue="holed")], connection=connection)
+        else:
+            await connection.execute("CREATE TEMPORARY TABLE foreign_write (n int) ON COMMIT DROP")
+        yield
 
 
 class Cost(msgspec.Struct):
@@ -60,8 +61,8 @@ class Cost(msgspec.Struct):
 
 
 async def measure(dsn: str, queues: tuple[str, ...], rounds: int) -> list[Cost]:
-    """Claims of ten jobs from each queue in turn, so that they share the weather. Each queue has a store of its own
-    that remembers its lanes, so that nothing but the claim itself is measured."""
+    """Claims of ten jobs from each queue in turn, so that they share the weather. Each queue has a store of
+    its own that remembers its lanes, so that nothing but the claim itself is measured."""
     costs = [Cost() for _ in queues]
     async with AsyncExitStack() as stack:
         look = await stack.enter_async_context(connected(dsn))

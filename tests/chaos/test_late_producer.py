@@ -1,5 +1,6 @@
-"""[fault 12] A producer's transaction stays open over a whole turn of the segment ring, and over more: its jobs run,
-each once, and so do those of everybody else meanwhile. Its segment waits for it; the others go on turning.
+"""[fault 12] A producer's transaction stays open over a whole turn of the segment ring, and over more: its
+jobs run, each once, and so do those of everybody else meanwhile. Its segment waits for it; the others go on
+turning.
 """
 
 import time

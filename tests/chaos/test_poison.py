@@ -1,6 +1,6 @@
-"""[fault 17] Poison rows, as far as a store meets them: bad JSON, too large, wrong types and bad names are refused and
-leave nothing behind, whoever sends them; tasks that nobody knows, deep and odd payloads are handed out like
-any other. Only that job suffers; the claim loop goes on.
+"""[fault 17] Poison rows, as far as a store meets them: bad JSON, too large, wrong types and bad names are
+refused and leave nothing behind, whoever sends them; tasks that nobody knows, deep and odd payloads are
+handed out like any other. Only that job suffers; the claim loop goes on.
 """
 
 from collections.abc import Awaitable, Callable
@@ -106,12 +106,14 @@ async def test_wrong_types_in_sql_are_refused(pg_dsn: str) -> None:
 
 
 async def test_odd_jobs_are_handed_out_like_any_other(pg_dsn: str) -> None:
-    """[O4] What is odd but sound comes back as it went in; a task that nobody knows is put off without charge;
-    one that can never run ends dead. Those beside them are not held up."""
+    """[O4] What is odd but sound comes back as it went in; a task that nobody knows is put off without
+    charge; one that can never run ends dead. Those beside them are not held up."""
     async with opened(pg_dsn) as store:
         for payload in ODD:
             await store.enqueue([job("good"), job("odd", payload=payload)])
-        await store.enqueue([job("nobody.knows.me"), job("wrong.types", payload='{"n": "seven"}'), job("good")])
+        await store.enqueue(
+            [job("nobody.knows.me"), job("wrong.types", payload='{"n": "seven"}'), job("good")]
+        )
         worker = await Worker.registered(store)
         jobs = [j for _ in range(len(ODD) * 2 + 3) for j in await worker.claim(limit=1)]
         assert [j.payload for j in jobs if j.task == "odd"] == ODD

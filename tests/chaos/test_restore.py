@@ -1,12 +1,12 @@
-"""[fault 24] pg_dump while jobs run, pg_restore into another cluster. In the copy nothing is lost and nothing runs
-twice, relative to the moment of the dump; claims go on; workers of the original have no say there [rule 15].
+"""[fault 24] pg_dump while jobs run, pg_restore into another cluster. In the copy nothing is lost and nothing
+runs twice, relative to the moment of the dump; claims go on; workers of the original have no say there [rule
+15].
 
-The dump uses a snapshot that the test has exported, so its moment is known: what was acknowledged before it is in
-the copy, what was sent after it is not, and what was under way may be either.
+The dump uses a snapshot that the test has exported, so its moment is known: what was acknowledged before it
+is in the copy, what was sent after it is not, and what was under way may be either.
 """
 
 import asyncio
-import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,22 +33,29 @@ class Moment(msgspec.Struct):
     before: float
 
 
+async def run(server: Server, program: str, *arguments: str) -> None:
+    """Run one of the server's own programs; one that fails fails the test."""
+    process = await asyncio.create_subprocess_exec(server.bin_dir / program, *arguments)
+    assert await process.wait() == 0, f"{program} failed"
+
+
 async def dump(server: Server, dsn: str, path: Path) -> Moment:
     """Dump the database as it is at one moment."""
-    async with connected(dsn) as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+    async with (
+        connected(dsn) as connection,
+        connection.transaction(isolation="repeatable_read", readonly=True),
+    ):
         after = time.monotonic()
         snapshot = await connection.fetchval("SELECT pg_export_snapshot()")
         moment = Moment(after, time.monotonic())
-        command = [server.bin_dir / "pg_dump", "-Fc", f"--snapshot={snapshot}", "-f", str(path), dsn]
-        await asyncio.to_thread(subprocess.run, command, check=True)
+        await run(server, "pg_dump", "-Fc", f"--snapshot={snapshot}", "-f", str(path), dsn)
     return moment
 
 
 async def restore(server: Server, path: Path) -> str:
     """Restore the dump into a new database of this server, and return its DSN."""
     dsn = server.dsn(server.create_database())
-    command = [server.bin_dir / "pg_restore", "--exit-on-error", "-d", dsn, str(path)]
-    await asyncio.to_thread(subprocess.run, command, check=True)
+    await run(server, "pg_restore", "--exit-on-error", "-d", dsn, str(path))
     return dsn
 
 
@@ -56,7 +63,9 @@ async def busy_dump(server: Server, dsn: str, folder: Path, seconds: float) -> M
     """Dump in the middle of a run, then let the run end in good order."""
     async with opened(dsn) as store, Crew(folder) as crew:
         common = {"dsn": dsn, "queues": QUEUES}
-        producer = crew.start("producer", {**common, "styles": ["single", "bulk", "bulk", "transaction", "holder"]})
+        producer = crew.start(
+            "producer", {**common, "styles": ["single", "bulk", "bulk", "transaction", "holder"]}
+        )
         crew.start("claimer", {**common, "claimers": 2})
         ends = time.monotonic() + seconds
 
@@ -100,7 +109,9 @@ def expected(events: Iterable[Event], moment: Moment) -> tuple[set[int], set[int
 async def run_copy(copy: str, figure: Figure) -> list[int]:
     """Open the copy, run all that is left in it, and then some more."""
     async with connected(copy) as connection:
-        strangers = [r["id"] for r in await connection.fetch("SELECT id FROM windlass.worker_life WHERE alive")]
+        strangers = [
+            r["id"] for r in await connection.fetch("SELECT id FROM windlass.worker_life WHERE alive")
+        ]
     assert strangers, "no worker was alive in the dump"
     async with opened(copy) as store:
         worker = await Worker.registered(store)
@@ -141,7 +152,9 @@ async def restored(server: Server, dsn: str, folder: Path, seconds: float, figur
     assert must_not
 
 
-async def test_a_dump_taken_while_jobs_run(pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure) -> None:
+async def test_a_dump_taken_while_jobs_run(
+    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure
+) -> None:
     await restored(pg_server, pg_dsn, tmp_path, 2.0, figure)
 
 

@@ -1,7 +1,7 @@
 """[fault 10] A snapshot is held open under load: throughput stays, and the hot path leaves no dead tuples.
 
-Two databases of one server take turns: in the first a transaction keeps its snapshot from the beginning to the
-end, in the second nobody does. A snapshot holds back only its own database, so each slice of load has a
+Two databases of one server take turns: in the first a transaction keeps its snapshot from the beginning to
+the end, in the second nobody does. A snapshot holds back only its own database, so each slice of load has a
 twin that ran a moment before or after it on the same machine, and the ratio says little about the weather.
 """
 

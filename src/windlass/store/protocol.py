@@ -72,10 +72,16 @@ class Store(Protocol):
           `replace` takes a waiting twin back and adds this one (`replaced`); `reject` raises AlreadyEnqueued.
           Where the twin is running, `skip` and `replace` both remember this job as the rerun to be enqueued
           when the twin ends for good, and answer `rerun` with the twin's id; a later one overwrites it.
-          Keys count within one call too. A key is freed when its job ends for good, however it ends.
+          Keys count within one call too. A key is freed when its job ends for good, however it ends. A
+          replaced twin is gone, as if deleted, with any rerun it remembered. A rerun is enqueued as it was
+          asked for: its delay counts from when it is enqueued, its run_at stands. An idempotency key is
+          remembered for `skipped` and `rerun`, too, and not for a rejected call.
         - `delay` or `run_at` in the future: the job is `scheduled` until `promote` finds it due.
         - `options.fair_key`: the job is `held` aside (its state is ready) until `promote` admits it [C3].
         - otherwise it is `enqueued` at the back of its lane, ready to be claimed.
+
+        With `connection` a job for a queue never seen before, or one that replaces a twin, may become
+        claimable only with the next `promote`.
         """
 
     # -- the life of a worker ---------------------------------------------------------------------------
@@ -85,7 +91,8 @@ class Store(Protocol):
 
     async def retire(self, worker: int) -> int:
         """A worker leaves in good order: what it still holds is offered again, uncharged, and counted in the
-        answer; from then on it is not alive. Retiring a lost or unknown worker does nothing and answers 0."""
+        answer; from then on it is not alive. Jobs whose cancel was requested are cancelled. Retiring a lost
+        or unknown worker does nothing and answers 0."""
 
     async def beat(self, worker: int, floor: int = 0) -> Beat:
         """Count one heartbeat and learn which of the worker's jobs should be cancelled. `floor` is the least
@@ -101,7 +108,7 @@ class Store(Protocol):
         and each of its unfinished jobs gets one death more: below the policy's second death it is offered
         again at once, from then on after the policy's delay, at the `poison`-th it is dead. Attempts are not
         charged, checkpoints stay. A job whose cancel was requested is cancelled instead. Calling it again for
-        a worker already dead takes back what is left."""
+        a worker already dead takes back what is left, whatever its beat."""
 
     # -- claim and finish -------------------------------------------------------------------------------
 
@@ -127,10 +134,13 @@ class Store(Protocol):
         - SNOOZE, THROTTLED, UNKNOWN: offered again after `delay`, the same attempt.
         - RELEASED: offered again at once, the same attempt.
 
+        A job put off by SNOOZE, THROTTLED or UNKNOWN shows as scheduled, by RETRY as retrying. The kinds that
+        are not a worker's to say (DELETED, REPLACED, LOST) raise ValueError and nothing is applied.
+
         A delay of 0 offers at once. `flush` counts this worker's flushes from 1: sending one again with the
         same number and outcomes changes nothing and counts as `repeated`, also after a rotation. Raises
         WorkerLost when the worker is not alive; outcomes of claims that are not the worker's are `refused`,
-        by job id, while the rest is applied."""
+        by job id, while the rest is applied, and so is a second outcome for an attempt that has ended."""
 
     async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
         """Make progress durable; the next attempt finds it. Raises WorkerLost or ClaimLost [C5]."""
@@ -142,7 +152,9 @@ class Store(Protocol):
 
     async def promote(self, limit: int = 1000) -> Promoted:
         """One bounded step: offer deferred jobs that are due, earliest first, and admit held jobs while their
-        lane holds fewer than the queue's `window` jobs, one of each fair key in turn [C3]."""
+        lane holds fewer than the queue's `window` jobs, one of each fair key in turn [C3]. `limit` bounds
+        each of the two. A due job with a fair key takes a new turn, behind its key's others. How long a job
+        has waited counts from when it became ready; admission does not start that anew."""
 
     # -- looking and steering ---------------------------------------------------------------------------
 
@@ -150,10 +162,11 @@ class Store(Protocol):
         """The job with this id in whatever state, or None."""
 
     async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
-        """A page of jobs, newest first."""
+        """A page of jobs, newest first. A page may be short or empty and still have a cursor: the search
+        looks at a bounded number of jobs a call."""
 
     async def wait_finished(self, job: int, timeout: float) -> JobRecord:
-        """Wait until the job has ended for good. Raises ResultTimeout or JobNotFound."""
+        """Wait until the job has ended for good. Raises ResultTimeout, or JobNotFound if it is gone."""
 
     async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
         """Cancel jobs [O5]. A waiting one is `cancelled` now. For a running one cancel is `requested`: its
@@ -175,7 +188,8 @@ class Store(Protocol):
         """Every declared queue, by name."""
 
     async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
-        """Declare a queue, or change its settings (fields of QueueRecord but the name)."""
+        """Declare a queue, or change its settings (fields of QueueRecord but the name). An unknown setting
+        raises ValueError, and nothing is changed."""
 
     # -- room -------------------------------------------------------------------------------------------
 

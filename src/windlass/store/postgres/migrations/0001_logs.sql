@@ -224,18 +224,23 @@ CREATE TABLE windlass.deferred_watermark (
 ) WITH (fillfactor = 50);
 INSERT INTO windlass.deferred_watermark DEFAULT VALUES;
 
+-- Held jobs wait for their turn; `since` is when each became ready.
+CREATE SEQUENCE windlass.held_turn MINVALUE 1 NO CYCLE CACHE 1;
 CREATE TABLE windlass.held (
     id          bigint PRIMARY KEY,
+    turn        bigint NOT NULL DEFAULT nextval('windlass.held_turn'),
+    since       timestamptz NOT NULL,
     enqueued_at timestamptz NOT NULL,
     priority    smallint NOT NULL,
     attempt     smallint NOT NULL DEFAULT 1,
+    deaths      smallint NOT NULL DEFAULT 0,
     queue       text NOT NULL,
     fair_key    text COLLATE "C" NOT NULL,
     task        text NOT NULL,
     payload     json NOT NULL,
     options     json
 );
-CREATE INDEX ON windlass.held (queue, priority, fair_key, id);
+CREATE INDEX ON windlass.held (queue, priority, fair_key, turn);
 CREATE TABLE windlass.ring (
     queue    text NOT NULL,
     priority smallint NOT NULL,

@@ -17,7 +17,7 @@ SELECT id, task, queue, priority, CASE WHEN retrying THEN 'retrying' ELSE 'sched
        options, enqueued_at, run_at, NULL, NULL, NULL, NULL, NULL
   FROM windlass.deferred WHERE id = $1
 UNION ALL
-SELECT id, task, queue, priority, 'ready', attempt, 0, payload, options, enqueued_at, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT id, task, queue, priority, 'ready', attempt, deaths, payload, options, enqueued_at, NULL, NULL, NULL, NULL, NULL, NULL
   FROM windlass.held WHERE id = $1
 UNION ALL
 SELECT id, task, queue, priority, 'dead', attempt, deaths, payload, options, enqueued_at, NULL, NULL, died_at, NULL, NULL,

@@ -28,10 +28,10 @@ BEGIN
         WHILE v_room > 0 LOOP
             SELECT * INTO j FROM windlass.held h
              WHERE h.queue = l.name AND h.priority = l.priority AND h.fair_key > v_ring
-             ORDER BY h.fair_key, h.id LIMIT 1;
+             ORDER BY h.fair_key, h.turn LIMIT 1;
             IF NOT FOUND THEN
                 SELECT * INTO j FROM windlass.held h
-                 WHERE h.queue = l.name AND h.priority = l.priority ORDER BY h.fair_key, h.id LIMIT 1;
+                 WHERE h.queue = l.name AND h.priority = l.priority ORDER BY h.fair_key, h.turn LIMIT 1;
                 EXIT WHEN NOT FOUND;
             END IF;
             v_ring := j.fair_key;
@@ -43,8 +43,8 @@ BEGIN
         END LOOP;
         CONTINUE WHEN cardinality(v_rows) = 0;
         PERFORM windlass.offer(l.lane, cardinality(v_rows), array_agg(u.task), array_agg(u.payload::text),
-                               array_agg(u.options::text), array_agg(u.id), array_agg(u.attempt), NULL,
-                               array_agg(u.enqueued_at))
+                               array_agg(u.options::text), array_agg(u.id), array_agg(u.attempt), array_agg(u.deaths),
+                               array_agg(u.enqueued_at), array_agg(u.since))
            FROM unnest(v_rows) AS u;
         UPDATE windlass.ring SET key = v_ring WHERE queue = l.name AND priority = l.priority;
         v_total := v_total + cardinality(v_rows);

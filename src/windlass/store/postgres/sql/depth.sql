@@ -9,7 +9,7 @@ BEGIN
     WITH waiting AS (
         SELECT l.queue, sum(windlass.lane_depth(l.id)) AS n, min(windlass.lane_head(l.id)) AS oldest
           FROM windlass.lane l GROUP BY l.queue),
-    aside AS (SELECT h.queue, count(*) AS n, min(h.enqueued_at) AS oldest FROM windlass.held h GROUP BY h.queue),
+    aside AS (SELECT h.queue, count(*) AS n, min(h.since) AS oldest FROM windlass.held h GROUP BY h.queue),
     busy AS (
         SELECT l.queue, sum(windlass.size_of(windlass.unfinished(c.id, c.seqs))) AS n
           FROM windlass.worker_life w

@@ -25,7 +25,7 @@ BEGIN
         WITH gone AS (DELETE FROM windlass.deferred WHERE id = p_job
                       RETURNING queue, priority, task, payload, options, attempt, deaths, enqueued_at),
              freed AS (DELETE FROM windlass.held WHERE id = p_job
-                       RETURNING queue, priority, task, payload, options, attempt, 0::smallint, enqueued_at)
+                       RETURNING queue, priority, task, payload, options, attempt, deaths, enqueued_at)
         SELECT * INTO d FROM (SELECT * FROM gone UNION ALL SELECT * FROM freed) AS x;
         IF FOUND THEN
             IF p_kind = 'cancelled' THEN

@@ -38,7 +38,8 @@ BEGIN
         SELECT u.twin, u.status, u.replaces INTO v_twin, status, v_replaces
           FROM windlass.hold_key(v_key, job, p_on_conflict,
                                  json_build_object('task', p_task, 'payload', p_payload, 'queue', p_queue,
-                                                   'priority', p_priority, 'options', p_options)) AS u;
+                                                   'priority', p_priority, 'delay', p_delay, 'run_at', p_run_at,
+                                                   'options', p_options)) AS u;
         IF status IN ('skipped', 'rerun') THEN
             UPDATE windlass.idempotency i SET job = v_twin WHERE i.key = p_idempotency_key;
             job := v_twin;
@@ -52,8 +53,8 @@ BEGIN
                 v_replaces);
         status := coalesce(status, CASE WHEN v_run_at > v_now THEN 'scheduled' ELSE 'enqueued' END);
     ELSIF v_fair IS NOT NULL THEN
-        INSERT INTO windlass.held (id, enqueued_at, queue, priority, fair_key, task, payload, options)
-        VALUES (job, v_now, p_queue, p_priority, v_fair, p_task, p_payload::json, p_options::json);
+        INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, fair_key, task, payload, options)
+        VALUES (job, v_now, v_now, p_queue, p_priority, v_fair, p_task, p_payload::json, p_options::json);
         PERFORM windlass.wake(p_queue);
         status := coalesce(status, 'held');
     ELSE

@@ -1,4 +1,5 @@
--- Since when the first waiting job of a lane has waited there, or NULL. Callers: depth, lane_heads. Lock: none.
+-- Since when the longest waiting of a lane's first jobs has been ready, or NULL. A fair job brings its wait along, so
+-- the first of the lane need not be the oldest. Callers: depth, lane_heads. Lock: none.
 -- Late jobs in holes are not looked at: they are claimed within moments.
 CREATE OR REPLACE FUNCTION windlass.lane_head(p_lane int) RETURNS timestamptz
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
@@ -6,6 +7,7 @@ DECLARE
     c       windlass.claim := windlass.cursor_of(p_lane);
     v_ahead int8multirange := windlass.gather(c.ahead, c.ahead_spilled);
 BEGIN
-    RETURN (SELECT r.offered_at FROM windlass.ready r
-             WHERE r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead ORDER BY r.seq LIMIT 1);
+    RETURN (SELECT min(f.offered_at)
+              FROM (SELECT r.offered_at FROM windlass.ready r
+                     WHERE r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead ORDER BY r.seq LIMIT 100) AS f);
 END $$;

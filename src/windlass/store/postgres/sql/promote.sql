@@ -43,15 +43,17 @@ BEGIN
                array_agg(u.options::text) AS options, array_agg(u.id) AS ids, array_agg(u.attempt) AS attempts,
                array_agg(u.deaths) AS deaths, array_agg(u.enqueued_at) AS enqueued
           FROM (SELECT * FROM unnest(v_rows) ORDER BY run_at, id) AS u
-         WHERE u.options ->> 'fair_key' IS NULL OR u.attempt > 1
+         WHERE u.options ->> 'fair_key' IS NULL
          GROUP BY u.queue, u.priority
     LOOP
         PERFORM windlass.offer(windlass.lane_sure(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options, g.ids,
                                g.attempts, g.deaths, g.enqueued);
     END LOOP;
-    INSERT INTO windlass.held (id, enqueued_at, queue, priority, attempt, fair_key, task, payload, options)
-    SELECT u.id, u.enqueued_at, u.queue, u.priority, u.attempt, u.options ->> 'fair_key', u.task, u.payload, u.options
-      FROM unnest(v_rows) AS u WHERE u.options ->> 'fair_key' IS NOT NULL AND u.attempt <= 1;
+    -- A job with a fair key takes a new turn, behind its key's others.
+    INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, attempt, deaths, fair_key, task, payload, options)
+    SELECT u.id, v_now, u.enqueued_at, u.queue, u.priority, u.attempt, u.deaths, u.options ->> 'fair_key', u.task,
+           u.payload, u.options
+      FROM unnest(v_rows) AS u WHERE u.options ->> 'fair_key' IS NOT NULL;
     PERFORM windlass.lane_sure(u.queue, u.priority)
        FROM (SELECT DISTINCT x.queue, x.priority FROM unnest(v_rows) AS x) AS u;
     -- Where the step was too small for the late ones, the watermark stays; where it was too small for the rest, it

@@ -31,7 +31,7 @@ BEGIN
         PERFORM windlass.offer(windlass.lane_sure(w.queue, w.priority), 1, ARRAY[w.task], ARRAY[w.payload::text],
                                ARRAY[w.options::text], ARRAY[w.id],
                                ARRAY[CASE WHEN w.retrying THEN 1 ELSE w.attempt END]::smallint[],
-                               ARRAY[CASE WHEN w.retrying THEN 0 ELSE w.deaths END]::smallint[], ARRAY[w.enqueued_at]);
+                               ARRAY[w.deaths], ARRAY[w.enqueued_at]);
         RETURN 'retried';
     END IF;
     -- As in finish: the snapshot that says where the job is must be younger than any rotation that moved it.

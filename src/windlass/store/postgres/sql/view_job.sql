@@ -17,7 +17,7 @@ SELECT d.id, d.task, d.queue, d.priority, CASE WHEN d.retrying THEN 'retrying' E
        d.payload, d.options, d.enqueued_at, d.run_at, NULL, NULL, NULL, NULL, NULL
   FROM windlass.deferred d
 UNION ALL
-SELECT h.id, h.task, h.queue, h.priority, 'ready', h.attempt, 0, h.payload, h.options, h.enqueued_at, NULL, NULL, NULL, NULL,
+SELECT h.id, h.task, h.queue, h.priority, 'ready', h.attempt, h.deaths, h.payload, h.options, h.enqueued_at, NULL, NULL, NULL, NULL,
        NULL, NULL
   FROM windlass.held h
 UNION ALL
