@@ -38,6 +38,7 @@ async def test_when_the_time_is_up_no_round_begins_but_the_first() -> None:
     rounds = Rounds(Plan(rounds=3), {"": Meter()}, float("-inf"), lambda text: None)
     await rounds.run([{"ours": script.step("ours")}], after_each=script.nothing)
     assert rounds.done == 1
+    assert "1 of 3 rounds" in rounds.notes()[0]
     assert script.ran == ["ours", "|"]
 
 

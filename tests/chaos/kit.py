@@ -35,7 +35,7 @@ async def opened(dsn: str, **fields: Any) -> AsyncIterator[PostgresStore]:
 
 @asynccontextmanager
 async def connected(dsn: str) -> AsyncIterator[Any]:
-    """A plain connection, for what stands outside the store: foreign transactions, readers, looks at tables."""
+    """A plain connection, for what stands outside the store: foreign transactions, readers, looks."""
     connection = await asyncpg.connect(dsn)
     try:
         yield connection

@@ -35,7 +35,7 @@ class Undone(msgspec.Struct, frozen=True, tag=True):
 
 
 class Claimed(msgspec.Struct, frozen=True, tag=True):
-    """A worker was given these jobs, (seq, id, attempt) each, under this fence. Holding them is the effect."""
+    """A worker was given these jobs, (seq, id, attempt) each, under this fence. To hold is the effect."""
 
     worker: int
     claim: int
@@ -45,7 +45,7 @@ class Claimed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """A flush sent at `sent` was answered at `at`: these jobs, (id, kind) each, under this fence and number."""
+    """A flush of these jobs, (id, kind) each, was sent at `sent` and answered at `at`."""
 
     worker: int
     flush: int
@@ -112,7 +112,7 @@ class Ledger:
 
 
 def read(folder: Path) -> Iterator[Event]:
-    """Every event of every file. The last line of a killed process may be torn, and then it did not happen."""
+    """Every event of every file. The last line of a killed process may be torn: it did not happen."""
     for path in sorted(folder.glob("*.ledger")):
         for line in path.read_bytes().splitlines(keepends=True):
             if line.endswith(b"\n"):
@@ -185,7 +185,7 @@ class Balance:
 
     @property
     def twice(self) -> set[int | tuple[int, int]]:
-        """Positions claimed twice, and jobs whose story is not claim, end, claim, end, …, one end for good."""
+        """Positions claimed twice, and jobs whose story is not claim, end, claim, …, one end for good."""
         places: set[int | tuple[int, int]] = {place for place, n in self.places.items() if n > 1}
         return places | {job for job, steps in self.steps.items() if not _in_turn(steps)}
 

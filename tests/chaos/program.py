@@ -89,7 +89,7 @@ def stopped() -> asyncio.Event:
 
 
 async def patiently(call: Callable[[], Awaitable[T]], stop: asyncio.Event | None = None) -> T | None:
-    """Call until it is answered, as a worker does while its database is away; None when told to stop first."""
+    """Call until it is answered, as a worker does while its database is away; None: told to stop."""
     while True:
         try:
             return await call()

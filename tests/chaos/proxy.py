@@ -151,5 +151,5 @@ class Session:
         return True
 
     async def _from_server(self, kind: bytes, body: bytes) -> bool:
-        """After the cut was chosen, the server's next "ready for query" says that all is done, and ends it."""
+        """After the cut was chosen, the next "ready for query" says that all is done, and ends it."""
         return self.cut is None or kind != READY

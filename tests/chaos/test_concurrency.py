@@ -28,7 +28,7 @@ TAIL = 45.0
 
 
 class Upkeep:
-    """What the coordinator does, all the time: turn the logs as fast as it can, promote four times a second."""
+    """What the coordinator does, all the time: turn the logs, and promote four times a second."""
 
     def __init__(self, store: PostgresStore) -> None:
         self.store = store

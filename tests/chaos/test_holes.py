@@ -35,7 +35,7 @@ COMMITTED = "PERFORM windlass.enqueue('t', queue => '{queue}'); COMMIT;"
 
 
 async def roll_back(dsn: str, n: int, queue: str, *, between: bool) -> None:
-    """n enqueues that roll back, each in a transaction of its own; between any two of them one that commits."""
+    """n enqueues that roll back, each in its own transaction; between any two of them one that commits."""
     async with connected(dsn) as connection:
         inner = COMMITTED.format(queue=queue) if between else ""
         await connection.execute(PAIRS.format(n=n, queue=queue, between=inner), timeout=300)

@@ -32,7 +32,7 @@ class Shift:
         self.ledger.enqueued([receipt.id for receipt in receipts])
 
     async def work(self) -> None:
-        """Everything that can be claimed. One in ten comes back first, so that there is always some to carry."""
+        """Everything that can be claimed. One in ten comes back first, so that there is some to carry."""
         while claims := await self.worker.claims(limit=50):
             self.ledger.claimed(self.worker.id, claims)
             outcomes = [

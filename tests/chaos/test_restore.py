@@ -90,7 +90,7 @@ async def busy_dump(server: Server, dsn: str, folder: Path, seconds: float) -> M
 
 
 def expected(events: Iterable[Event], moment: Moment) -> tuple[set[int], set[int]]:
-    """The jobs that must run in the copy, and those that must not, by what their producers and workers knew."""
+    """The jobs that must run in the copy, and those that must not, by what their producers knew."""
     there: set[int] = set()
     over: set[int] = set()
     maybe_over: set[int] = set()

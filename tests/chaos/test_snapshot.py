@@ -95,7 +95,7 @@ async def test_a_snapshot_held_open(pg_server: Server, pg_template: str, figure:
 
 @pytest.mark.soak
 async def test_a_snapshot_held_open_for_ten_minutes(
-    pg_server: Server, pg_template: str, figure: Figure
+    pg_server: Server, pg_template: str, figure: Figure, soak_seconds: float
 ) -> None:
-    """Ten minutes of load in the database with the snapshot, and as many in its twin."""
-    assert await held_open(pg_server, pg_template, 1200.0, figure) >= 0.8
+    """So long a load in the database with the snapshot, and as long a one in its twin."""
+    assert await held_open(pg_server, pg_template, 2 * soak_seconds, figure) >= 0.8

@@ -17,6 +17,19 @@ FEW = 12 * LIMIT
 MANY = """
 SELECT cardinality(windlass.enqueue_many($1, 2::smallint, '{t}', array_fill('{}'::text, ARRAY[$2::int])))
 """
+CLAIMS = """
+DO $$
+DECLARE s text; c bigint; q bigint[]; t text[]; a smallint[]; f float8[];
+BEGIN
+    FOR i IN 1..{n} LOOP CALL windlass.claim({lane}, {worker}, 1, 100, s, c, q, q, t, t, t, a, a, f); END LOOP;
+END $$
+"""
+FINISH = """
+SELECT f.applied
+  FROM (SELECT array_agg(lane) AS lanes, array_agg(id) AS ids, array_agg(seqs::text) AS seqs, array_agg(n) AS ns,
+               array_agg(NULL::text) AS histograms FROM windlass.claim WHERE worker = $1) AS c
+ CROSS JOIN LATERAL windlass.finish($1, 1, c.lanes, c.ids, c.seqs, c.ns, c.histograms, NULL, NULL, NULL, NULL, NULL) AS f
+"""
 Act = Callable[[], Awaitable[Any]]
 
 
@@ -41,6 +54,15 @@ class Bench:
                 await self.add(size)
             await self.base.look.run("SELECT windlass.rotation_begin(true, '{0,1,2,3,4,5,6,7}')")
             await self.base.look.run("SELECT windlass.rotation_begin(true, '{}')")
+
+    async def wear(self, n: int) -> None:
+        """Leave many small claims behind, all of them ended, by a worker that has gone."""
+        if not n:
+            return
+        other = await self.base.worker()
+        await self.base.look.run(CLAIMS.format(n=n, lane=self.lane, worker=other))
+        assert await self.base.look.value(FINISH, other) == n
+        await self.base.look.run("SELECT windlass.retire($1)", other)
 
     async def claim(self) -> None:
         """One claim."""
@@ -123,10 +145,13 @@ async def test_hot_statements_read_little_however_much_there_is(alone: Base) -> 
     for rows in (0, 1_000, 1_000_000):
         bench = Bench(alone, cached, lane, worker)
         await bench.fill(rows)
+        await bench.wear(rows // 500)
         await check_all(bench)
         new = await alone.session()
         await explained(new)
         await check_all(Bench(alone, new, lane, worker))
+    used = "SELECT count(DISTINCT segment) FROM windlass.ready WHERE lane = $1"
+    assert await alone.look.value(used, lane) >= 3
     await alone.look.run("ANALYZE windlass.ready, windlass.claim, windlass.outcome")
     for session in (cached, await alone.session()):
         await explained(session)

@@ -45,6 +45,7 @@ async def measure(
             subject = Subject(store, plan)
             await subject.begin()
             rounds = await _rounds(url, schema, control, subject, plan, until, progress)
+            await subject.end()
         finally:
             await store.close()
         progress("counting dead tuples")
@@ -62,6 +63,7 @@ async def measure(
             rates=rounds.figures(),
             ratios=ratios,
             cpu_per_1000_jobs=rounds.cpu(),
+            notes=rounds.notes(),
             wal_bytes_per_job=wal,
             dead_tuples=dead,
             aims=_aims(ratios, wal, dead),

@@ -32,6 +32,7 @@ async def measure(directory: Path | None, plan: Plan, until: float, progress: Pr
             subject = Subject(store, plan)
             await subject.begin()
             rounds = await _rounds(path, subject, plan, until, progress)
+            await subject.end()
         finally:
             await store.close()
         pinned = ratio(rounds.rates("both_at_once_pinned"), rounds.rates("both_at_once"))
@@ -46,6 +47,7 @@ async def measure(directory: Path | None, plan: Plan, until: float, progress: Pr
             rates=rates,
             ratios={"pinned_vs_unpinned": pinned},
             cpu_per_1000_jobs=rounds.cpu(),
+            notes=rounds.notes(),
             aims=[at_least("claim_finish", rates["claim_finish"].median, 50_000)],
         )
 

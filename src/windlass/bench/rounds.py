@@ -20,6 +20,8 @@ from windlass.bench.plan import Plan
 Progress = Callable[[str], None]
 THIRDS: Final = ("first_third", "second_third")
 """The names of the thirds before the last, which bears the scenario's own name."""
+ENOUGH: Final = 5
+"""Pairs that a ratio should rest on."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -82,6 +84,15 @@ class Rounds:
             self._wal[name].append(wal / max(jobs, 1))
 
     # -- what came of it --------------------------------------------------------------------------------
+
+    def notes(self) -> list[str]:
+        """What a reader should know before trusting the figures."""
+        said = []
+        if self.done < self._plan.rounds:
+            said.append(f"the time sufficed for {self.done} of {self._plan.rounds} rounds: a busy machine?")
+        if self.done < ENOUGH:
+            said.append(f"ratios of fewer than {ENOUGH} pairs are hints, not results")
+        return said
 
     def rates(self, name: str) -> list[float]:
         """Jobs per second of a step, one per round."""

@@ -64,6 +64,10 @@ class Subject:
             await self.store.enqueue(jobs)
         await self.drain()
 
+    async def end(self) -> None:
+        """Retire the worker."""
+        await self.store.retire(self._worker)
+
     async def bulk_enqueue(self) -> Taken:
         """Enqueue in batches."""
         batch = self._plan.enqueue_batch

@@ -84,6 +84,7 @@ def _lines(store: StoreReport) -> list[str]:
     if store.dead_tuples:
         lines.append("dead tuples: " + ", ".join(f"{name} {n:,}" for name, n in store.dead_tuples.items()))
     lines += [f"{name}: {r.median:g} ({r.low:g} to {r.high:g})" for name, r in store.ratios.items()]
+    lines += [f"note: {note}" for note in store.notes]
     return lines
 
 

@@ -24,6 +24,6 @@ def translated() -> Iterator[None]:
             raise
         raise known from error
     except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-        # The last one: a server that says goodbye between two statements leaves the driver in the middle of an
-        # answer that nobody awaits, and the next statement finds it "in progress".
+        # The last one: a server that says goodbye between two statements leaves the driver in the middle of
+        # an answer that nobody awaits, and the next statement finds it "in progress".
         raise StoreUnavailable(f"PostgreSQL cannot be reached: {error or type(error).__name__}") from error

@@ -1,5 +1,6 @@
 -- Counts per queue without scanning the logs [M1]. Callers: users, the store. Lock: none.
--- ready: by position, so O(lanes); running: from the claims of workers that are not settled, above their floor.
+-- ready: by position, so O(lanes); running: from the claims of workers that are not settled, above their floor. OFFSET 0
+-- is a fence [rule 8]: without it the planner may read every claim and join the workers to them.
 CREATE OR REPLACE FUNCTION windlass.depth()
 RETURNS TABLE (queue text, ready bigint, running bigint, scheduled bigint, retrying bigint, dead bigint, oldest timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER
@@ -11,11 +12,13 @@ BEGIN
           FROM windlass.lane l GROUP BY l.queue),
     aside AS (SELECT h.queue, count(*) AS n, min(h.since) AS oldest FROM windlass.held h GROUP BY h.queue),
     busy AS (
-        SELECT l.queue, sum(windlass.size_of(windlass.unfinished(c.id, c.seqs))) AS n
+        SELECT l.queue, sum(h.n) AS n
           FROM windlass.worker_life w
           JOIN windlass.worker_beat b ON b.id = w.id
-          JOIN windlass.claim c ON c.worker = w.id AND c.n > 0 AND c.worker <> 0 AND c.id >= b.floor
-          JOIN windlass.lane l ON l.id = c.lane
+         CROSS JOIN LATERAL (SELECT c.lane, windlass.size_of(windlass.unfinished(c.id, c.seqs)) AS n
+                               FROM windlass.claim c
+                              WHERE c.worker = w.id AND c.n > 0 AND c.worker <> 0 AND c.id >= b.floor OFFSET 0) AS h
+          JOIN windlass.lane l ON l.id = h.lane
          WHERE NOT w.settled GROUP BY l.queue),
     later AS (
         SELECT d.queue, count(*) FILTER (WHERE NOT d.retrying) AS scheduled, count(*) FILTER (WHERE d.retrying) AS retrying
