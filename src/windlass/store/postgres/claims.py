@@ -155,17 +155,21 @@ async def finish(
     plain: dict[int, list[Outcome]] = {}
     ended: list[Outcome] = []
     others: list[dict[str, Any]] = []
+    claim, group = 0, list[Outcome]()
     for outcome in outcomes:
-        if outcome.kind not in WORKERS_OWN:
+        if outcome.kind is Kind.SUCCEEDED:
+            job = outcome.job
+            if job.claim != claim:
+                claim, group = job.claim, plain.setdefault(job.claim, [])
+            group.append(outcome)
+            if outcome.result is not None or _has_satellites(job, checkpointed):
+                ended.append(outcome)
+        elif outcome.kind in WORKERS_OWN:
+            others.append(_other(outcome))
+        else:
             raise ValueError(
                 f"{outcome.kind.value} is not for a worker to say; it was said of job {outcome.job.id}"
             )
-        if outcome.kind is Kind.SUCCEEDED:
-            plain.setdefault(outcome.job.claim, []).append(outcome)
-            if outcome.result is not None or _has_satellites(outcome.job, checkpointed):
-                ended.append(outcome)
-        else:
-            others.append(_other(outcome))
     groups = list(plain.values())
     row = await connection.fetchrow(
         schemas.call("finish", 12, schema),
@@ -211,11 +215,10 @@ def _other(outcome: Outcome) -> dict[str, Any]:
 
 def _histogram(group: list[Outcome]) -> str | None:
     """Run times as counts per power of two of a millisecond, for rollups; None where nothing was timed."""
-    counts: dict[int, int] = {}
+    counts = [0] * 32
     for outcome in group:
         if outcome.run_ms is not None:
-            bucket = min(int(outcome.run_ms).bit_length(), 31)
-            counts[bucket] = counts.get(bucket, 0) + 1
-    if not counts:
-        return None
-    return "{" + ",".join(str(counts.get(i, 0)) for i in range(max(counts) + 1)) + "}"
+            counts[min(int(outcome.run_ms).bit_length(), 31)] += 1
+    while counts and not counts[-1]:
+        counts.pop()
+    return "{" + ",".join(map(str, counts)) + "}" if counts else None
