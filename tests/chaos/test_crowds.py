@@ -77,7 +77,7 @@ async def behind_one_key(dsn: str, n: int, figure: Figure) -> None:
 
 
 async def claims_until_served(worker: Worker, options: Options, steps: list[float]) -> int:
-    """How many claims it takes until the job with these options is among them; `steps` notes each promotion."""
+    """How many claims it takes until a job with these options is among them; each promotion is timed."""
     (other,) = await worker.store.enqueue([job(queue="fair", options=options)])
     for n in range(1, 10):
         began = time.monotonic()

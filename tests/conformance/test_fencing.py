@@ -190,7 +190,7 @@ async def test_beats_are_counted(rig: Rig) -> None:
     before = record.beat
     await rig.clock.advance(10)
     assert (await rig.store.beat(worker)).cancel == frozenset()
-    await rig.store.beat(worker, floor=3)
+    await rig.store.beat(worker)
     (after,) = await rig.store.workers()
     assert after.beat == before + 2
     assert after.beat_at >= record.beat_at + 10

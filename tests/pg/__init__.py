@@ -1,1 +1,1 @@
-"""What only PostgreSQL has: forced schedules of real connections, roles, migrations, plans and SQL as an interface."""
+"""What only PostgreSQL has: forced schedules, roles, migrations, plans, and SQL as an interface."""

@@ -12,7 +12,8 @@ SELECT 'column', c.relname, a.attnum, a.attname, format_type(a.atttypid, a.attty
  WHERE c.relnamespace = $1::text::regnamespace AND c.relkind IN ('r', 'p', 'v')
 """
 RELATIONS = """
-SELECT 'relation', c.relname, c.relkind::text, c.reloptions::text, pg_get_expr(c.relpartbound, c.oid), c.relacl::text
+SELECT 'relation', c.relname, c.relkind::text, c.reloptions::text, pg_get_expr(c.relpartbound, c.oid),
+       c.relacl::text
   FROM pg_class c WHERE c.relnamespace = $1::text::regnamespace AND c.relkind <> 'i' AND c.relkind <> 't'
 """
 INDEXES = """

@@ -1,4 +1,4 @@
-"""The database of a forced schedule: shared by tests that keep to their own queue, or the test's own; and roles."""
+"""The database of a schedule: shared by tests that keep to their own queue, or the test's own; and roles."""
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator

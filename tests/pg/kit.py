@@ -19,7 +19,7 @@ import asyncpg
 from tests.conformance.kit import ServerClock
 from windlass.core.states import Kind
 from windlass.store.postgres import PostgresStore, claims
-from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Finished, Outcome
+from windlass.store.records import ClaimedJob, Finished, Outcome
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
 PATIENCE = 20.0
@@ -91,13 +91,13 @@ class Answer:
 
 def answer(lane: int, row: Any) -> Answer:
     """A claim's row as jobs."""
-    fields = ("seqs", "ids", "tasks", "payloads", "attempts", "deaths", "enqueued")
+    fields = ("seqs", "ids", "tasks", "payloads", "options", "attempts", "deaths", "enqueued")
     jobs = [
         ClaimedJob(
-            lane << 44 | seq if id is None else id, lane, row["claim"], seq, task, payload, "default", 2,
-            attempt, deaths, DEFAULT_OPTIONS, enqueued,
+            lane << 44 | seq if id is None else id, lane, row["claim"], seq, task, payload, "", 2,
+            attempt, deaths, claims.decode_options(options), enqueued,
         )
-        for seq, id, task, payload, attempt, deaths, enqueued in zip(
+        for seq, id, task, payload, options, attempt, deaths, enqueued in zip(
             *(row[field] or [] for field in fields), strict=True
         )
     ]  # fmt: skip
@@ -105,7 +105,7 @@ def answer(lane: int, row: Any) -> Answer:
 
 
 class Base:
-    """A migrated database, a queue of the test's own, the sessions, and an observer that is never in a transaction."""
+    """A migrated database, a queue of the test's own, and an observer that is never in a transaction."""
 
     def __init__(self, dsn: str, queue: str, stack: AsyncExitStack, observer: Session) -> None:
         self.dsn = dsn
@@ -180,7 +180,12 @@ class Base:
         return await self.flush(worker, outcomes, flush, by=by)
 
     async def flush(
-        self, worker: int, outcomes: Sequence[Outcome], number: int | None = None, *, by: Session | None = None
+        self,
+        worker: int,
+        outcomes: Sequence[Outcome],
+        number: int | None = None,
+        *,
+        by: Session | None = None,
     ) -> Finished:
         """Send outcomes: as the worker's next flush, or again as the one of this number."""
         number = next(self._flushes[worker]) if number is None else number
@@ -223,7 +228,7 @@ class Base:
     async def until(self, sql: str, *args: Any) -> None:
         """Wait until a query answers true."""
         async with asyncio.timeout(PATIENCE):
-            while not await self.look.value(sql, *args):
+            while not await self.look.value(sql, *args):  # noqa: ASYNC110 - the event is in the server
                 await asyncio.sleep(0.005)
 
     async def blocked(self, session: Session) -> None:
@@ -236,7 +241,7 @@ class Base:
             "SELECT date_part('epoch', c.probed_at + windlass.probe_pause(c) - clock_timestamp()) "
             "FROM windlass.cursor_of($1) AS c"
         )
-        while (left := await self.look.value(sql, lane)) > 0:
+        while (left := await self.look.value(sql, lane)) > 0:  # noqa: ASYNC110 - as above
             await asyncio.sleep(left)
 
 

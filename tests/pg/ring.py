@@ -1,6 +1,7 @@
 """The ring of segments, turned step by step [rule 7]."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from tests.pg.kit import Base, Session
 
@@ -12,6 +13,7 @@ class Ring:
         self._base = base
         self.session = session
         self.victim = -1
+        self.number = -1
 
     async def lanes(self) -> list[int]:
         """Every lane, in the order in which they are touched."""
@@ -19,39 +21,41 @@ class Ring:
 
     async def begin(self, *skip: int) -> int | None:
         """Switch to an empty segment (unless some are to be skipped) and choose a victim."""
-        victim: int | None = await self.session.value("SELECT windlass.rotation_begin(true, $1)", list(skip))
+        row = await self.session.row("SELECT * FROM windlass.rotation_begin(true, $1)", list(skip))
+        victim: int | None = row["victim"]
         self.victim = -1 if victim is None else victim
+        self.number = row["turn"]
         return victim
 
     async def seal(self) -> str | None:
         """Who can still write into the victim, in words."""
-        who: str | None = await self.session.value("SELECT windlass.rotation_seal($1)", self.victim)
+        who: str | None = await self.session.value("SELECT windlass.rotation_seal($1)", self.number)
         return who
 
     async def touch(self, lane: int) -> bool:
         """Carry a lane's cursor out of the victim."""
-        return bool(await self.session.value("SELECT windlass.rotation_touch($1, $2)", self.victim, lane))
+        return bool(await self.session.value("SELECT windlass.rotation_touch($1, $2)", self.number, lane))
 
     async def judge(self, limit: int = 1000) -> int:
         """Decide what is carried; remove finished rows whose evidence goes. 0: done."""
-        return int(await self.session.value("SELECT windlass.rotation_judge($1, $2)", self.victim, limit))
+        return int(await self.session.value("SELECT windlass.rotation_judge($1, $2)", self.number, limit))
 
     async def move(self, lane: int, after: int = 0, limit: int = 1000) -> tuple[int, int | None]:
         """One step of moving rows: how many, and where to go on."""
         sql = "SELECT * FROM windlass.rotation_move($1, $2, $3, $4)"
-        row = await self.session.row(sql, self.victim, lane, after, limit)
+        row = await self.session.row(sql, self.number, lane, after, limit)
         assert row["offered_again"] == 0, "no rule allows a row that is neither waiting nor covered"
         return row["moved"], row["next_after"]
 
     async def move_failures(self) -> None:
         """Move the failures of jobs that have not ended."""
-        await self.session.run("SELECT windlass.rotation_move_failures($1, 0, 100000)", self.victim)
+        await self.session.run("SELECT windlass.rotation_move_failures($1, 0, 100000)", self.number)
 
     async def reclaim(self) -> int:
         """Carry what runs, and empty the victim."""
-        return int(await self.session.value("SELECT windlass.rotation_reclaim($1)", self.victim))
+        return int(await self.session.value("SELECT windlass.rotation_reclaim($1)", self.number))
 
-    async def steps(self, limit: int, *skip: int) -> AsyncIterator[str]:
+    async def steps(self, limit: int, *skip: int) -> AsyncGenerator[str, None]:
         """One rotation in the smallest steps, each named after it was taken."""
         assert await self.begin(*skip) is not None
         yield "begin"
@@ -75,9 +79,10 @@ class Ring:
 
     async def prepare(self) -> int:
         """Every step up to the last one, and the victim's number."""
-        async for step in self.steps(1000):
-            if step == "failures":
-                break
+        async with aclosing(self.steps(1000)) as steps:
+            async for step in steps:
+                if step == "failures":
+                    break
         return self.victim
 
     async def turn(self, times: int = 1, *skip: int) -> None:

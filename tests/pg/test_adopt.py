@@ -32,7 +32,9 @@ async def test_a_sequence_set_back_is_found_and_mended(alone: Base) -> None:
     first, second, third = (await alone.claim(lane, worker, 3)).jobs
     await alone.finish(worker, [first])
     await set_back(alone, lane, 2)
-    with pytest.raises(StoreCorrupt, match=r"the sequence of lane \d+ stands at 2, below its cursor 3.*adopt"):
+    with pytest.raises(
+        StoreCorrupt, match=r"the sequence of lane \d+ stands at 2, below its cursor 3.*adopt"
+    ):
         await store.claim(worker, [alone.queue], 10)
 
     again = await alone.store()
@@ -95,7 +97,7 @@ async def test_ids_of_scheduled_jobs_are_not_given_out_again(alone: Base) -> Non
 
 
 async def test_a_copy_goes_its_own_way(pg_server: Server, pg_template: str) -> None:
-    """[rule 15] [fault 24] Workers of the original are dead in the copy; what they held and what waited runs there."""
+    """[rule 15] [fault 24] The original's workers are dead there; what they held and what waited runs."""
     name = pg_server.create_database(template=pg_template)
     original = PostgresStore(pg_server.dsn(name))
     await original.open()
@@ -143,7 +145,7 @@ async def test_of_two_that_open_a_copy_at_once_only_one_adopts_it(alone: Base) -
     await one.run("SELECT windlass.register(7, 'w', 'here', 1, '{}')")
     await one.commit()
     assert await second == 0
-    assert await two.value("SELECT windlass.beat(7, 0)") == []
+    assert await two.value("SELECT windlass.beat(7)") == []
 
 
 async def test_orphans_are_offered_again(alone: Base) -> None:

@@ -8,8 +8,10 @@ import pytest
 from tests.pg.kit import Base
 
 NOTHING = """
-SELECT (SELECT count(*) FROM windlass.ready WHERE lane = $1) + (SELECT count(*) FROM windlass.deferred WHERE queue = $2)
-     + (SELECT count(*) FROM windlass.held WHERE queue = $2) + (SELECT count(*) FROM windlass.idempotency WHERE key = $2)
+SELECT (SELECT count(*) FROM windlass.ready WHERE lane = $1)
+     + (SELECT count(*) FROM windlass.deferred WHERE queue = $2)
+     + (SELECT count(*) FROM windlass.held WHERE queue = $2)
+     + (SELECT count(*) FROM windlass.idempotency WHERE key = $2)
      + (SELECT count(*) FROM windlass.unique_key WHERE key = $2)
 """
 BIG = "'{\"a\": \"' || repeat('x', 1048576) || '\"}'"
@@ -79,7 +81,7 @@ async def test_enqueue_many_refuses_it(base: Base, case: tuple[str, ...], declar
     queue, priority, tasks, payloads, options, code = case
     with pytest.raises(asyncpg.PostgresError) as refused:
         await base.look.run(
-            f"SELECT windlass.enqueue_many({queue.replace('q', base.queue)}, {priority}::smallint, {tasks}::text[], "
-            f"{payloads}::text[], {options}::text[])"
+            f"SELECT windlass.enqueue_many({queue.replace('q', base.queue)}, {priority}::smallint, "
+            f"{tasks}::text[], {payloads}::text[], {options}::text[])"
         )
     assert (refused.value.sqlstate, await written(base, lane)) == (code, 0)

@@ -1,7 +1,7 @@
 """A carry in steps while everything else goes on between any two of them [rule 7].
 
-Each action happens in each gap of a rotation, with rotators that take turns, in steps of one row. A ledger says
-at the end whether every job ran as often as it should.
+Each action happens in each gap of a rotation, with rotators that take turns, in steps of one row. A ledger
+says at the end whether every job ran as often as it should.
 """
 
 from collections import Counter
@@ -26,7 +26,15 @@ class Ledger:
         self.running: list[ClaimedJob] = []
         self.done: Counter[int] = Counter()
         self.cancelled: set[int] = set()
-        self.actions = [self.enqueue, self.claim, self.finish, self.retry, self.claim, self.cancel, self.delay]
+        self.actions = [
+            self.enqueue,
+            self.claim,
+            self.finish,
+            self.retry,
+            self.claim,
+            self.cancel,
+            self.delay,
+        ]
 
     async def enqueue(self) -> None:
         """Two jobs in each lane."""
@@ -112,7 +120,7 @@ async def test_nothing_is_lost_or_given_twice_whatever_happens_between_two_steps
 
 
 async def test_evidence_that_goes_first_takes_the_rows_it_speaks_of_along(alone: Base) -> None:
-    """[rule 7] [fault 12] A producer pins the segment of the rows; the younger one with their claims is reclaimed."""
+    """[rule 7] [fault 12] A producer pins the rows' segment; the younger one with the claims is reclaimed."""
     lane, worker = await alone.lane(), await alone.worker()
     store = await alone.store()
     (producer,) = await alone.sessions(1)

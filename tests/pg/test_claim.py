@@ -1,4 +1,4 @@
-"""The claim is a procedure: it commits by itself, in READ COMMITTED, before anybody sees its answer [rule 2]."""
+"""A claim commits by itself, in READ COMMITTED, before anybody sees its answer [rule 2]."""
 
 import asyncio
 
@@ -72,7 +72,7 @@ async def test_a_lane_that_another_holds_is_busy_and_not_empty(base: Base) -> No
 
 
 async def test_an_answer_that_nobody_reads_locks_nothing(base: Base) -> None:
-    """[rule 2] The client stops reading in the middle of 24 MB; the claim is committed and the lane is free."""
+    """[rule 2] The client stops reading within 24 MB; the claim is committed and the lane is free."""
     lane, worker, other = await base.lane(), await base.worker(), await base.worker()
     blob = '{"a": "' + "x" * 1_000_000 + '"}'
     sql = "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', array_fill($2::text, ARRAY[24]))"
@@ -80,9 +80,7 @@ async def test_an_answer_that_nobody_reads_locks_nothing(base: Base) -> None:
     small = await base.look.enqueue()
     with await Wire.connect(base.dsn) as deaf:
         deaf.send(f"CALL windlass.claim({lane}, {worker}, 24, 100)")
-        await base.until(
-            "SELECT wait_event = 'ClientWrite' FROM pg_stat_activity WHERE pid = $1", deaf.pid
-        )
+        await base.until("SELECT wait_event = 'ClientWrite' FROM pg_stat_activity WHERE pid = $1", deaf.pid)
         locks = "SELECT count(*) FROM pg_locks WHERE pid = $1 AND locktype = 'advisory'"
         assert await base.look.value(locks, deaf.pid) == 0
         assert (await base.claim(lane, other)).ids == [small]

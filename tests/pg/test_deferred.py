@@ -29,7 +29,7 @@ async def test_a_row_that_commits_behind_the_watermark_is_found(alone: Base) -> 
 
 
 async def test_a_row_whose_xid_lies_above_the_xmax_of_the_watermark_is_found(alone: Base) -> None:
-    """[rule 3] [rule 9] The snapshot's xmax is only the last completed xid + 1; here a running one lies above."""
+    """[rule 3] [rule 9] xmax is only the last completed xid + 1; here a running one lies above."""
     lane, worker = await alone.lane(), await alone.worker()
     early, late = await alone.sessions(2)
     await early.begin()
@@ -68,7 +68,7 @@ async def test_late_rows_beyond_the_limit_of_a_step_are_found_by_the_next(alone:
 
 
 async def test_a_replacement_is_found_though_the_watermark_passed_it(alone: Base) -> None:
-    """[E6] It waits for its twin to be taken back while promotion goes by, twice: before and during that step."""
+    """[E6] While it waits for its twin to be taken back promotion goes by: before that step and during it."""
     lane, worker = await alone.lane(), await alone.worker()
     (step,) = await alone.sessions(1)
     twin = await alone.look.enqueue(unique_key="k")
@@ -86,7 +86,7 @@ async def test_a_replacement_is_found_though_the_watermark_passed_it(alone: Base
 
 
 async def test_a_replacement_whose_twin_has_started_runs_when_the_twin_has_ended(alone: Base) -> None:
-    """[E6] The twin was claimed before it could be taken back: the edit is not lost, and nobody waits for a key."""
+    """[E6] The twin was claimed before it could be taken back: the edit is not lost, nobody waits."""
     lane, worker = await alone.lane(), await alone.worker()
     (producer,) = await alone.sessions(1)
     step = await alone.session(lock_timeout="1ms")
@@ -97,7 +97,7 @@ async def test_a_replacement_whose_twin_has_started_runs_when_the_twin_has_ended
     await producer.begin()
     assert await producer.enqueue(unique_key="k") == edit, "the key is the replacement's"
     assert await step.value("SELECT windlass.replace_step(10)") == 0
-    assert (await alone.finish(worker, got.jobs, result="1", by=step)).applied == 1
+    assert (await alone.finish(worker, got.jobs, by=step)).applied == 1
     await producer.commit()
     assert await step.value("SELECT windlass.replace_step(10)") == 1
     await step.value(PROMOTE)
@@ -105,7 +105,7 @@ async def test_a_replacement_whose_twin_has_started_runs_when_the_twin_has_ended
 
 
 async def test_a_replacement_whose_twin_failed_takes_the_place_of_its_next_attempt(alone: Base) -> None:
-    """[E6] The twin ran when it was replaced, and waits for a retry when the step looks: only the edit runs."""
+    """[E6] The twin ran when it was replaced and waits for a retry afterwards: only the edit runs."""
     lane, worker = await alone.lane(), await alone.worker()
     twin = await alone.look.enqueue(unique_key="k")
     edit = await alone.look.enqueue("edit", unique_key="k", on_conflict="replace")
@@ -119,7 +119,7 @@ async def test_a_replacement_whose_twin_failed_takes_the_place_of_its_next_attem
 
 
 async def test_a_job_for_an_undeclared_queue_waits_for_its_lane(alone: Base) -> None:
-    """[rule 11] A producer never creates a lane: two of them do not wait for each other, and both jobs run."""
+    """[rule 11] A producer never creates a lane: two do not wait for each other, and both jobs run."""
     worker = await alone.worker()
     one, two = await alone.sessions(2)
     await one.begin()

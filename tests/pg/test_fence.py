@@ -1,6 +1,7 @@
-"""Rescue against the worker's own writes: claims, flushes and beats, each stopped at the worst moment [rule 6]."""
+"""Rescue against the worker's own claims, flushes and beats, each stopped at the worst moment [rule 6]."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import asyncpg
 import pytest
@@ -36,7 +37,7 @@ async def test_a_worker_buried_before_the_fence_of_its_claim_gets_nothing(base: 
 
 
 async def test_a_burial_during_a_claim_fails_and_afterwards_sees_it(alone: Base) -> None:
-    """[rule 6] [C8] Between the claim's fence and its commit the worker cannot be buried; the jobs are not lost."""
+    """[rule 6] [C8] Between its claim's fence and commit nobody buries the worker; the jobs are not lost."""
     lane, worker, other = await alone.lane(), await alone.worker(), await alone.worker()
     job = await alone.look.enqueue()
     store = await alone.store()
@@ -78,7 +79,7 @@ async def test_a_claim_waits_at_the_fence_for_a_burial_in_flight(base: Base, bur
 
 
 async def test_nothing_of_the_worker_waits_for_a_rescue_that_tries(base: Base) -> None:
-    """[rule 6] [C4] A handler finishes in a long transaction of its own; rescue tries, beats and flushes go on."""
+    """[rule 6] [C4] A handler finishes in a long transaction; rescue tries, beats and flushes go on."""
     lane, worker = await base.lane(), await base.worker()
     for _ in range(3):
         await base.look.enqueue()
@@ -90,7 +91,7 @@ async def test_nothing_of_the_worker_waits_for_a_rescue_that_tries(base: Base) -
     await rescuer.begin()
     assert await rescuer.value(BURY, worker, 0) is False
     # The rescue's transaction is still open, as is the handler's.
-    assert await worker_session.value("SELECT windlass.beat($1, 0)", worker) == []
+    assert await worker_session.value("SELECT windlass.beat($1)", worker) == []
     assert (await base.finish(worker, [second], by=worker_session)).applied == 1
     await rescuer.commit()
     await handler.commit()
@@ -102,7 +103,7 @@ async def test_a_burial_by_an_old_beat_fails(base: Base) -> None:
     worker = await base.worker()
     beater, rescuer = await base.session(), await impatient(base)
     await beater.begin()
-    await beater.value("SELECT windlass.beat($1, 0)", worker)
+    await beater.value("SELECT windlass.beat($1)", worker)
     assert await rescuer.value(BURY, worker, 0) is False
     await beater.commit()
     assert await rescuer.value(BURY, worker, 0) is False
@@ -112,7 +113,7 @@ async def test_a_burial_by_an_old_beat_fails(base: Base) -> None:
 
 @pytest.mark.parametrize("write", ["finish", "checkpoint", "beat"])
 async def test_an_old_snapshot_does_not_pass_the_fence(base: Base, write: str) -> None:
-    """[rule 6] [C5] At REPEATABLE READ the worker still looks alive; the row lock says that it has changed."""
+    """[rule 6] [C5] At REPEATABLE READ the worker still looks alive; the row lock says it has changed."""
     lane, worker = await base.lane(), await base.worker()
     await base.look.enqueue()
     (job,) = (await base.claim(lane, worker)).jobs
@@ -121,14 +122,14 @@ async def test_an_old_snapshot_does_not_pass_the_fence(base: Base, write: str) -
     await handler.value("SELECT 1")
     assert await rescuer.value(BURY, worker, 0)
     assert (await rescuer.row(STEP, worker))["offered"] == 1
+    checkpoint = "SELECT windlass.checkpoint($1, $2, $3, $4, $5, '{}', 1, 2)"
+    writes: dict[str, Callable[[], Awaitable[object]]] = {
+        "finish": lambda: base.finish(worker, [job], by=handler),
+        "checkpoint": lambda: handler.value(checkpoint, worker, job.id, lane, job.claim, job.seq),
+        "beat": lambda: handler.value("SELECT windlass.beat($1, 0)", worker),
+    }
     with pytest.raises(asyncpg.SerializationError):
-        if write == "finish":
-            await base.finish(worker, [job], by=handler)
-        elif write == "checkpoint":
-            sql = "SELECT windlass.checkpoint($1, $2, $3, $4, $5, '{}', 1, 2)"
-            await handler.value(sql, worker, job.id, lane, job.claim, job.seq)
-        else:
-            await handler.value("SELECT windlass.beat($1, 0)", worker)
+        await writes[write]()
     await handler.rollback()
 
 

@@ -1,4 +1,4 @@
-"""A flush sent again changes nothing: at the same moment, after a rotation, for every kind of outcome [rule 6]."""
+"""A flush sent again changes nothing: at once, after a rotation, for every kind of outcome [rule 6]."""
 
 import asyncio
 

@@ -52,7 +52,7 @@ async def test_a_hole_dies_when_its_producer_has_rolled_back_and_not_before(base
 
 
 async def test_a_job_that_commits_between_the_read_and_the_xid_of_a_claim_is_not_burnt(base: Base) -> None:
-    """[rule 3] The claim stands at the fence: it has read, and has no xid yet. Then the gap's owner commits."""
+    """[rule 3] The claim has read and has no xid yet: it is at the fence. Then the gap's owner commits."""
     lane, worker = await base.lane(), await base.worker()
     producer, other, gate, claimer = await base.sessions(4)
     await producer.begin()

@@ -1,4 +1,4 @@
-"""The published horizon: proof against holes while a foreign transaction holds back the cluster's xmin [rule 3]."""
+"""The published horizon: proof against holes while somebody holds back the cluster's xmin [rule 3]."""
 
 import pytest
 

@@ -12,7 +12,7 @@ from windlass.store.records import NewJob, Options, Outcome, WorkerInfo
 async def test_the_whole_store_works_where_the_default_isolation_is_higher(
     alone: Base, isolation: Isolation
 ) -> None:
-    """[rule 2] Enqueue to a new queue, claim, finish, retry, promote, cancel, replace, rescue, rotate, expire."""
+    """[rule 2] Enqueue, claim, finish, retry, promote, cancel, replace, rescue, rotate, expire."""
     name = await alone.look.value("SELECT current_database()")
     await alone.look.run(f"ALTER DATABASE {name} SET default_transaction_isolation = '{isolation}'")
     store = await alone.store()
@@ -22,9 +22,7 @@ async def test_the_whole_store_works_where_the_default_isolation_is_higher(
     def job(**fields: object) -> NewJob:
         return NewJob(task="t", payload="{}", queue="mail", **fields)  # type: ignore[arg-type]
 
-    plain, later, unique = await store.enqueue(
-        [job(), job(delay=0.001), job(options=Options(unique_key="k"))]
-    )
+    plain, later, _ = await store.enqueue([job(), job(delay=0.001), job(options=Options(unique_key="k"))])
     (replaced,) = await store.enqueue([job(options=Options(unique_key="k"), on_conflict="replace")])
     assert replaced.status == "replaced"
     await alone.until("SELECT NOT EXISTS (SELECT FROM windlass.deferred WHERE run_at > clock_timestamp())")

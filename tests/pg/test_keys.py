@@ -29,7 +29,7 @@ async def test_a_skip_that_commits_after_its_twin_was_claimed_gets_its_rerun(bas
     got = await base.claim(lane, worker)
     assert got.ids == [twin]
     await producer.commit()
-    await base.finish(worker, got.jobs, result="1")
+    await base.finish(worker, got.jobs)
     assert len(await base.drain(lane, worker)) == 1
 
 
@@ -39,7 +39,7 @@ async def test_a_skip_that_commits_before_its_twin_is_claimed_needs_no_rerun(bas
     twin, _ = await enqueue(base.look)
     assert await enqueue(base.look) == (twin, "skipped")
     got = await base.claim(lane, worker)
-    await base.finish(worker, got.jobs, result="1")
+    await base.finish(worker, got.jobs)
     assert await base.drain(lane, worker) == []
 
 
@@ -55,7 +55,7 @@ async def test_a_second_attempt_that_saw_the_edit_needs_no_rerun(base: Base) -> 
     await base.finish(worker, got.jobs, Kind.RETRY)
     got = await base.claim(lane, worker)
     assert (got.ids, got.jobs[0].attempt) == ([twin], 2)
-    await base.finish(worker, got.jobs, result="1")
+    await base.finish(worker, got.jobs)
     assert await base.drain(lane, worker) == []
 
 
@@ -71,7 +71,7 @@ async def test_a_twin_ends_without_waiting_for_a_producer_that_holds_its_key(
     hasty = await alone.session(lock_timeout="1ms")
     await producer.begin()
     assert await enqueue(producer) == (twin, "rerun")
-    assert (await alone.finish(worker, got.jobs, result="1", by=hasty)).applied == 1
+    assert (await alone.finish(worker, got.jobs, by=hasty)).applied == 1
     assert await hasty.value(REST) == 0
     await (producer.commit() if committed else producer.rollback())
     assert await hasty.value(REST) == 1
@@ -87,7 +87,7 @@ async def test_an_enqueue_takes_over_the_key_of_a_job_that_has_ended(alone: Base
     (producer,) = await alone.sessions(1)
     await producer.begin()
     await enqueue(producer)
-    await alone.finish(worker, got.jobs, result="1")
+    await alone.finish(worker, got.jobs)
     await producer.rollback()
     job, status = await enqueue(alone.look, policy="reject")
     assert status == "enqueued"

@@ -74,7 +74,9 @@ class Bench:
 
     async def fail(self) -> None:
         """The rest is tried again later."""
-        await self.base.finish(self.worker, self.held[LIMIT // 2 :], Kind.RETRY, delay=3600.0, by=self.session)
+        await self.base.finish(
+            self.worker, self.held[LIMIT // 2 :], Kind.RETRY, delay=3600.0, by=self.session
+        )
 
     async def head(self) -> None:
         """What a claimer asks before it chooses a lane."""
@@ -82,7 +84,9 @@ class Bench:
 
     async def place(self) -> None:
         """Where jobs stand: the first one and the last."""
-        last = await self.base.look.value("SELECT pg_sequence_last_value(position) FROM windlass.lane WHERE id = $1", self.lane)
+        last = await self.base.look.value(
+            "SELECT pg_sequence_last_value(position) FROM windlass.lane WHERE id = $1", self.lane
+        )
         for seq in (1, last or 1):
             await self.session.rows("SELECT * FROM windlass.locate($1)", self.lane << 44 | seq)
 

@@ -15,7 +15,6 @@ from tests.pg.ring import Ring
 from windlass.core.states import Kind
 from windlass.store.records import JobRecord
 
-
 WAITING = "SELECT count(*) > 0 FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0"
 """Whether anybody waits for a lock."""
 
@@ -45,7 +44,7 @@ async def test_a_cancel_during_the_last_step_finds_the_running_job(alone: Base) 
     await alone.blocked(operator)
     await ring.session.commit()
     assert await cancel == "requested"
-    assert await alone.look.value("SELECT windlass.beat($1, 0)", worker) == [job]
+    assert await alone.look.value("SELECT windlass.beat($1)", worker) == [job]
 
 
 async def test_a_unique_enqueue_during_the_last_step_finds_the_running_twin(alone: Base) -> None:
@@ -57,7 +56,7 @@ async def test_a_unique_enqueue_during_the_last_step_finds_the_running_twin(alon
     await alone.blocked(producer)
     await ring.session.commit()
     assert await enqueue == job
-    assert (await alone.finish(worker, got.jobs, result="1")).applied == 1
+    assert (await alone.finish(worker, got.jobs)).applied == 1
 
 
 async def test_a_look_up_during_the_last_step_finds_the_running_job(alone: Base) -> None:
@@ -103,7 +102,7 @@ async def test_a_finish_with_a_snapshot_older_than_the_last_step_must_be_tried_a
 
 @pytest.mark.parametrize("kind", [Kind.RETRY, Kind.SNOOZE, Kind.DEAD, Kind.RELEASED])
 async def test_a_job_whose_row_an_old_snapshot_cannot_see_is_not_lost(alone: Base, kind: Kind) -> None:
-    """[rule 7] [C5] The claim is visible, the row it speaks of was moved: it must not be taken for nothing."""
+    """[rule 7] [C5] The claim is visible, the row it speaks of was moved: it is not taken for nothing."""
     lane, worker = await alone.lane(), await alone.worker()
     job = await alone.look.enqueue()
     ring = Ring(alone, await alone.session())

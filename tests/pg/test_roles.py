@@ -14,7 +14,8 @@ from windlass.store.records import Checkpoint, Failure, JobFilter, NewJob, Optio
 
 MakeRole = Callable[[str | None], str]
 RELATIONS = """
-SELECT c.oid::regclass::text AS name, c.relkind::text AS kind, c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+SELECT c.oid::regclass::text AS name, c.relkind::text AS kind, c.oid
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = 'windlass' AND c.relkind IN ('r', 'p', 'v', 'S') ORDER BY 1
 """
 FUNCTIONS = """
@@ -31,7 +32,9 @@ LOOKS = {"schema_version"}  # what every role may ask, so that a store can be op
 
 async def allowed_functions(base: Base, user: str) -> set[str]:
     """The names of the functions that a role may call."""
-    rows = await base.look.rows(f"SELECT f.proname, has_function_privilege($1, f.oid, 'EXECUTE') FROM ({FUNCTIONS}) f", user)
+    rows = await base.look.rows(
+        f"SELECT f.proname, has_function_privilege($1, f.oid, 'EXECUTE') FROM ({FUNCTIONS}) f", user
+    )
     return {row[0] for row in rows if row[1]}
 
 
@@ -43,7 +46,7 @@ async def denied(session: Session, sql: str) -> None:
 
 @pytest.mark.parametrize("kind", ["producer", None])
 async def test_a_producer_may_enqueue_and_nothing_else(alone: Base, role: MakeRole, kind: str | None) -> None:
-    """[rule 11] Every relation and every function is tried; a role that nobody allowed may not even enqueue."""
+    """[rule 11] Every relation and function is tried; a role that nobody allowed may not even enqueue."""
     await alone.lane()
     session = await alone.session(role(kind))
     user = await session.value("SELECT current_user")
@@ -72,10 +75,13 @@ async def test_a_producer_enqueues_in_every_way(alone: Base, role: MakeRole) -> 
     dsn = role("producer")
     producer = await alone.session(dsn)
     jobs = [await producer.enqueue(**options) for options in (
-        {}, {"delay": timedelta(milliseconds=1)}, {"unique_key": "k"}, {"idempotency_key": "i"}, {"fair_key": "f"},
+        {}, {"delay": timedelta(milliseconds=1)}, {"unique_key": "k"}, {"idempotency_key": "i"},
+        {"fair_key": "f"},
     )]  # fmt: skip
     assert await producer.enqueue(unique_key="k") == jobs[2]
-    jobs += await producer.value("SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{\"{}\",\"[]\"}')", alone.queue)
+    jobs += await producer.value(
+        "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{\"{}\",\"[]\"}')", alone.queue
+    )
     other = await producer.enqueue(queue="other")
     own = await alone.store(dsn)
     new = NewJob(task="t", payload="{}", queue=alone.queue, options=Options(unique_key="r"))
@@ -101,7 +107,9 @@ async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: Make
         await store.register(WorkerInfo(id=worker, queues=("mail",)))
     new = NewJob(task="t", payload="{}", queue="mail")
     ids = [receipt.id for receipt in await store.enqueue([new] * 5)]
-    await store.enqueue([NewJob(task="t", payload="{}", queue="mail", delay=0.0, options=Options(fair_key="f"))])
+    await store.enqueue(
+        [NewJob(task="t", payload="{}", queue="mail", delay=0.0, options=Options(fair_key="f"))]
+    )
     await store.promote()
     (claim,) = await store.claim(1, ["mail"], 4)
     done, failed, dead, _ = claim.jobs
@@ -141,7 +149,9 @@ async def test_a_reader_sees_everything_and_changes_nothing(alone: Base, role: M
     reader = await alone.session(role("reader"))
     lane = await alone.lane()
     jobs = [await alone.look.enqueue(tags=["a"]), await alone.look.enqueue(delay=timedelta(hours=1))]
-    assert [row[0] for row in await reader.rows("SELECT id FROM windlass.job ORDER BY run_at NULLS FIRST")] == jobs
+    assert [
+        row[0] for row in await reader.rows("SELECT id FROM windlass.job ORDER BY run_at NULLS FIRST")
+    ] == jobs
     row = await reader.row("SELECT * FROM windlass.depth() WHERE queue = $1", alone.queue)
     assert (row["ready"], row["scheduled"]) == (1, 1)
     assert await reader.value("SELECT windlass.lane_depth($1)", lane) == 1

@@ -39,7 +39,7 @@ async def test_a_producer_stopped_before_its_lock_writes_into_the_new_segment(al
 
 
 async def test_a_producer_that_sleeps_through_a_whole_turn_loses_nothing(alone: Base) -> None:
-    """[fault 12] Its segment is passed over and the others are reclaimed; then it commits, and its job runs."""
+    """[fault 12] Its segment is passed over, the others are reclaimed; then it commits, and its job runs."""
     lane, worker = await alone.lane(), await alone.worker()
     store = await alone.store()
     (producer,) = await alone.sessions(1)
@@ -113,7 +113,7 @@ async def test_a_second_rotator_finds_nothing_to_do_and_a_slow_one_is_refused(al
 
 
 async def test_a_switch_whose_transaction_was_lost_is_made_good(alone: Base) -> None:
-    """[rule 7] The current number obeys no transaction; what should have been written beside it is written later."""
+    """[rule 7] The current number obeys no transaction; what belongs beside it is written later."""
     lane, worker = await alone.lane(), await alone.worker()
     clock = await alone.clock()
     store = await alone.store()

@@ -1,4 +1,4 @@
-"""Sets too large for a claim row: holes by the thousand and scattered takings ahead, written once [rule 3, 13]."""
+"""Sets too large for a claim row: many holes, scattered takings ahead; written once [rule 3] [rule 13]."""
 
 import time
 
@@ -77,7 +77,7 @@ async def test_one_set_may_die_while_another_lives(base: Base) -> None:
 
 
 async def test_scattered_cancels_are_written_aside(base: Base) -> None:
-    """[rule 13] More than 32 takings ahead: none of them runs, every other job does, and depth is right throughout."""
+    """[rule 13] More than 32 taken ahead: none of them runs, the others do, and depth is right throughout."""
     lane, worker = await base.lane(), await base.worker()
     ids = [await base.look.enqueue() for _ in range(100)]
     for id in ids[::2]:

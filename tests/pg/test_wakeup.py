@@ -1,4 +1,4 @@
-"""Wake-ups: the worker marks the lane idle and then looks; the producer draws its number and then looks [rule 10]."""
+"""The worker marks the lane idle, then looks; the producer draws its number, then looks [rule 10]."""
 
 import asyncio
 import time
@@ -6,6 +6,9 @@ from typing import Any
 
 from tests.pg.kit import Base, Session
 
+CUT = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE '%pg_notify%' AND pid <> $1
+"""
 IDLE = "SELECT pg_sequence_last_value(idle) FROM windlass.lane WHERE id = $1"
 
 
@@ -54,6 +57,21 @@ async def test_a_producer_that_looked_before_the_mark_was_set_is_seen_by_the_wor
     assert await base.look.value(IDLE, lane) == 1
     await producer.commit()
     assert await ear.words(session) == []
+    assert (await base.claim_late(lane, worker)).ids == [job]
+
+
+async def test_a_lane_whose_numbers_are_beyond_its_cursor_is_not_called_empty(base: Base) -> None:
+    """[rule 10] An idle poll has just gone by, so the next one writes nothing; it sees the number still."""
+    lane, worker = await base.lane(), await base.worker()
+    (producer,) = await base.sessions(1)
+    await producer.begin()
+    await producer.enqueue()
+    await producer.rollback()
+    assert await base.drain(lane, worker) == []
+    await producer.begin()
+    job = await producer.enqueue()
+    assert (await base.claim(lane, worker)).status == "pending"
+    await producer.commit()
     assert (await base.claim_late(lane, worker)).ids == [job]
 
 
@@ -131,8 +149,7 @@ async def test_a_listener_that_was_cut_off_is_made_anew(alone: Base) -> None:
     queues = [alone.queue]
     await store.wait(queues, 5)
     assert await store.claim(worker, queues, 10) == []
-    cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE '%pg_notify%' AND pid <> $1"
-    assert await alone.look.value(cut, alone.look.pid) == 1
+    assert await alone.look.value(CUT, alone.look.pid) == 1
     await alone.look.enqueue()
     async with asyncio.timeout(4):
         while not await store.claim(worker, queues, 10):

@@ -31,11 +31,11 @@ class Unsteady(MemoryStore):
             raise StoreUnavailable("the connection broke after the commit")
         return answer
 
-    async def beat(self, worker: int, floor: int = 0) -> Beat:
+    async def beat(self, worker: int) -> Beat:
         if self.lost_beats:
             self.lost_beats -= 1
             raise StoreUnavailable("no route to host")
-        answer = await super().beat(worker, floor)
+        answer = await super().beat(worker)
         self.beat_came_through.set()
         return answer
 

@@ -94,9 +94,9 @@ class Store(Protocol):
         answer; from then on it is not alive. Jobs whose cancel was requested are cancelled. Retiring a lost
         or unknown worker does nothing and answers 0."""
 
-    async def beat(self, worker: int, floor: int = 0) -> Beat:
-        """Count one heartbeat and learn which of the worker's jobs should be cancelled. `floor` is the least
-        claim id it still holds (0: unknown); it only ever rises. Raises WorkerLost when not alive."""
+    async def beat(self, worker: int) -> Beat:
+        """Count one heartbeat and learn which of the worker's jobs should be cancelled. Raises WorkerLost when
+        the worker is not alive."""
 
     async def workers(self) -> list[WorkerRecord]:
         """Every worker that is alive or still has unfinished claims."""

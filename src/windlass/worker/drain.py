@@ -116,7 +116,7 @@ class _Drain:
         await self._store.register(
             WorkerInfo(id=self._worker, label=label, host=host, pid=os.getpid(), queues=tuple(self._queues))
         )
-        beats = heartbeat(self._store, self._worker, floor=self._floor, cancel=self._cancel, every=beat_every)
+        beats = heartbeat(self._store, self._worker, cancel=self._cancel, every=beat_every)
         self._helpers = [asyncio.create_task(beats), asyncio.create_task(self._log.run())]
         for helper in self._helpers:
             helper.add_done_callback(lambda _: self._changed.set())
@@ -235,12 +235,6 @@ class _Drain:
                 self._ended["deferred"] += 1
 
     # -- steering and the end ---------------------------------------------------------------------------
-
-    def _floor(self) -> int:
-        held = [running.job.claim for running in self._running.values()]
-        if self._alone is not None:
-            held.append(self._alone.claim)
-        return min(held, default=0) if self._log.settled else 0
 
     def _cancel(self, jobs: frozenset[int]) -> None:
         for job in jobs & self._running.keys():

@@ -18,19 +18,17 @@ async def heartbeat(
     store: Store,
     worker: int,
     *,
-    floor: Callable[[], int],
     cancel: Callable[[frozenset[int]], None],
     every: float = EVERY,
 ) -> None:
-    """Beat until cancelled. `floor` is asked for the least claim still held, `cancel` told which jobs to
-    stop.
+    """Beat until cancelled; `cancel` is told which jobs to stop.
 
     A beat that fails is logged and tried again; only WorkerLost, which it raises, stops the work [C4].
     """
     while True:
         await asyncio.sleep(every)
         try:
-            beat = await store.beat(worker, floor())
+            beat = await store.beat(worker)
         except StoreUnavailable as error:
             logger.warning("a heartbeat failed, next try in %.0f s: %s", every, error)
             continue

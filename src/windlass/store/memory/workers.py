@@ -33,7 +33,7 @@ class Workers(Base):
         return len(held)
 
     @atomic
-    async def beat(self, worker: int, floor: int = 0) -> Beat:
+    async def beat(self, worker: int) -> Beat:
         mine = self._tables.alive(worker)
         mine.beat += 1
         mine.beat_at = self._clock()

@@ -17,6 +17,13 @@ DEADLINE: Final = 30.0
 """Seconds after which any statement is given up: a half-open connection must not hang a worker [fault 9]."""
 
 
+async def _leave_as_it_is(connection: Any) -> None:
+    """Nothing here outlives its transaction in a session, so a connection needs no reset between two uses.
+
+    The driver still rolls back a transaction left open. Its own reset costs a round trip for each statement:
+    100 of the 200 µs that a bare one takes the client."""
+
+
 class Database:
     """A pool of connections to one schema. Every statement has a deadline and every error is typed."""
 
@@ -59,6 +66,7 @@ class Database:
                 # Whatever the database's default is: most functions need a snapshot per statement. A pooler
                 # would refuse the setting.
                 server_settings=None if self.pooled else {"default_transaction_isolation": "read committed"},
+                reset=_leave_as_it_is,
             )
 
     async def close(self) -> None:

@@ -32,13 +32,13 @@ class Rotator:
         skip: list[int] = []
         blocked: str | None = None
         while True:
-            victim = await self._step("rotation_begin", force, skip)
+            victim, turn = await self._row("rotation_begin", force, skip)
             if victim is None:
                 return Rotation(blocked=blocked)
             try:
-                who = await self._step("rotation_seal", victim)
+                who = await self._step("rotation_seal", turn)
                 if who is None:
-                    return await self._reclaim(victim)
+                    return await self._reclaim(turn)
                 blocked = f"segment {victim}: {who}"
             except StoreError as error:
                 # A lock that was not to be had, or another rotator that was faster.
@@ -47,25 +47,25 @@ class Rotator:
                 blocked = f"segment {victim}: {error}"
             skip.append(victim)
 
-    async def _reclaim(self, victim: int) -> Rotation:
+    async def _reclaim(self, turn: int) -> Rotation:
         moved = again = removed = 0
         lanes = [row["id"] for row in await self._db.query("lanes")]
         for lane in lanes:
-            await self._step("rotation_touch", victim, lane)
-        while step := await self._step("rotation_judge", victim, STEP):
+            await self._step("rotation_touch", turn, lane)
+        while step := await self._step("rotation_judge", turn, STEP):
             removed += step
         for lane in lanes:
             after: int | None = 0
             while after is not None:
-                row = await self._row("rotation_move", victim, lane, after, STEP)
+                row = await self._row("rotation_move", turn, lane, after, STEP)
                 moved += row["moved"]
                 again += row["offered_again"]
                 after = row["next_after"]
         after = 0
         while after is not None:
-            row = await self._row("rotation_move_failures", victim, after, STEP)
+            row = await self._row("rotation_move_failures", turn, after, STEP)
             after = row["next_after"]
-        moved += await self._step("rotation_reclaim", victim)
+        moved += await self._step("rotation_reclaim", turn)
         return Rotation(True, moved, again, removed)
 
     async def _step(self, function: str, *args: Any) -> Any:

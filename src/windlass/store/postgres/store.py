@@ -13,7 +13,7 @@ import asyncpg
 
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED
-from windlass.errors import ClaimLost, ConfigurationError, JobNotFound, ResultTimeout
+from windlass.errors import ClaimLost, ConfigurationError, JobNotFound, ResultTimeout, StoreUnavailable
 from windlass.store.postgres import claims, schema, statements
 from windlass.store.postgres.database import Database
 from windlass.store.postgres.faults import translated
@@ -49,6 +49,7 @@ from windlass.store.settings import StoreSettings
 
 PENDING_POLL: Final = 0.05
 RESCUE_STEP: Final = 100
+ADOPT_TRIES: Final = 100
 _COLUMNS: Final = {"window": "lane_window"}
 
 
@@ -91,7 +92,18 @@ class PostgresStore:
         await self._db.open()
         with suppress(asyncpg.InsufficientPrivilegeError):  # a producer leaves that to the workers
             if await self._db.value("must_adopt"):
+                await self._adopt()
+
+    async def _adopt(self) -> None:
+        """Adopt only tries for locks that a worker may hold while waiting for one of its own, hence again."""
+        for left in reversed(range(ADOPT_TRIES)):
+            try:
                 await self._db.value("adopt", False)
+                return
+            except StoreUnavailable:
+                if not left:
+                    raise
+                await asyncio.sleep(PENDING_POLL)
 
     async def close(self) -> None:
         """See Store.close."""
@@ -164,9 +176,9 @@ class PostgresStore:
         """See Store.retire."""
         return int(await self._db.value("retire", worker))
 
-    async def beat(self, worker: int, floor: int = 0) -> Beat:
+    async def beat(self, worker: int) -> Beat:
         """See Store.beat."""
-        return Beat(frozenset(await self._db.value("beat", worker, floor)))
+        return Beat(frozenset(await self._db.value("beat", worker)))
 
     async def workers(self) -> list[WorkerRecord]:
         """See Store.workers."""
@@ -292,8 +304,10 @@ class PostgresStore:
         return await self._each("retry", jobs)
 
     async def _each(self, verb: str, jobs: Sequence[int]) -> dict[int, Any]:
-        """All in one transaction, lane by lane in the order of ids, so that two cannot meet crosswise."""
+        """All in one transaction. Lanes are locked first, in order, so that two cannot meet crosswise."""
         async with self._db.connection() as connection, connection.transaction(isolation="read_committed"):
+            if verb != "retry":
+                await connection.execute(schema.call("lock_lanes_of", 1, self.schema), list(jobs))
             sql = schema.call(verb, 1, self.schema)
             answers = {job: await connection.fetchval(sql, job) for job in sorted(set(jobs))}
         return {job: answers[job] for job in jobs}

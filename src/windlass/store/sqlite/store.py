@@ -185,8 +185,8 @@ class SQLiteStore:
     async def retire(self, worker: int) -> int:
         return await self._write(lambda tx: workers.retire(tx, worker))
 
-    async def beat(self, worker: int, floor: int = 0) -> Beat:
-        """`floor` is of no use here: the claims a worker holds are found by an index that holds no others."""
+    async def beat(self, worker: int) -> Beat:
+        """See Store.beat."""
         return await self._write(lambda tx: workers.beat(tx, worker))
 
     async def workers(self) -> list[WorkerRecord]:

@@ -153,6 +153,7 @@ INSERT INTO windlass.segment (no) SELECT generate_series(0, 7);
 CREATE TABLE windlass.rotation (
     single          boolean PRIMARY KEY DEFAULT true CHECK (single),
     victim        smallint,
+    turn          bigint NOT NULL DEFAULT 0,
     judged        boolean NOT NULL DEFAULT false,
     carry         bigint[] NOT NULL DEFAULT '{}',
     blocked       text,

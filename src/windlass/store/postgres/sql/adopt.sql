@@ -1,6 +1,7 @@
 -- Makes a restored or switched-over copy fit to work [rule 15]. Answers with how many jobs were offered again.
--- Callers: the store at open, when the system identifier differs or a sequence was set back. Lock: SHARE ROW
--- EXCLUSIVE on ready, so that no producer is under way; then the lanes by id; then workers' life rows.
+-- Callers: the store at open, when the system identifier differs or a sequence was set back. Lock: the rotation
+-- row; SHARE ROW EXCLUSIVE on ready, so that no producer is under way; then lanes and workers' life rows, by trying
+-- only, since a flush may hold its life row while it waits for ready.
 -- With no producer under way, every hole that is not visible is burnt: horizon 0 says so, and the next claim takes
 -- what is visible and drops the rest. Of several processes that open a copy at once, the first adopts it: without
 -- p_force it looks again, under the lock, whether there is need.
@@ -17,6 +18,7 @@ DECLARE
     v_again   bigint := 0;
 BEGIN
     PERFORM windlass.require_read_committed();
+    PERFORM FROM windlass.rotation FOR UPDATE;
     LOCK TABLE windlass.ready IN SHARE ROW EXCLUSIVE MODE;
     IF NOT p_force AND NOT windlass.must_adopt() THEN
         RETURN 0;
@@ -39,7 +41,9 @@ BEGIN
          AS s (sequence, highest)
       WHERE s.highest > coalesce(pg_sequence_last_value(s.sequence), 0);
     FOR l IN SELECT * FROM windlass.lane ORDER BY id LOOP
-        PERFORM windlass.lane_lock(l.id);
+        IF NOT pg_try_advisory_xact_lock(windlass.lock_space(), l.id) THEN
+            RAISE EXCEPTION 'lane % is in use', l.id USING ERRCODE = 'lock_not_available', HINT = 'Try again.';
+        END IF;
         c := windlass.cursor_of(l.id);
         v_highest := greatest(c.hi, upper(windlass.gather(c.ahead, c.ahead_spilled)) - 1,
                               (SELECT max(seq) FROM windlass.ready WHERE lane = l.id));
@@ -73,6 +77,7 @@ BEGIN
                                array_agg(u.deaths), array_agg(windlass.enqueued_of(u)))
            FROM unnest(v_orphans) AS u;
     END LOOP;
+    PERFORM FROM windlass.worker_life WHERE NOT settled FOR UPDATE NOWAIT;
     FOR w IN UPDATE windlass.worker_life SET alive = false WHERE NOT settled RETURNING id LOOP
         v_again := v_again + (SELECT g.offered + g.cancelled FROM windlass.give_back(w, 'released', '{}', 2147483647) AS g);
     END LOOP;

@@ -10,6 +10,7 @@ DECLARE
     d       record;
     v_delay float8;
 BEGIN
+    PERFORM windlass.require_read_committed();
     offered := 0;
     deferred := 0;
     dead := 0;

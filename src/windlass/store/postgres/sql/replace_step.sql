@@ -1,6 +1,5 @@
 -- Takes back waiting twins that were replaced, each in its lane, and lets their successors go.
--- Callers: the store after an enqueue with "replace", promote. Lock: the lanes of the twins, one after another by
--- id, so that two of these cannot meet crosswise.
+-- Callers: the store after an enqueue with "replace", promote. Lock: the lanes of the twins, in order.
 -- A twin that has started in the meantime is not taken back: its successor goes when it has ended.
 CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -8,6 +7,9 @@ DECLARE
     d      record;
     v_done int := 0;
 BEGIN
+    PERFORM windlass.lock_lanes_of(array_agg(x.replaces))
+       FROM (SELECT replaces FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT p_limit) AS x
+     HAVING count(*) > 0;
     FOR d IN SELECT * FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT p_limit
                 FOR UPDATE SKIP LOCKED LOOP
         IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN

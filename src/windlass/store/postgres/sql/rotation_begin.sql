@@ -1,8 +1,10 @@
--- Starts, or takes up, the reclaiming of one segment, and answers with its number; NULL: nothing is due.
+-- Starts, or takes up, the reclaiming of one segment, and answers with its number (NULL: nothing is due) and that of
+-- the turn, which every later step must name: a rotator that slept meanwhile has an old one and is refused.
 -- Callers: the store's rotate. Lock: the rotation row, by trying only (a second rotator finds nothing to do).
 -- When the current segment is due and an empty one stands ready, that one becomes current first. The number lives
 -- in a sequence, so every producer and claim sees the switch at once, whatever its snapshot.
-CREATE OR REPLACE FUNCTION windlass.rotation_begin(p_force boolean, p_skip smallint[]) RETURNS smallint
+CREATE OR REPLACE FUNCTION windlass.rotation_begin(
+    p_force boolean, p_skip smallint[], OUT victim smallint, OUT turn bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r          windlass.rotation;
@@ -11,15 +13,16 @@ DECLARE
     v_current  smallint;
     v_next     smallint;
     v_crowded  boolean;
-    v_victim   smallint;
 BEGIN
     PERFORM windlass.require_read_committed();
     SELECT * INTO r FROM windlass.rotation FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN NULL;
+        RETURN;
     END IF;
     IF r.victim IS NOT NULL AND r.victim <> ALL (p_skip) THEN
-        RETURN r.victim;
+        victim := r.victim;
+        turn := r.turn;
+        RETURN;
     END IF;
     SELECT * INTO m FROM windlass.meta;
     v_current := pg_sequence_last_value('windlass.segment_current'::regclass);
@@ -39,10 +42,10 @@ BEGIN
             v_current := v_next;
         END IF;
     END IF;
-    SELECT no INTO v_victim FROM windlass.segment
+    SELECT no INTO victim FROM windlass.segment
      WHERE NOT empty AND no <> v_current AND no <> ALL (p_skip)
        AND (p_force OR v_crowded OR closed_at <= v_now - make_interval(secs => m.retention))
      ORDER BY closed_at LIMIT 1;
-    UPDATE windlass.rotation SET victim = v_victim, judged = false, carry = '{}';
-    RETURN v_victim;
+    UPDATE windlass.rotation x SET victim = rotation_begin.victim, turn = x.turn + 1, judged = false, carry = '{}'
+    RETURNING x.turn INTO turn;
 END $$;

@@ -9,11 +9,12 @@
 -- beyond it waits, or was claimed since, in the current segment: it goes there in either case, without a look.
 -- Rows are deleted by their ctid: by position the planner may walk the whole lane for each of them [rule 8].
 CREATE OR REPLACE FUNCTION windlass.rotation_move(
-    p_victim smallint, p_lane int, p_after bigint, p_limit int,
+    p_turn bigint, p_lane int, p_after bigint, p_limit int,
     OUT moved int, OUT offered_again int, OUT next_after bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
+    r windlass.rotation;
     c         windlass.claim;
     v_bounds  int8range;
     v_done    int8multirange;
@@ -21,11 +22,11 @@ DECLARE
     v_current smallint;
     v_orphans windlass.ready[];
 BEGIN
-    PERFORM windlass.rotation_lock(p_victim);
+    r := windlass.rotation_lock(p_turn);
     moved := 0;
     offered_again := 0;
     SELECT int8range(min(seq), max(seq), '[]') INTO v_bounds FROM windlass.ready
-     WHERE segment = p_victim AND lane = p_lane AND seq > p_after;
+     WHERE segment = r.victim AND lane = p_lane AND seq > p_after;
     IF lower(v_bounds) IS NULL THEN
         RETURN;
     END IF;
@@ -36,7 +37,7 @@ BEGIN
     WITH open AS MATERIALIZED (
         SELECT j.* FROM unnest(int8multirange(v_bounds) - v_done) AS gap (span)
          CROSS JOIN LATERAL (SELECT x.ctid AS place, x.seq FROM windlass.ready x
-                              WHERE x.segment = p_victim AND x.lane = p_lane
+                              WHERE x.segment = r.victim AND x.lane = p_lane
                                 AND x.seq >= lower(gap.span) AND x.seq < upper(gap.span)
                               ORDER BY x.seq LIMIT p_limit) AS j
          LIMIT p_limit),
@@ -48,7 +49,7 @@ BEGIN
             ON true),
     gone AS (
         DELETE FROM windlass.ready d USING judged j
-         WHERE d.segment = p_victim AND d.ctid = j.place AND j.target IS DISTINCT FROM p_victim
+         WHERE d.segment = r.victim AND d.ctid = j.place AND j.target IS DISTINCT FROM r.victim
         RETURNING d.*, j.target),
     put AS (
         INSERT INTO windlass.ready (segment, lane, seq, id, attempt, deaths, task, payload, options, offered_at, enqueued_at)

@@ -1,20 +1,21 @@
 -- Moves the failures of jobs that have not ended out of the victim, in bounded steps.
 -- Callers: the store's rotate, after the seal. Lock: the rotation row; pins the current segment.
 CREATE OR REPLACE FUNCTION windlass.rotation_move_failures(
-    p_victim smallint, p_after bigint, p_limit int, OUT moved int, OUT next_after bigint)
+    p_turn bigint, p_after bigint, p_limit int, OUT moved int, OUT next_after bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
+    r windlass.rotation;
     v_current smallint;
 BEGIN
-    PERFORM windlass.rotation_lock(p_victim);
+    r := windlass.rotation_lock(p_turn);
     v_current := windlass.pin_segment();
     WITH jobs AS MATERIALIZED (
-        SELECT DISTINCT f.job FROM (SELECT x.job FROM windlass.failure x WHERE x.segment = p_victim AND x.job > p_after
+        SELECT DISTINCT f.job FROM (SELECT x.job FROM windlass.failure x WHERE x.segment = r.victim AND x.job > p_after
                                      ORDER BY x.job LIMIT p_limit) AS f),
     gone AS (
         DELETE FROM windlass.failure d USING jobs j
-         WHERE d.segment = p_victim AND d.job = j.job
+         WHERE d.segment = r.victim AND d.job = j.job
            AND windlass.is_unfinished(j.job)
         RETURNING d.*),
     put AS (

@@ -2,15 +2,16 @@
 -- transaction of its own, after the seal. Lock: the rotation row, then the lane.
 -- Claims read the current segment under the lane lock. So after this no claim row of the lane can go into the
 -- victim, whether or not there was a cursor to carry.
-CREATE OR REPLACE FUNCTION windlass.rotation_touch(p_victim smallint, p_lane int) RETURNS boolean
+CREATE OR REPLACE FUNCTION windlass.rotation_touch(p_turn bigint, p_lane int) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    r windlass.rotation;
     c windlass.claim;
 BEGIN
-    PERFORM windlass.rotation_lock(p_victim);
+    r := windlass.rotation_lock(p_turn);
     PERFORM windlass.lane_lock(p_lane);
     c := windlass.cursor_of(p_lane);
-    IF c.segment <> p_victim THEN
+    IF c.segment <> r.victim THEN
         RETURN false;
     END IF;
     c.segment := pg_sequence_last_value('windlass.segment_current'::regclass);
