@@ -64,12 +64,8 @@ class Claimer:
                     await asyncio.sleep(self.dice.uniform(0.2, 1.0))  # the jobs run; the logs turn meanwhile
                 await self._end([self._outcome(job) for claim in claims for job in claim.jobs])
                 if self.dice.random() < 0.05:
-                    await self._beat(max(claim.id for claim in claims), stop)
+                    await patiently(lambda: self.store.beat(self.worker.id), stop)
         await patiently(lambda: self.store.retire(self.worker.id), stop)
-
-    async def _beat(self, last: int, stop: asyncio.Event) -> None:
-        """It holds nothing now, so the id after its last claim is the least that it can hold."""
-        await patiently(lambda: self.store.beat(self.worker.id, last + 1), stop)
 
     async def _begin(self) -> None:
         self.worker = await Worker.registered(self.store)

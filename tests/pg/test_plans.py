@@ -21,14 +21,17 @@ CLAIMS = """
 DO $$
 DECLARE s text; c bigint; q bigint[]; t text[]; a smallint[]; f float8[];
 BEGIN
-    FOR i IN 1..{n} LOOP CALL windlass.claim({lane}, {worker}, 1, 100, s, c, q, q, t, t, t, a, a, f); END LOOP;
+    FOR i IN 1..{n} LOOP
+        CALL windlass.claim({lane}, {worker}, 1, 100, s, c, q, q, t, t, t, a, a, f);
+    END LOOP;
 END $$
 """
 FINISH = """
 SELECT f.applied
-  FROM (SELECT array_agg(lane) AS lanes, array_agg(id) AS ids, array_agg(seqs::text) AS seqs, array_agg(n) AS ns,
-               array_agg(NULL::text) AS histograms FROM windlass.claim WHERE worker = $1) AS c
- CROSS JOIN LATERAL windlass.finish($1, 1, c.lanes, c.ids, c.seqs, c.ns, c.histograms, NULL, NULL, NULL, NULL, NULL) AS f
+  FROM (SELECT array_agg(lane) AS lanes, array_agg(id) AS ids, array_agg(seqs::text) AS seqs,
+               array_agg(n) AS ns, array_agg(NULL::text) AS times FROM windlass.claim WHERE worker = $1) AS c
+ CROSS JOIN LATERAL
+       windlass.finish($1, 1, c.lanes, c.ids, c.seqs, c.ns, c.times, NULL, NULL, NULL, NULL, NULL) AS f
 """
 Act = Callable[[], Awaitable[Any]]
 

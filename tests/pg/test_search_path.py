@@ -14,14 +14,16 @@ MakeRole = Callable[[str | None], str]
 FUNCTIONS = (
     "now()", "clock_timestamp()", "pg_current_xact_id()", "pg_backend_pid()", "nextval(regclass)",
     "pg_sequence_last_value(regclass)", "setval(regclass, bigint, boolean)", "pg_notify(text, text)",
-    "array_position(text[], text)", "cardinality(text[])", "octet_length(text)", "ascii(text)", "quote_literal(text)",
-    "date_part(text, interval)", "unnest(text[])", "json_typeof(json)", "json_strip_nulls(json)", "lower(int8multirange)",
-    "pg_advisory_xact_lock(integer, integer)", "isempty(int8multirange)", "current_setting(text)", "array_agg(bigint)",
+    "array_position(text[], text)", "cardinality(text[])", "octet_length(text)", "ascii(text)",
+    "quote_literal(text)", "date_part(text, interval)", "unnest(text[])", "json_typeof(json)",
+    "json_strip_nulls(json)", "lower(int8multirange)", "pg_advisory_xact_lock(integer, integer)",
+    "isempty(int8multirange)", "current_setting(text)", "array_agg(bigint)",
 )  # fmt: skip
 OPERATORS = (
     ("=", "text", "text"), ("<>", "text", "text"), ("=", "bigint", "bigint"), (">", "bigint", "bigint"),
-    ("<=", "bigint", "bigint"), ("||", "text", "text"), ("<<", "bigint", "integer"), ("-", "bigint", "bigint"),
-    ("@>", "int8multirange", "int8multirange"), ("-", "int8multirange", "int8multirange"), ("->>", "json", "text"),
+    ("<=", "bigint", "bigint"), ("||", "text", "text"), ("<<", "bigint", "integer"),
+    ("-", "bigint", "bigint"), ("@>", "int8multirange", "int8multirange"),
+    ("-", "int8multirange", "int8multirange"), ("->>", "json", "text"),
 )  # fmt: skip
 MANY = "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{\"{}\",\"[]\"}')"
 FINISH = """SELECT * FROM windlass.finish(
