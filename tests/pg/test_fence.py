@@ -126,7 +126,7 @@ async def test_an_old_snapshot_does_not_pass_the_fence(base: Base, write: str) -
     writes: dict[str, Callable[[], Awaitable[object]]] = {
         "finish": lambda: base.finish(worker, [job], by=handler),
         "checkpoint": lambda: handler.value(checkpoint, worker, job.id, lane, job.claim, job.seq),
-        "beat": lambda: handler.value("SELECT windlass.beat($1, 0)", worker),
+        "beat": lambda: handler.value("SELECT windlass.beat($1)", worker),
     }
     with pytest.raises(asyncpg.SerializationError):
         await writes[write]()

@@ -1,4 +1,4 @@
-"""What PostgreSQL's error codes mean here, for every driver. WL… are the codes that the SQL functions raise."""
+"""What PostgreSQL's error codes mean here, for every driver. WL… are those that our SQL functions raise."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ class Reader:
         """See Store.job."""
         async with self._db.connection() as connection:
             find = schemas.query("find_job", self._schema)
-            # TRUNCATE heeds no snapshot: one taken just before a reclaim sees a carried job neither in its old
-            # place nor in its new one [rule 7]. So what was not found is looked for once more.
+            # TRUNCATE heeds no snapshot: one taken just before a reclaim sees a carried job neither in its
+            # old place nor in its new one [rule 7]. So what was not found is looked for once more.
             row = await connection.fetchrow(find, job) or await connection.fetchrow(find, job)
             return None if row is None else (await self._complete(connection, [row]))[0]
 

@@ -18,24 +18,23 @@ from windlass.store.records import Migration
 from windlass.store.settings import StoreSettings
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")
-_RESERVED = frozenset(
-    """
-    all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate
-    collation column concurrently constraint create cross current_catalog current_date current_role
-    current_schema current_time current_timestamp current_user default deferrable desc distinct do else end
-    except false fetch for foreign freeze from full grant group having ilike in initially inner intersect
-    into is isnull join lateral leading left like limit localtime localtimestamp natural not notnull null
-    offset on only or order outer overlaps placing primary references returning right select session_user
-    similar some symmetric system_user table tablesample then to trailing true union unique user using
-    variadic verbose when where window with
-    """.split()
+_RESERVED = re.compile(
+    r"all|analyse|analyze|and|any|array|as|asc|asymmetric|authorization|binary|both|case|cast|check|"
+    r"collate|collation|column|concurrently|constraint|create|cross|current_catalog|current_date|"
+    r"current_role|current_schema|current_time|current_timestamp|current_user|default|deferrable|desc|"
+    r"distinct|do|else|end|except|false|fetch|for|foreign|freeze|from|full|grant|group|having|ilike|in|"
+    r"initially|inner|intersect|into|is|isnull|join|lateral|leading|left|like|limit|localtime|"
+    r"localtimestamp|natural|not|notnull|null|offset|on|only|or|order|outer|overlaps|placing|primary|"
+    r"references|returning|right|select|session_user|similar|some|symmetric|system_user|table|"
+    r"tablesample|then|to|trailing|true|union|unique|user|using|variadic|verbose|when|where|window|"
+    r"with"
 )
 """The words that PostgreSQL takes for a name only in quotes."""
 
 
 def check_schema_name(schema: str) -> str:
     """A schema name that needs no quoting anywhere; anything else is refused."""
-    if not _NAME.fullmatch(schema) or schema.startswith("pg_") or schema in _RESERVED:
+    if not _NAME.fullmatch(schema) or schema.startswith("pg_") or _RESERVED.fullmatch(schema):
         raise ConfigurationError(
             f"schema name {schema!r} will not do; use up to 48 characters of a-z, 0-9 and _, "
             "not pg_… and no reserved word"
