@@ -16,7 +16,7 @@ from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
 from windlass.core.states import Priority
 from windlass.errors import InvalidOption
-from windlass.signals import MAX_ATTEMPTS
+from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
 from windlass.store.records import NewJob, OnConflict, Options
 
 MAX_KEY: Final = 255
@@ -24,7 +24,6 @@ MAX_TAGS: Final = 32
 MAX_HEADERS: Final = 64
 MAX_HEADER: Final = 4096
 MAX_TIMEOUT: Final = 30 * 86400.0
-MAX_DELAY: Final = 100 * 365 * 86400.0
 LAST_RUN_AT: Final = 7_258_118_400.0  # the year 2200
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOT_YET: Final = ("ordering_key", "concurrency_key")

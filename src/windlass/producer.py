@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.errors import ConfigurationError
 from windlass.home import StoreHome
-from windlass.store.factory import POSTGRES, kind_of, require_asyncpg
+from windlass.store.factory import POSTGRES, kind_of
 from windlass.store.records import NewJob, Receipt
 
 
@@ -52,4 +52,3 @@ class Producer:
                 f"connection= needs jobs that live in PostgreSQL, and this app keeps them in {kind}; "
                 "leave it out, or point WINDLASS_DATABASE_URL at the database of that connection"
             )
-        require_asyncpg()

@@ -19,6 +19,7 @@ from windlass.core.retry import Backoff
 from windlass.errors import ConfigurationError
 
 MAX_ATTEMPTS: Final = 1000
+MAX_DELAY: Final = 100 * 365 * 86400.0
 DEFAULT_ATTEMPTS: Final = 5
 
 
@@ -52,7 +53,7 @@ class Retry(Signal):
             raise ConfigurationError(f"Retry(jitter={jitter!r}): jitter is a share between 0 and 1")
         self.attempts = attempts
         self.backoff = Backoff(seconds(base), seconds(cap), jitter)
-        self.after = None if after is None else seconds(after)
+        self.after = None if after is None else min(seconds(after), MAX_DELAY)
         waits = f"in {self.after:g} s" if self.after is not None else "later"
         super().__init__(f"the handler asked to be tried again {waits}")
 
@@ -61,7 +62,7 @@ class Snooze(Signal):
     """Run this job again after a while. The attempt is not charged."""
 
     def __init__(self, delay: Duration) -> None:
-        self.delay = seconds(delay)
+        self.delay = min(seconds(delay), MAX_DELAY)
         super().__init__(f"snoozed for {self.delay:g} s")
 
 
@@ -72,7 +73,7 @@ class Throttled(Signal):
     """
 
     def __init__(self, retry_after: Duration | None = None) -> None:
-        self.retry_after = None if retry_after is None else seconds(retry_after)
+        self.retry_after = None if retry_after is None else min(seconds(retry_after), MAX_DELAY)
         hint = "" if self.retry_after is None else f", with a hint of {self.retry_after:g} s"
         super().__init__(f"throttled{hint}")
 

@@ -161,7 +161,8 @@ class RegisteredTask(Task[P, R]):
         self.timeout = Template().using(limit).options.timeout
         self.function = function
         self.signature = Signature(self.name, function)
-        functools.update_wrapper(cast("Callable[..., Any]", self), function)
+        # Its name and text, not its attributes: one called `retry` must not become ours.
+        functools.update_wrapper(cast("Callable[..., Any]", self), function, updated=())
 
     def _encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         return self.signature.encode(args, kwargs)

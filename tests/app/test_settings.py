@@ -124,8 +124,17 @@ def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(__import__("sys").modules, "asyncpg", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'windlass\[postgres\]'"):
         make_store("postgresql://h/db")
-    with pytest.raises(ConfigurationError, match=r"pip install 'windlass\[postgres\]'"):
-        Windlass("postgresql://h/db").named("a").using(connection=object()).enqueue()
+
+
+@pytest.mark.parametrize("secret", ["12/s3cr3t", "s3cr#3t", "s3cr?3t", "s3[cr3t", "s3@cr/3t"])
+def test_a_password_that_breaks_the_url_is_refused_and_never_shown(secret: str) -> None:
+    """[M6]"""
+    for use in (describe, make_store):
+        with pytest.raises(ConfigurationError, match="percent-encoded") as refused:
+            use(f"postgresql://bob:{secret}@localhost:1/db")
+        assert "3t" not in str(refused.value)
+    with pytest.raises(ConfigurationError, match="port"):
+        describe("postgresql://localhost:port/db")
 
 
 def test_settings_in_code_reach_the_app(monkeypatch: pytest.MonkeyPatch) -> None:

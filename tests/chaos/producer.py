@@ -55,13 +55,14 @@ class Producer:
     async def run(self, stop: asyncio.Event) -> None:
         async with connected(self.orders.dsn) as connection:
             while not stop.is_set():
+                undo = self.dice.random() < ROLLED_BACK
                 if self.orders.keyed:
                     await self._keyed()
-                elif self.dice.random() >= ROLLED_BACK and self.style in ("single", "bulk"):
+                elif self.style in ("single", "bulk") and not undo:
                     jobs = self._jobs(1 if self.style == "single" else self.orders.bulk)
                     self.ledger.enqueued([receipt.id for receipt in await self.store.enqueue(jobs)])
                 else:
-                    await self._transaction(connection, stop)
+                    await self._transaction(connection, undo, stop)
                 await self._breathe(stop)
 
     def _jobs(self, most: int) -> list[NewJob]:
@@ -82,7 +83,7 @@ class Producer:
         assert receipts is not None
         self.ledger.enqueued([receipt.id for receipt in receipts])
 
-    async def _transaction(self, connection: Any, stop: asyncio.Event) -> None:
+    async def _transaction(self, connection: Any, undo: bool, stop: asyncio.Event) -> None:
         """In a transaction of the caller's own, in one or more calls, some of them inside a savepoint."""
         transaction = connection.transaction()
         await transaction.start()
@@ -91,7 +92,7 @@ class Producer:
             ids += await self._part(connection)
         if self.style == "holder":
             await _pass(self.dice.uniform(0.3, 1.0) * self.orders.hold, stop)
-        if self.dice.random() < ROLLED_BACK:
+        if undo:
             await transaction.rollback()
             self.ledger.undone(ids)
         else:
@@ -99,7 +100,7 @@ class Producer:
             self.ledger.enqueued(ids)
 
     async def _part(self, connection: Any) -> Sequence[int]:
-        jobs = self._jobs(20 if self.style == "bulk" else 3)
+        jobs = self._jobs(self.orders.bulk if self.style == "bulk" else 3)
         savepoint = connection.transaction()
         await savepoint.start()
         ids = [receipt.id for receipt in await self.store.enqueue(jobs, connection=connection)]

@@ -38,7 +38,8 @@ class Ring:
 
     async def judge(self, limit: int = 1000) -> int:
         """Decide what is carried; remove finished rows whose evidence goes. 0: done."""
-        return int(await self.session.value("SELECT windlass.rotation_judge($1, $2)", self.number, limit))
+        row = await self.session.row("SELECT * FROM windlass.rotation_judge($1, $2)", self.number, limit)
+        return int(not row["done"])
 
     async def move(self, lane: int, after: int = 0, limit: int = 1000) -> tuple[int, int | None]:
         """One step of moving rows: how many, and where to go on."""

@@ -26,7 +26,7 @@ ONE = [
     ("'t'", "args => NULL", "WL005"), ("'t'", "args => '{\"a\": \"\\u0000\"}'", "WL005"),
     ("'t'", f"args => ({BIG})::json", "WL007"),
     ("'t'", "max_attempts => 0", "WL005"), ("'t'", "max_attempts => 40000", "WL005"),
-    ("'t'", "run_at => '1999-12-31'", "WL005"), ("'t'", "run_at => 'infinity'", "WL005"),
+    ("'t'", "run_at => '1969-12-31'", "WL005"), ("'t'", "run_at => 'infinity'", "WL005"),
     ("'t'", "delay => '-1 s'", "WL005"), ("'t'", "delay => '101 years'", "WL005"),
     ("'t'", "timeout => '0 s'", "WL005"), ("'t'", "on_conflict => 'merge'", "WL005"),
     ("'t'", "headers => '[1]'", "WL005"), ("'t'", "headers => '{\"a\": 1}'", "WL005"),

@@ -6,8 +6,12 @@ claim's read and its xid, behind a limit, in a younger generation. Sets too larg
 """
 
 import asyncio
+import time
 
 from tests.pg.kit import Base
+
+MANY = "SELECT windlass.enqueue(t, queue => $1) FROM unnest(array_fill('t'::text, ARRAY[1000])) AS t"
+"""A thousand enqueues, one by one."""
 
 
 async def test_a_producer_above_xmax_keeps_its_hole(base: Base) -> None:
@@ -132,17 +136,19 @@ async def test_a_savepoint_that_rolls_back_burns_its_numbers_only(base: Base) ->
     assert await base.depth(lane) == 0
 
 
-async def test_an_idle_poll_passes_burnt_numbers(base: Base) -> None:
-    """[rule 3] Nothing but rollbacks: depth falls back to 0."""
+async def test_ten_thousand_rollbacks_and_nothing_else_leave_no_depth(base: Base) -> None:
+    """[rule 3] [fault 11] An idle poll passes burnt numbers: depth reads 0 within 5 s."""
     lane, worker = await base.lane(), await base.worker()
     (producer,) = await base.sessions(1)
-    for _ in range(20):
+    for _ in range(10):
         await producer.begin()
-        await producer.enqueue()
+        await producer.run(MANY, base.queue)
         await producer.rollback()
-    assert await base.depth(lane) == 20
+    assert await base.depth(lane) == 10_000
+    began = time.monotonic()
     assert await base.drain(lane, worker) == []
     assert await base.depth(lane) == 0
+    assert time.monotonic() - began < 5
 
 
 async def test_late_jobs_come_first_and_keep_their_order(base: Base) -> None:

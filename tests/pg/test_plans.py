@@ -31,7 +31,7 @@ SELECT f.applied
   FROM (SELECT array_agg(lane) AS lanes, array_agg(id) AS ids, array_agg(seqs::text) AS seqs,
                array_agg(n) AS ns, array_agg(NULL::text) AS times FROM windlass.claim WHERE worker = $1) AS c
  CROSS JOIN LATERAL
-       windlass.finish($1, 1, c.lanes, c.ids, c.seqs, c.ns, c.times, NULL, NULL, NULL, NULL, NULL) AS f
+       windlass.finish($1, 1, c.lanes, c.ids, c.seqs, c.ns, c.times, NULL, NULL, NULL, NULL, NULL, NULL) AS f
 """
 Act = Callable[[], Awaitable[Any]]
 

@@ -118,3 +118,53 @@ async def test_a_job_whose_row_an_old_snapshot_cannot_see_is_not_lost(alone: Bas
     assert await alone.state(job) == "running"
     assert (await alone.finish(worker, got.jobs, kind, delay=60.0, flush=1)).applied == 1
     assert await alone.state(job) == {"retry": "retrying", "dead": "dead"}.get(kind.value, "scheduled")
+
+
+async def test_a_unique_enqueue_with_a_snapshot_older_than_the_last_step_must_be_tried_again(
+    alone: Base,
+) -> None:
+    """[rule 7] [E6] It sees the key and not the twin that holds it: that is no reason to take it over."""
+    worker, job, got = await running(alone, unique_key="k")
+    (producer,) = await alone.sessions(1)
+    await producer.begin("repeatable read")
+    await producer.value("SELECT 1")
+    await Ring(alone, await alone.session()).turn()
+    with pytest.raises(asyncpg.SerializationError):
+        await producer.enqueue("again", unique_key="k")
+    await producer.rollback()
+    assert await producer.enqueue("again", unique_key="k") == job
+    assert (await alone.finish(worker, got.jobs)).applied == 1
+    assert len(await alone.drain(await alone.lane(), worker)) == 1
+
+
+async def test_a_cancel_request_outlives_a_look_during_the_last_step(alone: Base) -> None:
+    """[rule 7] [O5] Old requests go when their job has ended, and a carried job has not."""
+    clock = await alone.clock()
+    worker, job, _ = await running(alone)
+    assert await alone.look.value("SELECT windlass.cancel($1)", job) == "requested"
+    await clock.advance(120)
+    (sweeper,) = await alone.sessions(1)
+    ring = await at_the_last_step(alone)
+    sweep = asyncio.create_task(sweeper.run("SELECT windlass.expire(10)"))
+    await alone.blocked(sweeper)
+    await ring.session.commit()
+    await sweep
+    assert await alone.look.value("SELECT windlass.beat($1)", worker) == [job]
+
+
+async def test_a_delete_that_meets_a_move_removes_the_row_where_it_went(alone: Base) -> None:
+    """[rule 7] [O5] The job ended after the move had looked at it; deleted means no longer found."""
+    lane, worker = await alone.lane(), await alone.worker()
+    job = await alone.look.enqueue()
+    ring = Ring(alone, await alone.session())
+    await ring.begin()  # claims go into another segment from here on, so the row has to follow
+    got = await alone.claim(lane, worker)
+    await ring.session.begin()
+    assert (await ring.move(lane))[0] == 1
+    await alone.finish(worker, got.jobs)
+    (operator,) = await alone.sessions(1)
+    delete = asyncio.create_task(operator.value("SELECT windlass.delete($1)", job))
+    await alone.blocked(operator)
+    await ring.session.commit()
+    assert await delete == "deleted"
+    assert await alone.state(job) is None

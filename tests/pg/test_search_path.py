@@ -27,7 +27,7 @@ OPERATORS = (
 )  # fmt: skip
 MANY = "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{\"{}\",\"[]\"}')"
 FINISH = """SELECT * FROM windlass.finish(
-    1, 1, $1, $2, '{"{[1,2)}"}', '{1}', '{NULL}', NULL, NULL, NULL, NULL, NULL)"""
+    1, 1, $1, $2, '{"{[1,2)}"}', '{1}', '{NULL}', NULL, NULL, NULL, NULL, NULL, NULL)"""
 TABLES = ("lane", "queue", "ready", "claim", "outcome", "deferred", "worker_life", "unique_key", "meta")
 
 

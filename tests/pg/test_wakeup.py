@@ -7,7 +7,7 @@ from typing import Any
 from tests.pg.kit import Base, Session
 
 CUT = """
-SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE '%pg_notify%' AND pid <> $1
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query ILIKE 'LISTEN%' AND pid <> $1
 """
 IDLE = "SELECT pg_sequence_last_value(idle) FROM windlass.lane WHERE id = $1"
 

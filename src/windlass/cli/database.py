@@ -10,7 +10,7 @@ import click
 
 from windlass.errors import WindlassError
 from windlass.settings import Settings, load
-from windlass.store.factory import POSTGRES, describe, kind_of, make_store, require_asyncpg
+from windlass.store.factory import POSTGRES, describe, kind_of, make_store
 from windlass.store.records import Migration
 
 database_option = click.option(
@@ -53,10 +53,9 @@ def migrate(database: str | None, schema: str | None, as_json: bool) -> None:
 @schema_option
 def sql(schema: str | None) -> None:
     """Print the whole PostgreSQL schema as SQL, for those who migrate by their own means."""
-    require_asyncpg()
-    from windlass.store.postgres import PostgresStore
+    from windlass.store.postgres.schema import ddl
 
-    click.echo(PostgresStore.ddl(load(flags={"schema": schema}).schema))
+    click.echo(ddl(load(flags={"schema": schema}).schema))
 
 
 async def _migrate(settings: Settings) -> Migration:

@@ -46,10 +46,25 @@ def describe(url: str) -> str:
     """The URL as it may be shown: without user, password and query, which can hold secrets."""
     kind = kind_of(url)
     if kind == POSTGRES:
+        check_postgres_url(url)
         parts = urlsplit(url)
         # What stands behind the last @ is the host, however many the password holds.
         return f"{kind}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     return f"{kind}://{url.partition('://')[2].partition('?')[0]}"
+
+
+def check_postgres_url(url: str) -> None:
+    """Refuse a URL whose parts cannot be told apart. The message quotes nothing: it may be the password."""
+    before_host = url.partition("://")[2].rpartition("@")[0]
+    try:
+        clear = not set(before_host) & set("/?#[]") and urlsplit(url).port is not False
+    except ValueError:
+        clear = False
+    if not clear:
+        raise ConfigurationError(
+            "the PostgreSQL URL cannot be read: the port must be a number, and / ? # [ ] @ in a user's name, "
+            "a password or a query must be percent-encoded (/ is %2F, # is %23)"
+        )
 
 
 def sqlite_path(url: str) -> str:
@@ -81,6 +96,7 @@ def _postgres(url: str, schema: str, settings: StoreSettings) -> Store:
     require_asyncpg()
     from windlass.store.postgres import PostgresStore
 
+    check_postgres_url(url)
     dsn = f"{POSTGRES}://{url.partition('://')[2]}"
     return PostgresStore(dsn, schema=schema, settings=settings)
 

@@ -95,8 +95,8 @@ class Store(Protocol):
         or unknown worker does nothing and answers 0."""
 
     async def beat(self, worker: int) -> Beat:
-        """Count one heartbeat and learn which of the worker's jobs should be cancelled. Raises WorkerLost when
-        the worker is not alive."""
+        """Count one heartbeat and learn which of the worker's jobs should be cancelled. Raises WorkerLost
+        when the worker is not alive."""
 
     async def workers(self) -> list[WorkerRecord]:
         """Every worker that is alive or still has unfinished claims."""

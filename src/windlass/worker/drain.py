@@ -63,6 +63,8 @@ async def drain(
     """Run jobs until none is ready and none runs here; see `Windlass.arun_until_idle`."""
     if concurrency < 1:
         raise ConfigurationError(f"concurrency must be at least 1, not {concurrency!r}")
+    if isinstance(queues, str):
+        raise ConfigurationError(f"queues must be a list of names; write queues=[{queues!r}]")
     names = None if queues is None else [check_name("queue", name) for name in queues]
     return await _Drain(store, tasks, names, concurrency, seconds(wait), observe).run(beat_every)
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from windlass.errors import StoreUnavailable
+from windlass.errors import StoreError
 from windlass.store.protocol import Store
 
 logger = logging.getLogger("windlass.worker")
@@ -29,7 +29,7 @@ async def heartbeat(
         await asyncio.sleep(every)
         try:
             beat = await store.beat(worker)
-        except StoreUnavailable as error:
+        except StoreError as error:
             logger.warning("a heartbeat failed, next try in %.0f s: %s", every, error)
             continue
         if beat.cancel:

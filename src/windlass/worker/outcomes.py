@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from windlass.errors import StoreUnavailable
+from windlass.errors import StoreFull, StoreUnavailable
 from windlass.store.protocol import Store
 from windlass.store.records import Finished, Outcome
 
@@ -75,7 +75,7 @@ class OutcomeLog:
         while True:
             try:
                 return await self._store.finish(self._worker, self._number, self._sending)
-            except StoreUnavailable as error:
+            except (StoreUnavailable, StoreFull) as error:
                 if time.monotonic() + pause > deadline:
                     raise
                 logger.warning(

@@ -60,7 +60,9 @@ class Runner:
             if _cancelled_from_outside():
                 raise
             error, outcome = cancelled, self._failed(task, job, cancelled)
-        except (Exception, SystemExit) as raised:  # noqa: BLE001 - nobody else sees a job's error
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as raised:  # noqa: BLE001 - nobody else sees a job's error
             error, outcome = raised, self._outcome(task, job, raised)
         outcome = _with_time(outcome, (time.monotonic() - began) * 1000)
         if self._observe is not None:

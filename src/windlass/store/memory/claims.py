@@ -8,13 +8,11 @@ from itertools import takewhile
 import msgspec
 
 from windlass.core.priority import LaneHead, claim_order
-from windlass.core.states import Kind, State
+from windlass.core.states import WORKERS_OWN, Kind, State
 from windlass.errors import ClaimLost
 from windlass.store.memory.base import Base, atomic
 from windlass.store.memory.tables import Job, Lane, Worker
 from windlass.store.records import Checkpoint, Claim, ClaimedJob, Finished, Outcome
-
-WORKERS_OWN = frozenset(Kind) - {Kind.DELETED, Kind.REPLACED, Kind.LOST}
 
 
 class Claims(Base):

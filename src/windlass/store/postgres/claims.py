@@ -29,8 +29,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 def decode_options(text: str | None) -> Options:
-    """Options as they were enqueued; the shared default where none were stored."""
-    return DEFAULT_OPTIONS if text is None else _options(text)
+    """Options as they were enqueued; the shared default where none were stored, or none that can be read.
+
+    SQL checks them at enqueue. Should a row slip through all the same, it must not stop the claims of its
+    lane [fault 17]."""
+    if text is None:
+        return DEFAULT_OPTIONS
+    try:
+        return _options(text)
+    except msgspec.MsgspecError:
+        return DEFAULT_OPTIONS
 
 
 class Lane(msgspec.Struct):
@@ -130,7 +138,7 @@ def _claim(row: Any, head: LaneHead) -> Claim:
             priority,
             attempt,
             deaths,
-            DEFAULT_OPTIONS if options is None else _options(options),
+            DEFAULT_OPTIONS if options is None else decode_options(options),
             enqueued,
         )
         for seq, job, task, payload, options, attempt, deaths, enqueued in zip(
@@ -172,7 +180,7 @@ async def finish(
             )
     groups = list(plain.values())
     row = await connection.fetchrow(
-        schemas.call("finish", 12, schema),
+        schemas.call("finish", 13, schema),
         worker,
         flush,
         [group[0].job.lane for group in groups] or None,
@@ -183,6 +191,7 @@ async def finish(
         [outcome.job.id for outcome in ended] or None,
         [outcome.job.claim for outcome in ended] or None,
         [outcome.job.lane for outcome in ended] or None,
+        [outcome.job.seq for outcome in ended] or None,
         [outcome.result for outcome in ended] or None,
         _encode(others).decode() if others else None,
     )

@@ -31,11 +31,13 @@ class Listener:
         self._connection: Any = None
         self._beginning: asyncio.Task[bool] | None = None
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
+        self._asked: set[object] = set()
         self._heard_of: Counter[object] = Counter()
         self.hears = False
 
     def heard_of(self, topics: Sequence[str]) -> int:
         """How often these topics have been heard of: a mark to hand to `wait` later."""
+        self._asked.update(topics)
         return sum(self._heard_of[topic] for topic in topics)
 
     async def wait(self, topics: Sequence[str], timeout: float, since: int | None = None) -> bool:
@@ -83,7 +85,7 @@ class Listener:
             connection = await self._db.connect()
             try:
                 await connection.add_listener(self._db.schema, self._heard)
-                self.hears = await self._self_test(connection)
+                self.hears = not self._db.pooled and await self._self_test()
             except BaseException:
                 connection.terminate()
                 raise
@@ -93,12 +95,15 @@ class Listener:
         self._connection = connection
         return True
 
-    async def _self_test(self, connection: Any) -> bool:
+    async def _self_test(self) -> bool:
         word = f"?{uuid.uuid4().hex}"
         event = asyncio.Event()
         self._waiting[event] = frozenset({word})
         try:
-            await connection.execute("SELECT pg_notify($1, $2)", self._db.schema, word)
+            # From another connection, and only to one that has the server to itself: what a session tells
+            # itself arrives even where nothing else does.
+            async with self._db.connection() as other:
+                await other.execute("SELECT pg_notify($1, $2)", self._db.schema, word)
             async with asyncio.timeout(1):
                 await event.wait()
         except TimeoutError:
@@ -108,7 +113,8 @@ class Listener:
         return True
 
     def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
-        self._heard_of[payload] += 1
+        if payload in self._asked:
+            self._heard_of[payload] += 1
         for event, topics in self._waiting.items():
             if payload in topics:
                 event.set()

@@ -52,8 +52,10 @@ class Rotator:
         lanes = [row["id"] for row in await self._db.query("lanes")]
         for lane in lanes:
             await self._step("rotation_touch", turn, lane)
-        while step := await self._step("rotation_judge", turn, STEP):
-            removed += step
+        judged = False
+        while not judged:
+            row = await self._row("rotation_judge", turn, STEP)
+            removed, judged = removed + row["removed"], row["done"]
         for lane in lanes:
             after: int | None = 0
             while after is not None:

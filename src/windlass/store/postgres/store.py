@@ -266,7 +266,7 @@ class PostgresStore:
 
     async def job(self, job: int) -> JobRecord | None:
         """See Store.job."""
-        return await self._reader.job(job)
+        return await self._reader.job(job) if 0 < job < 2**63 else None
 
     async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
         """See Store.jobs."""
@@ -304,12 +304,21 @@ class PostgresStore:
         return await self._each("retry", jobs)
 
     async def _each(self, verb: str, jobs: Sequence[int]) -> dict[int, Any]:
-        """All in one transaction. Lanes are locked first, in order, so that two cannot meet crosswise."""
-        async with self._db.connection() as connection, connection.transaction(isolation="read_committed"):
-            if verb != "retry":
-                await connection.execute(schema.call("lock_lanes_of", 1, self.schema), list(jobs))
-            sql = schema.call(verb, 1, self.schema)
-            answers = {job: await connection.fetchval(sql, job) for job in sorted(set(jobs))}
+        """One transaction for each, so that no lane stays locked for long and two cannot meet crosswise.
+
+        A cancel that was only requested looks again: the job may have been offered anew at that moment."""
+        sql = schema.call(verb, 1, self.schema)
+        answers: dict[int, Any] = {}
+        async with self._db.connection() as connection:
+            for job in sorted(set(jobs)):
+                if not 0 < job < 2**63:
+                    answers[job] = "not_found"
+                    continue
+                for _ in range(2):
+                    async with connection.transaction(isolation="read_committed"):
+                        answers[job] = await connection.fetchval(sql, job)
+                    if answers[job] != "requested":
+                        break
         return {job: answers[job] for job in jobs}
 
     async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:

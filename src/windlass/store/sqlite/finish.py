@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.seqset import Ranges, compress
-from windlass.core.states import Kind
+from windlass.core.states import WORKERS_OWN, Kind
 from windlass.store.records import Finished, Outcome
 from windlass.store.sqlite import moves
 from windlass.store.sqlite.claims import Span, must_live, running, span
@@ -24,7 +24,6 @@ from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("finish")
-WORKERS_OWN: Final = frozenset(Kind) - {Kind.DELETED, Kind.REPLACED, Kind.LOST}
 FLUSHES_KEPT: Final = 1024
 """How far back a flush sent again is recognised. A worker has a few in flight; this is for ever, to it."""
 

@@ -155,6 +155,9 @@ CREATE TABLE windlass.rotation (
     victim        smallint,
     turn          bigint NOT NULL DEFAULT 0,
     judged        boolean NOT NULL DEFAULT false,
+    judged_lane   int NOT NULL DEFAULT 0,
+    judged_id     bigint NOT NULL DEFAULT 0,
+    carry_lanes   int[] NOT NULL DEFAULT '{}',
     carry         bigint[] NOT NULL DEFAULT '{}',
     blocked       text,
     blocked_since timestamptz

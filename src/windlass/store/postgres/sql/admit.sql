@@ -18,7 +18,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM windlass.held) THEN
         RETURN 0;
     END IF;
-    FOR l IN SELECT q.name, n.priority, q.lane_window, windlass.lane_for(q.name, n.priority) AS lane
+    FOR l IN SELECT q.name, n.priority, q.lane_window, windlass.lane_sure(q.name, n.priority) AS lane
                FROM windlass.queue q CROSS JOIN LATERAL (SELECT DISTINCT priority FROM windlass.lane WHERE queue = q.name) AS n
               WHERE EXISTS (SELECT FROM windlass.held h WHERE h.queue = q.name AND h.priority = n.priority OFFSET 0) LOOP
         INSERT INTO windlass.ring (queue, priority, key) VALUES (l.name, l.priority, '') ON CONFLICT DO NOTHING;
@@ -29,10 +29,11 @@ BEGIN
         WHILE v_room > 0 LOOP
             SELECT * INTO j FROM windlass.held h
              WHERE h.queue = l.name AND h.priority = l.priority AND h.fair_key > v_ring
-             ORDER BY h.fair_key, h.turn LIMIT 1;
+             ORDER BY h.fair_key, h.turn LIMIT 1 FOR UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
                 SELECT * INTO j FROM windlass.held h
-                 WHERE h.queue = l.name AND h.priority = l.priority ORDER BY h.fair_key, h.turn LIMIT 1;
+                 WHERE h.queue = l.name AND h.priority = l.priority ORDER BY h.fair_key, h.turn LIMIT 1
+                   FOR UPDATE SKIP LOCKED;
                 EXIT WHEN NOT FOUND;
             END IF;
             v_ring := j.fair_key;

@@ -19,12 +19,14 @@ DECLARE
 BEGIN
     PERFORM windlass.require_read_committed();
     PERFORM FROM windlass.rotation FOR UPDATE;
+    PERFORM FROM windlass.deferred_watermark FOR UPDATE;
     LOCK TABLE windlass.ready IN SHARE ROW EXCLUSIVE MODE;
     IF NOT p_force AND NOT windlass.must_adopt() THEN
         RETURN 0;
     END IF;
     PERFORM setval('windlass.horizon'::regclass, 0, true);
     UPDATE windlass.deferred_watermark SET run_at = '-infinity', snapshot = NULL;
+    PERFORM FROM windlass.unique_key WHERE touched IS NOT NULL FOR UPDATE NOWAIT;
     UPDATE windlass.unique_key SET rerun = NULL, touched = NULL WHERE touched IS NOT NULL;
     -- Numbers that were given out are not given out again. Lane 0 holds the ids drawn from job_id.
     PERFORM setval(s.sequence, s.highest, true)

@@ -1,7 +1,7 @@
 -- Counts one heartbeat and answers with the jobs of this worker that should be cancelled [C4, O5].
 -- Callers: the store. Lock: the life row, FOR UPDATE if it is free, else FOR SHARE; the beat row.
--- With the life row to itself (and a snapshot younger than that) no claim of the worker is under way, and only then may its floor rise: over claims that
--- are finished, never over one whose answer was lost. 500 claims a beat, so that it takes a moment only.
+-- With the life row to itself, and a snapshot younger than that, no claim of the worker is under way. Only then may its
+-- floor rise: over claims that are finished, never over one whose answer was lost; 500 a beat, so that it is quick.
 CREATE OR REPLACE FUNCTION windlass.beat(p_worker bigint) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$

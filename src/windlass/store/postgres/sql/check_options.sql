@@ -1,6 +1,7 @@
 -- Refuses options that no worker could read [E4]: they would poison every claim that holds such a job [fault 17].
--- Callers: enqueue_many, enqueue_one. Lock: none.
-CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS void
+-- Callers: enqueue_many, enqueue_one. Lock: none. Answers with them in the form that was judged: text may name a
+-- thing twice, or write 5 as 5e0.
+CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     o       jsonb := p_options::jsonb;
@@ -8,7 +9,8 @@ DECLARE
         WHEN jsonb_typeof(o) <> 'object' THEN 'options'
         WHEN jsonb_typeof(o -> 'max_attempts') <> 'number' OR o ->> 'max_attempts' !~ '^[1-9][0-9]{0,4}$'
              OR (o ->> 'max_attempts')::int > 32767 THEN 'max_attempts'
-        WHEN jsonb_typeof(o -> 'timeout') NOT IN ('number', 'null') THEN 'timeout'
+        WHEN jsonb_typeof(o -> 'timeout') NOT IN ('number', 'null')
+             OR (o ->> 'timeout')::numeric NOT BETWEEN 0.001 AND 2592000 THEN 'timeout'
         WHEN jsonb_typeof(o -> 'tags') <> 'array' OR o @? 'strict $.tags[*] ? (@.type() != "string")' THEN 'tags'
         WHEN jsonb_typeof(o -> 'headers') <> 'object' OR o @? 'strict $.headers.* ? (@.type() != "string")' THEN 'headers'
         ELSE (SELECT k FROM unnest('{unique_key,fair_key,ordering_key,concurrency_key,trace}'::text[]) AS k
@@ -18,4 +20,5 @@ BEGIN
         RAISE EXCEPTION 'the option % is malformed', v_wrong USING ERRCODE = 'WL005',
             HINT = 'Numbers for max_attempts (1 to 32767) and timeout, a list of texts for tags, texts by name for headers.';
     END IF;
+    RETURN o::text;
 END $$;

@@ -6,7 +6,10 @@ DECLARE
     c windlass.claim;
 BEGIN
     SELECT * INTO c FROM windlass.claim WHERE lane = p_lane ORDER BY id DESC LIMIT 1;
-    IF NOT FOUND THEN
+    IF NOT FOUND AND current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'the cursor of lane % is not visible to this transaction', p_lane
+            USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+    ELSIF NOT FOUND THEN
         RAISE EXCEPTION 'lane % has no cursor', p_lane USING ERRCODE = 'WL003',
             HINT = 'Its claim rows are missing; restore them from a backup before claiming from it.';
     END IF;

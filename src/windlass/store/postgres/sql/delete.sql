@@ -17,7 +17,10 @@ BEGIN
         IF FOUND AND p.kind IS NOT NULL THEN
             -- It has ended, so no claim will ever look at this row again.
             DELETE FROM windlass.ready r WHERE r.lane = (p.ready).lane AND r.seq = (p.ready).seq;
-            RETURN 'deleted';
+            IF FOUND THEN
+                RETURN 'deleted';
+            END IF;
+            -- A rotation has just moved it; look again.
         ELSIF FOUND AND p.claim IS NOT NULL THEN
             INSERT INTO windlass.cancel_request (job, at) VALUES (delete.job, windlass.now()) ON CONFLICT DO NOTHING;
             RETURN 'requested';

@@ -10,6 +10,7 @@ DECLARE
     p      record;
     v_lane int;
 BEGIN
+    PERFORM windlass.require_read_committed();
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     FOR try IN 1..10 LOOP
         SELECT * INTO p FROM windlass.locate(p_job);

@@ -18,9 +18,9 @@ BEGIN
             HINT = 'Use urgent, high, normal or low.';
     ELSIF max_attempts NOT BETWEEN 1 AND 32767 THEN
         RAISE EXCEPTION 'max_attempts must lie between 1 and 32767' USING ERRCODE = 'WL005';
-    ELSIF run_at NOT BETWEEN '2000-01-01' AND '2200-01-01' THEN
+    ELSIF run_at NOT BETWEEN '1970-01-01' AND '2200-01-01' THEN
         RAISE EXCEPTION 'run_at % is out of range', run_at USING ERRCODE = 'WL005',
-            HINT = 'Use a time between the years 2000 and 2200.';
+            HINT = 'Use a time between the years 1970 and 2200.';
     ELSIF delay NOT BETWEEN interval '0' AND interval '100 years' OR timeout <= interval '0' THEN
         RAISE EXCEPTION 'delay and timeout must be positive, and delay at most 100 years' USING ERRCODE = 'WL005';
     ELSIF on_conflict IS NULL OR on_conflict NOT IN ('skip', 'replace', 'reject') THEN

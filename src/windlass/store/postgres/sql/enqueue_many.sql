@@ -20,7 +20,10 @@ BEGIN
             coalesce(cardinality(p_options), 0) USING ERRCODE = 'WL005',
             HINT = 'Give one task for all or one for each payload, and options for none or for each.';
     END IF;
-    PERFORM windlass.check_options(o) FROM (SELECT DISTINCT unnest(p_options) AS o) AS d WHERE o IS NOT NULL;
+    IF p_options IS NOT NULL THEN
+        SELECT array_agg(CASE WHEN u.o IS NOT NULL THEN windlass.check_options(u.o) END ORDER BY u.i) INTO p_options
+          FROM unnest(p_options) WITH ORDINALITY AS u (o, i);
+    END IF;
     PERFORM windlass.check_name('task', t) FROM (SELECT DISTINCT unnest(p_tasks) AS t) AS d;
     PERFORM windlass.check_payload(p) FROM unnest(p_payloads) AS p
       WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91) OR position('\u0000' IN p) > 0;

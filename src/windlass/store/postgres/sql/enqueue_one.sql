@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION windlass.enqueue_one(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_now      timestamptz := windlass.now();
-    v_run_at   timestamptz := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
+    v_run_at   timestamptz;
     v_key      text := p_options::json ->> 'unique_key';
     v_fair     text := p_options::json ->> 'fair_key';
     v_lane     int;
@@ -18,13 +18,19 @@ BEGIN
     PERFORM windlass.check_name('task', p_task), windlass.check_name('queue', p_queue),
             windlass.check_payload(p_payload);
     IF p_options IS NOT NULL THEN
-        PERFORM windlass.check_options(p_options);
+        p_options := windlass.check_options(p_options);
     END IF;
     IF p_on_conflict IS NULL OR p_on_conflict NOT IN ('skip', 'replace', 'reject') THEN
         RAISE EXCEPTION 'on_conflict must be skip, replace or reject' USING ERRCODE = 'WL005';
     ELSIF p_priority IS NULL OR p_priority NOT BETWEEN 0 AND 3 THEN
         RAISE EXCEPTION 'priority must be urgent, high, normal or low' USING ERRCODE = 'WL005';
+    ELSIF p_run_at NOT BETWEEN '1970-01-01' AND '2200-01-01' OR p_delay NOT BETWEEN 0 AND 3155760000 THEN
+        RAISE EXCEPTION 'the time to run at is out of range' USING ERRCODE = 'WL005',
+            HINT = 'Use a time between the years 1970 and 2200, or a delay of up to 100 years.';
+    ELSIF octet_length(p_idempotency_key) > 1020 OR octet_length(v_key) > 1020 OR octet_length(v_fair) > 1020 THEN
+        RAISE EXCEPTION 'a key is longer than 1020 bytes' USING ERRCODE = 'WL005';
     END IF;
+    v_run_at := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
     job := nextval('windlass.job_id');
     IF p_idempotency_key IS NOT NULL THEN
         SELECT i.job INTO v_twin FROM windlass.remember(p_idempotency_key, job) AS i (job) WHERE i.job <> enqueue_one.job;

@@ -26,11 +26,12 @@ BEGIN
     infos AS (DELETE FROM windlass.worker w WHERE w.id IN (SELECT id FROM old))
     DELETE FROM windlass.worker_life l WHERE l.id IN (SELECT id FROM old);
     GET DIAGNOSTICS workers = ROW_COUNT;
+    -- As in finish: the snapshot that says which jobs have ended must be younger than any rotation that moved them.
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     DELETE FROM windlass.cancel_request q
      WHERE q.job IN (SELECT x.job FROM windlass.cancel_request x
                       WHERE x.at < v_now - interval '1 minute'
-                        AND NOT EXISTS (SELECT FROM windlass.locate(x.job) p WHERE p.kind IS NULL)
-                        AND NOT EXISTS (SELECT FROM windlass.deferred d WHERE d.id = x.job) LIMIT p_limit);
+                        AND NOT windlass.is_unfinished(x.job) LIMIT p_limit);
     DELETE FROM windlass.seq_set s
      WHERE NOT EXISTS (SELECT FROM windlass.cursor_of(s.lane) c WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))
        AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);

@@ -7,7 +7,8 @@
 CREATE OR REPLACE FUNCTION windlass.finish(
     p_worker bigint, p_flush bigint,
     p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[], p_histograms text[],
-    p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_results text[], p_others json,
+    p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_job_seqs bigint[], p_results text[],
+    p_others json,
     OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[],
     OUT refused_seqs text[], OUT refused_jobs bigint[])
 LANGUAGE plpgsql SECURITY DEFINER
@@ -17,6 +18,7 @@ AS $$
 DECLARE
     o       record;
     v_added bigint[];
+    v_added_seqs text[];
     v_asked bigint;
     v_wrong bigint;
 BEGIN
@@ -43,22 +45,27 @@ BEGIN
                    CASE WHEN left_over = seqs THEN n ELSE windlass.size_of(left_over) END, histogram, windlass.now()
               FROM judged WHERE segment IS NOT NULL AND NOT isempty(left_over)
             ON CONFLICT DO NOTHING
-            RETURNING claim, n)
+            RETURNING claim, n, seqs)
         SELECT (SELECT coalesce(sum(n), 0) FROM added), (SELECT array_agg(claim) FROM added),
+               (SELECT array_agg(seqs::text) FROM added),
                sum(j.n), coalesce(sum(windlass.size_of(j.refused)) FILTER (WHERE j.refused IS NOT NULL), 0),
                array_agg(j.claim) FILTER (WHERE NOT isempty(j.refused)),
                array_agg(j.refused::text) FILTER (WHERE NOT isempty(j.refused))
-          INTO applied, v_added, v_asked, v_wrong, refused_claims, refused_seqs
+          INTO applied, v_added, v_added_seqs, v_asked, v_wrong, refused_claims, refused_seqs
           FROM judged j;
         repeated := v_asked - applied - v_wrong;
         IF p_jobs IS NOT NULL THEN
             INSERT INTO windlass.result (segment, job, at, result)
             SELECT windlass.pin_segment(), u.job, windlass.now(), u.result::json
-              FROM unnest(p_jobs, p_job_claims, p_results) AS u (job, claim, result)
-             WHERE u.result IS NOT NULL AND u.claim = ANY (v_added);
+              FROM unnest(p_jobs, p_job_claims, p_job_seqs, p_results) AS u (job, claim, seq, result)
+              JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
+                ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
+             WHERE u.result IS NOT NULL;
             PERFORM windlass.settle(array_agg(u.job), array_agg(u.lane), array_agg(u.claim))
-               FROM unnest(p_jobs, p_job_claims, p_job_lanes) AS u (job, claim, lane)
-              WHERE u.claim = ANY (v_added) HAVING count(*) > 0;
+               FROM unnest(p_jobs, p_job_claims, p_job_lanes, p_job_seqs) AS u (job, claim, lane, seq)
+               JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
+                 ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
+             HAVING count(*) > 0;
         END IF;
     END IF;
     IF p_others IS NOT NULL THEN

@@ -21,6 +21,11 @@ BEGIN
     -- As in finish: the snapshots that say where the twin is must be younger than any rotation that moved it.
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     IF NOT windlass.is_unfinished(u.job) THEN
+        IF current_setting('transaction_isolation') <> 'read committed' THEN
+            -- An old snapshot misses a twin that a rotation has carried since.
+            RAISE EXCEPTION 'job %, which holds the key, is not visible to this transaction', u.job
+                USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+        END IF;
         -- Its job has ended while this transaction or another held the key: see settle. The new job takes it over, and
         -- with it any edit that was waiting for a rerun.
         UPDATE windlass.unique_key SET job = p_job, rerun = NULL, touched = NULL WHERE key = p_key;

@@ -1,5 +1,6 @@
 -- One bounded step: offers deferred jobs that are due, earliest first. Answers with how many.
--- Callers: the store. Lock: the watermark row, by trying only; then those of offer.
+-- Callers: the store. Lock: the watermark row and the rows that are due, by trying only: a producer that replaces one
+-- of them must not hold up the rest; then those of offer.
 -- The watermark says: all that was due at run_at and visible in snapshot is gone from the table. So the scan
 -- starts behind it and never meets its own dead rows again, whoever holds a snapshot open; and a row that
 -- committed late, or was made due behind it, is found by its xid, which that snapshot cannot see.
@@ -16,6 +17,8 @@ DECLARE
     v_last  timestamptz;
     v_seen  pg_snapshot;
     v_rows  windlass.deferred[];
+    v_held  timestamptz;
+    v_late_held boolean;
 BEGIN
     PERFORM windlass.require_read_committed();
     SELECT * INTO w FROM windlass.deferred_watermark FOR UPDATE SKIP LOCKED;
@@ -24,7 +27,7 @@ BEGIN
     END IF;
     v_low := least(w.run_at, v_now);
     WITH late AS MATERIALIZED (
-        SELECT d.id FROM windlass.deferred d
+        SELECT d.id, d.run_at FROM windlass.deferred d
          WHERE d.xid >= pg_snapshot_xmin(w.snapshot) AND NOT pg_visible_in_snapshot(d.xid, w.snapshot)
            AND d.run_at <= v_low AND d.replaces IS NULL
          ORDER BY d.run_at, d.id LIMIT p_limit),
@@ -32,12 +35,15 @@ BEGIN
         SELECT d.id, d.run_at FROM windlass.deferred d
          WHERE d.run_at > v_low AND d.run_at <= v_now AND d.replaces IS NULL
          ORDER BY d.run_at, d.id LIMIT p_limit),
-    gone AS (
-        DELETE FROM windlass.deferred d
-         WHERE d.id IN (SELECT id FROM late UNION ALL SELECT id FROM fresh) RETURNING d.*)
+    mine AS MATERIALIZED (
+        SELECT d.id FROM windlass.deferred d
+         WHERE d.id IN (SELECT id FROM late UNION ALL SELECT id FROM fresh) FOR UPDATE SKIP LOCKED),
+    gone AS (DELETE FROM windlass.deferred d WHERE d.id IN (SELECT id FROM mine) RETURNING d.*)
     SELECT (SELECT count(*) FROM late), (SELECT count(*) FROM fresh), (SELECT max(run_at) FROM fresh),
-           pg_current_snapshot(), (SELECT array_agg(ROW (gone.*)::windlass.deferred ORDER BY run_at, id) FROM gone)
-      INTO v_late, v_fresh, v_last, v_seen, v_rows;
+           pg_current_snapshot(), (SELECT array_agg(ROW (gone.*)::windlass.deferred ORDER BY run_at, id) FROM gone),
+           EXISTS (SELECT FROM late WHERE id NOT IN (SELECT id FROM mine)),
+           (SELECT min(run_at) FROM fresh WHERE id NOT IN (SELECT id FROM mine))
+      INTO v_late, v_fresh, v_last, v_seen, v_rows, v_late_held, v_held;
     FOR g IN
         SELECT u.queue, u.priority, count(*)::int AS n, array_agg(u.task) AS tasks, array_agg(u.payload::text) AS payloads,
                array_agg(u.options::text) AS options, array_agg(u.id) AS ids, array_agg(u.attempt) AS attempts,
@@ -58,9 +64,12 @@ BEGIN
        FROM (SELECT DISTINCT x.queue, x.priority FROM unnest(v_rows) AS x) AS u;
     -- Where the step was too small for the late ones, the watermark stays; where it was too small for the rest, it
     -- moves to just before the last one taken. An idle watermark moves every 5 s, to leave few dead rows of its own.
-    IF v_late < p_limit AND (v_late + v_fresh > 0 OR w.snapshot IS NULL OR v_now NOT BETWEEN w.run_at AND w.run_at + interval '5 s') THEN
+    -- It never passes a row that somebody has locked.
+    IF v_late < p_limit AND NOT v_late_held
+       AND (v_late + v_fresh > 0 OR w.snapshot IS NULL OR v_now NOT BETWEEN w.run_at AND w.run_at + interval '5 s') THEN
         UPDATE windlass.deferred_watermark SET snapshot = v_seen,
-               run_at = CASE WHEN v_fresh < p_limit THEN v_now ELSE v_last - interval '1 microsecond' END;
+               run_at = least(CASE WHEN v_fresh < p_limit THEN v_now ELSE v_last - interval '1 microsecond' END,
+                              v_held - interval '1 microsecond');
     END IF;
     RETURN coalesce(cardinality(v_rows), 0);
 END $$;

@@ -8,9 +8,9 @@ DECLARE
     v_done int := 0;
 BEGIN
     PERFORM windlass.lock_lanes_of(array_agg(x.replaces))
-       FROM (SELECT replaces FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT p_limit) AS x
+       FROM (SELECT replaces FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT least(p_limit, 50)) AS x
      HAVING count(*) > 0;
-    FOR d IN SELECT * FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT p_limit
+    FOR d IN SELECT * FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT least(p_limit, 50)
                 FOR UPDATE SKIP LOCKED LOOP
         IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN
             -- It runs, or is on its way. Whatever is decided about it now may be wrong when this commits, so its

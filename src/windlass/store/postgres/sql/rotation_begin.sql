@@ -46,6 +46,7 @@ BEGIN
      WHERE NOT empty AND no <> v_current AND no <> ALL (p_skip)
        AND (p_force OR v_crowded OR closed_at <= v_now - make_interval(secs => m.retention))
      ORDER BY closed_at LIMIT 1;
-    UPDATE windlass.rotation x SET victim = rotation_begin.victim, turn = x.turn + 1, judged = false, carry = '{}'
+    UPDATE windlass.rotation x SET victim = rotation_begin.victim, turn = x.turn + 1, judged = false, judged_lane = 0,
+           judged_id = 0, carry_lanes = '{}', carry = '{}'
     RETURNING x.turn INTO turn;
 END $$;

@@ -23,8 +23,9 @@ BEGIN
     END IF;
     v_current := windlass.pin_segment();
     WITH open AS (
-        SELECT c.lane, unnest(windlass.unfinished(c.id, c.seqs)) AS span FROM windlass.claim c
-         WHERE c.segment = r.victim AND c.id = ANY (r.carry)),
+        SELECT c.lane, unnest(windlass.unfinished(c.id, c.seqs)) AS span
+          FROM unnest(r.carry_lanes, r.carry) AS k (lane, id)
+          JOIN windlass.claim c ON c.segment = r.victim AND c.lane = k.lane AND c.id = k.id),
     gone AS (
         DELETE FROM windlass.ready d USING open o
          WHERE d.segment = r.victim AND d.lane = o.lane AND d.seq >= lower(o.span) AND d.seq < upper(o.span)
@@ -36,7 +37,8 @@ BEGIN
     SELECT count(*) INTO v_moved FROM put;
     -- An update of the partition key is a move; these rows are few, and the truncate takes what it leaves behind.
     UPDATE windlass.outcome SET segment = v_current WHERE segment = r.victim AND claim = ANY (r.carry);
-    UPDATE windlass.claim SET segment = v_current WHERE segment = r.victim AND id = ANY (r.carry);
+    UPDATE windlass.claim c SET segment = v_current FROM unnest(r.carry_lanes, r.carry) AS k (lane, id)
+     WHERE c.segment = r.victim AND c.lane = k.lane AND c.id = k.id;
     EXECUTE format('TRUNCATE ONLY windlass.%I, ONLY windlass.%I, ONLY windlass.%I, ONLY windlass.%I, ONLY windlass.%I',
                    'ready_' || r.victim, 'claim_' || r.victim, 'outcome_' || r.victim, 'failure_' || r.victim,
                    'result_' || r.victim);
