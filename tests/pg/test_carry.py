@@ -42,9 +42,9 @@ class Ledger:
             self.waiting += [await self.base.look.enqueue(priority=priority) for _ in range(2)]
 
     async def claim(self) -> None:
-        """One job of each lane, holes included."""
+        """One job of each lane."""
         for lane in self.lanes:
-            got = await self.base.claim_late(lane, self.worker, 1)
+            got = await self.base.claim(lane, self.worker, 1)
             for job in got.jobs:
                 assert job.id in self.waiting, "given out though it runs, has ended or was cancelled"
                 self.waiting.remove(job.id)

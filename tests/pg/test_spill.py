@@ -8,11 +8,11 @@ ALTERNATE = """
 DO $$ BEGIN
     FOR i IN 1..{n} LOOP
         BEGIN
-            PERFORM windlass.enqueue('burnt', queue => '{queue}');
+            PERFORM windlass.enqueue_many('{queue}', 2::smallint, '{{burnt}}', ARRAY['{{}}']);
             RAISE EXCEPTION SQLSTATE 'ZZ000';
         EXCEPTION WHEN SQLSTATE 'ZZ000' THEN NULL;
         END;
-        PERFORM windlass.enqueue('kept', queue => '{queue}');
+        PERFORM windlass.enqueue_many('{queue}', 2::smallint, '{{kept}}', ARRAY['{{}}']);
     END LOOP;
 END $$
 """

@@ -33,8 +33,10 @@ BEGIN
     v_current := windlass.pin_segment();
     c := windlass.cursor_of(p_lane);
     v_holes := windlass.gather(coalesce(c.young, '{}') + coalesce(c.old, '{}'), c.spilled);
+    -- Beyond the cursor only what was taken ahead has ended; that needs no look at the outcomes.
     SELECT coalesce(range_agg(o.seqs), '{}') INTO v_done FROM windlass.outcome o
      WHERE o.lane = p_lane AND lower(v_bounds) <= c.hi;
+    v_done := v_done + windlass.gather(c.ahead, c.ahead_spilled);
     WITH open AS MATERIALIZED (
         SELECT j.* FROM unnest(int8multirange(v_bounds) - v_done) AS gap (span)
          CROSS JOIN LATERAL (SELECT x.ctid AS place, x.seq FROM windlass.ready x
