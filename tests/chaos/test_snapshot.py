@@ -90,7 +90,7 @@ async def held_open(server: Server, template: str, seconds: float, figure: Figur
 
 
 async def test_a_snapshot_held_open(pg_server: Server, pg_template: str, figure: Figure) -> None:
-    assert await held_open(pg_server, pg_template, 9.0, figure) >= 0.8
+    assert await held_open(pg_server, pg_template, 7.0, figure) >= 0.8
 
 
 @pytest.mark.soak

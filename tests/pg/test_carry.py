@@ -1,6 +1,6 @@
 """A carry in steps while everything else goes on between any two of them [rule 7].
 
-Each action happens in each gap of a rotation, with rotators that take turns, in steps of one row. A ledger
+Each action happens in each gap of a rotation, with rotators that take turns, in steps of few rows. A ledger
 says at the end whether every job ran as often as it should.
 """
 
@@ -105,7 +105,7 @@ async def test_nothing_is_lost_or_given_twice_whatever_happens_between_two_steps
         gap = 0
         if ledger.open:  # a producer that is under way pins its segment: that is another test
             await ledger.delay()
-        async for step in rings[0].steps(1):
+        async for step in rings[0].steps(1 + turn):
             rings[0].session, rings[1].session = rings[1].session, rings[0].session
             action = ledger.actions[(gap + turn) % len(ledger.actions)]
             if not (step == "begin" and action == ledger.delay):

@@ -5,7 +5,7 @@ RETURNS TABLE (lane int, queue text, priority smallint, waited float8, waiting b
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY
-    SELECT l.id, l.queue, l.priority, coalesce(date_part('epoch', windlass.now() - windlass.lane_head(l.id)), 0),
+    SELECT l.id, l.queue, l.priority, coalesce(date_part('epoch', windlass.now() - windlass.lane_head(l.id, 1)), 0),
            windlass.lane_depth(l.id) > 0
       FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
      WHERE l.queue = ANY (p_queues) AND NOT q.paused;
