@@ -49,7 +49,11 @@ async def rig(
             stack.callback(server.drop_database, database)
             moved = ServerClock(server.dsn(database))
             stack.push_async_callback(moved.close)
-            rig = Rig(PostgresStore(server.dsn(database), settings=SETTINGS, head_cache=0.0), moved, name)
+            rig = Rig(
+                PostgresStore(server.dsn(database), settings=SETTINGS, head_cache=0.0, dump_grace=0.0),
+                moved,
+                name,
+            )
         else:
             clock = HandClock()
             store: Store = (

@@ -26,7 +26,7 @@ class PostgresMachine(StoreMachine):
     async def open_subject(self) -> Side:
         self.database = self.server.create_database(template=self.template)
         dsn = self.server.dsn(self.database)
-        store = PostgresStore(dsn, settings=SETTINGS, head_cache=0.0)
+        store = PostgresStore(dsn, settings=SETTINGS, head_cache=0.0, dump_grace=0.0)
         await store.open()
         self.clock = ServerClock(dsn)
         return Side(store, self.clock, self.run)

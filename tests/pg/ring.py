@@ -54,7 +54,8 @@ class Ring:
 
     async def reclaim(self) -> int:
         """Carry what runs, and empty the victim."""
-        return int(await self.session.value("SELECT windlass.rotation_reclaim($1)", self.number))
+        row = await self.session.row("SELECT * FROM windlass.rotation_reclaim($1, 0)", self.number)
+        return int(row["moved"])
 
     async def steps(self, limit: int, *skip: int) -> AsyncGenerator[str, None]:
         """One rotation in the smallest steps, each named after it was taken."""

@@ -104,3 +104,26 @@ async def test_an_adoption_does_not_wait_for_a_worker_that_waits_for_it(alone: B
     await flush.commit()
     assert await adopter.value("SELECT windlass.adopt()") == 1
     assert job in (await alone.claim(lane, await alone.worker())).ids
+
+
+async def test_a_dump_that_began_before_a_turn_loses_nothing(alone: Base) -> None:
+    """[rule 7] [fault 24] TRUNCATE heeds no snapshot: the victim outlasts whoever began before the moves."""
+    lane, worker = await alone.lane(), await alone.worker()
+    clock = await alone.clock()
+    store = await alone.store(dump_grace=60.0)
+    running, waiting = await alone.look.enqueue(), await alone.look.enqueue()
+    await alone.claim(lane, worker, 1)
+    await store.rotate()
+    await clock.advance(8 * 86400)
+    dump = await alone.session()
+    await dump.begin("repeatable read")
+    await dump.value("SELECT count(*) FROM windlass.meta")
+    while not (turn := await store.rotate()).blocked:
+        await clock.advance(8 * 86400)
+    assert not turn.reclaimed
+    seen = [row["id"] for row in await dump.rows("SELECT id FROM windlass.job ORDER BY id")]
+    await dump.commit()
+    assert seen == [running, waiting]
+    await clock.advance(61)
+    assert (await store.rotate()).reclaimed
+    assert [await alone.state(job) for job in (running, waiting)] == ["running", "ready"]

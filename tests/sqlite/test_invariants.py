@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.model.profiles import profile
+from tests.model.profiles import ci
 from tests.model.test_sqlite import SQLiteMachine
 from tests.sqlite.invariants import check
 
@@ -25,4 +25,4 @@ class CheckedMachine(SQLiteMachine):
 def test_counters_places_and_keys_are_true_after_any_run(tmp_path: Path) -> None:
     """[I1] [I2] [I3] [I4] [I5] Counts equal a scan, and no key, claim or birth is left behind."""
     CheckedMachine.directory = tmp_path
-    run_state_machine_as_test(CheckedMachine, settings=profile(ci=25))
+    run_state_machine_as_test(CheckedMachine, settings=ci(25))

@@ -24,8 +24,9 @@ LOCK_WAIT: Final = "100ms"
 class Rotator:
     """Reclaims segments. Stateless: everything it must remember is in the rotation row."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, grace: float) -> None:
         self._db = database
+        self._grace = grace
 
     async def rotate(self, force: bool) -> Rotation:
         """See Store.rotate."""
@@ -38,7 +39,7 @@ class Rotator:
             try:
                 who = await self._step("rotation_seal", turn)
                 if who is None:
-                    return await self._reclaim(turn)
+                    return await self._reclaim(turn, 0.0 if force else self._grace)
                 blocked = f"segment {victim}: {who}"
             except StoreError as error:
                 # A lock that was not to be had, or another rotator that was faster.
@@ -47,7 +48,7 @@ class Rotator:
                 blocked = f"segment {victim}: {error}"
             skip.append(victim)
 
-    async def _reclaim(self, turn: int) -> Rotation:
+    async def _reclaim(self, turn: int, grace: float) -> Rotation:
         moved = again = removed = 0
         lanes = [row["id"] for row in await self._db.query("lanes")]
         for lane in lanes:
@@ -67,8 +68,11 @@ class Rotator:
         while after is not None:
             row = await self._row("rotation_move_failures", turn, after, STEP)
             after = row["next_after"]
-        moved += await self._step("rotation_reclaim", turn)
-        return Rotation(True, moved, again, removed)
+        row = await self._row("rotation_reclaim", turn, grace)
+        waits = (
+            None if row["done"] else f"it is kept for {grace:g} s after the last move, for dumps under way"
+        )
+        return Rotation(row["done"], moved + row["moved"], again, removed, waits)
 
     async def _step(self, function: str, *args: Any) -> Any:
         return (await self._row(function, *args))[0]

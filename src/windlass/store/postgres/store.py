@@ -64,12 +64,13 @@ class PostgresStore:
         *,
         pool_size: int = 10,
         head_cache: float = 1.0,
+        dump_grace: float = 60.0,
     ) -> None:
         self.settings = settings or StoreSettings()
         self._db = Database(dsn, schema, pool_size)
         self._claimer = claims.Claimer(self._db, self.settings, head_cache)
         self._reader = Reader(self._db)
-        self._rotator = Rotator(self._db)
+        self._rotator = Rotator(self._db, dump_grace)
         self._listener = Listener(self._db)
         self._declared: set[tuple[str, int]] = set()
         self._checkpointed: set[int] = set()

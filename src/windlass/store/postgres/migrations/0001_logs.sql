@@ -157,6 +157,7 @@ CREATE TABLE windlass.rotation (
     judged        boolean NOT NULL DEFAULT false,
     judged_lane   int NOT NULL DEFAULT 0,
     judged_id     bigint NOT NULL DEFAULT 0,
+    carried_at    timestamptz,
     carry_lanes   int[] NOT NULL DEFAULT '{}',
     carry         bigint[] NOT NULL DEFAULT '{}',
     blocked       text,

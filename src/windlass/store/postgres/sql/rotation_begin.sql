@@ -47,6 +47,6 @@ BEGIN
        AND (p_force OR v_crowded OR closed_at <= v_now - make_interval(secs => m.retention))
      ORDER BY closed_at LIMIT 1;
     UPDATE windlass.rotation x SET victim = rotation_begin.victim, turn = x.turn + 1, judged = false, judged_lane = 0,
-           judged_id = 0, carry_lanes = '{}', carry = '{}'
+           judged_id = 0, carried_at = NULL, carry_lanes = '{}', carry = '{}'
     RETURNING x.turn INTO turn;
 END $$;
