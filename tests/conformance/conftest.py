@@ -22,10 +22,6 @@ SETTINGS = StoreSettings(retention=8 * 3600.0)
 SERVERS = {"postgres": "pg_server", "postgres16": "pg16_server"}
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "postgres16: the suite of all stores on an older server")
-
-
 @pytest.fixture(scope="session")
 def templates() -> dict[int, str]:
     """The migrated database of each server version, by name."""

@@ -11,6 +11,9 @@ from tests.pg.ring import Ring
 from windlass.core.states import Kind
 from windlass.store.records import ClaimedJob
 
+OPEN = "SELECT count(*) FROM windlass.claim WHERE worker = $1 AND windlass.unfinished(id, seqs) <> '{}'"
+"""Claims that are not finished."""
+
 
 class Ledger:
     """What was enqueued, what runs, what has ended; each action checks that nothing is given out twice."""
@@ -42,9 +45,9 @@ class Ledger:
             self.waiting += [await self.base.look.enqueue(priority=priority) for _ in range(2)]
 
     async def claim(self) -> None:
-        """One job of each lane."""
+        """Two jobs of each lane, so that some claims are half finished when they are carried."""
         for lane in self.lanes:
-            got = await self.base.claim(lane, self.worker, 1)
+            got = await self.base.claim(lane, self.worker, 2)
             for job in got.jobs:
                 assert job.id in self.waiting, "given out though it runs, has ended or was cancelled"
                 self.waiting.remove(job.id)
@@ -92,6 +95,7 @@ class Ledger:
         for lane in self.lanes:
             self.done.update(await self.base.drain(lane, self.worker))
         assert self.done == dict.fromkeys(everything, 1)
+        assert await self.base.look.value(OPEN, self.worker) == 0
 
 
 async def test_nothing_is_lost_or_given_twice_whatever_happens_between_two_steps(alone: Base) -> None:
