@@ -90,7 +90,7 @@ async def held_open(server: Server, template: str, seconds: float, figure: Figur
 
 
 async def test_a_snapshot_held_open(pg_server: Server, pg_template: str, figure: Figure) -> None:
-    """Three tries: in a full run other tests have the other core. Rows left dead would slow down each of them."""
+    """Three tries, for in a full run other tests have the other core. Dead rows would slow down each."""
     ratio = 0.0
     for _ in range(3):
         ratio = max(ratio, await held_open(pg_server, pg_template, 6.0, figure))
