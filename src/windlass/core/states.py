@@ -43,7 +43,6 @@ class Kind(StrEnum):
 
 
 TERMINAL: Final = frozenset({Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED, Kind.DELETED, Kind.REPLACED})
-CHARGED: Final = frozenset({Kind.RETRY})
 WORKERS_OWN: Final = frozenset(Kind) - {Kind.DELETED, Kind.REPLACED, Kind.LOST}
 """What a worker may say of its own jobs; the rest is for operators, producers and rescue."""
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from windlass.core.retry import DeathPolicy
-from windlass.core.states import Kind
 from windlass.store.records import (
     Beat,
     CancelAnswer,
@@ -206,6 +205,3 @@ class Store(Protocol):
     async def wait(self, queues: Sequence[str], timeout: float) -> bool:
         """Wait until one of these queues may have work, at most `timeout` seconds. True: look now. A wake-up
         may come for nothing and may be missed, so callers poll as well; it is never relied upon alone."""
-
-
-__all__ = ["Kind", "Store"]

@@ -6,6 +6,7 @@ The order of lanes needs to know how long their heads have waited [C2]. That is 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -24,6 +25,7 @@ from windlass.store.settings import StoreSettings
 LANE_WAIT: Final = 100
 """Milliseconds to wait for a lane that another worker is claiming from."""
 
+logger = logging.getLogger("windlass.store")
 _options = msgspec.json.Decoder(Options).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -37,7 +39,8 @@ def decode_options(text: str | None) -> Options:
         return DEFAULT_OPTIONS
     try:
         return _options(text)
-    except msgspec.MsgspecError:
+    except msgspec.MsgspecError as error:
+        logger.warning("options of a job cannot be read, so it runs with the defaults: %s", error)
         return DEFAULT_OPTIONS
 
 
