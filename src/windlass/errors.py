@@ -13,6 +13,7 @@ WindlassError
 │   └── AlreadyEnqueued         unique key held, policy "reject"
 ├── WorkerLost                  a write by a worker that is no longer alive [C5]
 ├── ClaimLost                   a write for a claim that is not (or no longer) the worker's [C5]
+├── TermLost                    a write of a coordinator whose term is over [K3]
 ├── JobNotFound
 ├── ResultTimeout               the result did not arrive in time
 ├── JobFailed                   the awaited job ended dead or cancelled
@@ -79,6 +80,10 @@ class WorkerLost(WindlassError):
 
 class ClaimLost(WindlassError):
     """A write for a claim or job that is not, or no longer, the worker's own [C5]."""
+
+
+class TermLost(WindlassError):
+    """A write of a coordinator whose term has run out or passed to another [K3]."""
 
 
 class JobNotFound(WindlassError, LookupError):

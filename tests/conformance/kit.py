@@ -126,10 +126,11 @@ class Rig:
 
     # -- workers ----------------------------------------------------------------------------------------
 
-    async def worker(self) -> int:
-        """Register a worker and return its id."""
+    async def worker(self, *queues: str, **about: Any) -> int:
+        """Register a worker that says it serves these queues, and return its id."""
         worker = secrets.randbits(62) + 1
-        await self.store.register(WorkerInfo(id=worker, label=f"w-{worker}", host="here", pid=1))
+        info = WorkerInfo(id=worker, label=f"w-{worker}", host="here", pid=1, queues=queues, **about)
+        await self.store.register(info)
         self._flushes[worker] = itertools.count(1)
         return worker
 
@@ -156,7 +157,7 @@ class Rig:
 
     async def flush(self, worker: int, outcomes: Sequence[Outcome]) -> Finished:
         """Send outcomes as the worker's next flush."""
-        return await self.store.finish(worker, next(self._flushes[worker]), outcomes)
+        return await self.store.finish(worker, self.next_flush(worker), outcomes)
 
     async def die(self, worker: int, policy: DeathPolicy = POLICY) -> Rescued:
         """The worker is gone without a word, and somebody rescues its jobs."""
@@ -167,6 +168,16 @@ class Rig:
     async def beat_of(self, worker: int) -> int:
         """Where the worker's beat counter stands, as an observer reads it."""
         return next(record.beat for record in await self.store.workers() if record.id == worker)
+
+    def next_flush(self, worker: int) -> int:
+        """The number of the worker's next flush."""
+        return next(self._flushes[worker])
+
+    async def lead(self, candidate: int) -> int:
+        """Lead for 30 s and return the term; nobody else may be leading."""
+        term = await self.store.lead(candidate, 30)
+        assert term is not None, "somebody else leads"
+        return term
 
     # -- roads to a state -------------------------------------------------------------------------------
 

@@ -67,11 +67,17 @@ class StoreMachine(Pair):
         self.alive: list[int] = []
         self.gone: list[int] = []
         self.known: dict[int, list[str]] = {}
+        self.term = 0
 
     @initialize()
     def declare(self) -> None:
         for queue in QUEUES:
-            self.both("set_queue", queue, {"window": 3, "dead_retention": 3050.0})
+            # Cool-downs end, as delays do, half a step after a step of the clock.
+            self.both(
+                "set_queue",
+                queue,
+                {"window": 3, "dead_retention": 3050.0, "backoff": False, "cool_base": STEP * 1.5},
+            )
         self.new_worker()
 
     @rule(data=st.data())
@@ -131,6 +137,16 @@ class StoreMachine(Pair):
         if data.draw(st.sampled_from([True, True, True, False]), label="arrives"):
             self.known[worker] += [job[0] for job in answer]
 
+    @action(1, no_suspect_is_ready)
+    def claim_bounded(self, data: Draw) -> None:
+        """At most so many of a queue, however many are asked for in all."""
+        worker = self.worker(data)
+        bounds = {
+            data.draw(st.sampled_from(QUEUES), label="queue"): data.draw(st.integers(0, 3), label="bound")
+        }
+        answer = self.both("claim", worker, bounds, 10)
+        self.known[worker] += [job[0] for job in answer]
+
     @action(2, no_suspect_is_ready)
     def claim_everything(self, data: Draw) -> None:
         """All queues at once, without a limit that could cut at a tie: the order holds within each lane."""
@@ -149,7 +165,8 @@ class StoreMachine(Pair):
         for label in data.draw(st.permutations(self.known[worker]), label="jobs")[:size]:
             kind = data.draw(st.sampled_from(KINDS), label="kind")
             wait = data.draw(steps, label="steps") if kind in PUT_OFF else 0
-            ends.append(End(label, kind, self.delay(wait)))
+            forget = kind is Kind.SUCCEEDED and data.draw(st.booleans(), label="forget")
+            ends.append(End(label, kind, self.delay(wait), forget))
         self.both("finish", worker, next(self.flushes[worker]), ends)
         done = {end.label for end in ends}
         self.known[worker] = [label for label in self.known[worker] if label not in done]
@@ -223,6 +240,7 @@ class StoreMachine(Pair):
         if data.draw(st.booleans(), label="likely"):
             pool = likely or pool
         labels = data.draw(st.lists(st.sampled_from(pool), min_size=1, max_size=3, unique=True), label="jobs")
+        labels.sort(key=self.other.ids.__getitem__)  # a store may take them one by one, in its own order
         expected, answer = (side.do("steer", verb, labels) for side in (self.model, self.other))
         for label in labels:
             # The model forgets at once; a log may remember a finished job until its segment turns.
@@ -260,3 +278,29 @@ class StoreMachine(Pair):
         for worker in self.alive:
             assert self.both("claim", worker, [queue], 10) == []
         self.both("set_queue", queue, {"paused": False})
+
+    @action(1)
+    def cool(self, data: Draw) -> None:
+        """A handler was throttled; sometimes an operator ends the cool-down at once."""
+        queue = data.draw(st.sampled_from(QUEUES), label="queue")
+        self.both("throttle", queue, data.draw(st.sampled_from([None, 50.0, 250.0]), label="hint"))
+        for worker in self.alive:
+            assert self.both("claim", worker, [queue], 10) == []
+        self.both("warm", queue, data.draw(st.booleans(), label="force"))
+
+    @action(1)
+    def warm(self, data: Draw) -> None:
+        self.both("warm", data.draw(st.sampled_from(QUEUES), label="queue"), False)
+
+    @action(1)
+    def coordinate(self, data: Draw) -> None:
+        """Somebody stands for coordinator, assigns slots under some term, and may give it up."""
+        candidate = data.draw(st.integers(1, 3), label="candidate")
+        term = self.both("lead", candidate, data.draw(st.sampled_from([0.5, 2.5]), label="term") * STEP)
+        queues = st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 4), min_size=1)
+        slots = data.draw(st.dictionaries(st.sampled_from(self.alive), queues), label="slots")
+        self.both("assign", term if term is not None else self.term, slots)
+        self.term = term if term is not None else self.term
+        self.both("steering", self.alive)
+        if data.draw(st.sampled_from([True, False, False]), label="resigns"):
+            self.both("resign", data.draw(st.integers(1, 3), label="who"))

@@ -4,11 +4,15 @@ Ids, claims and seqs differ from store to store. So every job carries its label 
 translates: labels in, store operations, labels out. What comes out of the two sides must be equal.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from tests.conformance.kit import Clock
+from tests.model.wishes import STEP
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED, Kind, State
 from windlass.errors import AlreadyEnqueued, WindlassError
@@ -21,7 +25,9 @@ from windlass.store.records import (
     JobFilter,
     JobRecord,
     NewJob,
+    Options,
     Outcome,
+    QueueRecord,
     WorkerInfo,
 )
 
@@ -34,6 +40,11 @@ STANDS_FOR = frozenset({"skipped", "rerun", "repeated"})
 """What a receipt says when its id is another job's."""
 
 
+def bare(queue: QueueRecord) -> QueueRecord:
+    """A queue, with its cool-down in steps of the clock: the two sides are moments apart."""
+    return msgspec.structs.replace(queue, cooling=float(math.ceil(queue.cooling / STEP)))
+
+
 @dataclass(frozen=True)
 class End:
     """How the machine wants an attempt to end."""
@@ -41,6 +52,7 @@ class End:
     label: str
     kind: Kind
     delay: float = 0.0
+    forget: bool = False
 
 
 @dataclass
@@ -94,7 +106,7 @@ class Side:
     # -- workers ----------------------------------------------------------------------------------------
 
     async def register(self, worker: int) -> None:
-        await self.store.register(WorkerInfo(id=worker))
+        await self.store.register(WorkerInfo(id=worker, queues=("a", "b")[: worker % 3]))
 
     async def beat(self, worker: int) -> Answer:
         return sorted(self.labels[job] for job in (await self.store.beat(worker)).cancel)
@@ -111,7 +123,7 @@ class Side:
     async def workers(self) -> Answer:
         return sorted((record.id, record.alive, record.beat) for record in await self.store.workers())
 
-    async def claim(self, worker: int, queues: Sequence[str], limit: int) -> Answer:
+    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> Answer:
         claims = await self.store.claim(worker, queues, limit)
         for number, claim in enumerate(claims):
             suspects = [job for job in claim.jobs if job.deaths]
@@ -154,6 +166,7 @@ class Side:
             delay=end.delay,
             error=Failure("Error", f"{end.label} failed") if fails else None,
             result=f'"{end.label}"' if end.kind is Kind.SUCCEEDED else None,
+            forget=end.forget,
         )
 
     # -- steering ---------------------------------------------------------------------------------------
@@ -174,7 +187,26 @@ class Side:
         await self.store.rotate(force=True)
 
     async def set_queue(self, queue: str, changes: dict[str, Any]) -> Answer:
-        return await self.store.set_queue(queue, changes)
+        return bare(await self.store.set_queue(queue, changes))
+
+    async def throttle(self, queue: str, hint: float | None) -> Answer:
+        return math.ceil(await self.store.throttle(queue, hint) / STEP)
+
+    async def warm(self, queue: str, force: bool) -> bool:
+        return await self.store.warm(queue, force=force)
+
+    async def lead(self, candidate: int, length: float) -> int | None:
+        return await self.store.lead(candidate, length)
+
+    async def resign(self, candidate: int) -> None:
+        await self.store.resign(candidate)
+
+    async def assign(self, term: int, slots: dict[int, dict[str, int]]) -> None:
+        await self.store.assign(term, slots)
+
+    async def steering(self, workers: Sequence[int]) -> Answer:
+        seen = await self.store.steering(workers)
+        return {name: bare(queue) for name, queue in seen.queues.items()}, seen.slots, seen.serving
 
     async def advance(self, seconds: float) -> None:
         await self.clock.advance(seconds)
@@ -193,12 +225,12 @@ class Side:
                 record.priority,
                 record.attempt,
                 record.deaths,
-                record.options,
+                self._options(record),
                 record.payload,
                 record.worker if record.state is State.RUNNING else None,
                 record.cancel_requested if record.state is State.RUNNING else False,
                 record.checkpoint.data if record.checkpoint else None,
-                record.reason if record.state is State.DEAD else None,
+                record.reason,
                 [(error.message, error.attempt) for error in record.errors],
                 (record.finished_at is None) == (record.state not in FINISHED),
             )
@@ -206,10 +238,17 @@ class Side:
             if record.state not in GOES
         }
 
+    @staticmethod
+    def _options(record: JobRecord) -> Options:
+        """Whether nobody knows its task, and not since when: each side has a clock of its own. Of a job that
+        has ended nobody asks any more."""
+        unknown = record.options.unknown_since is not None and record.state not in FINISHED
+        return msgspec.structs.replace(record.options, unknown_since=1.0 if unknown else None)
+
     def finished(self) -> dict[str, Answer]:
         """What has ended well or was cancelled, for as long as it is remembered."""
         return {
-            label: (str(record.state), record.result)
+            label: (str(record.state), record.result, len(record.errors))
             for label, record in self.seen.items()
             if record.state in GOES
         }

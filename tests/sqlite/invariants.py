@@ -26,6 +26,7 @@ def check(path: str | os.PathLike[str]) -> None:
         _check_places(lanes, claims, jobs)
         _check_counters(lanes, claims, jobs)
         _check_keys(connection, jobs)
+        _check_unknown(jobs)
         _check_births(connection, jobs)
     finally:
         connection.close()
@@ -108,6 +109,13 @@ def _check_keys(connection: apsw.Connection, jobs: list[dict[str, Any]]) -> None
         if job["state"] == 2:
             assert id not in bound, f"{job} would end without freeing its key"
             assert job["cancel"] is None, f"{job} would end without regard to its cancel"
+
+
+def _check_unknown(jobs: list[dict[str, Any]]) -> None:
+    for job in jobs:
+        put_off = job["state"] in DEFERRED and '"unknown_since"' in (job["options"] or "")
+        told = job["reason"] == "no worker knows this task"
+        assert put_off == told or job["state"] in ENDED, f"{job} waits for another reason than it says"
 
 
 def _check_births(connection: apsw.Connection, jobs: list[dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.sqlite.invariants import check
 from tests.sqlite.kit import foreign, job, opened
 from windlass.errors import SchemaTooNew
-from windlass.store.records import Migration
+from windlass.store.records import Migration, QueueRecord
 from windlass.store.sqlite import SQLiteStore, schema
 from windlass.store.sqlite.connection import check_version, connect
 from windlass.store.sqlite.schema import VERSION
@@ -25,6 +25,27 @@ async def test_opening_migrates(tmp_path: Path) -> None:
     assert await store.migrate() == Migration(VERSION, VERSION)
     async with opened(path) as again:
         assert await again.migrate() == Migration(VERSION, VERSION)
+
+
+async def test_a_file_of_the_first_version_goes_on(tmp_path: Path) -> None:
+    """What was in it stays: a queue's settings, a live worker, a job that runs; the new settings are those
+    of a new queue."""
+    path = tmp_path / "w.db"
+    old = connect(str(path), 10)
+    old.execute(dict(schema.MIGRATIONS)[1])
+    old.execute("CREATE TABLE windlass_schema (only INTEGER PRIMARY KEY, version INTEGER)")
+    old.execute("INSERT INTO windlass_schema VALUES (1, 1)")
+    old.execute("INSERT INTO windlass_queue VALUES ('default', 1, 4, NULL, 60.0, 9)")
+    old.execute(
+        "INSERT INTO windlass_worker VALUES (7, 'w', 'here', 1, '[\"default\"]', 'm', 'b', 1, 3, 5.0, 5.0)"
+    )
+    old.close()
+    async with opened(path) as store:
+        (queue,) = await store.queues()
+        assert queue == QueueRecord(name="default", paused=True, max_workers=4, dead_retention=60.0, window=9)
+        assert [(worker.id, worker.beat, worker.lease) for worker in await store.workers()] == [(7, 3, 30.0)]
+        assert await store.lead(1, 30) == 1
+    check(path)
 
 
 async def test_two_migrations_at_once_are_one(tmp_path: Path) -> None:

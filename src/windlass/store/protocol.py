@@ -10,7 +10,8 @@ worker; its id is the fencing token. A job *offered* again keeps its id and goes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from windlass.core.retry import DeathPolicy
@@ -23,6 +24,7 @@ from windlass.store.records import (
     DeleteAnswer,
     Depth,
     Expired,
+    Finding,
     Finished,
     JobFilter,
     JobRecord,
@@ -36,6 +38,7 @@ from windlass.store.records import (
     Rescued,
     RetryAnswer,
     Rotation,
+    Steering,
     WorkerInfo,
     WorkerRecord,
 )
@@ -111,13 +114,14 @@ class Store(Protocol):
 
     # -- claim and finish -------------------------------------------------------------------------------
 
-    async def claim(self, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
-        """Lease up to `limit` ready jobs of these queues, each to this worker alone [C1].
+    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
+        """Lease up to `limit` ready jobs of these queues, each to this worker alone [C1]; with a mapping, at
+        most so many of each queue (0: none).
 
         Lanes are served by priority with ageing [C2]; within a lane the order is the enqueue order among
-        visible jobs. Paused and unknown queues give nothing. A job that has seen a worker die is claimed
-        alone: its claim holds nothing else and is the last of the answer. Raises WorkerLost when the worker
-        is not alive and there was something to claim; an empty answer does not prove that it is alive."""
+        visible jobs. Paused, cooling and unknown queues give nothing. A job that has seen a worker die is
+        claimed alone: its claim holds nothing else and is the last of the answer. Raises WorkerLost when the
+        worker is not alive and there was something to claim; an empty answer does not prove that it is."""
 
     async def held(self, worker: int) -> list[Claim]:
         """The worker's unfinished claims, each with its unfinished jobs. After a claim whose answer was lost
@@ -126,13 +130,16 @@ class Store(Protocol):
     async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
         """Record how claimed attempts ended, in one step [C5].
 
-        - SUCCEEDED, CANCELLED: the job ends so. `result` (JSON text) is kept with it [O8].
+        - SUCCEEDED, CANCELLED: the job ends so. `result` (JSON text) is kept with it [O8]. With `forget`
+          its earlier failures are no longer shown [O1].
         - DEAD: the job goes to the dead letters with its payload and its last 32 failures [O4].
         - RETRY: `error` is kept, and the job is offered again after `delay` as the next attempt. Where the
           attempt was its last (options.max_attempts) it is dead instead.
         - SNOOZE, THROTTLED, UNKNOWN: offered again after `delay`, the same attempt.
         - RELEASED: offered again at once, the same attempt.
 
+        UNKNOWN is remembered in `options.unknown_since` from the first time on, until the job ends in any
+        other way; while it waits so, its `reason` is "no worker knows this task" [O4].
         A job put off by SNOOZE, THROTTLED or UNKNOWN shows as scheduled, by RETRY as retrying. The kinds that
         are not a worker's to say (DELETED, REPLACED, LOST) raise ValueError and nothing is applied.
 
@@ -140,6 +147,16 @@ class Store(Protocol):
         same number and outcomes changes nothing and counts as `repeated`, also after a rotation. Raises
         WorkerLost when the worker is not alive; outcomes of claims that are not the worker's are `refused`,
         by job id, while the rest is applied, and so is a second outcome for an attempt that has ended."""
+
+    def transaction(
+        self, worker: int, flush: int, outcome: Callable[[], Outcome]
+    ) -> AbstractAsyncContextManager[Any]:
+        """A transaction of the handler's own, in which its job ends: yields a driver's connection inside an
+        open transaction (asyncpg on PostgreSQL, apsw on SQLite). When the block ends well, the outcome is
+        asked for and written as flush number `flush` in that very transaction, which is then committed: data
+        and outcome exist together or not at all. Raises ClaimLost or WorkerLost, and nothing is committed,
+        where the outcome is refused [C5]. A block that raises rolls back. The memory store raises
+        ConfigurationError."""
 
     async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
         """Make progress durable; the next attempt finds it. Raises WorkerLost or ClaimLost [C5]."""
@@ -187,8 +204,43 @@ class Store(Protocol):
         """Every declared queue, by name."""
 
     async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
-        """Declare a queue, or change its settings (fields of QueueRecord but the name). An unknown setting
-        raises ValueError, and nothing is changed."""
+        """Declare a queue, or change its settings (see QUEUE_SETTINGS). An unknown setting, or a value that
+        makes no sense (negative, 0 where something must be left), raises ValueError; nothing is changed."""
+
+    async def throttle(self, queue: str, hint: float | None = None) -> float:
+        """A handler was throttled: cool its whole queue, and answer with the seconds until it resumes [O3].
+
+        Only the first call in a window counts: it raises `throttles` and sets the deadline. The delay is
+        cool_base, or min(cool_base · 2^k, cool_cap) for the k-th throttle (from 0) where `backoff` is on; a
+        `hint` is a floor, and cool_cap bounds all of it. While the queue cools, `claim` gives none of its
+        jobs. An unknown queue is declared."""
+
+    async def warm(self, queue: str, *, force: bool = False) -> bool:
+        """A job of the queue succeeded: if its last cool-down ended at least 120 s ago, its `throttles` start
+        from 0 again, and the answer is True. With `force` (an operator) the cool-down ends at once."""
+
+    # -- the cluster ------------------------------------------------------------------------------------
+
+    async def steering(self, workers: Sequence[int]) -> Steering:
+        """Every queue as it stands, the slots assigned to these workers, and who serves what. Cheap: hosts
+        ask once a second."""
+
+    async def lead(self, candidate: int, length: float) -> int | None:
+        """Stand for coordinator, or go on being it, for `length` seconds from now by the store's clock [K3].
+
+        Answers with the number of the term, or None where another holds one that has not run out. Whoever
+        renews in time keeps the number; everybody else's term has a higher one."""
+
+    async def resign(self, candidate: int) -> None:
+        """Give the term up, so that another may lead at once. Does nothing for others."""
+
+    async def assign(self, term: int, slots: Mapping[int, Mapping[str, int]]) -> None:
+        """Replace the whole assignment of slots (worker → queue → slots). Raises TermLost, and nothing is
+        changed, unless `term` is the present one and has not run out [K3]."""
+
+    async def diagnose(self) -> list[Finding]:
+        """What an operator should know about this store, each with what to do: schema, clock, wake-ups,
+        pooler, versions. Changes nothing."""
 
     # -- room -------------------------------------------------------------------------------------------
 

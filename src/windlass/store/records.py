@@ -31,6 +31,10 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     tags: tuple[str, ...] = ()
     headers: dict[str, str] = {}
     trace: str | None = None
+    replay_of: int | None = None
+    """The job that this one repeats [O6]."""
+    unknown_since: float | None = None
+    """Written by the store: when a worker first said that it does not know this task [O4]."""
 
 
 DEFAULT_OPTIONS = Options()
@@ -103,6 +107,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     error: Failure | None = None
     result: str | None = None
     run_ms: float | None = None
+    forget: bool = False
+    """SUCCEEDED only: the job's earlier failures are no longer shown [O1]."""
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -121,6 +127,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     pid: int = 0
     queues: tuple[str, ...] = ()
+    lease: float = 30.0
+    """Seconds without a beat after which observers may take it for dead [C4]."""
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +143,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     beat: int
     started_at: float
     beat_at: float
+    lease: float = 30.0
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -221,14 +230,51 @@ class Depth(msgspec.Struct, frozen=True):
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue's settings. None means the store's default."""
+    """A queue's settings, and how it stands. None means the default of the store or the worker."""
 
     name: str
     paused: bool = False
     max_workers: int | None = None
+    """Slots of this queue over the whole cluster; None: each worker takes what its flags say [K1]."""
     retention: float | None = None
     dead_retention: float = 30 * 86400.0
     window: int = 100
+    safety_bound: float = 3600.0
+    """Seconds after which any run of this queue is ended, whatever its task says [C6]."""
+    backoff: bool = True
+    """Whether retries of tasks without a policy of their own, and cool-downs, wait longer each time [O2]."""
+    backoff_base: float = 5.0
+    backoff_cap: float = 1800.0
+    cool_base: float = 60.0
+    """Seconds of the first cool-down after a throttle; of each, where `backoff` is off [O3]."""
+    cool_cap: float = 1800.0
+    throttles: int = 0
+    """State, not a setting: cool-downs since the queue last went well for a while [O3]."""
+    cooling: float = 0.0
+    """State, not a setting: seconds until the queue gives out jobs again."""
+
+
+QUEUE_SETTINGS = frozenset(QueueRecord.__struct_fields__) - {"name", "throttles", "cooling"}
+"""What `set_queue` may change."""
+
+
+class Steering(msgspec.Struct, frozen=True):
+    """What a host needs to know each second to steer its workers, in one answer [K1] [K2]."""
+
+    queues: dict[str, QueueRecord]
+    slots: dict[int, dict[str, int]]
+    """Worker → queue → slots, as the coordinator assigned them; only of the workers asked for."""
+    serving: dict[str, int]
+    """Queue → how many workers that are alive serve it."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that `windlass doctor` looked at, and what to do about it."""
+
+    name: str
+    level: Literal["ok", "warning", "error"] = "ok"
+    told: str
+    advice: str = ""
 
 
 class Rotation(msgspec.Struct, frozen=True):

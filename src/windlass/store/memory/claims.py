@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from itertools import takewhile
+from typing import Any
 
 import msgspec
 
 from windlass.core.priority import LaneHead, claim_order
 from windlass.core.states import WORKERS_OWN, Kind, State
-from windlass.errors import ClaimLost
+from windlass.errors import ClaimLost, ConfigurationError
 from windlass.store.memory.base import Base, atomic
 from windlass.store.memory.tables import Job, Lane, Worker
 from windlass.store.records import Checkpoint, Claim, ClaimedJob, Finished, Outcome
@@ -19,12 +21,14 @@ class Claims(Base):
     """The worker's side of the store."""
 
     @atomic
-    async def claim(self, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
-        lanes = {lane.id: lane for lane in self._tables.open_lanes(queues)}
+    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
+        now = self._clock()
+        left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
+        wanted = [name for name, bound in left.items() if bound > 0]
+        lanes = {lane.id: lane for lane in self._tables.open_lanes(wanted, now)}
         if not lanes or limit < 1:
             return []
         mine = self._tables.alive(worker)
-        now = self._clock()
         heads = [
             LaneHead(lane.id, lane.queue, lane.priority, now - lane.waiting[0].since)
             for lane in lanes.values()
@@ -32,10 +36,11 @@ class Claims(Base):
         claims: list[Claim] = []
         for head in claim_order(heads, self._settings.ageing_step):
             lane = lanes[head.lane]
-            while lane.waiting and limit > 0:
-                batch = self._batch(lane, limit)
+            while lane.waiting and (room := min(limit, left[lane.queue])) > 0:
+                batch = self._batch(lane, room)
                 claims.append(self._lease(lane, batch, mine, now))
                 limit -= len(batch)
+                left[lane.queue] -= len(batch)
                 if batch[0].deaths:
                     return claims
         return claims
@@ -93,6 +98,8 @@ class Claims(Base):
 
     def _apply(self, job: Job, outcome: Outcome, now: float) -> None:
         tables = self._tables
+        if outcome.forget and outcome.kind is Kind.SUCCEEDED:
+            job.errors = ()
         if outcome.error is not None:
             job.fail(outcome.error, now)
         match outcome.kind:
@@ -107,7 +114,7 @@ class Claims(Base):
             case Kind.RETRY if not job.cancel_requested:
                 self._try_again(job, outcome.delay, now)
             case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
-                tables.put_back(job, now, outcome.delay)
+                tables.put_back(job, now, outcome.delay, outcome.kind)
             case _:  # released, or a retry that nobody wants any more
                 tables.put_back(job, now)
 
@@ -116,7 +123,13 @@ class Claims(Base):
             self._tables.end(job, State.DEAD, now, reason="exhausted")
         else:
             job.attempt += 1
-            self._tables.put_back(job, now, delay, State.RETRYING)
+            self._tables.put_back(job, now, delay, Kind.RETRY)
+
+    @asynccontextmanager
+    async def transaction(
+        self, worker: int, flush: int, outcome: Callable[[], Outcome]
+    ) -> AsyncIterator[Any]:
+        yield _no_transaction()
 
     @atomic
     async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
@@ -129,3 +142,9 @@ class Claims(Base):
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
         known = (self._tables.jobs[job] for job in jobs if job in self._tables.jobs)
         return {job.id: job.checkpoint for job in known if job.checkpoint is not None}
+
+
+def _no_transaction() -> Any:
+    raise ConfigurationError(
+        "the memory store has no transaction for a handler to work in: use SQLite or PostgreSQL"
+    )

@@ -1,12 +1,9 @@
-"""Looking and steering: lookup, listing, counts, queue settings, cancel, delete and retry, and waiting."""
+"""Looking and steering: lookup, listing, counts, cancel, delete and retry, and waiting."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Sequence
 
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound, ResultTimeout
@@ -18,7 +15,6 @@ from windlass.store.records import (
     JobFilter,
     JobRecord,
     Page,
-    QueueRecord,
     RetryAnswer,
 )
 
@@ -124,21 +120,8 @@ class Look(Base):
             oldest=self._clock() - min(since) if since else None,
         )
 
-    @atomic
-    async def queues(self) -> list[QueueRecord]:
-        return [queue for _, queue in sorted(self._tables.queues.items())]
-
-    @atomic
-    async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
-        unknown = set(changes) - (set(QueueRecord.__struct_fields__) - {"name"})
-        if unknown:
-            raise ValueError(f"a queue has no setting called {', '.join(sorted(unknown))}")
-        old = self._tables.queues.get(name, QueueRecord(name=name))
-        self._tables.queues[name] = msgspec.structs.replace(old, **changes)
-        return self._tables.queues[name]
-
     async def wait(self, queues: Sequence[str], timeout: float) -> bool:
         def look() -> bool | None:
-            return True if self._tables.open_lanes(queues) else None
+            return True if self._tables.open_lanes(queues, self._clock()) else None
 
         return await self._until(look, timeout) is True

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from windlass.store.memory.claims import Claims
+from windlass.store.memory.cluster import Cluster
 from windlass.store.memory.enqueue import Enqueueing
 from windlass.store.memory.look import Look
+from windlass.store.memory.queues import Queues
 from windlass.store.memory.upkeep import Upkeep
 from windlass.store.memory.workers import Workers
-from windlass.store.records import Migration
+from windlass.store.records import Finding, Migration
 
 VERSION = 1
 
 
-class MemoryStore(Enqueueing, Workers, Claims, Upkeep, Look):
+class MemoryStore(Enqueueing, Workers, Claims, Upkeep, Look, Queues, Cluster):
     """A store that lives and dies with its process. It honours the whole contract but durability."""
 
     _version = 0
@@ -26,3 +28,10 @@ class MemoryStore(Enqueueing, Workers, Claims, Upkeep, Look):
     async def migrate(self) -> Migration:
         before, self._version = self._version, VERSION
         return Migration(before, self._version)
+
+    async def diagnose(self) -> list[Finding]:
+        return [
+            Finding(
+                name="store", told="jobs live in this process's memory, and go with it; nothing to look after"
+            )
+        ]

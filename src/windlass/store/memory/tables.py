@@ -6,13 +6,16 @@ held for their fair key, the deferred ones, or those a worker is running. A job 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
+import msgspec
+
 from windlass.core.ids import RESERVED_LANE, pack
-from windlass.core.states import State
+from windlass.core.states import Kind, State
 from windlass.errors import WorkerLost
+from windlass.store import unknown
 from windlass.store.records import (
     Checkpoint,
     ClaimedJob,
@@ -106,12 +109,24 @@ class Worker:
     ended: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
 
+@dataclass
+class Term:
+    """Who coordinates, under which number, until when [K3]."""
+
+    number: int = 0
+    holder: int | None = None
+    until: float = 0.0
+
+
 class Tables:
     """Everything the store knows."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, Job] = {}
         self.queues: dict[str, QueueRecord] = {}
+        self.cooled: dict[str, float] = {}  # when the last cool-down of a queue ends, or ended
+        self.term = Term()
+        self.slots: dict[int, dict[str, int]] = {}
         self.lanes: dict[tuple[str, int], Lane] = {}
         self.deferred: list[Job] = []
         self.workers: dict[int, Worker] = {}
@@ -130,12 +145,18 @@ class Tables:
             self.lanes[queue, priority] = Lane(next(self._lane_ids), queue, priority)
         return self.lanes[queue, priority]
 
-    def open_lanes(self, queues: Sequence[str]) -> list[Lane]:
+    def queue(self, name: str, now: float) -> QueueRecord:
+        """A queue as it stands; one that nobody has declared has the defaults."""
+        known = self.queues.get(name, QueueRecord(name=name))
+        return msgspec.structs.replace(known, cooling=max(0.0, self.cooled.get(name, 0.0) - now))
+
+    def open_lanes(self, queues: Collection[str], now: float) -> list[Lane]:
         """The lanes of these queues that have something to give."""
+        closed = {name for name in queues if self.queue(name, now).paused or self.queue(name, now).cooling}
         return [
             lane
             for lane in self.lanes.values()
-            if lane.queue in queues and lane.waiting and not self.queues[lane.queue].paused
+            if lane.queue in queues and lane.queue not in closed and lane.waiting
         ]
 
     def add(self, new: NewJob, now: float) -> tuple[Job, EnqueueStatus]:
@@ -153,7 +174,7 @@ class Tables:
             payload=new.payload,
             queue=new.queue,
             priority=new.priority,
-            options=new.options,
+            options=unknown.since(new.options, None),  # for the store to say, not for a producer
             enqueued_at=now,
             since=now,
             lane=lane.id,
@@ -183,6 +204,7 @@ class Tables:
     def defer(self, job: Job, state: State, run_at: float) -> None:
         """Set a job aside until its time."""
         self._settle(job, state, run_at)
+        job.reason = unknown.reason(job.options)
         job.stand(self.deferred)
 
     def admit(self, job: Job) -> None:
@@ -197,11 +219,14 @@ class Tables:
         self._settle(job, State.READY, None)
         job.stand(self.lane(job.queue, job.priority).held)
 
-    def put_back(self, job: Job, now: float, delay: float = 0.0, state: State = State.SCHEDULED) -> None:
+    def put_back(self, job: Job, now: float, delay: float = 0.0, kind: Kind = Kind.RELEASED) -> None:
         """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]."""
         if job.cancel_requested:
             self.end(job, State.CANCELLED, now)
-        elif delay > 0:
+            return
+        job.options = unknown.since(job.options, now if kind is Kind.UNKNOWN else None)
+        if delay > 0:
+            state = State.RETRYING if kind in (Kind.RETRY, Kind.LOST) else State.SCHEDULED
             self.defer(job, state, now + delay)
         else:
             self.offer(job, now)
@@ -235,11 +260,12 @@ class Tables:
         if job.options.unique_key is not None:
             self.unique[job.options.unique_key] = job
         job.attempt, job.deaths = 1, 0
-        job.finished_at = job.reason = job.result = None
+        job.finished_at = job.result = None
+        job.options = unknown.since(job.options, None)
         self.offer(job, now)
 
     def _settle(self, job: Job, state: State, run_at: float | None) -> None:
         """The job waits: nobody runs it, and no wish to cancel an earlier run is left over."""
         job.state, job.run_at = state, run_at
         job.worker = job.claim = job.claimed_at = None
-        job.cancel_requested = False
+        job.cancel_requested, job.reason = False, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from windlass.core.retry import DeathPolicy
-from windlass.core.states import State
+from windlass.core.states import Kind, State
 from windlass.store.memory.base import Base, atomic
 from windlass.store.memory.tables import Job, Worker
 from windlass.store.records import Beat, Rescued, WorkerInfo, WorkerRecord
@@ -52,6 +52,7 @@ class Workers(Base):
                 beat=worker.beat,
                 started_at=worker.started_at,
                 beat_at=worker.beat_at,
+                lease=worker.info.lease,
             )
             for worker in self._tables.workers.values()
             if worker.alive
@@ -75,5 +76,5 @@ class Workers(Base):
             self._tables.end(job, State.DEAD, now, reason="poison")
             return "dead"
         delay = policy.delays()[job.deaths - 1]
-        self._tables.put_back(job, now, delay, State.RETRYING)
+        self._tables.put_back(job, now, delay, Kind.LOST)
         return "deferred" if delay > 0 else "offered"

@@ -1,14 +1,15 @@
 """Claiming and finishing on PostgreSQL: which lanes to ask, and how outcomes become rows.
 
 The order of lanes needs to know how long their heads have waited [C2]. That is asked for at most once in
-`head_cache` seconds; in between only lanes that may hold something are called.
+`head_cache` seconds for each queue, which also finds lanes that are new; in between a wake-up that no known
+lane explains asks again. Of many lanes only those that may hold something are called; of a few, all.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,9 @@ from windlass.store.settings import StoreSettings
 
 LANE_WAIT: Final = 100
 """Milliseconds to wait for a lane that another worker is claiming from."""
+
+FEW: Final = 2
+"""Up to so many lanes are called without asking first which of them have something: asking costs as much."""
 
 logger = logging.getLogger("windlass.store")
 _options = msgspec.json.Decoder(Options).decode
@@ -53,68 +57,107 @@ class Lane(msgspec.Struct):
     pending: bool = False
 
 
+class Look(msgspec.Struct, frozen=True):
+    """When a queue's heads were asked for, and how many wake-ups for it had been heard by then."""
+
+    at: float
+    words: int
+
+
 class Claimer:
     """Claims from lanes in the order of their effective priority."""
 
-    def __init__(self, database: Database, settings: StoreSettings, head_cache: float) -> None:
+    def __init__(
+        self, database: Database, settings: StoreSettings, head_cache: float, heard: Callable[[str], int]
+    ) -> None:
         self._db = database
         self._settings = settings
         self._head_cache = head_cache
+        self._heard = heard
         self._lanes: dict[int, Lane] = {}
-        self._asked: tuple[str, ...] = ()
-        self._asked_at = float("-inf")
+        self._looks: dict[str, Look] = {}
+        self._words: dict[str, int] = {}
         self._call = f"CALL {database.schema}.claim($1, $2, $3, $4)"
 
-    async def claim(self, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
-        """See Store.claim."""
-        wanted = tuple(queues)
-        fresh = await self._refresh(wanted, self._head_cache)
-        claims = await self._sweep(worker, limit)
-        if not claims and not fresh:
-            await self._refresh(wanted, 0.0)
-            claims = await self._sweep(worker, limit)
+    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
+        """See Store.claim. One round trip where the queues have one or two lanes; see FEW."""
+        bounds = queues if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
+        room = {queue: bound for queue, bound in bounds.items() if bound > 0}
+        if limit < 1 or not room:
+            return []
+        words = {queue: self._heard(queue) for queue in room}
+        woken = any(self._words.get(queue, 0) < heard for queue, heard in words.items())
+        self._words.update(words)
+        fresh = self._is_stale(room)
+        if fresh:
+            await self._refresh(room)
+        few = not fresh and sum(lane.head.queue in room for lane in self._lanes.values()) <= FEW
+        claims = await self._sweep(worker, room, limit, all_lanes=few)
+        # Woken for nothing that is known here: there may be a lane that is new.
+        if not claims and not fresh and (woken or not few):
+            await self._refresh(room)
+            claims = await self._sweep(worker, room, limit, all_lanes=False)
         return claims
 
-    def pending(self, queues: Sequence[str]) -> bool:
+    def pending(self, queues: Collection[str]) -> bool:
         """Whether numbers are drawn in these queues that no claim could see yet: look again soon."""
         return any(lane.pending and lane.head.queue in queues for lane in self._lanes.values())
 
-    async def _refresh(self, queues: tuple[str, ...], age: float) -> bool:
-        now = time.monotonic()
-        if queues == self._asked and now - self._asked_at < age:
-            return False
-        rows = await self._db.rows("lane_heads", list(queues))
-        known, self._lanes = self._lanes, {}
-        heads = [LaneHead(r["lane"], r["queue"], r["priority"], r["waited"]) for r in rows]
-        waiting = {r["lane"]: r["waiting"] for r in rows}
-        for head in claim_order(heads, self._settings.ageing_step):
-            old = known.get(head.lane)
-            idle = old.idle if old else False
-            self._lanes[head.lane] = Lane(head, waiting[head.lane], idle)
-        self._asked, self._asked_at = queues, now
-        return True
+    def patience(self, queues: Collection[str]) -> float:
+        """How long these queues may be left alone: a wake-up since their heads were asked for may have been
+        for a lane that is not known here."""
+        looks = ((queue, self._looks.get(queue)) for queue in queues)
+        restless = any(look is not None and look.words < self._heard(queue) for queue, look in looks)
+        return self._head_cache if restless else float("inf")
 
-    async def _sweep(self, worker: int, limit: int) -> list[Claim]:
+    def _is_stale(self, queues: Collection[str]) -> bool:
+        oldest = time.monotonic() - self._head_cache
+        return any(queue not in self._looks or self._looks[queue].at <= oldest for queue in queues)
+
+    async def _refresh(self, queues: Collection[str]) -> None:
+        looks = {queue: Look(time.monotonic(), self._heard(queue)) for queue in queues}
+        rows = await self._db.rows("lane_heads", list(queues))
+        known = self._lanes
+        lanes = {lane.head.lane: lane for lane in known.values() if lane.head.queue not in looks}
+        for r in rows:
+            head = LaneHead(r["lane"], r["queue"], r["priority"], r["waited"])
+            idle = head.lane in known and known[head.lane].idle
+            lanes[head.lane] = Lane(head, r["waiting"], idle)
+        order = claim_order((lane.head for lane in lanes.values()), self._settings.ageing_step)
+        self._lanes = {head.lane: lanes[head.lane] for head in order}
+        self._looks.update(looks)
+
+    async def _sweep(self, worker: int, room: dict[str, int], limit: int, *, all_lanes: bool) -> list[Claim]:
         claims: list[Claim] = []
         left = limit
-        for lane in self._lanes.values():
-            if lane.idle and not lane.waiting:
+        for lane in list(self._lanes.values()):
+            queue = lane.head.queue
+            bound = min(left, room.get(queue, 0))
+            if bound < 1 or (lane.idle and not lane.waiting and not all_lanes):
                 continue
-            claim = await self._claim_lane(worker, lane, left)
+            claim = await self._claim_lane(worker, lane, bound)
             if claim is None:
                 continue
             claims.append(claim)
             left -= len(claim.jobs)
-            if (
-                effective(lane.head.priority, lane.head.waited, self._settings.ageing_step)
-                < lane.head.priority
-            ):
+            room[queue] -= len(claim.jobs)
+            if self._was_aged(lane) and self._has_rivals(lane, room):
                 # It came first because its head had waited; that head is gone, so its rank is not known.
-                self._asked_at = float("-inf")
+                self._looks.pop(queue, None)
             # A job that has seen a worker die runs with nothing else claimed beside it [C8].
             if left <= 0 or claim.jobs[0].deaths:
                 break
         return claims
+
+    def _was_aged(self, lane: Lane) -> bool:
+        step = self._settings.ageing_step
+        return effective(lane.head.priority, lane.head.waited, step) < lane.head.priority
+
+    def _has_rivals(self, lane: Lane, room: Mapping[str, int]) -> bool:
+        return any(
+            other.waiting and other.head.queue in room and other.head.lane != lane.head.lane
+            for other in self._lanes.values()
+        )
 
     async def _claim_lane(self, worker: int, lane: Lane, limit: int) -> Claim | None:
         async with self._db.connection() as connection:
@@ -173,7 +216,7 @@ async def finish(
             if job.claim != claim:
                 claim, group = job.claim, plain.setdefault(job.claim, [])
             group.append(outcome)
-            if outcome.result is not None or _has_satellites(job, checkpointed):
+            if outcome.result is not None or outcome.forget or _has_satellites(job, checkpointed):
                 ended.append(outcome)
         elif outcome.kind in WORKERS_OWN:
             others.append(_other(outcome))
@@ -183,7 +226,7 @@ async def finish(
             )
     groups = list(plain.values())
     row = await connection.fetchrow(
-        schemas.call("finish", 13, schema),
+        schemas.call("finish", 14, schema),
         worker,
         flush,
         [group[0].job.lane for group in groups] or None,
@@ -197,6 +240,7 @@ async def finish(
         [outcome.job.seq for outcome in ended] or None,
         [outcome.result for outcome in ended] or None,
         _encode(others).decode() if others else None,
+        [outcome.forget for outcome in ended] if any(outcome.forget for outcome in ended) else None,
     )
     refused = list(row["refused_jobs"] or ())
     for claim, seqs in zip(row["refused_claims"] or (), row["refused_seqs"] or (), strict=True):

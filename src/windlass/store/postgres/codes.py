@@ -15,6 +15,7 @@ from windlass.errors import (
     StoreError,
     StoreFull,
     StoreUnavailable,
+    TermLost,
     WindlassError,
     WorkerLost,
 )
@@ -27,6 +28,7 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "WL006": ConfigurationError,
     "WL007": PayloadTooLarge,
     "WL008": StoreError,
+    "WL009": TermLost,
     "53100": StoreFull,
     "28000": ConfigurationError,
     "28P01": ConfigurationError,

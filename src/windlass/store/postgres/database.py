@@ -16,6 +16,9 @@ from windlass.store.postgres.faults import translated
 DEADLINE: Final = 30.0
 """Seconds after which any statement is given up: a half-open connection must not hang a worker [fault 9]."""
 
+SPARE: Final = 3
+"""Connections that are never lent to handlers: claims, flushes and beats must not wait for their work."""
+
 
 async def _leave_as_it_is(connection: Any) -> None:
     """Nothing here outlives its transaction in a session, so a connection needs no reset between two uses.
@@ -32,6 +35,7 @@ class Database:
         self.schema = schemas.check_schema_name(schema)
         self._pool_size = pool_size
         self._pool: asyncpg.Pool[Any] | None = None
+        self._loans = asyncio.Semaphore(max(pool_size - SPARE, 1))
         self.pooled = False
 
     async def connect(self) -> Any:
@@ -87,6 +91,21 @@ class Database:
         with translated():
             async with self._pool.acquire(timeout=DEADLINE) as connection:
                 yield connection
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[Any]:
+        """A connection for a block that is not ours: what the block raises stays as it is."""
+        if self._pool is None:
+            raise StoreUnavailable("the store is not open; call `await store.open()` first")
+        pool = self._pool
+        async with self._loans:
+            with translated():
+                connection = await pool.acquire(timeout=DEADLINE)
+            try:
+                yield connection
+            finally:
+                with translated():
+                    await pool.release(connection)
 
     async def call(self, function: str, *args: Any) -> Any:
         """Call one of the schema's functions: the row it answers with."""

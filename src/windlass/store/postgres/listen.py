@@ -1,13 +1,17 @@
 """Wake-ups: one connection per process listens; a self-test says whether NOTIFY arrives at all [rule 10].
 
-Through a transaction pooler it does not. A lost listener is made anew by the next wait. In any case
-waiting is bounded, so a wake-up that never comes delays a job by at most the poll interval.
+Through a transaction pooler it does not. A lost listener is noticed at once and made anew by the next wait;
+one that is lost again and again, or cannot be made, is tried less and less often. In any case waiting is
+bounded, so a wake-up that never comes delays a job by at most the poll interval.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import random
+import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
@@ -15,12 +19,23 @@ from typing import Any, Final
 
 import asyncpg
 
-from windlass.errors import StoreUnavailable
+from windlass.errors import StoreUnavailable, WindlassError
 from windlass.store.postgres.database import Database
 
 POLL_DEAF: Final = 0.5
 POLL_LISTENING: Final = 5.0
+RESTART_BASE: Final = 0.5
+RESTART_CAP: Final = 30.0
+SETTLED: Final = 30.0
+"""Seconds after which a listener counts as one that lasts: its loss is then the first of a new row."""
+
 DONE: Final = "!"
+logger = logging.getLogger("windlass.store")
+
+
+def jittered(interval: float) -> float:
+    """The interval, a fifth more or less, so that many processes do not ask all at once."""
+    return interval * random.uniform(0.8, 1.2)
 
 
 class Listener:
@@ -33,31 +48,43 @@ class Listener:
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
         self._asked: set[object] = set()
         self._heard_of: Counter[object] = Counter()
+        self._begun = 0
+        self._begun_at = 0.0
+        self._losses = 0
+        self._not_before = 0.0
         self.hears = False
 
-    def heard_of(self, topics: Sequence[str]) -> int:
-        """How often these topics have been heard of: a mark to hand to `wait` later."""
-        self._asked.update(topics)
-        return sum(self._heard_of[topic] for topic in topics)
+    def heard_of(self, topic: str) -> int:
+        """How often a topic may have been spoken of: a mark to hand to `wait` later. A listener that begins
+        may have missed a word, so that counts, too."""
+        self._asked.add(topic)
+        return self._heard_of[topic] + self._begun
 
-    async def wait(self, topics: Sequence[str], timeout: float, since: int | None = None) -> bool:
+    async def wait(self, topics: Sequence[str], timeout: float, since: Sequence[int] = ()) -> bool:
         """Wait until one of the topics is heard of, at most `timeout` seconds or one poll interval.
 
-        `since` is what `heard_of` said before the caller looked and found nothing: a word that came between
-        the look and the wait counts. A listener that has only now begun to listen may have missed one, so
-        that counts, too."""
-        if await self._start() or (since is not None and self.heard_of(topics) > since):
+        `since` is what `heard_of` said of each before the caller looked and found nothing: a word that came
+        between the look and the wait counts. So does the loss of the listener: it hears nothing any more."""
+        end = time.monotonic() + timeout
+        if await self._start(min(timeout, POLL_DEAF)):
+            return True
+        if any(self.heard_of(topic) > mark for topic, mark in zip(topics, since, strict=False)):
             return True
         event = asyncio.Event()
         self._waiting[event] = frozenset(topics)
         try:
-            bound = min(timeout, POLL_LISTENING if self.hears else POLL_DEAF)
+            poll = jittered(POLL_LISTENING if self.hears else POLL_DEAF)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(bound):
+                async with asyncio.timeout(min(end - time.monotonic(), poll)):
                     await event.wait()
             return event.is_set()
         finally:
             del self._waiting[event]
+
+    async def check(self, timeout: float) -> bool:
+        """Listen, if not yet so, and say whether wake-ups arrive."""
+        await self._start(timeout)
+        return self.hears
 
     async def close(self) -> None:
         """Stop listening."""
@@ -69,31 +96,63 @@ class Listener:
         if connection is not None:
             connection.terminate()
 
-    async def _start(self) -> bool:
-        """Listen, if not yet so. True: it has begun only now.
+    async def _start(self, timeout: float) -> bool:
+        """Listen, if not yet so and not tried too often. True: it has begun only now.
 
-        Beginning is a task of its own: a waiter that is cancelled must not leave half a connection behind."""
+        Beginning is a task of its own: a waiter that is cancelled must not leave half a connection behind,
+        and one whose time is up goes on polling while a server that does not answer is waited for."""
         if self._connection is not None and not self._connection.is_closed():
             return False
         if self._beginning is None or self._beginning.done():
+            if self._connection is not None:
+                self._lost(self._connection)
+            if time.monotonic() < self._not_before:
+                return False
             self._beginning = asyncio.create_task(self._begin(), name="windlass listener")
-        return await asyncio.shield(self._beginning)
+        done, _ = await asyncio.wait({self._beginning}, timeout=timeout)
+        return any(task.result() for task in done)
 
     async def _begin(self) -> bool:
-        self._connection, self.hears = None, False
         try:
             connection = await self._db.connect()
             try:
                 await connection.add_listener(self._db.schema, self._heard)
-                self.hears = not self._db.pooled and await self._self_test()
+                connection.add_termination_listener(self._lost)
+                hears = not self._db.pooled and await self._self_test()
+                if connection.is_closed():
+                    raise StoreUnavailable("the connection was lost at once")
             except BaseException:
                 connection.terminate()
                 raise
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, StoreUnavailable):
-            # Deaf for now: polling carries on, and the next wait tries again.
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, WindlassError) as error:
+            # Deaf for now: polling carries on, and a later wait tries again.
+            self._put_off()
+            logger.warning(
+                "cannot listen for wake-ups, so PostgreSQL is asked every %g s until that works: %s",
+                POLL_DEAF, error,
+            )  # fmt: skip
             return False
-        self._connection = connection
+        self._connection, self.hears = connection, hears
+        self._begun += 1
+        self._begun_at = time.monotonic()
         return True
+
+    def _lost(self, connection: object) -> None:
+        """The listener's connection is gone: whoever waits for a word would wait for nothing."""
+        if connection is not self._connection:
+            return
+        self._connection, self.hears = None, False
+        if time.monotonic() - self._begun_at >= SETTLED:
+            self._losses = 0
+        self._put_off()
+        for event in self._waiting:
+            event.set()
+
+    def _put_off(self) -> None:
+        """Say when to try again: at once after the first loss, then later each time, up to a bound."""
+        pause = min(RESTART_BASE * 2.0 ** min(self._losses - 1, 10), RESTART_CAP) if self._losses else 0.0
+        self._losses += 1
+        self._not_before = time.monotonic() + jittered(pause)
 
     async def _self_test(self) -> bool:
         word = f"?{uuid.uuid4().hex}"

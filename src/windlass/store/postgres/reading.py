@@ -23,10 +23,14 @@ from windlass.store.records import (
     JobRecord,
     Page,
     QueueRecord,
+    Steering,
     WorkerRecord,
 )
 
 _failures = msgspec.json.Decoder(list[Failure]).decode
+_queues = msgspec.json.Decoder(dict[str, QueueRecord]).decode
+_slots = msgspec.json.Decoder(dict[int, dict[str, int]]).decode
+_serving = msgspec.json.Decoder(dict[str, int]).decode
 
 
 def seconds(moment: datetime | None) -> float | None:
@@ -164,6 +168,7 @@ class Reader:
                 beat=r["beat"],
                 started_at=r["started_at"].timestamp(),
                 beat_at=r["at"].timestamp(),
+                lease=r["lease"],
             )
             for r in rows
         ]
@@ -172,9 +177,16 @@ class Reader:
         """See Store.queues."""
         return [queue_record(row) for row in await self._db.query("queues")]
 
+    async def steering(self, workers: Sequence[int]) -> Steering:
+        """See Store.steering."""
+        (row,) = await self._db.query("steering", list(workers))
+        return Steering(
+            _queues(row["queues"] or "{}"), _slots(row["slots"] or "{}"), _serving(row["serving"] or "{}")
+        )
+
 
 def queue_record(row: Any) -> QueueRecord:
-    """A row of the queue table as a record."""
+    """A row of the queue table, with its `cooling`, as a record."""
     return QueueRecord(
         name=row["name"],
         paused=row["paused"],
@@ -182,4 +194,12 @@ def queue_record(row: Any) -> QueueRecord:
         retention=row["retention"],
         dead_retention=row["dead_retention"],
         window=row["lane_window"],
+        safety_bound=row["safety_bound"],
+        backoff=row["backoff"],
+        backoff_base=row["backoff_base"],
+        backoff_cap=row["backoff_cap"],
+        cool_base=row["cool_base"],
+        cool_cap=row["cool_cap"],
+        throttles=row["throttles"],
+        cooling=row["cooling"],
     )

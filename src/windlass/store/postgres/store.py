@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final
 
 import asyncpg
@@ -15,11 +14,14 @@ from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED
 from windlass.errors import ClaimLost, ConfigurationError, JobNotFound, ResultTimeout, StoreUnavailable
 from windlass.store.postgres import claims, schema, statements
+from windlass.store.postgres.cluster import Cluster
 from windlass.store.postgres.database import Database
+from windlass.store.postgres.diagnosis import Diagnosis
 from windlass.store.postgres.faults import translated
 from windlass.store.postgres.listen import DONE, Listener
-from windlass.store.postgres.reading import Reader, queue_record
+from windlass.store.postgres.reading import Reader
 from windlass.store.postgres.rotation import Rotator
+from windlass.store.postgres.transaction import transaction
 from windlass.store.records import (
     Beat,
     CancelAnswer,
@@ -29,6 +31,7 @@ from windlass.store.records import (
     DeleteAnswer,
     Depth,
     Expired,
+    Finding,
     Finished,
     JobFilter,
     JobRecord,
@@ -37,7 +40,6 @@ from windlass.store.records import (
     Outcome,
     Page,
     Promoted,
-    QueueRecord,
     Receipt,
     Rescued,
     RetryAnswer,
@@ -50,10 +52,9 @@ from windlass.store.settings import StoreSettings
 PENDING_POLL: Final = 0.05
 RESCUE_STEP: Final = 100
 ADOPT_TRIES: Final = 100
-_COLUMNS: Final = {"window": "lane_window"}
 
 
-class PostgresStore:
+class PostgresStore(Cluster):
     """Jobs in PostgreSQL 15 to 18. One store belongs to the event loop that opened it."""
 
     def __init__(
@@ -68,13 +69,13 @@ class PostgresStore:
     ) -> None:
         self.settings = settings or StoreSettings()
         self._db = Database(dsn, schema, pool_size)
-        self._claimer = claims.Claimer(self._db, self.settings, head_cache)
+        self._listener = Listener(self._db)
+        self._claimer = claims.Claimer(self._db, self.settings, head_cache, self._listener.heard_of)
         self._reader = Reader(self._db)
         self._rotator = Rotator(self._db, dump_grace)
-        self._listener = Listener(self._db)
         self._declared: set[tuple[str, int]] = set()
         self._checkpointed: set[int] = set()
-        self._looked: dict[tuple[str, ...], int] = {}
+        self._looked: dict[str, int] = {}
 
     @property
     def schema(self) -> str:
@@ -169,6 +170,7 @@ class PostgresStore:
                 worker.host,
                 worker.pid,
                 list(worker.queues),
+                worker.lease,
             )
         except asyncpg.UniqueViolationError:
             raise ValueError(f"worker id {worker.id} was used before; draw a new one") from None
@@ -204,9 +206,9 @@ class PostgresStore:
 
     # -- claim and finish -------------------------------------------------------------------------------
 
-    async def claim(self, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
+    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
         """See Store.claim."""
-        self._looked[tuple(queues)] = self._listener.heard_of(queues)
+        self._looked.update((queue, self._listener.heard_of(queue)) for queue in queues)
         return await self._claimer.claim(worker, queues, limit)
 
     async def held(self, worker: int) -> list[Claim]:
@@ -224,6 +226,12 @@ class PostgresStore:
         if self._checkpointed:
             self._checkpointed.difference_update(outcome.job.id for outcome in outcomes)
         return finished
+
+    def transaction(
+        self, worker: int, flush: int, outcome: Callable[[], Outcome]
+    ) -> AbstractAsyncContextManager[Any]:
+        """See Store.transaction."""
+        return transaction(self._db, worker, flush, outcome, self._checkpointed)
 
     async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
         """See Store.checkpoint."""
@@ -311,7 +319,7 @@ class PostgresStore:
         sql = schema.call(verb, 1, self.schema)
         answers: dict[int, Any] = {}
         async with self._db.connection() as connection:
-            for job in sorted(set(jobs)):
+            for job in dict.fromkeys(jobs):
                 if not 0 < job < 2**63:
                     answers[job] = "not_found"
                     continue
@@ -326,17 +334,9 @@ class PostgresStore:
         """See Store.depth."""
         return await self._reader.depth(queues)
 
-    async def queues(self) -> list[QueueRecord]:
-        """See Store.queues."""
-        return await self._reader.queues()
-
-    async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
-        """See Store.set_queue."""
-        unknown = set(changes) - (set(QueueRecord.__struct_fields__) - {"name"})
-        if unknown:
-            raise ValueError(f"a queue has no setting {', '.join(sorted(unknown))}")
-        columns = {_COLUMNS.get(key, key): value for key, value in changes.items()}
-        return queue_record(await self._db.call("set_queue", name, json.dumps(columns)))
+    async def diagnose(self) -> list[Finding]:
+        """See Store.diagnose."""
+        return await Diagnosis(self._db, self._listener).findings()
 
     # -- room -------------------------------------------------------------------------------------------
 
@@ -356,6 +356,10 @@ class PostgresStore:
         if self._claimer.pending(queues):
             await asyncio.sleep(min(timeout, PENDING_POLL))
             return True
-        looked = self._looked.get(tuple(queues), -1)
-        self._looked[tuple(queues)] = self._listener.heard_of(queues)
-        return await self._listener.wait(queues, timeout, looked)
+        since = [self._looked.get(queue, -1) for queue in queues]
+        patience = max(self._claimer.patience(queues), PENDING_POLL)
+        heard = await self._listener.wait(queues, min(timeout, patience), since)
+        if heard:
+            # The caller looks now: what was heard up to here is not told twice.
+            self._looked.update((queue, self._listener.heard_of(queue)) for queue in queues)
+        return heard or patience < timeout

@@ -8,8 +8,9 @@ and the invariants they keep.
 
     store                                       the protocol on top
     enqueue claims finish workers promote       the operations: functions of one write transaction each
-    steering retention rotation
-    lookup listing                              reading
+    steering queues cluster retention rotation
+    joint                                       a handler's own transaction, in which its job ends
+    lookup listing diagnose                     reading
     transaction births moves lanes leases rows  what the operations are made of
     writer reader line fork wake                threads, their connections, and who waits for them
     connection schema statements trouble        opening a file, SQL files, errors

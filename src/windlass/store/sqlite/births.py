@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import apsw
 
+from windlass.store import unknown
 from windlass.store.records import DEFAULT_OPTIONS, EnqueueStatus, NewJob, Receipt
 from windlass.store.sqlite.lanes import Lane, Lanes
 from windlass.store.sqlite.rows import BOUND, HELD, PLAIN, SCHEDULED, Bindings, options_json
@@ -44,7 +45,7 @@ class Births:
             if run_at is not None and run_at <= now:
                 run_at = None
             pos, state, status = self._place(new, lane, run_at)
-            text = options_json(options)
+            text = options_json(unknown.since(options, None))  # for the store to say, not for a producer
             if options.unique_key is not None:
                 self._keys.append((options.unique_key, pos))
         number = self._next or self._first_number()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -24,23 +24,25 @@ _DEATHS, _OPTIONS = 5, 6
 Span = tuple[int, int]
 
 
-def claim(tx: Transaction, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
+def claim(tx: Transaction, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
     """Lease ready jobs, lane by lane in the order of their heads [C2]."""
-    heads = _heads(tx, queues) if limit > 0 else []
+    left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
+    heads = _heads(tx, [name for name, bound in left.items() if bound > 0]) if limit > 0 else []
     if not heads:
         return []
     must_live(tx, worker)
     claims: list[Claim] = []
     for head in claim_order(heads, tx.settings.ageing_step):
         lane = tx.lanes.numbered(head.lane)
-        while lane.ready and limit > 0:
-            batch = _next_batch(tx, lane, limit)
+        while lane.ready and (room := min(limit, left[lane.queue])) > 0:
+            batch = _next_batch(tx, lane, room)
             try:
                 claims.append(_lease(tx, lane, worker, batch))
             except msgspec.MsgspecError:
                 _bury_unreadable(tx, batch)
                 continue
             limit -= len(batch)
+            left[lane.queue] -= len(batch)
             if batch[0][_DEATHS]:
                 return claims
     return claims
@@ -52,10 +54,10 @@ def must_live(tx: Transaction, worker: int) -> None:
         raise WorkerLost(f"worker {worker} is not alive: it was retired or rescued, or never registered")
 
 
-def _heads(tx: Transaction, queues: Sequence[str]) -> list[LaneHead]:
-    names = encode(list(queues)).decode()
+def _heads(tx: Transaction, queues: list[str]) -> list[LaneHead]:
+    names = encode(queues).decode()
     heads: list[LaneHead] = []
-    for lane, queue, priority, since in tx.all(_SQL["heads"], (names,)):
+    for lane, queue, priority, since in tx.all(_SQL["heads"], (names, tx.now)):
         if since is None:
             raise StoreCorrupt(
                 f"lane {lane} ({queue}) counts ready jobs and holds none [I4]; nothing was claimed"

@@ -80,12 +80,22 @@ def _enter_wal(connection: apsw.Connection, busy_timeout: float) -> None:
         )
 
 
+def is_safe(version: str) -> bool:
+    """Whether this SQLite may write a file beside other processes."""
+    return tuple(int(part) for part in version.split(".")[:3]) >= NEEDED
+
+
+def needed() -> str:
+    """The oldest safe version, in words."""
+    return ".".join(map(str, NEEDED))
+
+
 def check_version(version: str) -> None:
     """Warn where the linked SQLite is older than the one that is safe with several processes."""
-    if tuple(int(part) for part in version.split(".")[:3]) < NEEDED:
+    if not is_safe(version):
         warnings.warn(
             f"SQLite {version} can corrupt a file in WAL mode that several processes write; Windlass needs "
-            f"{'.'.join(map(str, NEEDED))} or newer. Install the apsw wheel, which brings its own SQLite: "
+            f"{needed()} or newer. Install the apsw wheel, which brings its own SQLite: "
             "pip install --upgrade --force-reinstall apsw",
             RuntimeWarning,
             stacklevel=2,

@@ -19,7 +19,7 @@ from windlass.core.states import WORKERS_OWN, Kind
 from windlass.store.records import Finished, Outcome
 from windlass.store.sqlite import moves
 from windlass.store.sqlite.claims import Span, must_live, running, span
-from windlass.store.sqlite.rows import CANCELLED, DEAD, RETRYING, SUCCEEDED, Row, encode, with_failure
+from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, Row, encode, with_failure
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -76,7 +76,7 @@ def finish(tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome]
 
 
 def _is_plain(outcome: Outcome) -> bool:
-    return outcome.kind is Kind.SUCCEEDED and outcome.error is None
+    return outcome.kind is Kind.SUCCEEDED and outcome.error is None and not outcome.forget
 
 
 def _batches(outcomes: Sequence[Outcome]) -> list[_Batch]:
@@ -84,7 +84,7 @@ def _batches(outcomes: Sequence[Outcome]) -> list[_Batch]:
     batches: dict[int, _Batch] = {}
     batch = _Batch(-1, -1)
     for outcome in outcomes:
-        if outcome.kind is Kind.SUCCEEDED and outcome.error is None:
+        if outcome.kind is Kind.SUCCEEDED and outcome.error is None and not outcome.forget:
             job = outcome.job
             if job.claim != batch.claim:
                 batch = batches.setdefault(job.claim, _Batch(job.claim, job.lane))
@@ -128,6 +128,8 @@ def _succeed_together(tx: Transaction, worker: int, batch: _Batch) -> Collection
 
 
 def _apply(tx: Transaction, row: Row, outcome: Outcome) -> None:
+    if outcome.forget and outcome.kind is Kind.SUCCEEDED:
+        row.errors_json = None
     if outcome.error is not None:
         row.errors_json = with_failure(row, outcome.error, tx.now)
     match outcome.kind:
@@ -141,7 +143,7 @@ def _apply(tx: Transaction, row: Row, outcome: Outcome) -> None:
         case Kind.RETRY if row.cancel is None:
             _try_again(tx, row, outcome.delay)
         case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
-            moves.put_back(tx, row, outcome.delay)
+            moves.put_back(tx, row, outcome.delay, outcome.kind)
         case _:  # released, or a retry that nobody wants any more
             moves.put_back(tx, row)
 
@@ -151,7 +153,7 @@ def _try_again(tx: Transaction, row: Row, delay: float) -> None:
         moves.end(tx, row, DEAD, reason="exhausted")
     else:
         row.attempt += 1
-        moves.put_back(tx, row, delay, RETRYING)
+        moves.put_back(tx, row, delay, Kind.RETRY)
 
 
 class _Ended:

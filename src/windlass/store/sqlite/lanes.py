@@ -102,7 +102,7 @@ class Lanes:
         if lane is None:
             found = self._connection.execute(_SQL["named"], (queue, priority)).fetchall()
             if not found:
-                declare_queue(self._connection, QueueRecord(name=queue))
+                declare_queue(self._connection, queue)
                 found = self._connection.execute(_SQL["create"], (queue, priority)).fetchall()
             lane = self._keep(found[0])
         return lane
@@ -131,9 +131,7 @@ class Lanes:
         return lane
 
 
-def declare_queue(connection: apsw.Connection, queue: QueueRecord) -> None:
-    """Add a queue with these settings where there is none of its name."""
-    connection.execute(
-        _SQL["declare_queue"],
-        (queue.name, queue.paused, queue.max_workers, queue.retention, queue.dead_retention, queue.window),
-    )
+def declare_queue(connection: apsw.Connection, name: str) -> None:
+    """Add a queue with the default settings where there is none of this name."""
+    new = QueueRecord(name=name)
+    connection.execute(_SQL["declare_queue"], (new.name, new.dead_retention, new.window))

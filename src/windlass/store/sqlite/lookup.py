@@ -132,7 +132,7 @@ def _sum(one: Depth, other: Depth) -> Depth:
     )
 
 
-def has_work(connection: apsw.Connection, queues: Sequence[str]) -> bool | None:
+def has_work(connection: apsw.Connection, queues: Sequence[str], now: float) -> bool | None:
     """True if one of these queues may be claimed from, None if not."""
     names = encode(list(queues)).decode()
-    return connection.execute(_SQL["has_work"], (names,)).fetchone() is not None or None
+    return connection.execute(_SQL["has_work"], (names, now)).fetchone() is not None or None

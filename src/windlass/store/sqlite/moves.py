@@ -4,6 +4,8 @@ the two paths that end and remove plain jobs in bulk (finish, retention)."""
 
 from __future__ import annotations
 
+from windlass.core.states import Kind
+from windlass.store import unknown
 from windlass.store.sqlite.rows import (
     BOUND,
     CANCELLED,
@@ -11,9 +13,11 @@ from windlass.store.sqlite.rows import (
     HELD,
     OFFERED,
     PLAIN,
+    RETRYING,
     SCHEDULED,
     Row,
     decode_new_job,
+    options_json,
 )
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
@@ -61,7 +65,8 @@ def admit(tx: Transaction, row: Row) -> None:
 def defer(tx: Transaction, row: Row, state: int, run_at: float) -> None:
     """Set a job aside until its time. It stays at its place, which its claim has passed."""
     _leave(tx, row)
-    _move(tx, row, row.pos, state, touched_at=tx.now, run_at=run_at)
+    reason = unknown.reason(row.options)
+    _move(tx, row, row.pos, state, touched_at=tx.now, run_at=run_at, reason=reason)
 
 
 def end(
@@ -82,14 +87,25 @@ def end(
     tx.news = True
 
 
-def put_back(tx: Transaction, row: Row, delay: float = 0.0, state: int = SCHEDULED) -> None:
+def put_back(tx: Transaction, row: Row, delay: float = 0.0, kind: Kind = Kind.RELEASED) -> None:
     """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]."""
     if row.cancel is not None:
         end(tx, row, CANCELLED)
-    elif delay > 0:
+        return
+    remember_unknown(row, tx.now if kind is Kind.UNKNOWN else None)
+    if delay > 0:
+        state = RETRYING if kind in (Kind.RETRY, Kind.LOST) else SCHEDULED
         defer(tx, row, state, tx.now + delay)
     else:
         offer(tx, row)
+
+
+def remember_unknown(row: Row, now: float | None) -> None:
+    """Note since when no worker has known the job's task; without a time, that one does or may [O4]."""
+    options = row.options
+    noted = unknown.since(options, now)
+    if noted is not options:
+        row.options_json = options_json(noted)
 
 
 def remove(tx: Transaction, row: Row) -> None:
@@ -131,7 +147,7 @@ def _move(  # noqa: PLR0913 - what changes in a row
         _SQL["move"],
         (
             pos, own_id, state, touched_at, row.attempt, row.deaths, run_at, cancel, reason,
-            row.errors_json, result, old,
+            row.errors_json, result, row.options_json, old,
         ),
     )  # fmt: skip
     tx.lanes.numbered(row.lane).count(row, 1)

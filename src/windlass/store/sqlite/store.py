@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import apsw
 
 from windlass.core.retry import DeathPolicy
-from windlass.errors import ConfigurationError, ResultTimeout, StoreError
+from windlass.errors import ResultTimeout, StoreError
 from windlass.store.records import (
     Beat,
     CancelAnswer,
@@ -25,6 +26,7 @@ from windlass.store.records import (
     DeleteAnswer,
     Depth,
     Expired,
+    Finding,
     Finished,
     JobFilter,
     JobRecord,
@@ -38,24 +40,29 @@ from windlass.store.records import (
     Rescued,
     RetryAnswer,
     Rotation,
+    Steering,
     WorkerInfo,
     WorkerRecord,
 )
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import (
     claims,
+    cluster,
     listing,
     lookup,
     machine,
     promote,
+    queues,
     retention,
     schema,
     steering,
     workers,
 )
 from windlass.store.sqlite.connection import check_version, connect
+from windlass.store.sqlite.diagnose import diagnose
 from windlass.store.sqlite.enqueue import enqueue
 from windlass.store.sqlite.finish import finish
+from windlass.store.sqlite.joint import Joint
 from windlass.store.sqlite.reader import Reader
 from windlass.store.sqlite.rotation import rotate
 from windlass.store.sqlite.transaction import Transaction
@@ -84,6 +91,7 @@ class SQLiteStore:
         self._clock = clock
         self._busy_timeout = busy_timeout
         self._bell = Bell()
+        self._joint = Joint(self.path, busy_timeout)
         self._lines: tuple[Writer, Reader] | None = None
 
     # -- life of the store ------------------------------------------------------------------------------
@@ -142,39 +150,16 @@ class SQLiteStore:
     def _opened(self) -> tuple[Writer, Reader]:
         if self._lines is None:
             raise StoreError(f"the store at {self.path} is not open: await store.open() first")
+        self._joint.check()
         return self._lines
 
     # -- enqueue ----------------------------------------------------------------------------------------
 
     async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
         if connection is not None:
-            return self._enqueue_within(connection, jobs)
+            self._opened()
+            return self._joint.enqueue(self._transaction(self._joint.theirs(connection)), jobs)
         return await self._write(lambda tx: enqueue(tx, jobs))
-
-    def _enqueue_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Enqueue in the caller's own transaction, on the caller's thread.
-
-        Only apsw will do: the `sqlite3` module brings a second SQLite into the process, and two of them on
-        one file break each other's locks."""
-        self._opened()
-        if not isinstance(connection, apsw.Connection):
-            raise ConfigurationError(
-                f"connection= is a {type(connection).__module__}.{type(connection).__qualname__}: the SQLite "
-                "store can only join the transaction of an apsw.Connection to its own file"
-            )
-        mine, theirs = os.path.realpath(self.path), os.path.realpath(connection.filename)
-        if mine != theirs:
-            raise ConfigurationError(f"connection= is open on {theirs}, and the store on {mine}")
-        if not connection.in_transaction:
-            raise ConfigurationError("connection= is not in a transaction: execute BEGIN IMMEDIATE first")
-        try:
-            with connection:  # a savepoint within the caller's transaction
-                tx = self._transaction(connection)
-                receipts = enqueue(tx, jobs)
-                tx.save()
-        except apsw.Error as error:
-            raise translate(error, self.path) from error
-        return receipts
 
     # -- the life of a worker ---------------------------------------------------------------------------
 
@@ -197,7 +182,7 @@ class SQLiteStore:
 
     # -- claim and finish -------------------------------------------------------------------------------
 
-    async def claim(self, worker: int, queues: Sequence[str], limit: int) -> list[Claim]:
+    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
         return await self._write(lambda tx: claims.claim(tx, worker, queues, limit))
 
     async def held(self, worker: int) -> list[Claim]:
@@ -205,6 +190,19 @@ class SQLiteStore:
 
     async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
         return await self._write(lambda tx: finish(tx, worker, flush, outcomes))
+
+    @asynccontextmanager
+    async def transaction(
+        self, worker: int, flush: int, outcome: Callable[[], Outcome]
+    ) -> AsyncIterator[apsw.Connection]:
+        """See Store.transaction, and `joint`: keep the block short, since it holds the file's write lock."""
+        # What was asked of the store before goes first. Without this, handlers that hand the lock to each
+        # other would leave claims and heartbeats of their own process waiting until the busy time-out.
+        await self._write(lambda _: None)
+        async with self._joint.begin() as connection:
+            yield connection
+            self._joint.commit(self._transaction(connection), worker, flush, outcome())
+        self._bell.ring()
 
     async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
         await self._write(lambda tx: claims.checkpoint(tx, worker, job, checkpoint))
@@ -247,10 +245,36 @@ class SQLiteStore:
         return await self._read(lambda connection: lookup.depth(connection, queues, now))
 
     async def queues(self) -> list[QueueRecord]:
-        return await self._read(steering.queues)
+        now = self._clock()
+        return await self._read(lambda connection: queues.queues(connection, now))
 
     async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
-        return await self._write(lambda tx: steering.set_queue(tx, name, changes))
+        return await self._write(lambda tx: queues.set_queue(tx, name, changes))
+
+    async def throttle(self, queue: str, hint: float | None = None) -> float:
+        return await self._write(lambda tx: queues.throttle(tx, queue, hint))
+
+    async def warm(self, queue: str, *, force: bool = False) -> bool:
+        return await self._write(lambda tx: queues.warm(tx, queue, force=force))
+
+    # -- the cluster ------------------------------------------------------------------------------------
+
+    async def steering(self, workers: Sequence[int]) -> Steering:
+        now = self._clock()
+        return await self._read(lambda connection: cluster.steering(connection, workers, now))
+
+    async def lead(self, candidate: int, length: float) -> int | None:
+        return await self._write(lambda tx: cluster.lead(tx, candidate, length))
+
+    async def resign(self, candidate: int) -> None:
+        await self._write(lambda tx: cluster.resign(tx, candidate))
+
+    async def assign(self, term: int, slots: Mapping[int, Mapping[str, int]]) -> None:
+        await self._write(lambda tx: cluster.assign(tx, term, slots))
+
+    async def diagnose(self) -> list[Finding]:
+        now, here, version = self._clock(), machine.this_machine(), apsw.sqlite_lib_version()
+        return await self._read(lambda connection: diagnose(connection, now, here, version))
 
     # -- room -------------------------------------------------------------------------------------------
 
@@ -264,5 +288,5 @@ class SQLiteStore:
 
     async def wait(self, queues: Sequence[str], timeout: float) -> bool:
         _, reader = self._opened()
-        look = lambda connection: lookup.has_work(connection, queues)  # noqa: E731
+        look = lambda connection: lookup.has_work(connection, queues, self._clock())  # noqa: E731
         return await until(reader, self._bell, look, timeout) is True

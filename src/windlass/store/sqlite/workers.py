@@ -8,12 +8,13 @@ from typing import Final
 import apsw
 
 from windlass.core.retry import DeathPolicy
+from windlass.core.states import Kind
 from windlass.errors import ConfigurationError
 from windlass.store.records import Beat, Rescued, WorkerInfo, WorkerRecord
 from windlass.store.sqlite import moves
 from windlass.store.sqlite.claims import must_live
 from windlass.store.sqlite.machine import Machine
-from windlass.store.sqlite.rows import DEAD, RETRYING, Row, decode_names, encode
+from windlass.store.sqlite.rows import DEAD, Row, decode_names, encode, fetch
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -27,7 +28,7 @@ def register(tx: Transaction, worker: WorkerInfo, machine: Machine) -> None:
     """Make a worker known and alive, unless one of another host works on this file."""
     if tx.one(_SQL["known"], (worker.id,)) is not None:
         raise ValueError(f"worker id {worker.id} was used before; ids are random and never used twice")
-    other = tx.one(_SQL["elsewhere"], (machine.id, machine.boot, tx.now - FORGOTTEN_HOST))
+    other = elsewhere(tx.connection, machine, tx.now)
     if other is not None:
         host, label = other
         raise ConfigurationError(
@@ -37,7 +38,13 @@ def register(tx: Transaction, worker: WorkerInfo, machine: Machine) -> None:
         )
     queues = encode(worker.queues).decode()
     about = (worker.id, worker.label, worker.host, worker.pid, queues, machine.id, machine.boot)
-    tx.run(_SQL["register"], (*about, tx.now, tx.now))
+    tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now))
+
+
+def elsewhere(connection: apsw.Connection, machine: Machine, now: float) -> tuple[str, str] | None:
+    """The host and label of a live worker of another machine, if there is one."""
+    found = fetch(connection, _SQL["elsewhere"], (machine.id, machine.boot, now - FORGOTTEN_HOST))
+    return (found[0][0], found[0][1]) if found else None
 
 
 def beat(tx: Transaction, worker: int) -> Beat:
@@ -60,8 +67,11 @@ def workers(connection: apsw.Connection) -> list[WorkerRecord]:
             beat=beats,
             started_at=started_at,
             beat_at=beat_at,
+            lease=lease,
         )
-        for id, label, host, pid, queues, beats, started_at, beat_at in connection.execute(_SQL["alive"])
+        for id, label, host, pid, queues, beats, started_at, beat_at, lease in fetch(
+            connection, _SQL["alive"]
+        )
     ]
 
 
@@ -92,7 +102,7 @@ def _rescue(tx: Transaction, row: Row, policy: DeathPolicy) -> str:
         moves.end(tx, row, DEAD, reason="poison")
         return "dead"
     delay = policy.delays()[row.deaths - 1]
-    moves.put_back(tx, row, delay, RETRYING)
+    moves.put_back(tx, row, delay, Kind.LOST)
     return "deferred" if delay > 0 else "offered"
 
 

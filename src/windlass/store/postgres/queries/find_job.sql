@@ -14,7 +14,7 @@ SELECT p.id, p.task, l.queue, l.priority, p.state, p.attempt, p.deaths, p.payloa
     OR p.finished_at > windlass.now() - make_interval(secs => q.retention)
 UNION ALL
 SELECT id, task, queue, priority, CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END, attempt, deaths, payload,
-       options, enqueued_at, run_at, NULL, NULL, NULL, NULL, NULL
+       options, enqueued_at, run_at, NULL, NULL, NULL, NULL, windlass.put_off_for(deferred)
   FROM windlass.deferred WHERE id = $1
 UNION ALL
 SELECT id, task, queue, priority, 'ready', attempt, deaths, payload, options, enqueued_at, NULL, NULL, NULL, NULL, NULL, NULL

@@ -1,2 +1,2 @@
 -- Every queue. Callers: Reader.queues. Lock: none.
-SELECT * FROM windlass.queue ORDER BY name
+SELECT q.*, windlass.cools(q) AS cooling FROM windlass.queue q ORDER BY q.name

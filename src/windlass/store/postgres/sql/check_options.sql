@@ -1,6 +1,6 @@
 -- Refuses options that no worker could read [E4]: they would poison every claim that holds such a job [fault 17].
 -- Callers: enqueue_many, enqueue_one. Lock: none. Answers with them in the form that was judged: text may name a
--- thing twice, or write 5 as 5e0.
+-- thing twice, or write 5 as 5e0. What only the store may say of a job (unknown_since) is left out.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -13,12 +13,15 @@ DECLARE
              OR (o ->> 'timeout')::numeric NOT BETWEEN 0.001 AND 2592000 THEN 'timeout'
         WHEN jsonb_typeof(o -> 'tags') <> 'array' OR o @? 'strict $.tags[*] ? (@.type() != "string")' THEN 'tags'
         WHEN jsonb_typeof(o -> 'headers') <> 'object' OR o @? 'strict $.headers.* ? (@.type() != "string")' THEN 'headers'
+        WHEN jsonb_typeof(o -> 'replay_of') NOT IN ('number', 'null') OR o ->> 'replay_of' !~ '^[1-9][0-9]{0,18}$'
+             OR (o ->> 'replay_of')::numeric > 9223372036854775807 THEN 'replay_of'
         ELSE (SELECT k FROM unnest('{unique_key,fair_key,ordering_key,concurrency_key,trace}'::text[]) AS k
                WHERE jsonb_typeof(o -> k) NOT IN ('string', 'null') LIMIT 1) END;
 BEGIN
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'the option % is malformed', v_wrong USING ERRCODE = 'WL005',
-            HINT = 'Numbers for max_attempts (1 to 32767) and timeout, a list of texts for tags, texts by name for headers.';
+            HINT = 'Numbers for max_attempts (1 to 32767), timeout and replay_of, a list of texts for tags, texts by name '
+                   'for headers.';
     END IF;
-    RETURN o::text;
+    RETURN nullif((o - 'unknown_since')::text, '{}');
 END $$;

@@ -1,7 +1,7 @@
 -- The body of a claim: reads the cursor and the next jobs, fences the worker, writes the new cursor.
 -- Callers: claim, which holds the lane lock and commits at once. Lock: the worker's life row FOR SHARE.
 --
--- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused'.
+-- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused' (or cooling).
 --
 -- The order of its statements is its proof [rule 3]:
 --   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
@@ -36,7 +36,7 @@ DECLARE
     v_unique   boolean := false;
 BEGIN
     SELECT l.* INTO v_lane FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
-     WHERE l.id = p_lane AND NOT q.paused;
+     WHERE l.id = p_lane AND NOT q.paused AND (q.cool_until IS NULL OR q.cool_until <= windlass.now());
     IF NOT FOUND THEN
         status := 'paused';
         RETURN;

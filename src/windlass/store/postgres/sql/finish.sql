@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION windlass.finish(
     p_worker bigint, p_flush bigint,
     p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[], p_histograms text[],
     p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_job_seqs bigint[], p_results text[],
-    p_others json,
+    p_others json, p_forgets boolean[] DEFAULT NULL,
     OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[],
     OUT refused_seqs text[], OUT refused_jobs bigint[])
 LANGUAGE plpgsql SECURITY DEFINER
@@ -61,6 +61,13 @@ BEGIN
               JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
                 ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
              WHERE u.result IS NOT NULL;
+            IF p_forgets IS NOT NULL THEN
+                PERFORM windlass.note_failure(u.job, 0, '', '', '')
+                   FROM unnest(p_jobs, p_job_claims, p_job_seqs, p_forgets) AS u (job, claim, seq, forget)
+                   JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
+                     ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
+                  WHERE u.forget;
+            END IF;
             PERFORM windlass.settle(array_agg(u.job), array_agg(u.lane), array_agg(u.claim))
                FROM unnest(p_jobs, p_job_claims, p_job_lanes, p_job_seqs) AS u (job, claim, lane, seq)
                JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)

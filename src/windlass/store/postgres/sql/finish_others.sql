@@ -8,6 +8,7 @@ CREATE OR REPLACE FUNCTION windlass.finish_others(
 LANGUAGE plpgsql AS $$
 DECLARE
     d        record;
+    v_ready  windlass.ready;
     v_reason text;
 BEGIN
     applied := 0;
@@ -66,7 +67,9 @@ BEGIN
             PERFORM windlass.bury_job(d.ready, (d.ready).deaths, v_reason);
             PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim]);
         ELSE
-            PERFORM windlass.again(d.ready, d.delay, (d.ready).attempt + (d.kind = 'retry')::int, (d.ready).deaths,
+            v_ready := d.ready;
+            v_ready.options := windlass.unknown_since(v_ready.options, d.kind = 'unknown');
+            PERFORM windlass.again(v_ready, d.delay, v_ready.attempt + (d.kind = 'retry')::int, v_ready.deaths,
                                    d.kind = 'retry');
         END IF;
     END LOOP;

@@ -8,6 +8,7 @@ CREATE OR REPLACE FUNCTION windlass.give_back(
 LANGUAGE plpgsql AS $$
 DECLARE
     d       record;
+    v_ready windlass.ready;
     v_delay float8;
 BEGIN
     PERFORM windlass.require_read_committed();
@@ -50,7 +51,9 @@ BEGIN
             v_delay := CASE WHEN p_kind = 'lost' THEN p_delays[d.deaths] ELSE 0 END;
             offered := offered + (v_delay <= 0)::int;
             deferred := deferred + (v_delay > 0)::int;
-            PERFORM windlass.again(d.ready, v_delay, (d.ready).attempt, d.deaths, true);
+            v_ready := d.ready;
+            v_ready.options := windlass.unknown_since(v_ready.options, false);
+            PERFORM windlass.again(v_ready, v_delay, v_ready.attempt, d.deaths, true);
         END IF;
     END LOOP;
     IF NOT left_over THEN

@@ -8,5 +8,6 @@ BEGIN
     SELECT l.id, l.queue, l.priority, coalesce(date_part('epoch', windlass.now() - windlass.lane_head(l.id, 1)), 0),
            windlass.lane_depth(l.id) > 0
       FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
-     WHERE l.queue = ANY (p_queues) AND NOT q.paused;
+     WHERE l.queue = ANY (p_queues) AND NOT q.paused
+       AND (q.cool_until IS NULL OR q.cool_until <= windlass.now());
 END $$;

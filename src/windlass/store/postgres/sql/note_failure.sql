@@ -1,4 +1,5 @@
--- Keeps one failed attempt in the failure log. Callers: finish_others. Lock: pins the segment.
+-- Keeps one failed attempt in the failure log. Callers: finish_others; finish, for attempt 0, which
+-- says that earlier ones are forgotten [O1]. Lock: pins the segment.
 CREATE OR REPLACE FUNCTION windlass.note_failure(
     p_job bigint, p_attempt int, p_type text, p_message text, p_traceback text) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -1,6 +1,6 @@
 -- Makes a worker known and alive; an id that was ever used is a unique violation. Callers: the store. Lock: none.
-CREATE OR REPLACE FUNCTION windlass.register(p_id bigint, p_label text, p_host text, p_pid int, p_queues text[])
-RETURNS void
+CREATE OR REPLACE FUNCTION windlass.register(
+    p_id bigint, p_label text, p_host text, p_pid int, p_queues text[], p_lease float8 DEFAULT 30) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF p_id <= 0 THEN
@@ -8,6 +8,6 @@ BEGIN
     END IF;
     INSERT INTO windlass.worker_life (id) VALUES (p_id);
     INSERT INTO windlass.worker_beat (id, at) VALUES (p_id, windlass.now());
-    INSERT INTO windlass.worker (id, label, host, pid, queues, started_at)
-    VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now());
+    INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease)
+    VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease);
 END $$;

@@ -23,7 +23,8 @@ BEGIN
           FROM json_array_elements(d.errors) AS e
          WHERE NOT EXISTS (SELECT FROM windlass.failure f WHERE f.job = d.id);
         PERFORM windlass.offer(windlass.lane_sure(d.queue, d.priority), 1, ARRAY[d.task], ARRAY[d.payload::text],
-                               ARRAY[d.options::text], ARRAY[d.id], NULL, NULL, ARRAY[d.enqueued_at]);
+                               ARRAY[windlass.unknown_since(d.options, false)::text], ARRAY[d.id], NULL, NULL,
+                               ARRAY[d.enqueued_at]);
         RETURN 'retried';
     END IF;
     DELETE FROM windlass.deferred x WHERE x.id = retry.job RETURNING * INTO w;

@@ -1,4 +1,5 @@
--- Moves the failures of jobs that have not ended out of the victim, in bounded steps.
+-- Moves the failures of jobs that have not ended out of the victim, in bounded steps; and the word that failures are
+-- forgotten (attempt 0), while a segment that was passed over still holds some of them [O1].
 -- Callers: the store's rotate, after the seal. Lock: the rotation row; pins the current segment.
 CREATE OR REPLACE FUNCTION windlass.rotation_move_failures(
     p_turn bigint, p_after bigint, p_limit int, OUT moved int, OUT next_after bigint)
@@ -16,7 +17,9 @@ BEGIN
     gone AS (
         DELETE FROM windlass.failure d USING jobs j
          WHERE d.segment = r.victim AND d.job = j.job
-           AND windlass.is_unfinished(j.job)
+           AND (windlass.is_unfinished(j.job)
+                OR d.attempt = 0 AND EXISTS (SELECT FROM windlass.failure f
+                                              WHERE f.job = j.job AND f.attempt > 0 AND f.segment <> r.victim))
         RETURNING d.*),
     put AS (
         INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)

@@ -1,15 +1,42 @@
 -- Declares a queue, or changes some of its settings; unnamed ones stay. Callers: users, the store. Lock: the row.
+-- A setting that does not exist, or makes no sense, is refused, and nothing is changed [K1].
 CREATE OR REPLACE FUNCTION windlass.set_queue(p_name text, p_changes jsonb DEFAULT '{}') RETURNS windlass.queue
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    q windlass.queue;
+    q       windlass.queue;
+    v_wrong text;
 BEGIN
     PERFORM windlass.check_name('queue', p_name);
+    -- least NULL: more than 0. most: a whole number up to it.
+    SELECT c.key INTO v_wrong
+      FROM jsonb_each(p_changes) AS c
+      LEFT JOIN (VALUES ('paused', 'boolean', false, 0, 0), ('backoff', 'boolean', false, 0, 0),
+                        ('max_workers', 'number', true, 1, 2147483647), ('retention', 'number', true, 0, NULL),
+                        ('dead_retention', 'number', false, 0, NULL), ('lane_window', 'number', false, 1, 2147483647),
+                        ('shards', 'number', false, 1, 64), ('safety_bound', 'number', false, NULL, NULL),
+                        ('backoff_base', 'number', false, 0, NULL), ('backoff_cap', 'number', false, 0, NULL),
+                        ('cool_base', 'number', false, NULL, NULL), ('cool_cap', 'number', false, NULL, NULL))
+             AS s (name, type, nullable, least, most) ON s.name = c.key
+     WHERE CASE WHEN s.name IS NULL THEN true
+                WHEN jsonb_typeof(c.value) = 'null' THEN NOT s.nullable
+                WHEN jsonb_typeof(c.value) <> s.type THEN true
+                WHEN s.type = 'boolean' THEN false
+                WHEN s.most IS NOT NULL THEN c.value::numeric NOT BETWEEN s.least AND s.most OR c.value::numeric % 1 <> 0
+                WHEN s.least IS NULL THEN c.value::numeric <= 0
+                ELSE c.value::numeric < 0 END
+     LIMIT 1;
+    IF v_wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'queue % cannot have % set to %', p_name, v_wrong, p_changes -> v_wrong USING ERRCODE = 'WL005',
+            HINT = 'Settings are paused, max_workers, retention, dead_retention, lane_window, shards, safety_bound, '
+                   'backoff, backoff_base, backoff_cap, cool_base and cool_cap; numbers are positive.';
+    END IF;
     INSERT INTO windlass.queue (name) VALUES (p_name) ON CONFLICT DO NOTHING;
     SELECT * INTO q FROM windlass.queue WHERE name = p_name FOR UPDATE;
-    q := jsonb_populate_record(q, p_changes - 'name');
+    q := jsonb_populate_record(q, p_changes);
     UPDATE windlass.queue SET paused = q.paused, max_workers = q.max_workers, retention = q.retention,
-           dead_retention = q.dead_retention, lane_window = q.lane_window, shards = q.shards
+           dead_retention = q.dead_retention, lane_window = q.lane_window, shards = q.shards,
+           safety_bound = q.safety_bound, backoff = q.backoff, backoff_base = q.backoff_base,
+           backoff_cap = q.backoff_cap, cool_base = q.cool_base, cool_cap = q.cool_cap
      WHERE name = p_name;
     RETURN q;
 END $$;

@@ -14,7 +14,7 @@ SELECT windlass.job_of(r) AS id, r.task, l.queue, l.priority,
        AND (q.retention IS NULL OR o.at > windlass.now() - make_interval(secs => q.retention))
 UNION ALL
 SELECT d.id, d.task, d.queue, d.priority, CASE WHEN d.retrying THEN 'retrying' ELSE 'scheduled' END, d.attempt, d.deaths,
-       d.payload, d.options, d.enqueued_at, d.run_at, NULL, NULL, NULL, NULL, NULL
+       d.payload, d.options, d.enqueued_at, d.run_at, NULL, NULL, NULL, NULL, windlass.put_off_for(d)
   FROM windlass.deferred d
 UNION ALL
 SELECT h.id, h.task, h.queue, h.priority, 'ready', h.attempt, h.deaths, h.payload, h.options, h.enqueued_at, NULL, NULL, NULL, NULL,

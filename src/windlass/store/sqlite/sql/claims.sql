@@ -9,7 +9,7 @@ SELECT l.id, l.queue, l.priority,
         WHERE j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44 ORDER BY j.pos LIMIT 1)
 FROM windlass_lane l
 WHERE l.queue IN (SELECT value FROM json_each(?)) AND l.ready > 0
-  AND NOT EXISTS (SELECT 1 FROM windlass_queue q WHERE q.name = l.queue AND q.paused);
+  AND NOT EXISTS (SELECT 1 FROM windlass_queue q WHERE q.name = l.queue AND (q.paused OR q.cool_until > ?));
 
 -- :take  beyond the cursor stand exactly the ready jobs [I1]
 SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at

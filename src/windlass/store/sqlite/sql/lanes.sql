@@ -18,6 +18,5 @@ UPDATE windlass_lane
 SET seq = ?, hi = ?, served = ?, ready = ?, held = ?, running = ?, scheduled = ?, retrying = ?, dead = ?
 WHERE id = ?;
 
--- :declare_queue
-INSERT INTO windlass_queue (name, paused, max_workers, retention, dead_retention, window)
-VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+-- :declare_queue  what is not named here has its default in the table
+INSERT INTO windlass_queue (name, dead_retention, window) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;

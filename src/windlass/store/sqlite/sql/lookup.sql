@@ -33,5 +33,5 @@ SELECT min(touched_at) FROM (
 -- :has_work
 SELECT 1 FROM windlass_lane l
 WHERE l.queue IN (SELECT value FROM json_each(?)) AND l.ready > 0
-  AND NOT EXISTS (SELECT 1 FROM windlass_queue q WHERE q.name = l.queue AND q.paused)
+  AND NOT EXISTS (SELECT 1 FROM windlass_queue q WHERE q.name = l.queue AND (q.paused OR q.cool_until > ?))
 LIMIT 1;

@@ -14,7 +14,7 @@ FROM windlass_job WHERE pos = ?;
 -- :move
 UPDATE windlass_job
 SET pos = ?, id = ?, state = ?, touched_at = ?, attempt = ?, deaths = ?, run_at = ?, cancel = ?, reason = ?,
-    errors = ?, result = ?
+    errors = ?, result = ?, options = ?
 WHERE pos = ?;
 
 -- :remove

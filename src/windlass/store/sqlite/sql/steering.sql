@@ -1,4 +1,4 @@
--- Steering. Called by steering: `queues` by readers, the rest under the write lock.
+-- Steering. Called by steering under the write lock.
 
 -- :request_cancel  the worker that runs the job has to hear of it
 UPDATE windlass_job
@@ -7,12 +7,3 @@ WHERE pos = ?;
 
 -- :take_key
 INSERT INTO windlass_unique (key, job) VALUES (?, ?) ON CONFLICT DO NOTHING;
-
--- :queues
-SELECT name, paused, max_workers, retention, dead_retention, window FROM windlass_queue ORDER BY name;
-
--- :queue
-SELECT name, paused, max_workers, retention, dead_retention, window FROM windlass_queue WHERE name = ?;
-
--- :drop_queue  a moment before its new settings are written
-DELETE FROM windlass_queue WHERE name = ?;

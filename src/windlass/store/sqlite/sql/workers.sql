@@ -1,4 +1,4 @@
--- Workers. Called by workers: `alive` by readers, the rest under the write lock.
+-- Workers. Called by workers: `alive` and `elsewhere` also by readers, the rest under the write lock.
 
 -- :known
 SELECT 1 FROM windlass_worker WHERE id = ?;
@@ -7,8 +7,8 @@ SELECT 1 FROM windlass_worker WHERE id = ?;
 SELECT host, label FROM windlass_worker WHERE alive AND machine <> ? AND boot <> ? AND beat_at > ? LIMIT 1;
 
 -- :register
-INSERT INTO windlass_worker (id, label, host, pid, queues, machine, boot, alive, started_at, beat_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?);
+INSERT INTO windlass_worker (id, label, host, pid, queues, machine, boot, lease, alive, started_at, beat_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?);
 
 -- :beat
 UPDATE windlass_worker SET beat = beat + 1, beat_at = ? WHERE id = ?;
@@ -17,7 +17,7 @@ UPDATE windlass_worker SET beat = beat + 1, beat_at = ? WHERE id = ?;
 SELECT coalesce(id, pos) FROM windlass_job WHERE cancel = ? AND cancel > 0;
 
 -- :alive
-SELECT id, label, host, pid, queues, beat, started_at, beat_at FROM windlass_worker WHERE alive
+SELECT id, label, host, pid, queues, beat, started_at, beat_at, lease FROM windlass_worker WHERE alive
 ORDER BY started_at, id;
 
 -- :bury

@@ -1,0 +1,152 @@
+"""What `windlass doctor` finds out about a PostgreSQL store. Nothing here writes.
+
+Each look is one finding, or one for each thing that is wrong. What this role may not see is said so: a look
+that was not taken is no good news.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Final, Literal
+
+import asyncpg
+
+from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.database import Database
+from windlass.store.postgres.listen import POLL_DEAF, Listener
+from windlass.store.records import Finding
+
+SUPPORTED: Final = range(15, 19)
+CLOCK_LIMIT: Final = 1.0
+OLD: Final = 3600.0
+"""Seconds from which on a snapshot or prepared transaction is worth a word."""
+
+
+class Diagnosis:
+    """Looks at a store that is open."""
+
+    def __init__(self, database: Database, listener: Listener) -> None:
+        self._db = database
+        self._listener = listener
+
+    async def findings(self) -> list[Finding]:
+        """See Store.diagnose."""
+        looks: dict[str, Callable[[], Awaitable[list[Finding]]]] = {
+            "schema": self._schema,
+            "server": self._server,
+            "wake-ups": self._wake_ups,
+            "queues": self._unserved,
+            "rotation": self._rotation,
+            "snapshots": self._snapshots,
+        }
+        found: list[Finding] = []
+        for name, look in looks.items():
+            try:
+                found += await look()
+            except asyncpg.InsufficientPrivilegeError as error:
+                found.append(
+                    _finding(
+                        name, "warning", f"this role may not see it: {error}",
+                        "Run the doctor as a role of kind reader or worker (windlass.allow).",
+                    )
+                )  # fmt: skip
+        return found
+
+    async def _schema(self) -> list[Finding]:
+        async with self._db.connection() as connection:
+            version, stamped = await schemas.version_of(connection, self._db.schema)
+        told = f"schema {self._db.schema!r} is at version {version}"
+        if stamped == schemas.fingerprint(self._db.schema):
+            return [_finding("schema", "ok", f"{told}, with the functions of this Windlass")]
+        return [
+            _finding(
+                "schema", "error", f"{told}, but its functions are those of another Windlass",
+                "Run `windlass migrate` with the newest Windlass that is in use.",
+            )
+        ]  # fmt: skip
+
+    async def _server(self) -> list[Finding]:
+        before = time.time()
+        (row,) = await self._db.query("server")
+        after = time.time()
+        if row["number"] // 10000 in SUPPORTED:
+            server = _finding("server", "ok", f"PostgreSQL {row['version']}")
+        else:
+            server = _finding(
+                "server", "warning", f"PostgreSQL {row['version']} is not one that Windlass is tested with",
+                f"Use PostgreSQL {SUPPORTED[0]} to {SUPPORTED[-1]}.",
+            )  # fmt: skip
+        # The server read its clock at some moment between the two: only what lies outside is a difference.
+        away = max(before - row["now"], row["now"] - after, 0.0)
+        if away <= CLOCK_LIMIT:
+            clock = _finding("clock", "ok", "this machine and the server agree on the time")
+        else:
+            clock = _finding(
+                "clock", "warning", f"this machine's clock is {away:.1f} s away from the server's",
+                "Schedules go by the server's clock, so they look early or late here; "
+                "let both keep time by NTP.",
+            )  # fmt: skip
+        return [server, clock]
+
+    async def _wake_ups(self) -> list[Finding]:
+        if self._db.pooled:
+            return [
+                _finding(
+                    "wake-ups", "warning",
+                    "a transaction pooler stands between: NOTIFY does not come through, and statements are "
+                    f"not prepared, so workers ask every {POLL_DEAF:g} s and each statement costs more",
+                    "Give the workers a URL that leads to the server itself; producers may keep the pooler.",
+                )
+            ]  # fmt: skip
+        if await self._listener.check(10.0):
+            return [_finding("wake-ups", "ok", "NOTIFY arrives, and no pooler stands between")]
+        return [
+            _finding(
+                "wake-ups", "warning",
+                f"a NOTIFY did not arrive within a second; workers ask every {POLL_DEAF:g} s instead",
+                "Look for a proxy or pooler between here and the server that drops notifications.",
+            )
+        ]  # fmt: skip
+
+    async def _unserved(self) -> list[Finding]:
+        rows = await self._db.query("unserved")
+        return [
+            _finding(
+                "queues", "warning",
+                f"{row['waiting']} jobs of queue {row['queue']!r} are ready, and no worker serves it",
+                f"windlass worker myapp:app -q {row['queue']}",
+            )
+            for row in rows
+        ] or [_finding("queues", "ok", "every queue with ready jobs is served")]  # fmt: skip
+
+    async def _rotation(self) -> list[Finding]:
+        rows = await self._db.query("blocked_rotation")
+        return [
+            _finding(
+                "rotation", "warning", f"segment {row['victim']} could not be reclaimed for "
+                f"{_span(row['seconds'])}: {row['blocked']}",
+                "End that transaction: SELECT pg_terminate_backend(PROCESS), or ROLLBACK PREPARED.",
+            )
+            for row in rows
+        ] or [_finding("rotation", "ok", "nothing keeps the logs from being reclaimed")]  # fmt: skip
+
+    async def _snapshots(self) -> list[Finding]:
+        rows = await self._db.query("old_snapshots", OLD)
+        return [
+            _finding(
+                "snapshots", "warning",
+                f"{row['who']} has held its snapshot for {_span(row['seconds'])}: dead rows of the whole "
+                "server stay until it ends", "End it, or give it an idle_in_transaction_session_timeout.",
+            )
+            for row in rows
+        ] or [_finding("snapshots", "ok", "no transaction in sight is older than an hour")]  # fmt: skip
+
+
+def _finding(name: str, level: Literal["ok", "warning", "error"], told: str, advice: str = "") -> Finding:
+    return Finding(name=name, level=level, told=told, advice=advice)
+
+
+def _span(seconds: float) -> str:
+    return str(timedelta(seconds=int(seconds)))

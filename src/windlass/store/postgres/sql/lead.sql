@@ -1,0 +1,20 @@
+-- Stands for coordinator, or goes on being it: the number of the term, or NULL while another holds one [K3].
+-- Callers: the store. Lock: the leader row; whoever finds that another leads has looked without it.
+CREATE OR REPLACE FUNCTION windlass.lead(p_candidate bigint, p_length float8) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    l windlass.leader;
+BEGIN
+    SELECT * INTO l FROM windlass.leader;
+    IF l.until > windlass.now() AND l.holder <> p_candidate THEN
+        RETURN NULL;
+    END IF;
+    SELECT * INTO l FROM windlass.leader FOR UPDATE;
+    IF l.until <= windlass.now() THEN
+        l.term := l.term + 1;
+    ELSIF l.holder <> p_candidate THEN
+        RETURN NULL;
+    END IF;
+    UPDATE windlass.leader SET holder = p_candidate, term = l.term, until = windlass.after(p_length);
+    RETURN l.term;
+END $$;

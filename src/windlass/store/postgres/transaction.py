@@ -1,0 +1,50 @@
+"""A handler's own transaction, in which its job ends: data and outcome exist together or not at all [C5]."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import asyncpg
+
+from windlass.errors import ClaimLost
+from windlass.store.postgres import claims
+from windlass.store.postgres.database import Database
+from windlass.store.postgres.faults import translated
+from windlass.store.records import Outcome
+
+
+@asynccontextmanager
+async def transaction(
+    database: Database, worker: int, flush: int, outcome: Callable[[], Outcome], checkpointed: set[int]
+) -> AsyncIterator[Any]:
+    """See Store.transaction. Only errors of our own statements are translated: the block's pass unchanged.
+
+    A connection that is lost during the commit leaves open whether it happened: Store.held tells, since the
+    job is in it or has ended."""
+    async with database.lent() as connection:
+        own = connection.transaction(isolation="read_committed")
+        with translated():
+            await own.start()
+        try:
+            yield connection
+            told = outcome()
+            with translated():
+                finished = await claims.finish(
+                    connection, database.schema, worker, flush, [told], checkpointed
+                )
+            # One that had been applied before must not bring the block's data a second time.
+            if finished.applied != 1:
+                raise ClaimLost(
+                    f"job {told.job.id} is not held by claim {told.job.claim} any more; its transaction was "
+                    "rolled back"
+                )
+        except BaseException:
+            # A connection that is lost or broken has rolled back by itself.
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await own.rollback()
+            raise
+        with translated():
+            await own.commit()
+        checkpointed.discard(told.job.id)

@@ -1,0 +1,84 @@
+"""Queues: their settings [K1] and their cool-downs [O3]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import apsw
+
+from windlass.core.cooldown import CALM, cool_delay
+from windlass.store.queues import changed
+from windlass.store.records import QueueRecord
+from windlass.store.sqlite.lanes import declare_queue
+from windlass.store.sqlite.rows import fetch
+from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("queues")
+_SETTINGS: Final = (
+    "paused", "max_workers", "retention", "dead_retention", "window", "safety_bound", "backoff",
+    "backoff_base", "backoff_cap", "cool_base", "cool_cap",
+)  # fmt: skip
+"""The columns that `set_queue` writes, in the order of the statement."""
+
+
+def queues(connection: apsw.Connection, now: float) -> list[QueueRecord]:
+    """Every declared queue, by name."""
+    return [_queue(found, now) for found in fetch(connection, _SQL["all"])]
+
+
+def set_queue(tx: Transaction, name: str, changes: Mapping[str, Any]) -> QueueRecord:
+    """Declare a queue, or change its settings."""
+    new = changed(_declared(tx, name), changes)
+    tx.run(_SQL["change"], (*(getattr(new, setting) for setting in _SETTINGS), name))
+    tx.news = True  # it may just have been resumed
+    return new
+
+
+def throttle(tx: Transaction, name: str, hint: float | None) -> float:
+    """Cool a queue, unless it cools already; the answer is how long."""
+    queue = _declared(tx, name)
+    if queue.cooling > 0:
+        return queue.cooling
+    delay = cool_delay(
+        queue.throttles, base=queue.cool_base, cap=queue.cool_cap, backoff=queue.backoff, hint=hint
+    )
+    tx.run(_SQL["cool"], (tx.now + delay, name))
+    return delay
+
+
+def warm(tx: Transaction, name: str, *, force: bool) -> bool:
+    """The queue goes well again, or an operator says so."""
+    warmed = tx.run(_SQL["warm"], (name, force, tx.now - CALM)) > 0
+    tx.news |= warmed
+    return warmed
+
+
+def _declared(tx: Transaction, name: str) -> QueueRecord:
+    """The queue as it stands; asking declares it."""
+    declare_queue(tx.connection, name)
+    found = tx.one(_SQL["named"], (name,))
+    assert found is not None, "a queue that was just declared is not there"
+    return _queue(found, tx.now)
+
+
+def _queue(found: tuple[Any, ...], now: float) -> QueueRecord:
+    name, paused, max_workers, retention, dead_retention, window, safety_bound, backoff, *rest = found
+    backoff_base, backoff_cap, cool_base, cool_cap, throttles, cool_until = rest
+    return QueueRecord(
+        name=name,
+        paused=bool(paused),
+        max_workers=max_workers,
+        retention=retention,
+        dead_retention=dead_retention,
+        window=window,
+        safety_bound=safety_bound,
+        backoff=bool(backoff),
+        backoff_base=backoff_base,
+        backoff_cap=backoff_cap,
+        cool_base=cool_base,
+        cool_cap=cool_cap,
+        throttles=throttles,
+        cooling=max(0.0, cool_until - now),
+    )
