@@ -15,14 +15,17 @@ The names below are the public face. Exceptions live in `windlass.errors`, the k
 """
 
 from windlass.app import Windlass
+from windlass.context import Context, current_context
 from windlass.core.states import Priority, State
 from windlass.errors import WindlassError
 from windlass.job import Job
-from windlass.signals import Dead, Retry, Snooze, SourceGone, Throttled
+from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.task import Task
 from windlass.version import __version__
 
 __all__ = [
+    "Cancelled",
+    "Context",
     "Dead",
     "Job",
     "Priority",
@@ -35,4 +38,5 @@ __all__ = [
     "Windlass",
     "WindlassError",
     "__version__",
+    "current_context",
 ]

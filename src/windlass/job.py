@@ -6,17 +6,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+import msgspec
+
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
-from windlass.errors import JobFailed, JobNotFound, ResultTimeout
-from windlass.store.records import CancelAnswer, DeleteAnswer, JobRecord, Receipt, RetryAnswer
+from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultTimeout
+from windlass.store.records import CancelAnswer, DeleteAnswer, JobRecord, NewJob, Receipt, RetryAnswer
 
 if TYPE_CHECKING:
     from windlass.home import StoreHome
     from windlass.store.protocol import Store
 
 R = TypeVar("R")
+A = TypeVar("A", bound=str)
 _FOR_EVER: Final = 3600.0
+_ENDED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
 
 
 class Job(Generic[R]):
@@ -85,11 +89,11 @@ class Job(Generic[R]):
     def cancel(self) -> CancelAnswer:
         """Cancel the job: "cancelled" now if it waits, "requested" if it runs, "finished" if it is too
         late."""
-        return self._home().call(lambda store: store.cancel([self.id]))[self.id]
+        return self._told(self._home().call(lambda store: store.cancel([self.id]))[self.id])
 
     async def acancel(self) -> CancelAnswer:
         """Cancel the job; see `cancel`."""
-        return (await self._home().acall(lambda store: store.cancel([self.id])))[self.id]
+        return self._told((await self._home().acall(lambda store: store.cancel([self.id])))[self.id])
 
     def retry(self) -> RetryAnswer:
         """Offer a dead, scheduled or retrying job again now, with its attempts reset."""
@@ -99,15 +103,32 @@ class Job(Generic[R]):
         """Offer a dead, scheduled or retrying job again now, with its attempts reset."""
         return (await self._home().acall(lambda store: store.retry([self.id])))[self.id]
 
+    def replay(self) -> Job[R]:
+        """Make a new job that does the same once more, ready now, and return its handle [O6].
+
+        It has this one's task, arguments, queue, priority and options, except for the unique key, and says in
+        `options.replay_of` whom it repeats. Raises EnqueueError where this one has not ended yet."""
+        return self._clone(*self._home().call(self._replay))
+
+    async def areplay(self) -> Job[R]:
+        """Make a new job that does the same once more; see `replay`."""
+        return self._clone(*await self._home().acall(self._replay))
+
     def delete(self) -> DeleteAnswer:
         """Remove the job and its traces; while it runs, its cancel is requested instead."""
-        return self._home().call(lambda store: store.delete([self.id]))[self.id]
+        return self._told(self._home().call(lambda store: store.delete([self.id]))[self.id])
 
     async def adelete(self) -> DeleteAnswer:
         """Remove the job and its traces; while it runs, its cancel is requested instead."""
-        return (await self._home().acall(lambda store: store.delete([self.id])))[self.id]
+        return self._told((await self._home().acall(lambda store: store.delete([self.id])))[self.id])
 
     # -- how --------------------------------------------------------------------------------------------
+
+    def _told(self, answer: A) -> A:
+        """A job that runs in this very process hears of its cancel at once, others with a beat [O5]."""
+        if answer == "requested":
+            self._home().tell_cancelled(frozenset({self.id}))
+        return answer
 
     def _look(self, store: Store) -> Awaitable[JobRecord | None]:
         return store.job(self.id)
@@ -118,6 +139,28 @@ class Job(Generic[R]):
                 f"there is no job {self.id}: it never existed, was deleted, or its retention has passed"
             )
         return record
+
+    async def _replay(self, store: Store) -> tuple[JobRecord, Receipt]:
+        record = self._found(await store.job(self.id))
+        if record.state not in _ENDED:
+            raise EnqueueError(
+                f"job {self.id} is {record.state.value} and has not ended, so there is nothing to repeat; "
+                "await its result() or cancel() it first, or enqueue its task again"
+            )
+        options = msgspec.structs.replace(
+            record.options, unique_key=None, unknown_since=None, replay_of=self.id
+        )
+        job = NewJob(
+            task=record.task,
+            payload=record.payload,
+            queue=record.queue,
+            priority=record.priority,
+            options=options,
+        )
+        return record, (await store.enqueue([job]))[0]
+
+    def _clone(self, record: JobRecord, receipt: Receipt) -> Job[R]:
+        return Job(receipt.id, home=self._home, decode=self._decode, task=record.task, receipt=receipt)
 
     async def _finished(self, store: Store, timeout: Duration | None) -> JobRecord:
         if timeout is not None:

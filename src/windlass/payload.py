@@ -5,6 +5,8 @@ an object whose key "*" holds the positional ones beside the named. A known task
 signature allows, so that a later version may reorder its parameters. What was not passed is not written: the
 default that counts is the one in force when the job runs.
 
+A parameter annotated with `Context` is no argument: the worker fills it in, by name. No payload holds it.
+
 The check at enqueue is the decoding at run: what was written is read back with the very same decoders, so a
 job that was accepted can be run by the code that accepted it.
 """
@@ -12,6 +14,7 @@ job that was accepted can be run by the code that accepted it.
 from __future__ import annotations
 
 import inspect
+import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -20,6 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
+from windlass.context import Context
 from windlass.encoding import Decoder, decoder, encode
 from windlass.errors import ConfigurationError, InvalidArguments, InvalidPayload, PayloadTooLarge
 
@@ -44,12 +48,20 @@ def encode_call(task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> st
 
 
 class Signature:
-    """What a task's function takes and returns, as far as its annotations say."""
+    """What a task's function takes and returns, as far as its annotations say.
+
+    `context` is the name of the parameter that takes the run's context, if there is one; it stands in no
+    payload. The call that `decode` returns leaves room for it by name.
+    """
 
     def __init__(self, task: str, function: Callable[..., Any]) -> None:
         self._task = task
         self._function = function
-        self._signature = inspect.signature(function)
+        whole = inspect.signature(function)
+        self.context = self._find_context(whole)
+        self._signature = whole.replace(
+            parameters=[each for each in whole.parameters.values() if each.name != self.context]
+        )
         parameters = self._signature.parameters
         self._plain = all(each.kind in _NAMED for each in parameters.values())
         self._order = [name for name, each in parameters.items() if each.kind is not Parameter.KEYWORD_ONLY]
@@ -84,7 +96,7 @@ class Signature:
                     bound.arguments[name] = {key: self._decode(name, key, raw) for key, raw in value.items()}
                 case _:
                     bound.arguments[name] = self._decode(name, name, value)
-        return bound.args, bound.kwargs
+        return (bound.args, bound.kwargs) if self.context is None else self._by_name(bound)
 
     def decode_result(self, text: str | None) -> Any:
         """A kept return value, read by the function's return annotation [O8]."""
@@ -107,10 +119,61 @@ class Signature:
         return dict(self._bind(args, kwargs).arguments)
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        if self.context in kwargs:
+            raise InvalidArguments(
+                f"task {self._task}: {self.context!r} is the context of the run, which the worker fills in"
+            )
         try:
             return self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise InvalidArguments(f"task {self._task}: {error}") from None
+
+    def _by_name(self, bound: inspect.BoundArguments) -> Call:
+        """The call with as much as possible by name: a positional argument would take the context's place."""
+        if any(self._signature.parameters[name].kind is Parameter.VAR_POSITIONAL for name in bound.arguments):
+            return bound.args, bound.kwargs  # then the context is keyword-only
+        args: list[Any] = []
+        kwargs: Values = {}
+        for name, value in bound.arguments.items():
+            match self._signature.parameters[name].kind:
+                case Parameter.POSITIONAL_ONLY:
+                    args.append(value)
+                case Parameter.VAR_KEYWORD:
+                    kwargs |= value
+                case _:
+                    kwargs[name] = value
+        return tuple(args), kwargs
+
+    def _find_context(self, whole: inspect.Signature) -> str | None:
+        found = [each for each in whole.parameters.values() if self._is_context(each.annotation)]
+        if not found:
+            return None
+        kinds = {each.kind for each in whole.parameters.values()}
+        kind = found[0].kind
+        if len(found) > 1 or kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            raise ConfigurationError(
+                f"task {self._task}: a run has one Context; annotate one parameter with it"
+            )
+        if kind is Parameter.POSITIONAL_ONLY or (
+            kind is not Parameter.KEYWORD_ONLY and Parameter.VAR_POSITIONAL in kinds
+        ):
+            raise ConfigurationError(
+                f"task {self._task}: the worker passes {found[0].name!r} by name, beside other positional "
+                f"arguments; make it keyword-only: (..., *, {found[0].name}: Context)"
+            )
+        return found[0].name
+
+    def _is_context(self, annotation: Any) -> bool:
+        """Whether it is Context, or Context | None: handy where the function is called directly, too."""
+        if isinstance(annotation, str):
+            try:
+                annotation = self._resolve(annotation)
+            except Exception:  # noqa: BLE001 - any text may stand here; `_reader` tells what is wrong, in time
+                return False
+        choices = typing.get_args(annotation)
+        return annotation is Context or (
+            len(choices) == 2 and Context in choices and types.NoneType in choices
+        )
 
     def _split(self, text: str) -> Call:
         try:

@@ -5,6 +5,7 @@
     raise Throttled(retry_after="30s")  the other side asked for less; not charged
     raise Dead("no such customer")      trying again is pointless
     raise SourceGone("file deleted")    nothing left to do; ends well
+    raise Cancelled                     stopped half-way; ends as cancelled
 
 `Retry` also names a task's policy: `@app.task(retry=Retry(5, base="5s", cap="30m"))`. One word for both,
 since both answer the same question: when does this job run again?
@@ -90,5 +91,14 @@ class SourceGone(Signal):
     """What the job was about no longer exists, so there is nothing left to do. The job ends well."""
 
     def __init__(self, reason: str = "the source is gone") -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class Cancelled(Signal):
+    """The run was stopped half-way and the job ends as cancelled, without another attempt. `ctx.check()`
+    raises it in plain functions, which nothing can interrupt from outside [O5]."""
+
+    def __init__(self, reason: str = "the handler stopped, as it was asked to") -> None:
         self.reason = reason
         super().__init__(reason)

@@ -6,7 +6,8 @@
     send.enqueue_many([("a@b.c",), ("d@e.f",)])   many jobs in one call, all or none
 
 Arguments are typed: what the function would refuse, mypy refuses in `enqueue` too, and what slips through is
-checked against the annotations before anything is written [E3].
+checked against the annotations before anything is written [E3]. A parameter annotated with `Context` is the
+worker's to fill in; as the first one it is left out of what mypy asks of `enqueue`, too.
 """
 
 from __future__ import annotations
@@ -17,8 +18,22 @@ import inspect
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+)
 
+from windlass.context import Context
 from windlass.core.durations import Duration
 from windlass.core.names import check_name, derive_name
 from windlass.core.states import Priority
@@ -52,6 +67,12 @@ class TaskOptions(TypedDict, total=False):
     """How long one attempt may run."""
     tags: Iterable[str]
     """Words to find its jobs by."""
+    mode: Literal["thread", "process"]
+    """Where a plain function runs: in a thread (default), or in a process of its own, for work that holds
+    the GIL. `async def` functions run on the worker's loop."""
+
+
+MODES: Final = ("thread", "process")
 
 
 class Task(Generic[P, R]):
@@ -138,7 +159,10 @@ class Task(Generic[P, R]):
 
 
 class RegisteredTask(Task[P, R]):
-    """A task whose code is here. It also says how its jobs are run: signature, policy and timeout."""
+    """A task whose code is here. It also says how its jobs are run: signature, policy, timeout and mode.
+
+    `has_policy` tells whether `retry=` was given; the back-off of the others is their queue's to say [O2].
+    """
 
     is_async: ClassVar[bool]
     __name__: str
@@ -151,6 +175,7 @@ class RegisteredTask(Task[P, R]):
         self.retry = options.get("retry", Retry())
         if not isinstance(self.retry, Retry):
             raise ConfigurationError(f"retry={self.retry!r} is no policy; write retry=Retry(5, base='5s')")
+        self.has_policy: Final = "retry" in options
         given = JobOptions(max_attempts=self.retry.attempts)
         for option in ("queue", "priority", "tags"):
             if option in options:
@@ -161,8 +186,28 @@ class RegisteredTask(Task[P, R]):
         self.timeout = Template().using(limit).options.timeout
         self.function = function
         self.signature = Signature(self.name, function)
+        self.mode: Final = self._mode(options.get("mode"))
         # Its name and text, not its attributes: one called `retry` must not become ours.
         functools.update_wrapper(cast("Callable[..., Any]", self), function, updated=())
+
+    def _mode(self, wish: str | None) -> Literal["loop", "thread", "process"]:
+        if wish is not None and wish not in MODES:
+            raise ConfigurationError(f"task {self.name}: mode={wish!r} is not one of {', '.join(MODES)}")
+        if self.is_async:
+            if wish is not None:
+                raise ConfigurationError(
+                    f"task {self.name}: mode={wish!r} is for plain functions, and an `async def` runs on the "
+                    "worker's loop; leave mode= out or write a plain `def`"
+                )
+            return "loop"
+        if wish != "process":
+            return "thread"
+        if self.signature.context is not None:
+            raise ConfigurationError(
+                f"task {self.name}: parameter {self.signature.context!r} takes a Context, which cannot leave "
+                "the worker's process; drop the parameter or mode='process'"
+            )
+        return "process"
 
     def _encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         return self.signature.encode(args, kwargs)
@@ -172,7 +217,7 @@ class RegisteredTask(Task[P, R]):
 
 
 class SyncTask(RegisteredTask[P, R]):
-    """A task made of a plain function; its jobs run in threads."""
+    """A task made of a plain function; its jobs run in threads, or in processes."""
 
     is_async = False
 
@@ -191,6 +236,24 @@ class AsyncTask(RegisteredTask[P, R]):
         """Run the function here and now, when awaited."""
         coroutine: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
         return coroutine
+
+
+class SyncContextTask(RegisteredTask[P, R]):
+    """A SyncTask whose function takes its context first, as a type checker sees it: `enqueue` does without
+    the context, a direct call does not. At run time there is no difference to tell."""
+
+    def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here and now; `Context.for_test()` makes a context."""
+        raise NotImplementedError
+
+
+class AsyncContextTask(RegisteredTask[P, R]):
+    """An AsyncTask whose function takes its context first, as a type checker sees it; see
+    SyncContextTask."""
+
+    def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Run the function here and now, when awaited; `Context.for_test()` makes a context."""
+        raise NotImplementedError
 
 
 def make_task(app: Windlass, function: Any, options: TaskOptions) -> RegisteredTask[..., Any]:

@@ -4,9 +4,11 @@ Each wrong line carries the error it must cause. Unused ignores are errors, so m
 them starts to pass; `test_typing.py` checks the same with the ignores taken away.
 """
 
-from typing import assert_type
+from typing import Any, assert_type
 
-from windlass import Job, Retry, Task, Windlass
+from windlass import Context, Job, Retry, Task, Windlass, current_context
+from windlass.hooks import CallNext
+from windlass.store.records import Outcome
 from windlass.task import AsyncTask, SyncTask
 
 app = Windlass()
@@ -20,6 +22,69 @@ def bare(number: int, text: str = "") -> float:
 @app.task(queue="mail", priority="high", retry=Retry(5, base="5s"), timeout="30s")
 async def send(to: str, *, template: str) -> list[str]:
     return [to, template]
+
+
+@app.task
+async def load(ctx: Context, path: str, *, rows: int = 0) -> int:
+    assert_type(current_context(), Context)
+    return rows
+
+
+@app.task(queue="imports", mode="thread")
+def load_plainly(ctx: Context, path: str) -> bytes:
+    return path.encode()
+
+
+@app.task
+def late(path: str, ctx: Context | None = None) -> int:
+    return len(path)
+
+
+@app.on_start
+async def connect(it: Windlass) -> None:
+    it.state.pool = None
+
+
+@app.on_stop
+def disconnect() -> None: ...
+
+
+@app.middleware
+async def timed(ctx: Context, call_next: CallNext) -> Any:
+    return await call_next()
+
+
+@app.on_failure
+def report(ctx: Context, error: BaseException, outcome: Outcome) -> None: ...
+
+
+async def right_with_a_context() -> None:
+    ctx = Context.for_test("imports.load", attempt=2, saved={"row": 1})
+    assert_type(await load.aenqueue("file", rows=5), Job[int])
+    assert_type(load.using(delay="5m").enqueue("file").result(), int)
+    assert_type(await load(ctx, "file", rows=5), int)
+    assert_type(load_plainly.enqueue("file"), Job[bytes])
+    assert_type(load_plainly(ctx, "file"), bytes)
+    assert_type(late.enqueue("file"), Job[int])
+    assert_type(late("file"), int)
+    assert_type(load.enqueue("file").replay(), Job[int])
+    assert_type(app.discover("shop.tasks"), list[str])
+    generic: Task[[str], bytes] = load_plainly
+    del generic
+
+
+async def wrong_with_a_context() -> None:
+    ctx = Context.for_test()
+    load_plainly.enqueue(ctx)  # type: ignore[arg-type]
+    await load.aenqueue("file", 5)  # type: ignore[call-arg]
+    load.enqueue(5)  # type: ignore[arg-type]
+    await load(ctx)  # type: ignore[call-arg]
+    load_plainly.enqueue()  # type: ignore[call-arg]
+    load_plainly(5, "file")  # type: ignore[arg-type]
+    app.task(mode="fibre")  # type: ignore[call-overload]
+    app.middleware(bare.function)  # type: ignore[type-var]
+    app.on_failure(disconnect)  # type: ignore[type-var]
+    Context.for_test(colour="red")  # type: ignore[call-arg]
 
 
 async def right() -> None:

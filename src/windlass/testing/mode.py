@@ -97,7 +97,7 @@ class _Inline(_Memory):
                 raised.append(error)
 
         async with self.home.here() as store:
-            await drain(store, self._app.tasks, observe=observe)
+            await drain(store, self._app.tasks, observe=observe, hooks=self._app.hooks)
         if raised:
             raise raised[0]
 

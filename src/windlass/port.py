@@ -1,0 +1,87 @@
+"""What a context asks of the worker that runs its job, and the ways to the worker's loop.
+
+The worker's state belongs to its loop. A handler may be on that loop, in a thread, or on a loop of its own in
+that thread; from each of them there is one way here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol, TypeVar
+
+from windlass.errors import WorkerLost
+from windlass.store.records import Checkpoint, ClaimedJob, Outcome
+
+T = TypeVar("T")
+LOOK_EVERY: Final = 1.0
+_STOPPED: Final = "the worker that ran this job has stopped; the job goes on elsewhere"
+
+
+class Port(Protocol):
+    """What a context asks of the worker that runs it. The coroutines are awaited on `loop`."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that the worker lives on."""
+
+    @property
+    def worker(self) -> int:
+        """The worker's id."""
+
+    async def load(self, job: ClaimedJob) -> Checkpoint | None:
+        """The job's last checkpoint."""
+
+    async def save(self, job: ClaimedJob, checkpoint: Checkpoint) -> None:
+        """Make a checkpoint durable. Raises WorkerLost or ClaimLost [C5], or StoreUnavailable."""
+
+    def transaction(
+        self, job: ClaimedJob, outcome: Callable[[], Outcome]
+    ) -> AbstractAsyncContextManager[Any]:
+        """A transaction in which the job ends; see `Store.transaction`."""
+
+
+def runs_on(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the caller is on this loop."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
+async def hop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine on this loop, from whatever loop the caller is on."""
+    if runs_on(loop):
+        return await coroutine
+    return await asyncio.wrap_future(_submit(loop, coroutine))
+
+
+def wait(loop: asyncio.AbstractEventLoop, name: str, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run an operation on this loop and wait for it, from any thread but the loop's own."""
+    if runs_on(loop):
+        raise RuntimeError(
+            f"ctx.{name}(...) would wait for the loop it is called on; await ctx.a{name}(...) instead"
+        )
+    coroutine = operation()
+    future = _submit(loop, coroutine)
+    # A thread left behind must not wait for ever for a loop that will not turn again.
+    while not concurrent.futures.wait([future], LOOK_EVERY).done:
+        if loop.is_closed():
+            coroutine.close()
+            raise WorkerLost(_STOPPED)
+    try:
+        return future.result()
+    except concurrent.futures.CancelledError:
+        raise WorkerLost(_STOPPED) from None
+
+
+def _submit(
+    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]
+) -> concurrent.futures.Future[T]:
+    try:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop)
+    except RuntimeError:  # the loop is closed
+        coroutine.close()
+        raise WorkerLost(_STOPPED) from None
