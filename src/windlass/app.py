@@ -14,15 +14,31 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property
-from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+from types import MappingProxyType, SimpleNamespace, TracebackType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from windlass import builtin, loopthread
+from windlass.bulk import Jobs, job_filter
+from windlass.context import Context
 from windlass.core.durations import Duration
 from windlass.core.routing import Routes
+from windlass.core.states import State
+from windlass.discovery import import_all
 from windlass.encoding import decode
 from windlass.errors import ConfigurationError
 from windlass.home import StoreHome
+from windlass.hooks import F, Hooks, Life, M
 from windlass.job import Job
 from windlass.options import Template
 from windlass.producer import Producer
@@ -30,11 +46,21 @@ from windlass.settings import Settings, SettingsInCode, load
 from windlass.store.factory import MEMORY, POSTGRES, kind_of, make_store
 from windlass.store.protocol import Store
 from windlass.store.records import Migration
-from windlass.task import AsyncTask, RegisteredTask, SyncTask, Task, TaskOptions, make_task
+from windlass.task import (
+    AsyncContextTask,
+    AsyncTask,
+    RegisteredTask,
+    SyncContextTask,
+    SyncTask,
+    Task,
+    TaskOptions,
+    make_task,
+)
 
 if TYPE_CHECKING:
     from windlass.testing import Clock, TestMode
     from windlass.worker.drain import Drained
+    from windlass.worker.embedded import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,7 +69,13 @@ R = TypeVar("R")
 class TaskDecorator(Protocol):
     """What `app.task(...)` returns: it turns a function into a task and keeps its types."""
 
-    @overload  # "async def" comes first and is the closer match
+    @overload  # the closer match comes first: with a context, `async def`
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncContextTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> SyncContextTask[P, R]: ...
+    @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> AsyncTask[P, R]: ...
@@ -70,6 +102,9 @@ class Windlass:
         self._given = store
         self._tasks: dict[str, RegisteredTask[..., Any]] = {}
         self._test_mode: TestMode | None = None
+        self.hooks: Final = Hooks(self)
+        self.state: Final = SimpleNamespace()
+        """A place for what start hooks open and handlers use; each process has its own [K9]."""
         self._visits: dict[asyncio.AbstractEventLoop, list[AsyncExitStack]] = {}
         self._building = threading.Lock()
         self._built: Producer | None = None
@@ -79,6 +114,12 @@ class Windlass:
 
     @overload
     def task(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncContextTask[P, R]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> SyncContextTask[P, R]: ...
+    @overload
+    def task(  # type: ignore[overload-overlap]
         self, function: Callable[P, Coroutine[Any, Any, R]], /
     ) -> AsyncTask[P, R]: ...
     @overload
@@ -86,7 +127,10 @@ class Windlass:
     @overload
     def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
     def task(self, function: Any = None, /, **options: Unpack[TaskOptions]) -> Any:
-        """Register a function as a task: `@app.task` or `@app.task(queue="mail", retry=Retry(3))`."""
+        """Register a function as a task: `@app.task` or `@app.task(queue="mail", retry=Retry(3))`.
+
+        A parameter annotated with `Context` gets the context of the run and is no part of the job; make it
+        the first one, so that type checkers know as well."""
 
         def register(function: Callable[..., Any]) -> RegisteredTask[..., Any]:
             return self._register(make_task(self, function, options))
@@ -102,6 +146,39 @@ class Windlass:
         """The task of this name, whether its code is here or not [E1]."""
         return self._tasks.get(name) or Task(self, name, Template())
 
+    def discover(self, *modules: str) -> list[str]:
+        """Import these modules, and of a package every module below it, and return the names of the tasks
+        that were not known before: `app.discover("shop.tasks", "billing")` [K9].
+
+        Raises ConfigurationError, with the cause, where a module cannot be imported."""
+        known = set(self._tasks)
+        import_all(modules)
+        return [name for name in self._tasks if name not in known]
+
+    # -- hooks [K9] -------------------------------------------------------------------------------------
+
+    def on_start(self, hook: Life) -> Life:
+        """Call this function when a worker starts, before its first job, in the order of registration.
+
+        It is plain or `async def`, of no argument or of the app; what it opens goes into `app.state`. One
+        that raises keeps the worker from starting."""
+        return self.hooks.on_start(hook)
+
+    def on_stop(self, hook: Life) -> Life:
+        """Call this function when a worker stops, after its last job, the last one registered first. One that
+        raises is logged."""
+        return self.hooks.on_stop(hook)
+
+    def middleware(self, layer: M) -> M:
+        """Put an `async def (ctx, call_next)` around every run; `await call_next()` runs the rest and gives
+        its value. The first registered is the outermost. It may raise what a handler may raise."""
+        return self.hooks.add_middleware(layer)
+
+    def on_failure(self, hook: F) -> F:
+        """Call this function, plain or `async def`, as (ctx, error, outcome) after every failed attempt and
+        every death. What it raises is logged and changes nothing for the job."""
+        return self.hooks.on_failure(hook)
+
     # -- jobs -------------------------------------------------------------------------------------------
 
     def enqueue(self, task: str, /, *args: Any, **kwargs: Any) -> Job[Any]:
@@ -115,6 +192,17 @@ class Windlass:
     def job(self, id: int | str) -> Job[Any]:
         """The handle of a job, from its id."""
         return Job(int(id), home=self._home, decode=decode)
+
+    def jobs(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        state: State | str | None = None,
+        tag: str | None = None,
+    ) -> Jobs:
+        """The jobs a filter finds, to be counted, retried, cancelled or deleted all at once [O6]."""
+        return Jobs(self._home, job_filter(queue=queue, task=task, state=state, tag=tag))
 
     def run_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
@@ -134,7 +222,25 @@ class Windlass:
         from windlass.worker.drain import drain
 
         async with self._home().here() as store:
-            return await drain(store, self._tasks, queues=queues, concurrency=concurrency, wait=wait)
+            await self.hooks.start()
+            try:
+                return await drain(
+                    store, self._tasks, queues=queues, concurrency=concurrency, wait=wait, hooks=self.hooks
+                )
+            finally:
+                await self.hooks.stop()
+
+    def worker(self, queues: Mapping[str, int | None] | Sequence[str] | str | None = None) -> Worker:
+        """A worker in this process, as a block: `async with app.worker(["mail"]):`, or `with` where there is
+        no loop; `await app.worker().run()` works until it is stopped.
+
+        `queues` may name slots: {"mail": 8}. Without it, the settings say, else every queue that a task of
+        this app goes to. For production, run `windlass worker`: it survives handlers that crash or hang."""
+        from windlass.settings import read_queues
+        from windlass.worker.embedded import Worker
+
+        wanted = read_queues(queues) if queues is not None else dict(self.settings.queues)
+        return Worker(self, wanted or dict.fromkeys(sorted({task.queue for task in self._tasks.values()})))
 
     # -- the store --------------------------------------------------------------------------------------
 

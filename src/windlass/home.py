@@ -18,14 +18,15 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from windlass import loopthread
-from windlass.errors import WindlassError
+from windlass.errors import StoreUnavailable, WindlassError
 from windlass.store.protocol import Store
 from windlass.store.records import Migration
 
 T = TypeVar("T")
+Patience: TypeAlias = Callable[[int, StoreUnavailable], Awaitable[None]]
 logger = logging.getLogger("windlass")
 
 
@@ -39,6 +40,8 @@ class StoreHome:
         self._make = make
         self._roams = roams
         self._door = threading.Lock()
+        self.listeners: set[Callable[[frozenset[int]], None]] = set()
+        """Workers of this process: they hear at once of cancels that this process asks for [O5]."""
         self._settle()
         _homes.add(self)
 
@@ -72,20 +75,31 @@ class StoreHome:
                 await store.close()
 
     @asynccontextmanager
-    async def here(self) -> AsyncIterator[Store]:
-        """A store to use on the running loop for as long as the block lasts."""
+    async def here(self, patience: Patience | None = None) -> AsyncIterator[Store]:
+        """A store to use on the running loop for as long as the block lasts. With `patience`, a database that
+        cannot be reached is tried again: it is awaited after each failure, with their number."""
         loop = asyncio.get_running_loop()
         if self._roams or loop in self._own:
-            yield self._own.get(loop) or await self._opened()
+            own = self._own.get(loop)
+            yield await _patiently(self._opened, patience) if own is None else own
             return
         store = self._make()
         try:
-            await store.open()
+            await _patiently(store.open, patience)
             self._own[loop] = store
             yield store
         finally:
             self._own.pop(loop, None)
             await store.close()
+
+    async def shared(self) -> Store:
+        """The store that the process shares, for use on the loop thread."""
+        return await self._opened()
+
+    def tell_cancelled(self, jobs: frozenset[int]) -> None:
+        """Cancel was requested for these running jobs: some may run right here."""
+        for listener in list(self.listeners):
+            listener(jobs)
 
     def close(self) -> None:
         """Close the store that the process shares; the next call opens it again."""
@@ -129,6 +143,18 @@ class StoreHome:
             store, self._store, self._open = self._store, None, False
         if store is not None:
             await store.close()
+
+
+async def _patiently(opening: Callable[[], Awaitable[T]], patience: Patience | None) -> T:
+    failures = 0
+    while True:
+        try:
+            return await opening()
+        except StoreUnavailable as error:
+            if patience is None:
+                raise
+            failures += 1
+            await patience(failures, error)
 
 
 def _close_all() -> None:

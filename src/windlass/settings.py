@@ -12,19 +12,22 @@ never shown: not in a repr, not in an error.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
 import msgspec
 
 from windlass.core.durations import Duration, Size, seconds, size
+from windlass.core.names import check_name
 from windlass.errors import ConfigurationError
 from windlass.store.settings import StoreSettings
 
+logger = logging.getLogger("windlass")
 DEFAULT_URL: Final = "sqlite:///windlass.db"
 PREFIX: Final = "WINDLASS_"
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -39,6 +42,17 @@ class SettingsInCode(TypedDict, total=False):
     idempotency_retention: Duration
     ageing_step: Duration
     routes: Mapping[str, str]
+    lease: Duration
+    sweep: Duration
+    shutdown: Duration
+    poison: int
+    queues: Mapping[str, int | None] | Sequence[str] | str
+    processes: int
+    label_prefix: str
+    label_version: str
+    imports: Sequence[str] | str
+    max_jobs: int
+    max_memory: Size
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +78,40 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     routes: dict[str, str] = {}
     """Which queue a task goes to when nobody named one: {"gh.*": "gh"} [E5]."""
+
+    lease: float = 30.0
+    """Seconds without a heartbeat after which a worker's jobs are given to others; it beats three times as
+    often [C4]."""
+
+    sweep: float = 15.0
+    """How often the coordinator looks for dead workers [C8]."""
+
+    shutdown: float = 30.0
+    """How long a worker that was told to stop lets its running jobs finish [K2]."""
+
+    poison: int = 3
+    """After so many worker deaths a job is dead [C8]."""
+
+    queues: dict[str, int | None] = {}
+    """The queues a worker serves, and their slots over the whole cluster when they are new [K1]."""
+
+    processes: int = 1
+    """Child processes of a worker."""
+
+    label_prefix: str = ""
+    """The first part of a worker's label; without it, the host's name [K7]."""
+
+    label_version: str = ""
+    """The version of your code, shown in a worker's label [K7]."""
+
+    imports: tuple[str, ...] = ()
+    """Modules and packages to import for the tasks they hold [K9]."""
+
+    max_jobs: int = 0
+    """A child is replaced after so many jobs; 0: never [K9]."""
+
+    max_memory: int = 0
+    """A child is replaced when it uses more bytes than this; 0: never [K9]."""
 
     def for_store(self) -> StoreSettings:
         """The part of the settings that a store understands."""
@@ -148,6 +196,65 @@ def _routes(value: Any) -> dict[str, str]:
     return dict(value)
 
 
+def read_queues(value: Any) -> dict[str, int | None]:
+    """`mail=8, imports` as text, a list of the same, or a table; blanks and repeats are dropped [K7]."""
+    if isinstance(value, Mapping):
+        pairs = [(name, slots) for name, slots in value.items()]
+    elif isinstance(value, str | Sequence):
+        words = value.split(",") if isinstance(value, str) else value
+        pairs = [_queue(word) for word in words if isinstance(word, str) and word.strip()]
+    else:
+        raise ValueError("queues are written mail=8,imports=2")
+    read: dict[str, int | None] = {}
+    for name, slots in pairs:
+        if slots is not None and (type(slots) is not int or slots < 1):
+            raise ValueError(f"queue {name!r}: {slots!r} slots make no sense; write a whole number from 1")
+        read[check_name("queue", name)] = slots
+    return read
+
+
+def _queue(word: str) -> tuple[str, int | None]:
+    name, equals, slots = word.partition("=")
+    if equals and not slots.strip().isdecimal():
+        raise ValueError(f"{word!r} is not a queue with its slots; write mail=8")
+    return name.strip(), int(slots) if equals else None
+
+
+def _whole(least: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+        if type(number) is not int or number < least:
+            raise ValueError(f"{value!r} is not a whole number from {least}")
+        return number
+
+    return read
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{value!r} is not a printable text")
+    return value.strip()
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
+        raise ValueError("this is a list of names, separated by commas")
+    return tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+
+
+def _lease(value: Any) -> float:
+    """A lease that would lose every worker falls back to the default, and says so [C4]."""
+    try:
+        span = seconds(value)
+    except ValueError:
+        span = 0.0
+    if span < 1.0:
+        logger.warning("lease: %r is shorter than 1 s; using 30 s instead", value)
+        return 30.0
+    return span
+
+
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "database_url": _url,
     "schema": _schema,
@@ -156,4 +263,15 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "idempotency_retention": seconds,
     "ageing_step": seconds,
     "routes": _routes,
+    "lease": _lease,
+    "sweep": seconds,
+    "shutdown": seconds,
+    "poison": _whole(1),
+    "queues": read_queues,
+    "processes": _whole(1),
+    "label_prefix": _word,
+    "label_version": _word,
+    "imports": _names,
+    "max_jobs": _whole(0),
+    "max_memory": size,
 }

@@ -73,18 +73,19 @@ def test_o1_o2_a_retry_with_its_own_delay_and_one_by_the_policy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("signal", "delay"),
+    ("signal", "delays"),
     [
-        (Snooze("5m"), 300),
-        (Throttled(), 60),
-        (Throttled("90s"), 90),
-        (Throttled(1), 60),
-        (Throttled("2h"), 1800),
+        (Snooze("5m"), [300, 300, 300]),
+        (Throttled(), [60, 120, 240, 480, 960, 1800, 1800]),
+        (Throttled("90s"), [90, 120, 240]),
+        (Throttled(1), [60, 120, 240]),
+        (Throttled("2h"), [1800, 1800, 1800]),
     ],
 )
-def test_o1_snooze_and_throttled_charge_no_attempt(signal: Exception, delay: float) -> None:
+def test_o1_snooze_and_throttled_charge_no_attempt(signal: Exception, delays: list[float]) -> None:
+    """Each throttle in a row cools the queue for twice as long, within its bounds [O3]."""
     with clocked() as (app, clock):
-        signals = [signal] * 9
+        signals = [signal] * len(delays)
 
         @app.task(retry=Retry(2))
         def later() -> None:
@@ -92,7 +93,7 @@ def test_o1_snooze_and_throttled_charge_no_attempt(signal: Exception, delay: flo
                 raise signals.pop()
 
         job = later.enqueue()
-        for _ in range(9):
+        for delay in delays:
             assert app.run_until_idle() == Drained(deferred=1)
             assert job.record().attempt == 1
             clock.advance(delay - 1)

@@ -52,20 +52,6 @@ async def test_c5_a_flush_without_an_answer_is_sent_again_under_its_number(
     assert caplog.text.count("cannot write 1 outcomes") == 2
 
 
-async def test_a_store_that_stays_away_ends_the_flushing_when_patience_runs_out() -> None:
-    store = Unsteady(lost_answers=1000)
-    await store.open()
-    app = Windlass(store=store)
-    await app.aenqueue("windlass.echo", 1)
-    await store.register(WorkerInfo(id=7))
-    (claim,) = await store.claim(7, ["default"], 1)
-    log = OutcomeLog(store, 7, patience=0.0)
-    log.add(Outcome(job=claim.jobs[0]))
-    with pytest.raises(StoreUnavailable):
-        await log.run()
-    assert not log.settled
-
-
 async def test_c4_a_failed_beat_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     store = Unsteady(lost_beats=2)
     app = Windlass(store=store)

@@ -1,7 +1,7 @@
 """Runs jobs in one process until nothing is left to do: what `app.run_until_idle()` is made of.
 
-A drain is a small worker: it registers, claims into free slots, runs, writes outcomes back, beats, and
-retires at the end, however that comes. It does no cluster duties: it promotes due jobs, but rescues nobody.
+A drain is a shift that ends: it registers, claims into free slots, runs, writes back, beats for itself, and
+retires, however its end comes. It does no chores of the cluster: it promotes due jobs, but rescues nobody.
 """
 
 from __future__ import annotations
@@ -21,16 +21,21 @@ import msgspec
 
 from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
+from windlass.core.retry import Backoff
 from windlass.core.states import Kind
-from windlass.errors import ConfigurationError, WindlassError
+from windlass.errors import ConfigurationError, StoreUnavailable, WindlassError
+from windlass.hooks import Hooks
 from windlass.store.protocol import Store
-from windlass.store.records import ClaimedJob, Outcome, WorkerInfo
-from windlass.worker.heartbeat import EVERY, heartbeat
-from windlass.worker.outcomes import OutcomeLog
+from windlass.store.records import Outcome, WorkerInfo
+from windlass.worker.label import make_label
 from windlass.worker.runner import Observer, Runner, Tasks
-from windlass.worker.threads import Threads
+from windlass.worker.running import Why
+from windlass.worker.shift import Shift
+from windlass.worker.view import everything
 
 logger = logging.getLogger("windlass.worker")
+LEASE: Final = 30.0
+BEAT_EVERY: Final = LEASE / 3
 PROMOTE_EVERY: Final = 1.0
 LOOK_EVERY: Final = 0.1
 LOOK_EVERY_WAITING: Final = 0.05
@@ -57,8 +62,9 @@ async def drain(
     queues: Sequence[str] | None = None,
     concurrency: int = 32,
     wait: Duration = 0,
-    beat_every: float = EVERY,
+    beat_every: float = BEAT_EVERY,
     observe: Observer | None = None,
+    hooks: Hooks | None = None,
 ) -> Drained:
     """Run jobs until none is ready and none runs here; see `Windlass.arun_until_idle`."""
     if concurrency < 1:
@@ -66,78 +72,63 @@ async def drain(
     if isinstance(queues, str):
         raise ConfigurationError(f"queues must be a list of names; write queues=[{queues!r}]")
     names = None if queues is None else [check_name("queue", name) for name in queues]
-    return await _Drain(store, tasks, names, concurrency, seconds(wait), observe).run(beat_every)
-
-
-class _Running:
-    """One job in a slot. A plain function cannot be stopped, so a cancel only leaves its mark on it [O5]."""
-
-    def __init__(self, job: ClaimedJob, task: asyncio.Task[None], stoppable: bool) -> None:
-        self.job = job
-        self.task = task
-        self.stoppable = stoppable
-        self.cancel_requested = False
-
-    def cancel(self) -> None:
-        if not self.cancel_requested:
-            self.cancel_requested = True
-            if self.stoppable:
-                self.task.cancel()
+    work = _Drain(store, names, concurrency, seconds(wait))
+    runner = Runner(tasks, work, hooks=hooks, observe=observe)
+    try:
+        return await work.run(runner, beat_every)
+    finally:
+        await runner.close()
 
 
 class _Drain:
-    def __init__(
-        self,
-        store: Store,
-        tasks: Tasks,
-        queues: list[str] | None,
-        concurrency: int,
-        wait: float,
-        observe: Observer | None,
-    ) -> None:
+    def __init__(self, store: Store, queues: list[str] | None, concurrency: int, wait: float) -> None:
         self._store = store
-        self._tasks = tasks
         self._wanted = queues
         self._queues: list[str] = queues or []
         self._concurrency = concurrency
         self._wait = wait
-        self._worker = secrets.randbelow(2**62) + 1
-        self._threads = Threads()
-        self._runner = Runner(tasks, self._threads, observe)
-        self._changed = asyncio.Event()
-        self._log = OutcomeLog(store, self._worker, flushed=self._changed.set)
-        self._running: dict[int, _Running] = {}
-        self._alone: ClaimedJob | None = None
         self._promoted_at = float("-inf")
         self._ended: Counter[str] = Counter()
         self._helpers: list[asyncio.Task[None]] = []
 
-    async def run(self, beat_every: float) -> Drained:
-        host = socket.gethostname()
-        label = f"{host}-drain-{self._worker & 0xFFFF:04x}"
+    async def run(self, runner: Runner, beat_every: float) -> Drained:
+        worker = secrets.randbelow(2**62) + 1
         await self._store.register(
-            WorkerInfo(id=self._worker, label=label, host=host, pid=os.getpid(), queues=tuple(self._queues))
+            WorkerInfo(
+                id=worker,
+                label=make_label(),
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                queues=tuple(self._queues),
+                lease=LEASE,
+            )
         )
-        beats = heartbeat(self._store, self._worker, cancel=self._cancel, every=beat_every)
-        self._helpers = [asyncio.create_task(beats), asyncio.create_task(self._log.run())]
+        view = everything(self._queues, self._concurrency)
+        self._shift = shift = Shift(
+            self._store, worker, runner, view, total=self._concurrency, ended=self._count
+        )
+        self._helpers = [
+            asyncio.create_task(self._beat(beat_every)),
+            asyncio.create_task(shift.log.run()),
+        ]
         for helper in self._helpers:
-            helper.add_done_callback(lambda _: self._changed.set())
+            helper.add_done_callback(lambda _: shift.changed.set())
         try:
             await self._work()
         finally:
             await self._leave()
-        return Drained(**self._ended, refused=self._log.refused)
+        return Drained(**self._ended, refused=shift.log.refused)
 
     # -- the loop ---------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
         idle_since: float | None = None
         while True:
-            self._changed.clear()
+            self._shift.changed.clear()
             self._raise_trouble()
             # Read before looking for work: an outcome written after that may have offered a job again.
-            settled = not self._running and self._alone is None and self._log.settled
-            if await self._fill():
+            settled = self._shift.settled
+            if await self._claim():
                 idle_since = None
             elif not settled:
                 idle_since = None
@@ -148,43 +139,25 @@ class _Drain:
                     return
                 await self._pause(LOOK_EVERY_WAITING)
 
-    async def _fill(self) -> bool:
-        """Start what there is room for. False: nothing was started, so wait for a change."""
-        if self._alone is not None:
-            return self._start_alone()
-        free = self._concurrency - len(self._running)
-        if free < 1:
-            return False
+    async def _claim(self) -> int:
+        """Start what there is room for. 0: nothing was started, so wait for a change."""
         promoted = time.monotonic() - self._promoted_at >= PROMOTE_EVERY
         if promoted:
             await self._promote()
-        jobs = await self._claim(free)
-        if not jobs and not promoted:
+        found = await self._shift.claim()
+        if not found and not promoted and self._shift.has_room:
             await self._promote()
-            jobs = await self._claim(free)
-        for job in jobs:
-            if job.deaths:
-                self._alone = job
-            else:
-                self._start(job)
-        return bool(jobs)
-
-    def _start_alone(self) -> bool:
-        """A job that has seen its worker die runs with nothing beside it, lest it take others along [C8]."""
-        if self._running or self._alone is None:
-            return False
-        self._start(self._alone)
-        return True
+            found = await self._shift.claim()
+        return found
 
     async def _promote(self) -> None:
         self._promoted_at = time.monotonic()
         await self._store.promote()
         if self._wanted is None:
-            self._queues = [queue.name for queue in await self._store.queues()]
-
-    async def _claim(self, limit: int) -> list[ClaimedJob]:
-        claims = await self._store.claim(self._worker, self._queues, limit)
-        return [job for claim in claims for job in claim.jobs]
+            queues = [queue.name for queue in await self._store.queues()]
+            if queues != self._queues:  # else this would be a change to look for, again and again
+                self._queues = queues
+                self._shift.steer(everything(queues, self._concurrency))
 
     async def _more_to_come(self) -> bool:
         depths = await self._store.depth(self._queues)
@@ -195,35 +168,24 @@ class _Drain:
         it polls rather than keep a connection that listens."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(most):
-                await self._changed.wait()
+                await self._shift.changed.wait()
 
-    # -- one job ----------------------------------------------------------------------------------------
-
-    def _start(self, job: ClaimedJob) -> None:
-        task = asyncio.create_task(self._run(job), name=f"windlass job {job.id}")
-        known = self._tasks.get(job.task)
-        self._running[job.id] = _Running(job, task, stoppable=known is None or known.is_async)
-        task.add_done_callback(lambda _: self._done(job))
-
-    async def _run(self, job: ClaimedJob) -> None:
-        try:
-            outcome = await self._runner.run(job)
-        except asyncio.CancelledError:
-            if not self._running[job.id].cancel_requested:
-                raise  # the drain itself is ending; retiring gives the job back
-            outcome = Outcome(job=job, kind=Kind.CANCELLED)
-        if self._running[job.id].cancel_requested and outcome.kind is Kind.RETRY:
-            outcome = Outcome(job=job, kind=Kind.CANCELLED, error=outcome.error, run_ms=outcome.run_ms)
-        self._count(outcome)
-        self._log.add(outcome)
-
-    def _done(self, job: ClaimedJob) -> None:
-        running = self._running.pop(job.id)
-        if not running.task.cancelled() and running.task.exception() is not None:
-            self._helpers.append(running.task)  # no job's doing but ours: let the loop raise it
-        if self._alone is not None and self._alone.id == job.id:
-            self._alone = None
-        self._changed.set()
+    async def _beat(self, every: float) -> None:
+        """Beat until cancelled. A beat that fails is logged and tried again; WorkerLost, and a store that was
+        out of reach for a whole lease, end the drain [C4] [C9]."""
+        beaten_at = time.monotonic()
+        while True:
+            await asyncio.sleep(every)
+            try:
+                beat = await self._store.beat(self._shift.worker)
+            except StoreUnavailable as error:
+                logger.warning("a heartbeat failed, next try in %.0f s: %s", every, error)
+                if time.monotonic() - beaten_at >= LEASE:
+                    raise
+                continue
+            beaten_at = time.monotonic()
+            if beat.cancel:
+                self._shift.cancel(beat.cancel)
 
     def _count(self, outcome: Outcome) -> None:
         match outcome.kind:
@@ -233,14 +195,22 @@ class _Drain:
                 self._ended["dead"] += 1
             case Kind.RETRY:
                 self._ended["retried"] += 1
-            case _:
+            case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
                 self._ended["deferred"] += 1
+            case _:
+                return
 
-    # -- steering and the end ---------------------------------------------------------------------------
+    # -- what runs ask: see windlass.worker.runner.Policies -----------------------------------------------
 
-    def _cancel(self, jobs: frozenset[int]) -> None:
-        for job in jobs & self._running.keys():
-            self._running[job].cancel()
+    def backoff(self, queue: str) -> Backoff:
+        """Queues are not asked about here: the default [O2]."""
+        return Backoff()
+
+    async def throttle(self, queue: str, hint: float | None) -> float:
+        """Cool the whole queue [O3]."""
+        return await self._store.throttle(queue, hint)
+
+    # -- the end ----------------------------------------------------------------------------------------
 
     def _raise_trouble(self) -> None:
         for helper in self._helpers:
@@ -250,15 +220,14 @@ class _Drain:
     async def _leave(self) -> None:
         """Stop what runs, write what has ended, give the rest back uncharged."""
         alive = not any(helper.done() for helper in self._helpers)
-        tasks = [*(running.task for running in self._running.values()), *self._helpers]
-        for task in tasks:
+        await self._shift.stop(Why.RELEASED if alive else Why.LOST)
+        for task in self._helpers:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._threads.close()
+        await asyncio.gather(*self._helpers, return_exceptions=True)
         with _told():
             if alive:
-                await self._log.flush()
-            await self._store.retire(self._worker)
+                await self._shift.log.flush()
+            await self._store.retire(self._shift.worker)
 
 
 @contextlib.contextmanager

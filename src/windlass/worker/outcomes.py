@@ -1,45 +1,41 @@
 """Writes outcomes back by natural batching: while one flush is in flight, the next one fills.
 
 A flush that got no answer is sent again under its old number, and the store knows it by that, so an outcome
-counts once however often it is sent [C5].
+counts once however often it is sent [C5]. It is sent until it is answered: whether the worker may still
+write is not judged here, but by the store and by those who beat for the worker.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
+import random
 from collections.abc import Callable
 from typing import Final
 
-from windlass.errors import StoreFull, StoreUnavailable
+from windlass.core.retry import Backoff
+from windlass.errors import StoreFull, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
 from windlass.store.records import Finished, Outcome
 
 logger = logging.getLogger("windlass.worker")
 MAX_BATCH: Final = 1000
-FIRST_PAUSE: Final = 0.1
-LAST_PAUSE: Final = 5.0
+PAUSES: Final = Backoff(0.1, 5.0, jitter=0.5)
 
 
 class OutcomeLog:
-    """The outcomes of one worker on their way to the store.
+    """The outcomes of one worker on their way to the store. `flushed` is called after each flush."""
 
-    `patience` is how long to go on sending to a store that cannot be reached; a lease is right, since after
-    that the jobs may be somebody else's. `flushed` is called after each flush.
-    """
-
-    def __init__(
-        self, store: Store, worker: int, *, patience: float = 30.0, flushed: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, store: Store, worker: int, *, flushed: Callable[[], None] = lambda: None) -> None:
         self._store = store
         self._worker = worker
-        self._patience = patience
         self._flushed = flushed
         self._waiting: list[Outcome] = []
         self._sending: list[Outcome] = []
+        self._numbers = 0
         self._number = 0
         self._filled = asyncio.Event()
+        self.written = 0
         self.refused = 0
 
     def add(self, outcome: Outcome) -> None:
@@ -47,13 +43,23 @@ class OutcomeLog:
         self._waiting.append(outcome)
         self._filled.set()
 
+    def next_number(self) -> int:
+        """The number of a flush: each is given out once, to a batch here or to a handler's transaction."""
+        self._numbers += 1
+        return self._numbers
+
     @property
     def settled(self) -> bool:
         """Whether everything handed over has been written."""
         return not self._waiting and not self._sending
 
+    @property
+    def unwritten(self) -> set[int]:
+        """The jobs whose outcomes are on their way."""
+        return {outcome.job.id for outcome in (*self._waiting, *self._sending)}
+
     async def run(self) -> None:
-        """Flush for ever. Raises WorkerLost, or StoreUnavailable when patience has run out."""
+        """Flush for ever. Raises WorkerLost."""
         while True:
             await self._filled.wait()
             await self.flush()
@@ -62,29 +68,39 @@ class OutcomeLog:
         """Write what has been handed over so far, beginning with a batch that was under way."""
         while not self.settled:
             if not self._sending:
-                self._number += 1
+                self._number = self.next_number()
                 self._sending, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
             self._note(await self._send())
             self._sending = []
             self._flushed()
         self._filled.clear()
 
+    def drop(self) -> None:
+        """The worker is lost: what was not written is refused from now on, and counted so [C5]."""
+        late = len(self._waiting) + len(self._sending)
+        self._waiting, self._sending = [], []
+        if late:
+            self.refused += late
+            logger.warning("%d outcomes came too late: this worker had lost its lease", late)
+
     async def _send(self) -> Finished:
-        deadline = time.monotonic() + self._patience
-        pause = FIRST_PAUSE
+        troubles = 0
         while True:
             try:
                 return await self._store.finish(self._worker, self._number, self._sending)
             except (StoreUnavailable, StoreFull) as error:
-                if time.monotonic() + pause > deadline:
-                    raise
+                troubles += 1
+                pause = PAUSES.delay(troubles, random.random())
                 logger.warning(
                     "cannot write %d outcomes, next try in %.1f s: %s", len(self._sending), pause, error
                 )
+            except WorkerLost:
+                self.drop()
+                raise
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LAST_PAUSE)
 
     def _note(self, finished: Finished) -> None:
+        self.written += finished.applied
         if finished.refused:
             self.refused += len(finished.refused)
             logger.warning(

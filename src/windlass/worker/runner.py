@@ -1,138 +1,221 @@
-"""One claimed job in, its outcome out [O1]. Knows tasks and policies, but neither store nor worker.
+"""One claimed job in, its outcome out [O1]. Knows tasks, hooks and policies, but neither store nor worker.
 
-Whatever a handler does ends here: it returns, raises one of `windlass.signals`, raises anything else, runs
-into its timeout, or cannot even be called because the payload does not fit. Each is an outcome of that job
-alone. Only cancellation from outside passes through, since only the caller knows what it means.
+Whatever a handler does ends here: it returns, raises one of `windlass.signals`, raises anything else, or
+cannot even be called because the payload does not fit. Each is an outcome of that job alone. Only
+cancellation from outside passes through, since only the caller knows what it means; `timed_out` says what it
+is where the caller's reason was the clock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
+from windlass.context import Context, entered
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.core.unknown import GIVE_UP_AFTER, unknown_delay
-from windlass.encoding import encode
-from windlass.errors import EnqueueError
-from windlass.signals import Dead, Retry, Snooze, SourceGone, Throttled
+from windlass.encoding import decode, encode
+from windlass.errors import EnqueueError, StoreError
+from windlass.hooks import Hooks
+from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.store.records import ClaimedJob, Failure, Outcome
 from windlass.task import RegisteredTask
 from windlass.worker.failures import causes, describe
+from windlass.worker.processes import Processes
 from windlass.worker.threads import Threads
 
 logger = logging.getLogger("windlass.worker")
 THROTTLE_DELAY: Final = 60.0
-THROTTLE_CAP: Final = 1800.0
-MAX_UNKNOWN: Final = 10_000
 
 Tasks: TypeAlias = Mapping[str, RegisteredTask[..., Any]]
 Observer: TypeAlias = Callable[[ClaimedJob, Outcome, BaseException | None], None]
 
 
+class Policies(Protocol):
+    """What a runner asks about queues."""
+
+    def backoff(self, queue: str) -> Backoff:
+        """How the queue spaces the retries of tasks without a policy of their own [O2]."""
+
+    async def throttle(self, queue: str, hint: float | None) -> float:
+        """Cool the queue; the answer is the seconds until it resumes [O3]."""
+
+
 class Runner:
-    """Runs jobs of known tasks, `async def` ones on this loop and plain ones in threads.
+    """Runs jobs of known tasks: `async def` ones on this loop, plain ones in threads or processes.
 
     `observe` is told of every outcome, with the exception behind it if there was one.
     """
 
-    def __init__(self, tasks: Tasks, threads: Threads, observe: Observer | None = None) -> None:
+    def __init__(
+        self,
+        tasks: Tasks,
+        policies: Policies,
+        *,
+        hooks: Hooks | None = None,
+        observe: Observer | None = None,
+        processes: Processes | None = None,
+    ) -> None:
         self._tasks = tasks
-        self._threads = threads
+        self._policies = policies
+        self._hooks = hooks or Hooks()
         self._observe = observe
-        self._unknown_since: dict[int, float] = {}
         self._unknown_told: set[str] = set()
+        self.threads = Threads()
+        self.processes = processes or Processes(os.cpu_count() or 1)
 
-    async def run(self, job: ClaimedJob) -> Outcome:
+    async def close(self) -> None:
+        """Let idle threads end and stop the processes."""
+        self.threads.close()
+        await self.processes.close()
+
+    def task(self, name: str) -> RegisteredTask[..., Any] | None:
+        """The task of this name, if its code is here."""
+        return self._tasks.get(name)
+
+    async def run(self, job: ClaimedJob, context: Context) -> Outcome:
         """Run one attempt to its end. Raises CancelledError if, and only if, it is cancelled from outside."""
         task = self._tasks.get(job.task)
         if task is None:
             return self._unknown(job)
         began = time.monotonic()
-        error: BaseException | None = None
         try:
-            outcome = await self._attempt(task, job)
+            value = await self._call(task, job, context)
+            result = None if value is None else _keep(value)
+            outcome = Outcome(job=job, result=result, run_ms=(time.monotonic() - began) * 1000.0)
+            if self._observe is not None:
+                self._observe(job, outcome, None)
+            return outcome
         except asyncio.CancelledError as cancelled:
             if _cancelled_from_outside():
                 raise
-            error, outcome = cancelled, self._failed(task, job, cancelled)
+            return await self._raised(task, job, context, cancelled, began)
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as raised:  # noqa: BLE001 - nobody else sees a job's error
-            error, outcome = raised, self._outcome(task, job, raised)
-        outcome = _with_time(outcome, (time.monotonic() - began) * 1000)
+        except BaseException as error:  # noqa: BLE001 - nobody else sees a job's error
+            return await self._raised(task, job, context, error, began)
+
+    async def timed_out(
+        self, job: ClaimedJob, context: Context, limit: float, cancelled: BaseException, began: float
+    ) -> Outcome:
+        """The outcome of an attempt that its caller ended because it ran too long. `cancelled` is where it
+        stood when it was told."""
+        error = TimeoutError(f"ran longer than its timeout of {limit:g} s")
+        error.__cause__ = cancelled
+        return await self._raised(self._tasks[job.task], job, context, error, began)
+
+    async def _call(self, task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> Any:
+        entered(context)
+        if self._hooks.middleware:
+            return await self._hooks.wrap(context, lambda: self._handle(task, job, context))
+        return await self._handle(task, job, context)
+
+    async def _handle(self, task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> Any:
+        if task.mode == "process":
+            return decode(await self.processes.run(task, job.payload))
+        args, kwargs = task.signature.decode(job.payload)
+        if task.signature.context is not None:
+            kwargs[task.signature.context] = context
+        if task.mode == "loop":
+            return await task.function(*args, **kwargs)
+        return await self.threads.run(task.function, *args, **kwargs)
+
+    async def _raised(
+        self,
+        task: RegisteredTask[..., Any],
+        job: ClaimedJob,
+        context: Context,
+        error: BaseException,
+        began: float,
+    ) -> Outcome:
+        outcome = await self._outcome(task, job, error)
+        outcome = _with_time(outcome, (time.monotonic() - began) * 1000.0)
+        if outcome.error is not None:
+            await self._hooks.failed(context, error, outcome)
         if self._observe is not None:
             self._observe(job, outcome, error)
         return outcome
 
-    async def _attempt(self, task: RegisteredTask[..., Any], job: ClaimedJob) -> Outcome:
-        args, kwargs = task.signature.decode(job.payload)
-        limit = task.timeout if job.options.timeout is None else job.options.timeout
-        scope = asyncio.timeout(limit)
-        try:
-            async with scope:
-                if task.is_async:
-                    value = await task.function(*args, **kwargs)
-                else:
-                    value = await self._threads.run(task.function, *args, **kwargs)
-        except TimeoutError as late:
-            if not scope.expired():  # the handler's own
-                raise
-            # The cancellation beneath knows where the handler stood.
-            raise TimeoutError(f"ran longer than its timeout of {limit:g} s") from late.__cause__
-        try:
-            result = None if value is None else encode(value)
-        except EnqueueError as error:
-            # It ran to its end: trying again would only repeat what it did.
-            raise Dead(f"its return value cannot be kept: it {error}") from error
-        return Outcome(job=job, kind=Kind.SUCCEEDED, result=result)
-
-    def _outcome(self, task: RegisteredTask[..., Any], job: ClaimedJob, error: BaseException) -> Outcome:
+    async def _outcome(
+        self, task: RegisteredTask[..., Any], job: ClaimedJob, error: BaseException
+    ) -> Outcome:
         match error:
             case Snooze():
                 return Outcome(job=job, kind=Kind.SNOOZE, delay=error.delay)
             case Throttled():
-                delay = min(max(THROTTLE_DELAY, error.retry_after or 0.0), THROTTLE_CAP)
-                return Outcome(job=job, kind=Kind.THROTTLED, delay=delay)
+                return Outcome(job=job, kind=Kind.THROTTLED, delay=await self._cool(job, error))
+            case Cancelled():
+                return Outcome(job=job, kind=Kind.CANCELLED)
             case SourceGone():
-                logger.info("%s ended well: %s", _name(job), error.reason)
-                return Outcome(job=job, kind=Kind.SUCCEEDED)
+                logger.info("%s ended well: %s", name(job), error.reason)
+                return Outcome(job=job, kind=Kind.SUCCEEDED, forget=True)
             case Dead():
-                logger.error("%s is dead: %s", _name(job), causes(error))
+                logger.error("%s is dead: %s", name(job), causes(error))
                 return Outcome(job=job, kind=Kind.DEAD, error=describe(error, job.attempt))
             case _:
                 return self._failed(task, job, error)
 
+    async def _cool(self, job: ClaimedJob, error: Throttled) -> float:
+        """Cool the whole queue; where that cannot be said to the store, this job waits the flat time [O3]."""
+        try:
+            delay = await self._policies.throttle(job.queue, error.retry_after)
+        except StoreError as trouble:
+            delay = max(THROTTLE_DELAY, error.retry_after or 0.0)
+            logger.warning(
+                "queue %s was throttled, but its settings cannot be read (%s); %s waits %.0f s",
+                job.queue,
+                trouble,
+                name(job),
+                delay,
+            )
+            return delay
+        logger.info("%s was throttled; queue %s resumes in %.0f s", name(job), job.queue, delay)
+        return delay
+
     def _failed(self, task: RegisteredTask[..., Any], job: ClaimedJob, error: BaseException) -> Outcome:
-        delay = _retry_delay(task.retry.backoff, job, error)
+        policy = task.retry.backoff if task.has_policy else self._policies.backoff(job.queue)
+        delay = _retry_delay(policy, job, error)
         if isinstance(error, Retry) and error.__cause__ is not None:
             error = error.__cause__  # what went wrong, rather than the wish to try again
         if job.attempt >= job.options.max_attempts:
-            logger.error("%s is dead, no attempt is left: %s", _name(job), causes(error))
+            logger.error("%s is dead, no attempt is left: %s", name(job), causes(error))
         else:
-            logger.warning("%s failed, next try in %.1f s: %s", _name(job), delay, causes(error))
+            logger.warning("%s failed, next try in %.1f s: %s", name(job), delay, causes(error))
         # The store makes the last attempt's retry a death: it alone knows that count for certain.
         return Outcome(job=job, kind=Kind.RETRY, delay=delay, error=describe(error, job.attempt))
 
     def _unknown(self, job: ClaimedJob) -> Outcome:
         """A task no code here knows may be known to the next deploy: wait for it uncharged, not for ever
         [O4]."""
-        now = time.monotonic()
-        while len(self._unknown_since) >= MAX_UNKNOWN:
-            self._unknown_since.pop(next(iter(self._unknown_since)))
-        for_how_long = now - self._unknown_since.setdefault(job.id, now)
+        since = job.options.unknown_since
+        for_how_long = 0.0 if since is None else max(0.0, time.time() - since)
         if for_how_long >= GIVE_UP_AFTER:
-            logger.error("%s is dead: no worker knew this task for %.0f s", _name(job), for_how_long)
+            logger.error("%s is dead: no worker knew this task for %.0f s", name(job), for_how_long)
             failure = Failure("UnknownTask", "no worker knows this task", attempt=job.attempt)
             return Outcome(job=job, kind=Kind.DEAD, error=failure)
         if job.task not in self._unknown_told:
             self._unknown_told.add(job.task)
-            logger.warning("%s waits: this worker does not know task %s", _name(job), job.task)
+            logger.warning("%s waits: this worker does not know task %s", name(job), job.task)
         return Outcome(job=job, kind=Kind.UNKNOWN, delay=unknown_delay(for_how_long))
+
+
+def name(job: ClaimedJob) -> str:
+    """A job as the log names it [O4]."""
+    return f"{job.task} on {job.queue}, job {job.id}, attempt {job.attempt} of {job.options.max_attempts}"
+
+
+def _keep(value: Any) -> str:
+    try:
+        return encode(value)
+    except EnqueueError as error:
+        # It ran to its end: trying again would only repeat what it did.
+        raise Dead(f"its return value cannot be kept: it {error}") from error
 
 
 def _retry_delay(backoff: Backoff, job: ClaimedJob, error: BaseException) -> float:
@@ -154,8 +237,5 @@ def _with_time(outcome: Outcome, run_ms: float) -> Outcome:
         error=outcome.error,
         result=outcome.result,
         run_ms=run_ms,
+        forget=outcome.forget,
     )
-
-
-def _name(job: ClaimedJob) -> str:
-    return f"{job.task} on {job.queue}, job {job.id}, attempt {job.attempt} of {job.options.max_attempts}"

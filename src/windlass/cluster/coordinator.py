@@ -1,0 +1,148 @@
+"""The one host that does the cluster's chores, for as long as its term lasts [K3].
+
+Terms are kept in the store, by the store's clock. A coordinator that was paused and comes back finds its term
+over: it stops, and the one write that would matter is refused by the term's number. Everybody watches the
+beats, so that whoever takes over knows at once which workers are dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from windlass.cluster import duties
+from windlass.cluster.watch import BeatWatch
+from windlass.core.retry import DeathPolicy
+from windlass.errors import StoreError, TermLost
+from windlass.store.protocol import Store
+
+logger = logging.getLogger("windlass.cluster")
+PROMOTE_EVERY: Final = 0.5
+SLOTS_EVERY: Final = 1.0
+ROTATE_EVERY: Final = 60.0
+EXPIRE_EVERY: Final = 300.0
+WARN_EVERY: Final = 60.0
+TERM: Final = 15.0
+
+
+class Coordinator:
+    """Stands for coordinator, and does its duties while it is."""
+
+    def __init__(
+        self,
+        store: Store,
+        candidate: int,
+        *,
+        policy: DeathPolicy,
+        sweep: float = 15.0,
+        term: float = TERM,
+    ) -> None:
+        self._store = store
+        self._candidate = candidate
+        self._policy = policy
+        self._sweep = sweep
+        self._length = term
+        self._watch = BeatWatch()
+        self._term: int | None = None
+        self._until = 0.0
+        self._told: set[str] = set()
+
+    @property
+    def term(self) -> int | None:
+        """The number of the present term, if it is ours."""
+        return self._term if time.monotonic() < self._until else None
+
+    async def run(self) -> None:
+        """Stand for coordinator and do what it must, until cancelled; then resign."""
+        chores: list[tuple[float, Callable[[], Awaitable[object]]]] = [
+            (self._sweep, self._rescue),
+            (PROMOTE_EVERY, self._promote),
+            (SLOTS_EVERY, self._assign),
+            (ROTATE_EVERY, self._rotate),
+            (EXPIRE_EVERY, self._expire),
+            (WARN_EVERY, self._warn),
+        ]
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._lead())
+                for every, chore in chores:
+                    group.create_task(self._repeat(every, chore))
+        finally:
+            if self._term is not None:
+                try:
+                    async with asyncio.timeout(2.0):
+                        await self._store.resign(self._candidate)
+                except (StoreError, TimeoutError) as error:
+                    logger.debug("could not resign: %s", error)
+
+    async def _lead(self) -> None:
+        while True:
+            asked = time.monotonic()
+            try:
+                term = await self._store.lead(self._candidate, self._length)
+            except StoreError as error:
+                logger.debug("cannot ask for a term: %s", error)
+                term = self._term
+            else:
+                if term is not None:
+                    # Counted from before the question: by the store's clock it ends later, never sooner.
+                    self._until = asked + self._length
+                    if term != self._term:
+                        logger.info("this host coordinates the cluster, term %d", term)
+                self._term = term
+            await asyncio.sleep(self._length / 3 * random.uniform(0.9, 1.1))
+
+    async def _repeat(self, every: float, chore: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            try:
+                await chore()
+            except TermLost:
+                self._term = None
+            except StoreError as error:
+                logger.warning("a chore of the cluster failed and is tried again: %s", error)
+            await asyncio.sleep(every * random.uniform(0.9, 1.1))
+
+    async def _rescue(self) -> None:
+        try:
+            dead = self._watch.look(await self._store.workers())
+        except StoreError:
+            self._watch.forget()
+            raise
+        if dead and self.term is not None:
+            await duties.bury(self._store, dead, self._policy)
+
+    async def _promote(self) -> None:
+        if self.term is not None:
+            await duties.promote(self._store)
+
+    async def _assign(self) -> None:
+        term = self.term
+        if term is not None:
+            await duties.assign_slots(self._store, term)
+
+    async def _rotate(self) -> None:
+        if self.term is not None:
+            await self._store.rotate()
+
+    async def _expire(self) -> None:
+        if self.term is not None:
+            await self._store.expire()
+
+    async def _warn(self) -> None:
+        """Say once for each queue that nobody serves it, and again when that has changed and come back."""
+        if self.term is None:
+            return
+        unserved = await duties.unserved(self._store)
+        for queue, depth in unserved.items():
+            if queue not in self._told:
+                logger.warning(
+                    "%d jobs wait in queue %s, which no worker serves; start one with -q %s",
+                    depth.ready,
+                    queue,
+                    queue,
+                )
+        self._told = set(unserved)

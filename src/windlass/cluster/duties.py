@@ -1,0 +1,112 @@
+"""What a coordinator does, as steps that can be run once, by anybody, at any time, with their counts [K3].
+
+Each is idempotent: two that meet do the work of one. Only the assignment of slots replaces what is there, so
+it carries the number of the coordinator's term, and the store refuses one that has passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from windlass.cluster.watch import BeatWatch
+from windlass.core.retry import DeathPolicy
+from windlass.core.slots import split
+from windlass.store.protocol import Store
+from windlass.store.records import Depth, Expired, Promoted, QueueRecord, Rescued, Rotation, WorkerRecord
+
+logger = logging.getLogger("windlass.cluster")
+STEPS: Final = 100
+"""Bounded steps that one call takes at most, so that a duty never runs for ever."""
+
+STEP: Final = 1000
+
+
+async def promote(store: Store) -> Promoted:
+    """Offer what is due and admit what waits for its turn, until there is nothing more right now."""
+    due = admitted = 0
+    for _ in range(STEPS):
+        step = await store.promote(STEP)
+        due += step.due
+        admitted += step.admitted
+        if step.due < STEP and step.admitted < STEP:
+            break
+    return Promoted(due, admitted)
+
+
+async def retention(store: Store) -> tuple[Rotation, Expired]:
+    """Turn the logs where that is due, and remove what has outlived its retention [K6]."""
+    rotation = await store.rotate()
+    dead = keys = workers = 0
+    for _ in range(STEPS):
+        step = await store.expire(STEP)
+        dead += step.dead
+        keys += step.keys
+        workers += step.workers
+        if max(step.dead, step.keys, step.workers) < STEP:
+            break
+    return rotation, Expired(dead, keys, workers)
+
+
+async def rescue(store: Store, policy: DeathPolicy, lease: float) -> list[tuple[WorkerRecord, Rescued]]:
+    """Watch the beats for a whole lease, then take back the jobs of workers that did not beat [C8]."""
+    watch = BeatWatch()
+    longest = lease
+    for worker in await store.workers():
+        longest = max(longest, worker.lease)
+    watch.look(await store.workers())
+    await asyncio.sleep(longest)
+    return await bury(store, watch.look(await store.workers()), policy)
+
+
+async def bury(
+    store: Store, dead: Iterable[WorkerRecord], policy: DeathPolicy
+) -> list[tuple[WorkerRecord, Rescued]]:
+    """Take back the jobs of these workers, unless they have beaten since or are writing right now."""
+    done: list[tuple[WorkerRecord, Rescued]] = []
+    for worker in dead:
+        rescued = await store.rescue(worker.id, worker.beat, policy)
+        if rescued is None:
+            continue
+        done.append((worker, rescued))
+        logger.warning(
+            "worker %s (pid %d on %s) is dead: %d of its jobs are offered again, %d after a pause, %d are "
+            "dead as poison, %d cancelled",
+            worker.label or worker.id,
+            worker.pid,
+            worker.host,
+            rescued.offered,
+            rescued.deferred,
+            rescued.dead,
+            rescued.cancelled,
+        )
+    return done
+
+
+async def assign_slots(store: Store, term: int) -> dict[int, dict[str, int]]:
+    """Share every queue's slots out over the living workers that serve it [K1]. Raises TermLost."""
+    slots = shares(await store.queues(), await store.workers())
+    await store.assign(term, slots)
+    return slots
+
+
+def shares(queues: Iterable[QueueRecord], workers: Iterable[WorkerRecord]) -> dict[int, dict[str, int]]:
+    """Worker → queue → slots. Those who joined first come first, so that a join moves few."""
+    living = sorted((w for w in workers if w.alive), key=lambda worker: (worker.started_at, worker.id))
+    slots: dict[int, dict[str, int]] = {}
+    for queue in queues:
+        if queue.max_workers is None:
+            continue
+        serving = [worker.id for worker in living if queue.name in worker.queues]
+        for worker, n in split(queue.max_workers, serving).items():
+            slots.setdefault(worker, {})[queue.name] = n
+    return slots
+
+
+async def unserved(store: Store) -> dict[str, Depth]:
+    """Queues with jobs ready that no living worker serves."""
+    served = {queue for worker in await store.workers() if worker.alive for queue in worker.queues}
+    depths = await store.depth()
+    return {queue: depth for queue, depth in depths.items() if depth.ready and queue not in served}

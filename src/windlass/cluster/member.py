@@ -1,0 +1,176 @@
+"""One host in the cluster: it beats for its workers, tells them what to do, and stands for coordinator.
+
+Beats come from here and not from the workers, so that a handler that holds the interpreter for minutes does
+not lose its lease [C4]. When no beat could be delivered for a whole lease, the workers are told to stop:
+others may have their jobs by now [C9].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from windlass.cluster.coordinator import TERM, Coordinator
+from windlass.core.retry import DeathPolicy
+from windlass.errors import StoreError, WorkerLost
+from windlass.settings import Settings
+from windlass.store.protocol import Store
+from windlass.store.records import Steering
+from windlass.worker.view import View, steer
+
+logger = logging.getLogger("windlass.cluster")
+STEER_EVERY: Final = 1.0
+
+
+class Local(Protocol):
+    """A worker of this host, as its member sees it. Called on the member's loop; must not block."""
+
+    def steer(self, view: View) -> None:
+        """New slots and settings of queues."""
+
+    def cancel(self, jobs: frozenset[int]) -> None:
+        """These of its jobs should be cancelled."""
+
+    def lose(self, worker: int) -> None:
+        """This identity is dead, or must be taken for dead."""
+
+    def breathes(self) -> bool:
+        """Whether its process can run at all; for one that was stopped by a signal nobody beats."""
+
+
+class Seat:
+    """What a member remembers of one identity."""
+
+    def __init__(self, local: Local) -> None:
+        self.local = local
+        self.beaten_at = time.monotonic()
+        self.view = View()
+        self.lost = False
+
+
+class Member:
+    """The cluster, as far as this host is concerned."""
+
+    def __init__(self, store: Store, settings: Settings, queues: Mapping[str, int | None]) -> None:
+        self._store = store
+        self._lease = settings.lease
+        self._queues = dict(queues)
+        self._seats: dict[int, Seat] = {}
+        self._told: Steering | None = None
+        self._gone: set[str] = set()
+        self._joined = asyncio.Event()
+        self._heard_at = float("-inf")
+        self.coordinator = Coordinator(
+            store,
+            secrets.randbelow(2**62) + 1,
+            policy=DeathPolicy(poison=settings.poison),
+            sweep=settings.sweep,
+            term=min(TERM, settings.lease / 2),
+        )
+
+    def join(self, worker: int, local: Local) -> None:
+        """Beat for this worker from now on, and steer it."""
+        self._seats[worker] = Seat(local)
+        self._joined.set()
+
+    def leave(self, worker: int) -> None:
+        """This worker is gone, or lost."""
+        self._seats.pop(worker, None)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the store has answered within the last lease."""
+        return time.monotonic() - self._heard_at < self._lease
+
+    async def run(self) -> None:
+        """Beat, steer and coordinate until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._beat_for_ever())
+            group.create_task(self._fence_for_ever())
+            group.create_task(self._steer_for_ever())
+            group.create_task(self.coordinator.run())
+
+    # -- beats ------------------------------------------------------------------------------------------
+
+    async def _beat_for_ever(self) -> None:
+        while True:
+            began = time.monotonic()
+            await asyncio.gather(*(self._beat(worker, seat) for worker, seat in list(self._seats.items())))
+            pause = self._lease / 3 * random.uniform(0.9, 1.0)
+            await asyncio.sleep(max(0.05, pause - (time.monotonic() - began)))
+
+    async def _beat(self, worker: int, seat: Seat) -> None:
+        """One beat, tried again until the next one is due: a beat that fails is no reason to stop [C4]."""
+        if not seat.local.breathes():
+            return
+        until = time.monotonic() + self._lease / 3
+        pause = min(1.0, self._lease / 30)
+        while not seat.lost:
+            began = time.monotonic()
+            try:
+                async with asyncio.timeout(self._lease / 3):
+                    beat = await self._store.beat(worker)
+            except WorkerLost:
+                self._lose(worker, seat)
+            except (StoreError, TimeoutError) as error:
+                logger.warning("a heartbeat failed: %s", str(error) or "no answer")
+                if time.monotonic() + pause < until:
+                    await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+                    pause *= 2
+                    continue
+            else:
+                seat.beaten_at = self._heard_at = began
+                if beat.cancel:
+                    seat.local.cancel(beat.cancel)
+            return
+
+    async def _fence_for_ever(self) -> None:
+        """Give up on workers whose last beat is a lease ago, before anybody else may [C9]."""
+        while True:
+            await asyncio.sleep(min(1.0, self._lease / 10))
+            for worker, seat in list(self._seats.items()):
+                if time.monotonic() - seat.beaten_at >= self._lease:
+                    self._lose(worker, seat)
+
+    def _lose(self, worker: int, seat: Seat) -> None:
+        """Signalled once. The identity's beats end here; its handlers are stopped within this beat [C5]."""
+        if not seat.lost:
+            seat.lost = True
+            seat.local.lose(worker)
+
+    # -- steering ---------------------------------------------------------------------------------------
+
+    async def _steer_for_ever(self) -> None:
+        while True:
+            self._joined.clear()
+            trusted = True
+            try:
+                async with asyncio.timeout(self._lease / 3):
+                    self._told = await self._store.steering(list(self._seats))
+                self._heard_at = time.monotonic()
+            except (StoreError, TimeoutError) as error:
+                trusted = False
+                logger.warning("cannot read how queues are set: %s", str(error) or "no answer")
+            for worker, seat in self._seats.items():
+                seat.view, gone = steer(worker, self._queues, self._told, seat.view, trusted=trusted)
+                self._warn(gone)
+                seat.local.steer(seat.view)
+            await self._pause(STEER_EVERY * random.uniform(0.9, 1.1))
+
+    async def _pause(self, seconds: float) -> None:
+        """A second, or until a worker joins: it should not wait for its first slots."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._joined.wait()
+        except TimeoutError:
+            return
+
+    def _warn(self, gone: list[str]) -> None:
+        for queue in set(gone) - self._gone:
+            logger.warning("queue %s is not in the store any more; its size here stays as it is", queue)
+        self._gone = set(gone)

@@ -1,0 +1,41 @@
+"""Tells dead workers from living ones by their beats alone [C8].
+
+A worker is dead when its beat counter has not moved for one lease of the observer's own monotonic clock. No
+wall clock is compared with another, so a clock step buries nobody; and after the observer itself was cut off
+from the store it counts anew, so neither does an outage.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from windlass.store.records import WorkerRecord
+
+
+class BeatWatch:
+    """What one observer has seen of the beats."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[int, tuple[int, float]] = {}
+
+    def look(self, workers: Iterable[WorkerRecord]) -> list[WorkerRecord]:
+        """Note where the counters stand now, and answer with the workers to be taken for dead.
+
+        One that is known to be dead already, with jobs not yet taken back, is among them at once."""
+        now = self._clock()
+        before, self._seen = self._seen, {}
+        dead: list[WorkerRecord] = []
+        for worker in workers:
+            beat, since = before.get(worker.id, (-1, now))
+            if beat != worker.beat:
+                since = now
+            self._seen[worker.id] = (worker.beat, since)
+            if not worker.alive or now - since >= worker.lease:
+                dead.append(worker)
+        return dead
+
+    def forget(self) -> None:
+        """The store could not be asked for a while: start over."""
+        self._seen.clear()

@@ -1,0 +1,224 @@
+"""Command tasks: jobs that run a program, within limits set by whoever registers the task [K8].
+
+    encode = app.command("video.encode", allow=["ffmpeg"], root="/srv/video", timeout="30m")
+    encode.enqueue(["ffmpeg", "-i", "a.mov", "a.mp4"], cwd="uploads")
+
+A job says what to run; the registration says what may run. So a job that was put into the queue by the wrong
+hands can use the named programs inside the named directory, and that is all: there is no shell, no other
+executable, no working directory elsewhere, and no secret in the environment. (What such a program can itself
+be talked into by its arguments is its own: allow no interpreter.) A job that asks for more is dead at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+
+import msgspec
+
+from windlass.core.durations import Duration, seconds
+from windlass.core.states import Priority
+from windlass.errors import ConfigurationError, WindlassError
+from windlass.signals import Dead, Retry
+from windlass.task import AsyncTask
+from windlass.worker.groups import Group, ending, to_the_end
+from windlass.worker.pipes import ReadEnd, Tail, WriteEnd
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+KEPT_OUTPUT: Final = 64 * 1024
+SHOWN_LINES: Final = 20
+SHOWN_CHARACTERS: Final = 1_500
+PASSED_ON: Final = ("PATH", "HOME", "LANG")
+SETTLE: Final = 0.5
+"""How long to wait for the end of the output once the whole group is dead."""
+MARGIN: Final = 5.0
+"""The task's own timeout is this much longer than the command's, which knows better what to say."""
+
+
+class CommandResult(msgspec.Struct, frozen=True):
+    """How a command ended. `output` is the end of its stdout and stderr, in the order written; `truncated`
+    says that there was more."""
+
+    code: int
+    output: str
+    truncated: bool
+    seconds: float
+
+
+class CommandFailed(WindlassError):
+    """A command ended with a code other than 0. Its job is tried again as the task's policy says."""
+
+    def __init__(self, program: str, result: CommandResult) -> None:
+        super().__init__(f"{program} {ending(result.code)}{_last_lines(result.output)}")
+        self.result = result
+
+
+class CommandOptions(TypedDict, total=False):
+    """What `app.command(...)` takes beside its limits; see `TaskOptions`."""
+
+    queue: str
+    priority: Priority | str | int
+    retry: Retry
+    tags: Iterable[str]
+
+
+def command_task(
+    app: Windlass,
+    name: str,
+    *,
+    allow: Sequence[str],
+    root: str | os.PathLike[str],
+    timeout: Duration = "10m",
+    env: Mapping[str, str] | None = None,
+    **options: Unpack[CommandOptions],
+) -> AsyncTask[..., CommandResult]:
+    """Register a task `(argv: list[str], cwd: str = ".", stdin: str | None = None) -> CommandResult`.
+
+    `allow` holds bare names, looked up on PATH here and now, and absolute paths. `root` is the directory that
+    every `cwd` must lie in. `env` is added to PATH, HOME and LANG, which is all a command gets to see.
+    """
+    limit = _limit(name, timeout)
+    programs = _programs(name, allow)
+    place = os.path.realpath(root)
+    extra = dict(env or {})
+
+    async def command(argv: list[str], cwd: str = ".", stdin: str | None = None) -> CommandResult:
+        line = _allowed(programs, argv)
+        where = _inside(place, cwd)
+        return await _run(line, where, stdin, _environment(extra), limit)
+
+    # Two registrations of one name that differ in what they allow must not pass for the same one.
+    command.__qualname__ = f"command(allow={sorted(programs)}, root={place!r}, timeout={limit:g})"
+    command.__doc__ = f"Run {' or '.join(allow)} in {place}."
+    return app.task(name=name, timeout=limit + MARGIN, **options)(command)
+
+
+async def _run(
+    argv: list[str], cwd: str, stdin: str | None, env: Mapping[str, str], limit: float
+) -> CommandResult:
+    began = time.monotonic()
+    given = None if stdin is None else stdin.encode()
+    group = Group(argv, env=env, cwd=cwd, stdin=given is not None, merged=True)
+    tail = Tail(KEPT_OUTPUT)
+    output = ReadEnd(group.stdout, tail.add)
+    source = None
+    if given is not None:
+        source = WriteEnd(group.stdin)
+        source.write(given, last=True)
+
+    async def finish() -> int:
+        code = await group.end()  # also after success: what it left in the background is killed
+        if source is not None:
+            source.close()
+        await output.drained(SETTLE)
+        return code
+
+    late = False
+    try:
+        async with asyncio.timeout(limit):
+            await group.exited()
+    except TimeoutError:
+        late = True
+    finally:
+        code = await to_the_end(finish())
+    result = CommandResult(code, tail.text(), tail.truncated, round(time.monotonic() - began, 3))
+    if late:
+        raise TimeoutError(
+            f"{argv[0]} ran longer than its time limit of {limit:g} s and was killed"
+            f"{_last_lines(result.output)}"
+        )
+    if code != 0:
+        raise CommandFailed(argv[0], result)
+    return result
+
+
+# -- what may run ---------------------------------------------------------------------------------------
+
+
+def _programs(task: str, allow: Sequence[str]) -> dict[str, str | None]:
+    """What a job may write as argv[0], and what then is executed; None: not installed here.
+
+    A missing program is no error yet: the process that only makes jobs need not have it.
+    """
+    if isinstance(allow, str) or not allow:
+        raise ConfigurationError(f"task {task}: allow={allow!r} must be a list of programs: ['ffmpeg']")
+    programs: dict[str, str | None] = {}
+    for entry in allow:
+        if not entry or "\0" in entry:
+            raise ConfigurationError(f"task {task}: {entry!r} in allow is no program")
+        if os.path.isabs(entry) and os.path.normpath(entry) == entry:
+            programs[entry] = entry
+        elif os.path.basename(entry) == entry and entry not in (".", ".."):
+            found = shutil.which(entry)
+            path = programs[entry] = None if found is None else os.path.abspath(found)
+            if path is not None:
+                programs[path] = path
+        else:
+            raise ConfigurationError(
+                f"task {task}: {entry!r} in allow is neither a bare name such as 'ffmpeg' nor an absolute "
+                "path without '..'"
+            )
+    return programs
+
+
+def _allowed(programs: Mapping[str, str | None], argv: Any) -> list[str]:
+    """The command as it will be executed. Raises Dead for one that must not be."""
+    if not isinstance(argv, list) or not argv:
+        raise Dead(f"argv is {argv!r}; it must be a list of a program and its arguments: ['ffmpeg', '-i', …]")
+    for place, item in enumerate(argv):
+        if not isinstance(item, str):
+            raise Dead(f"argv[{place}] is {type(item).__name__}, not text; write every argument as text")
+        if "\0" in item:
+            raise Dead(f"argv[{place}] holds a NUL byte, which no argument can; remove it")
+    if argv[0] not in programs:
+        raise Dead(
+            f"{argv[0]!r} may not be run: this task allows {', '.join(programs)}; write one of these exactly "
+            "so, or add the program to allow= where the task is registered"
+        )
+    path = programs[argv[0]]
+    if path is None:
+        raise FileNotFoundError(
+            f"{argv[0]} was not on the PATH of this worker when it started; install it and restart the worker"
+        )
+    return [path, *argv[1:]]
+
+
+def _inside(root: str, cwd: Any) -> str:
+    """The working directory with every link followed. Raises Dead for one outside the root."""
+    if not isinstance(cwd, str) or "\0" in cwd:
+        raise Dead(f"cwd is {cwd!r}; it must be a directory inside {root}")
+    where = os.path.realpath(os.path.join(root, cwd))
+    if not Path(where).is_relative_to(root):
+        raise Dead(
+            f"cwd {cwd!r} leads to {where}, outside of {root}; name a directory inside it, or widen root= "
+            "where the task is registered"
+        )
+    return where
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """What a command gets to see: nothing that the worker was told in confidence."""
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {"PATH": os.defpath, "LANG": "C.UTF-8", **passed, **extra}
+
+
+def _limit(task: str, timeout: Duration) -> float:
+    try:
+        limit = seconds(timeout)
+    except ValueError as error:
+        raise ConfigurationError(f"task {task}: timeout={error}") from error
+    if limit <= 0:
+        raise ConfigurationError(f"task {task}: timeout={timeout!r} leaves no time; write it like '10m'")
+    return limit
+
+
+def _last_lines(output: str) -> str:
+    lines = "\n".join(output.strip().splitlines()[-SHOWN_LINES:])[-SHOWN_CHARACTERS:]
+    return f"; its output ends with:\n{lines}" if lines else ", without any output"

@@ -1,0 +1,191 @@
+"""The program of a child: `python -m windlass.worker.child SOCKET BOARD`, started by a supervisor alone.
+
+It loads the app, runs the start hooks, and works until it is told to leave or its supervisor is gone. Its
+heartbeats are the supervisor's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import socket
+import sys
+from typing import Final
+
+from windlass.app import Windlass
+from windlass.errors import WindlassError
+from windlass.loading import load_app, prefer_uvloop
+from windlass.store.records import WorkerInfo
+from windlass.worker.board import Board
+from windlass.worker.channel import (
+    Began,
+    Cancel,
+    Channel,
+    Drain,
+    Ended,
+    Failed,
+    Lose,
+    Ready,
+    Recycle,
+    Release,
+    Start,
+    Steer,
+)
+from windlass.worker.engine import Engine, wait_for_store
+from windlass.worker.logs import set_up_logs
+from windlass.worker.memory import used_memory
+from windlass.worker.processes import Processes
+from windlass.worker.runner import Runner
+
+logger = logging.getLogger("windlass.worker")
+CHECK_EVERY: Final = 1.0
+
+
+class Child:
+    """One worker process."""
+
+    def __init__(self, channel: Channel, board: Board) -> None:
+        self._channel = channel
+        self._board = board
+        self._engine: Engine | None = None
+        self._leaving = False
+
+    async def run(self) -> int:
+        """Everything, from the first message to the exit code."""
+        messages = self._channel.messages()
+        start = await anext(messages, None)
+        if not isinstance(start, Start):
+            return 1
+        try:
+            app = load_app(start.app)
+            app.discover(*app.settings.imports)
+        except WindlassError as error:
+            self._channel.send(Failed(str(error)))
+            await self._channel.close()
+            return 1
+        async with app._home().here(wait_for_store) as store:
+            try:
+                await app.hooks.start()
+            except Exception as error:
+                logger.exception("a start hook failed")
+                self._channel.send(Failed(f"a start hook failed: {type(error).__name__}: {error}"))
+                await self._channel.close()
+                return 1
+            processes = Processes(size=sum(slots or 1 for slots in start.queues.values()), spec=start.app)
+            self._engine = engine = Engine(
+                store,
+                lambda engine: Runner(app.tasks, engine, hooks=app.hooks, processes=processes),
+                lambda worker: _introduce(worker, start, app),
+                self,
+                shutdown=app.settings.shutdown,
+                board=self._board,
+            )
+            self._heed_signals()
+            self._channel.send(Ready())
+            listening = asyncio.create_task(self._listen(messages))
+            checking = asyncio.create_task(self._check(app))
+            try:
+                await engine.run()
+            finally:
+                for task in (listening, checking):
+                    task.cancel()
+                await app.hooks.stop()
+        await self._channel.close()
+        if engine.stained:
+            os._exit(0)  # a thread that cannot be stopped must not keep this process, nor its effects, alive
+        return 0
+
+    # -- what the engine asks: see windlass.worker.engine.Host --------------------------------------------
+
+    def began(self, worker: int) -> None:
+        """Tell the supervisor to beat for this identity."""
+        self._channel.send(Began(worker))
+
+    def ended(self, worker: int) -> None:
+        """Tell the supervisor that it need not any more."""
+        self._channel.send(Ended(worker))
+
+    # -- what comes from outside --------------------------------------------------------------------------
+
+    def _heed_signals(self) -> None:
+        """SIGTERM sent to a child alone drains it. Ctrl-C reaches the whole group, so it is the
+        supervisor's."""
+        assert self._engine is not None
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._engine.drain)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+
+    async def _listen(self, messages: object) -> None:
+        engine = self._engine
+        assert engine is not None
+        async for message in messages:  # type: ignore[attr-defined]
+            match message:
+                case Steer():
+                    engine.steer(message.view)
+                case Cancel():
+                    engine.cancel(frozenset(message.jobs))
+                case Lose():
+                    engine.lose(message.worker)
+                case Drain():
+                    engine.drain()
+                case Release():
+                    engine.release()
+        # Nobody beats for us any more: hand everything back before others have to wait for the lease.
+        logger.warning("the supervisor is gone; this worker hands its jobs back and leaves")
+        engine.release()
+
+    async def _check(self, app: Windlass) -> None:
+        """Ask to be replaced after so many jobs, at so much memory, or with a thread that cannot be
+        stopped."""
+        engine, settings = self._engine, app.settings
+        assert engine is not None
+        while True:
+            await asyncio.sleep(CHECK_EVERY)
+            if settings.max_jobs and engine.done >= settings.max_jobs:
+                reason = f"it has run {engine.done} jobs"
+            elif settings.max_memory and used_memory() > settings.max_memory:
+                reason = f"it uses {used_memory() // 2**20} MiB"
+            elif engine.stained:
+                reason = "a plain function did not end with its job"
+            else:
+                continue
+            self._channel.send(Recycle(reason))
+            engine.drain()
+            return
+
+
+def _introduce(worker: int, start: Start, app: Windlass) -> WorkerInfo:
+    return WorkerInfo(
+        id=worker,
+        label=start.label,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        queues=tuple(start.queues),
+        lease=app.settings.lease,
+    )
+
+
+async def _main(end: socket.socket, board: Board) -> int:
+    return await Child(await Channel.over(end), board).run()
+
+
+def main() -> None:
+    """Start from the descriptors that the supervisor named."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.register(signal.SIGUSR2, all_threads=True)  # works while the interpreter is stuck
+    set_up_logs(os.environ.get("WINDLASS_LOG_FORMAT", "text"), os.environ.get("WINDLASS_LOG_LEVEL", "info"))
+    with contextlib.suppress(ValueError):
+        sys.path.remove("")
+    sys.path.insert(0, os.getcwd())
+    end = socket.socket(fileno=int(sys.argv[1]))
+    with asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
+        code = runner.run(_main(end, Board(int(sys.argv[2]))))
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

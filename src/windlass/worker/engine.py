@@ -1,0 +1,236 @@
+"""A worker as a process sees it: one identity after another, until it is told to stop.
+
+An identity (a worker id in the store) is lost when its lease ran out, or given up when the store was out of
+reach for so long that it must have [C9]. Its handlers are stopped then, the process stays, and as soon as
+the store answers it begins again under a new id. Beats and steering come from outside: from a supervisor
+through a pipe, or from a member in the same process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from windlass.core.retry import Backoff
+from windlass.errors import StoreError, StoreUnavailable, WindlassError, WorkerLost
+from windlass.store.protocol import Store
+from windlass.store.records import Outcome, WorkerInfo
+from windlass.worker.board import Board
+from windlass.worker.runner import Runner
+from windlass.worker.running import Why
+from windlass.worker.shift import Shift
+from windlass.worker.view import View
+from windlass.worker.waiting import first
+
+logger = logging.getLogger("windlass.worker")
+RECONNECT: Final = Backoff(0.2, 10.0, jitter=0.5)
+RELEASE_TIME: Final = 10.0
+"""Seconds to write back what is left when a worker leaves; after that a rescue has to do it."""
+
+
+class Host(Protocol):
+    """Who beats for a worker and steers it. Called on the engine's loop; must not block."""
+
+    def began(self, worker: int) -> None:
+        """This identity is registered: beat for it from now on."""
+
+    def ended(self, worker: int) -> None:
+        """This identity holds nothing any more: stop beating for it."""
+
+
+class Engine:
+    """Runs the jobs of one process. `introduce` makes what the store is told about an identity."""
+
+    def __init__(
+        self,
+        store: Store,
+        make_runner: Callable[[Engine], Runner],
+        introduce: Callable[[int], WorkerInfo],
+        host: Host,
+        *,
+        shutdown: float = 30.0,
+        board: Board | None = None,
+        ended: Callable[[Outcome], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._introduce = introduce
+        self._host = host
+        self._shutdown = shutdown
+        self._board = board
+        self._ended = ended
+        self._view = View()
+        self._shift: Shift | None = None
+        self._lost = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._hurrying = asyncio.Event()
+        self._unretired: set[int] = set()
+        self._runner = make_runner(self)
+        self.done = 0
+        self.refused = 0
+        self._stained = False
+
+    # -- from outside -----------------------------------------------------------------------------------
+
+    def steer(self, view: View) -> None:
+        """Take new slots and settings of queues."""
+        self._view = view
+        if self._shift is not None:
+            self._shift.steer(view)
+
+    def cancel(self, jobs: frozenset[int] | set[int]) -> None:
+        """Somebody wants these jobs cancelled [O5]."""
+        if self._shift is not None:
+            self._shift.cancel(jobs)
+
+    def lose(self, worker: int) -> None:
+        """This identity is dead, or must be taken for dead: stop its handlers at once [C5] [C9]."""
+        if self._shift is not None and self._shift.worker == worker:
+            self._lost.set()
+
+    def drain(self) -> None:
+        """Stop claiming, let running jobs finish for a while, then leave."""
+        self._stopping.set()
+
+    def release(self) -> None:
+        """Leave now: running jobs are stopped and handed back, uncharged."""
+        self._stopping.set()
+        self._hurrying.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopping.is_set()
+
+    @property
+    def busy(self) -> int:
+        """How many jobs run."""
+        return 0 if self._shift is None else len(self._shift.running)
+
+    @property
+    def stained(self) -> bool:
+        """Whether a plain function runs on here though its job was taken from it."""
+        return self._stained or (self._shift is not None and self._shift.abandoned > 0)
+
+    # -- what runs ask: see windlass.worker.runner.Policies -----------------------------------------------
+
+    def backoff(self, queue: str) -> Backoff:
+        """How the queue spaces the retries of tasks without a policy of their own [O2]."""
+        return self._view.backoff(queue)
+
+    async def throttle(self, queue: str, hint: float | None) -> float:
+        """Cool the whole queue [O3]. Here it closes at once; elsewhere the store gives out nothing."""
+        delay = await self._store.throttle(queue, hint)
+        self.steer(self._view.closed(queue))
+        return delay
+
+    # -- the life ---------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until told to stop."""
+        troubles = 0
+        try:
+            while not self._stopping.is_set():
+                worker = secrets.randbelow(2**62) + 1
+                try:
+                    await self._store.register(self._introduce(worker))
+                except StoreError as error:
+                    troubles += 1
+                    pause = RECONNECT.delay(troubles, random.random())
+                    logger.warning("cannot register, next try in %.1f s: %s", pause, error)
+                    await self._sleep(pause)
+                    continue
+                troubles = 0
+                for old in list(self._unretired):
+                    await self._retire(old)
+                await self._life(worker)
+        finally:
+            await self._runner.close()
+
+    async def _sleep(self, seconds: float) -> None:
+        await first(asyncio.sleep(seconds), self._stopping.wait())
+
+    async def _life(self, worker: int) -> None:
+        self._lost.clear()
+        self._shift = shift = Shift(
+            self._store, worker, self._runner, self._view, board=self._board, ended=self._count
+        )
+        self._host.began(worker)
+        claiming = asyncio.create_task(shift.claim_for_ever(), name="windlass claims")
+        writing = asyncio.create_task(shift.log.run(), name="windlass outcomes")
+        try:
+            await first(claiming, writing, self._lost.wait(), self._stopping.wait())
+            claiming.cancel()
+            await asyncio.wait({claiming})
+            if self._lost.is_set() or _lost(claiming) or _lost(writing):
+                await self._mourn(shift)
+            else:
+                for task in (claiming, writing):
+                    if task.done() and not task.cancelled() and task.exception() is not None:
+                        logger.error("the worker must begin anew", exc_info=task.exception())
+                await self._leave(shift)
+        finally:
+            for task in (claiming, writing):
+                task.cancel()
+            await asyncio.gather(claiming, writing, return_exceptions=True)
+            self.refused += shift.log.refused
+            self._stained = self.stained
+            self._shift = None
+            self._host.ended(worker)
+
+    async def _mourn(self, shift: Shift) -> None:
+        """The identity is dead: its jobs belong to others, so nothing is written for them."""
+        logger.warning(
+            "worker %d has lost its lease; %d handlers are stopped", shift.worker, len(shift.running)
+        )
+        await shift.stop(Why.LOST)
+        shift.log.drop()
+        # If it was given up and not rescued, its jobs need not wait for the lease to run out.
+        await self._retire(shift.worker)
+
+    async def _leave(self, shift: Shift) -> None:
+        shift.close()
+        if not self._hurrying.is_set():
+            await first(shift.finish(self._shutdown), self._hurrying.wait(), self._lost.wait())
+        if self._lost.is_set():
+            return await self._mourn(shift)
+        if shift.running:
+            logger.info("%d running jobs are handed back, uncharged", len(shift.running))
+        await shift.stop(Why.RELEASED)
+        try:
+            async with asyncio.timeout(RELEASE_TIME):
+                await shift.log.flush()
+        except (TimeoutError, WorkerLost):
+            logger.warning("not every outcome could be written; a rescue will see to the rest")
+        await self._retire(shift.worker)
+        return None
+
+    async def _retire(self, worker: int) -> None:
+        """Give back whatever the identity still holds. Where the store cannot be reached, the next identity
+        does it."""
+        self._unretired.add(worker)
+        try:
+            async with asyncio.timeout(RELEASE_TIME):
+                await self._store.retire(worker)
+        except (TimeoutError, WindlassError) as error:
+            logger.warning("worker %d could not retire; its jobs wait for a rescue: %s", worker, error)
+        else:
+            self._unretired.discard(worker)
+
+    def _count(self, outcome: Outcome) -> None:
+        self.done += 1
+        self._ended(outcome)
+
+
+async def wait_for_store(failures: int, error: StoreUnavailable) -> None:
+    """The pause before the next try to open a store that cannot be reached."""
+    pause = RECONNECT.delay(failures, random.random())
+    logger.warning("cannot open the store, next try in %.1f s: %s", pause, error)
+    await asyncio.sleep(pause)
+
+
+def _lost(task: asyncio.Task[None]) -> bool:
+    return task.done() and not task.cancelled() and isinstance(task.exception(), WorkerLost)

@@ -1,0 +1,156 @@
+"""One child process from the supervisor's side: starting it, hearing it, and what is left when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from windlass.cluster.member import Member
+from windlass.core.slots import MOST
+from windlass.worker.board import Board
+from windlass.worker.channel import (
+    Began,
+    Cancel,
+    Channel,
+    Drain,
+    Ended,
+    Failed,
+    Lose,
+    Ready,
+    Recycle,
+    Release,
+    Start,
+    Steer,
+)
+from windlass.worker.view import View
+
+logger = logging.getLogger("windlass.worker")
+STACK_TIME: Final = 0.5
+"""Seconds that a stuck child gets to print its stacks before it is killed."""
+
+
+class Process:
+    """A running child. Its jobs are in `board` and its identities in `workers`, also after it has ended."""
+
+    def __init__(
+        self, child: subprocess.Popen[bytes], channel: Channel, board: Board, member: Member
+    ) -> None:
+        self._child = child
+        self._channel = channel
+        self._member = member
+        self.board = board
+        self.workers: set[int] = set()
+        self.overdue: set[int] = set()
+        self.ready = asyncio.Event()
+        self.leaving = False
+        self.killed = False
+        """We ended it ourselves, so none of its jobs is to blame."""
+        self.failure: str | None = None
+        self.reason: str | None = None
+
+    @classmethod
+    async def start(cls, start: Start, member: Member, environment: Mapping[str, str]) -> Process:
+        """Start a child and tell it what to be."""
+        ours, theirs = socket.socketpair()
+        board = Board.make(MOST * len(start.queues))
+        argv = [sys.executable, "-m", "windlass.worker.child", str(theirs.fileno()), str(board.fd)]
+        try:
+            # Not asyncio's: its child watcher would have to share signals with the app's own.
+            child = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program, and starting it is quick
+                argv, pass_fds=(theirs.fileno(), board.fd), env=dict(environment), stdin=subprocess.DEVNULL
+            )
+        finally:
+            theirs.close()
+        channel = await Channel.over(ours)
+        channel.send(start)
+        return cls(child, channel, board, member)
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._child.pid
+
+    # -- what the member asks: see windlass.cluster.member.Local -------------------------------------------
+
+    def steer(self, view: View) -> None:
+        """Pass new slots and settings on."""
+        self._channel.send(Steer(view))
+
+    def cancel(self, jobs: frozenset[int]) -> None:
+        """Pass a wish to cancel on."""
+        self._channel.send(Cancel(list(jobs)))
+
+    def lose(self, worker: int) -> None:
+        """Tell the child that this identity is dead."""
+        self._channel.send(Lose(worker))
+
+    def breathes(self) -> bool:
+        """Whether the process runs at all: one that was stopped by a signal must lose its lease [C5]."""
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as stat:
+                return stat.read().rpartition(b")")[2].split()[0] not in (b"T", b"t", b"Z", b"X")
+        except OSError:
+            return True
+
+    # -- its life -------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Tell the child to finish and leave."""
+        self.leaving = True
+        self._channel.send(Drain())
+
+    def release(self) -> None:
+        """Tell the child to hand everything back and leave now."""
+        self.leaving = True
+        self._channel.send(Release())
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        with contextlib.suppress(ProcessLookupError):
+            self._child.kill()
+
+    async def kill_for(self, jobs: list[int]) -> None:
+        """End a child whose jobs ignore that their time is over. First it is made to print its stacks."""
+        self.overdue.update(jobs)
+        self.killed = True
+        logger.error("jobs %s in process %d do not end; killing it. Its stacks:", jobs, self.pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGUSR2)
+        await asyncio.sleep(STACK_TIME)
+        self.kill()
+
+    async def listen(self, recycle: Callable[[], None]) -> None:
+        """Hear the child out, until it is gone."""
+        async for message in self._channel.messages():
+            match message:
+                case Ready():
+                    self.ready.set()
+                case Failed():
+                    self.failure = message.message
+                case Began():
+                    self.workers.add(message.worker)
+                    self._member.join(message.worker, self)
+                case Ended():
+                    # Not forgotten yet: what it could not give back itself is given back when it has ended.
+                    self._member.leave(message.worker)
+                case Recycle():
+                    self.leaving, self.reason = True, message.reason
+                    recycle()
+                case _:
+                    logger.debug("a child said %r", message)
+
+    async def wait(self) -> int:
+        """Wait for its end; the answer is its exit code, negative where a signal ended it."""
+        code = await asyncio.to_thread(self._child.wait)
+        for worker in self.workers:
+            self._member.leave(worker)
+        await self._channel.close()
+        return code

@@ -1,0 +1,102 @@
+"""One job in a slot, why it was told to stop, and the one timer that watches every deadline.
+
+A timer for each job would cost more than a short job takes. Most deadlines are never reached, so a single
+timer stands at the earliest one; when it rings, whoever is overdue is told, and it is set anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from windlass.context import Context
+from windlass.core.states import Kind
+from windlass.store.records import ClaimedJob, Outcome
+
+
+class Why(Enum):
+    """Why a handler was told to stop."""
+
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    RELEASED = "released"
+    LOST = "lost"
+
+
+class Run:
+    """One job in a slot."""
+
+    __slots__ = ("began", "context", "deadline", "job", "limit", "place", "stoppable", "task", "why")
+
+    def __init__(
+        self, job: ClaimedJob, context: Context, began: float, limit: float, *, stoppable: bool
+    ) -> None:
+        self.job = job
+        self.context = context
+        self.began = began
+        self.limit = limit
+        self.deadline = began + limit
+        self.stoppable = stoppable
+        self.place = -1
+        self.why: Why | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    def instead(self, outcome: Outcome | None) -> Outcome | None:
+        """What is written for a run that was told to stop and did: nothing, where it is another's by now."""
+        error = outcome.error if outcome is not None else None
+        match self.why:
+            case Why.CANCELLED:
+                return Outcome(job=self.job, kind=Kind.CANCELLED, error=error)
+            case Why.TIMEOUT:
+                return outcome
+            case Why.LOST:
+                return None
+            case _:  # its worker is ending: never a burnt attempt
+                return Outcome(job=self.job, kind=Kind.RELEASED)
+
+    def stack(self, cancelled: BaseException) -> str:
+        """Where the handler stood, for the log."""
+        notes = "\n".join(getattr(cancelled, "__notes__", ()))
+        return notes or "".join(traceback.format_exception(cancelled))
+
+
+class Deadlines:
+    """Watches runs; `overdue` is called for each whose time is over. `runs` are those in slots right now."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, runs: Mapping[int, Run], overdue: Callable[[Run], None]
+    ) -> None:
+        self._loop = loop
+        self._runs = runs
+        self._overdue = overdue
+        self._next = float("inf")
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, deadline: float) -> None:
+        """A run with this deadline has started."""
+        if deadline < self._next:
+            self._set(deadline)
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _set(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._next = deadline
+        self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._ring)
+
+    def _ring(self) -> None:
+        now = time.monotonic()
+        self._timer, self._next = None, float("inf")
+        for run in list(self._runs.values()):
+            if run.deadline <= now and run.why is None:
+                self._overdue(run)
+        ahead = [run.deadline for run in self._runs.values() if run.deadline > now]
+        if ahead:
+            self._set(min(ahead))

@@ -1,0 +1,386 @@
+"""The work of one worker identity: claim, run, write back. From its registration until it retires or is lost.
+
+    claims ──▶ buffer (a little ahead) ──▶ slots (running) ──▶ outcome log ──▶ store
+
+A job in the buffer is claimed and not started; it is handed back uncharged when the worker stops, when its
+queue closes, or when the slots stay full. A shift never decides to end: it raises WorkerLost when the store
+says that its identity is dead, and otherwise works until `leave`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from windlass.context import Context
+from windlass.core.appetite import Appetite
+from windlass.core.retry import Backoff
+from windlass.core.states import Kind
+from windlass.errors import StoreError, StoreFull, StoreUnavailable
+from windlass.store.protocol import Store
+from windlass.store.records import Checkpoint, Claim, ClaimedJob, Outcome
+from windlass.worker.board import Board
+from windlass.worker.outcomes import OutcomeLog
+from windlass.worker.runner import Runner
+from windlass.worker.running import Deadlines, Run, Why
+from windlass.worker.view import View
+from windlass.worker.waiting import first
+
+logger = logging.getLogger("windlass.worker")
+IDLE: Final = 60.0
+"""Seconds to wait for a wake-up at most; the store polls more often than that."""
+
+LINGER: Final = 0.002
+"""Seconds between two claims that find less than they have room for: so that a trickle comes in batches."""
+
+STALE: Final = 1.0
+"""Seconds that a claimed job may wait for a slot before it goes back to where others can take it."""
+
+QUIET_WAIT: Final = 10.0
+"""Seconds that a job which has seen a worker die waits for the others to end before it runs beside them."""
+
+TROUBLE: Final = Backoff(0.1, 5.0, jitter=0.5)
+
+
+class Shift:
+    """One worker at work. `total` bounds what runs over all queues; `board` is told of every start."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker: int,
+        runner: Runner,
+        view: View,
+        *,
+        total: int | None = None,
+        board: Board | None = None,
+        ended: Callable[[Outcome], None] = lambda _: None,
+    ) -> None:
+        self.worker = worker
+        self.loop = asyncio.get_running_loop()
+        self.view = view
+        self.log = OutcomeLog(store, worker, flushed=self._flushed)
+        self.running: dict[int, Run] = {}
+        self.changed = asyncio.Event()
+        self.abandoned = 0
+        """Plain functions that could not be stopped and still run in their threads."""
+        self._store = store
+        self._runner = runner
+        self._total = total
+        self._board = board
+        self._ended = ended
+        self._buffers: dict[str, deque[ClaimedJob]] = {}
+        self._busy: dict[str, int] = {}
+        self._low: dict[str, int] = {}
+        self._appetites: dict[str, Appetite] = {}
+        self._alone: ClaimedJob | None = None
+        self._alone_since = 0.0
+        self._deadlines = Deadlines(self.loop, self.running, self._overdue)
+        self._asked: frozenset[str] = frozenset()
+        self._closed = False
+        self._unsure = False
+        self._full_since: dict[str, float] = {}
+        self._succeeded: set[str] = set()
+
+    # -- steering ---------------------------------------------------------------------------------------
+
+    def steer(self, view: View) -> None:
+        """Take a new view: start what there is room for, hand back what is not to be started any more."""
+        self.view = view
+        now = time.monotonic()
+        for queue, buffer in self._buffers.items():
+            slots = view.slots.get(queue, 0)
+            self._pump(queue)
+            if not buffer or self._busy[queue] < slots:
+                self._full_since.pop(queue, None)
+            elif now - self._full_since.setdefault(queue, now) >= STALE or not slots:
+                self._give_back(buffer)
+        self.changed.set()
+
+    def cancel(self, jobs: frozenset[int] | set[int]) -> None:
+        """Somebody wants these jobs cancelled [O5]."""
+        for id in jobs & self.running.keys():
+            self._stop(self.running[id], Why.CANCELLED)
+        for buffer in self._buffers.values():
+            for job in [job for job in buffer if job.id in jobs]:
+                buffer.remove(job)
+                self._settle(Outcome(job=job, kind=Kind.CANCELLED))
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is held: nothing runs, nothing waits for a slot, every outcome is written."""
+        return (
+            not self.running and self._alone is None and not any(self._buffers.values()) and self.log.settled
+        )
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a claim would have room for anything."""
+        return bool(self._wants())
+
+    async def warm(self) -> None:
+        """Tell the store of queues that went well after a cool-down, so that their throttles are
+        forgotten."""
+        for queue in [queue for queue in self._succeeded if self.view.queue(queue).throttles]:
+            if not self.view.queue(queue).cooling:
+                with contextlib.suppress(StoreError):
+                    await self._store.warm(queue)
+        self._succeeded.clear()
+
+    # -- claiming ---------------------------------------------------------------------------------------
+
+    async def claim_for_ever(self) -> None:
+        """Claim whenever there is room and work. Raises WorkerLost."""
+        troubles = 0
+        while True:
+            self.changed.clear()
+            wants = self._wants()
+            if not wants:
+                self._asked = frozenset()
+                await self.changed.wait()
+                continue
+            try:
+                found = await self.claim(wants)
+            except (StoreUnavailable, StoreFull) as error:
+                troubles += 1
+                pause = TROUBLE.delay(troubles, random.random())
+                logger.warning("cannot claim, next try in %.1f s: %s", pause, error)
+                await asyncio.sleep(pause)
+                continue
+            troubles = 0
+            if not found:
+                await self._wait(wants)
+            elif found < sum(wants.values()):
+                await asyncio.sleep(LINGER)
+
+    async def claim(self, wants: dict[str, int] | None = None) -> int:
+        """Claim once, as much as there is room for, and start it. The answer is the number of jobs."""
+        wants = self._wants() if wants is None else wants
+        if not wants:
+            return 0
+        if self._unsure:
+            await self._let_go_of_the_unknown()
+        self._unsure = True
+        claims = await self._store.claim(self.worker, wants, self._limit(wants))
+        self._unsure = False
+        return self._take(claims)
+
+    def _wants(self) -> dict[str, int]:
+        """How many jobs of each queue there is room for, those ahead of the slots included."""
+        if self._closed or self._alone is not None:
+            return {}
+        wants: dict[str, int] = {}
+        for queue, slots in self.view.slots.items():
+            if slots < 1:
+                continue
+            if queue not in self._buffers:
+                self._buffers[queue], self._busy[queue] = deque(), 0
+                self._appetites[queue] = Appetite()
+            ahead = self._appetites[queue].ahead(slots) if self._total is None else 0
+            self._low[queue] = ahead // 2
+            waiting = len(self._buffers[queue])
+            room = slots + ahead - self._busy[queue] - waiting
+            if room > 0 and waiting <= ahead // 2:
+                wants[queue] = room
+        return wants if not wants or self._limit(wants) > 0 else {}
+
+    def _limit(self, wants: dict[str, int]) -> int:
+        room = sum(wants.values())
+        if self._total is None:
+            return room
+        return min(room, self._total - len(self.running) - sum(map(len, self._buffers.values())))
+
+    async def _let_go_of_the_unknown(self) -> None:
+        """A claim's answer was lost: what it gave us that we do not know of goes back, uncharged [C5]."""
+        known = set(self.running) | {job.id for buffer in self._buffers.values() for job in buffer}
+        known |= self.log.unwritten
+        for claim in await self._store.held(self.worker):
+            for job in claim.jobs:
+                if job.id not in known:
+                    self._settle(Outcome(job=job, kind=Kind.RELEASED))
+        self._unsure = False
+
+    def _take(self, claims: Sequence[Claim]) -> int:
+        found = 0
+        for claim in claims:
+            found += len(claim.jobs)
+            if self._closed:
+                self._give_back(deque(claim.jobs))
+            elif claim.jobs[0].deaths:
+                self._alone, self._alone_since = claim.jobs[0], time.monotonic()
+            else:
+                self._buffers[claim.queue].extend(claim.jobs)
+        for queue in {claim.queue for claim in claims}:
+            self._pump(queue)
+        self._start_alone()
+        return found
+
+    async def _wait(self, wants: dict[str, int]) -> None:
+        """Wait for work in queues that have room, or for room in others."""
+        self._asked = frozenset(wants)
+        word = asyncio.ensure_future(self._store.wait(list(wants), IDLE))
+        try:
+            await first(word, self.changed.wait())
+        finally:
+            self._asked = frozenset()
+            word.cancel()
+            (trouble,) = await asyncio.gather(word, return_exceptions=True)
+        if isinstance(trouble, StoreUnavailable):
+            await asyncio.sleep(TROUBLE.delay(3, random.random()))
+
+    # -- running ----------------------------------------------------------------------------------------
+
+    def _pump(self, queue: str) -> None:
+        """Start what waits in this queue's buffer while it has free slots."""
+        buffer = self._buffers[queue]
+        slots = self.view.slots.get(queue, 0)
+        while buffer and self._busy[queue] < slots and self._alone is None:
+            self._start(buffer.popleft())
+
+    def _start_alone(self) -> None:
+        """A job that has seen its worker die runs with nothing beside it, lest it take others along [C8]."""
+        job = self._alone
+        if job is None or job.id in self.running:
+            return
+        if self.running and time.monotonic() - self._alone_since < QUIET_WAIT:
+            self.loop.call_later(QUIET_WAIT, self._start_alone)
+            return
+        self._start(job)
+
+    def _start(self, job: ClaimedJob) -> None:
+        now = time.monotonic()
+        task = self._runner.task(job.task)
+        limit = self.view.queue(job.queue).safety_bound
+        own = job.options.timeout
+        if own is None and task is not None:
+            own = task.timeout
+        if own is not None and own < limit:
+            limit = own
+        run = Run(job, Context(job, self), now, limit, stoppable=task is None or task.mode != "thread")
+        self.running[job.id] = run
+        self._busy[job.queue] += 1
+        self._deadlines.watch(run.deadline)
+        if self._board is not None:
+            run.place = self._board.enter(job.id, run.deadline)
+        run.task = self.loop.create_task(self._run(run))
+
+    async def _run(self, run: Run) -> None:
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._runner.run(run.job, run.context)
+            if run.why is not None and outcome.kind is Kind.RETRY:
+                outcome = run.instead(outcome)
+        except asyncio.CancelledError as cancelled:
+            if not run.stoppable and run.why is not None:
+                self.abandoned += 1
+            if run.why is Why.TIMEOUT:
+                logger.warning(
+                    "the stack of job %d when its time was over:\n%s", run.job.id, run.stack(cancelled)
+                )
+                outcome = await self._runner.timed_out(run.job, run.context, run.limit, cancelled, run.began)
+            else:
+                outcome = run.instead(None)
+        finally:
+            self._done(run, outcome)
+
+    def _done(self, run: Run, outcome: Outcome | None) -> None:
+        job = run.job
+        queue = job.queue
+        del self.running[job.id]
+        if self._board is not None:
+            self._board.leave(run.place)
+        self._busy[queue] -= 1
+        self._appetites[queue].note(time.monotonic() - run.began)
+        if outcome is not None and run.context.ended:
+            self._ended(outcome)  # written by the handler's own transaction
+        elif outcome is not None:
+            self._settle(outcome)
+        if job is self._alone:
+            self._alone = None
+            for other in self._buffers:
+                self._pump(other)
+            self.changed.set()
+        elif self._alone is not None:
+            self._start_alone()
+        else:
+            self._pump(queue)
+            if queue not in self._asked and len(self._buffers[queue]) <= self._low[queue]:
+                self.changed.set()
+
+    def _settle(self, outcome: Outcome) -> None:
+        self._ended(outcome)
+        if outcome.kind is Kind.SUCCEEDED and self.view.queue(outcome.job.queue).throttles:
+            self._succeeded.add(outcome.job.queue)
+        self.log.add(outcome)
+
+    def _stop(self, run: Run, why: Why) -> None:
+        """Tell a handler to stop, once. A plain function is told through its context and cannot be stopped,
+        so only its time limit, or the end of its worker, gives up on it."""
+        if run.why is not None and why is not Why.LOST:
+            return
+        run.why = why
+        run.context._cancel()
+        if run.task is not None and (run.stoppable or why is not Why.CANCELLED):
+            run.task.cancel()
+
+    def _overdue(self, run: Run) -> None:
+        self._stop(run, Why.TIMEOUT)
+
+    def _flushed(self) -> None:
+        if self._total is not None:
+            self.changed.set()
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Claim and start nothing any more; what was claimed and not started goes back."""
+        self._closed = True
+        for buffer in self._buffers.values():
+            self._give_back(buffer)
+        if self._alone is not None and self._alone.id not in self.running:
+            self._settle(Outcome(job=self._alone, kind=Kind.RELEASED))
+            self._alone = None
+        self.changed.set()
+
+    async def finish(self, timeout: float) -> None:
+        """Let what runs come to its end, for at most so long."""
+        tasks = [run.task for run in self.running.values() if run.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout)
+
+    async def stop(self, why: Why) -> None:
+        """End what runs: release it uncharged, or, where it is lost, drop it."""
+        self.close()
+        tasks = [run.task for run in self.running.values() if run.task is not None]
+        for run in list(self.running.values()):
+            self._stop(run, why)
+        if tasks:
+            await asyncio.wait(tasks, timeout=5.0)
+        self._deadlines.close()
+
+    def _give_back(self, jobs: deque[ClaimedJob]) -> None:
+        while jobs:
+            self._settle(Outcome(job=jobs.popleft(), kind=Kind.RELEASED))
+
+    # -- what handlers ask for: see windlass.context.Port and runner.Policies ----------------------------
+
+    async def load(self, job: ClaimedJob) -> Checkpoint | None:
+        """The job's last checkpoint."""
+        return (await self._store.checkpoints([job.id])).get(job.id)
+
+    async def save(self, job: ClaimedJob, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint. Raises WorkerLost or ClaimLost [C5]."""
+        await self._store.checkpoint(self.worker, job, checkpoint)
+
+    def transaction(
+        self, job: ClaimedJob, outcome: Callable[[], Outcome]
+    ) -> AbstractAsyncContextManager[Any]:
+        """A transaction in which the job ends with the handler's own data."""
+        return self._store.transaction(self.worker, self.log.next_number(), outcome)
