@@ -63,6 +63,8 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
     aims: list[Aim]
     wal_bytes_per_job: dict[str, Figure] = {}
     dead_tuples: dict[str, int] = {}
+    others: dict[str, Figure] = {}
+    """What is neither a rate nor a ratio: latencies, the cost of standing idle."""
     notes: list[str] = []
 
 

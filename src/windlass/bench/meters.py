@@ -90,14 +90,22 @@ async def dead_tuples(connection: Any, schema: str) -> dict[str, int]:
     return counted
 
 
-def _cpu_of(pid: int) -> float | None:
-    """CPU seconds of a PostgreSQL process on this machine, or None where it cannot be seen."""
-    folder = Path(f"/proc/{pid}")
+def process_cpu(pid: int) -> float | None:
+    """CPU seconds that a process of this machine has used, or None where it cannot be seen."""
     try:
-        if not folder.joinpath("cmdline").read_bytes().startswith(b"postgres"):
-            return None  # the server runs elsewhere, and the number means another process here
         # The second field is the name in parentheses and may hold spaces; utime and stime are 14 and 15.
-        fields = folder.joinpath("stat").read_text("ascii", "replace").rpartition(")")[2].split()
+        stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
     except OSError:
         return None
+    fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def _cpu_of(pid: int) -> float | None:
+    """CPU seconds of a PostgreSQL process on this machine, or None where it cannot be seen."""
+    try:
+        if not Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"postgres"):
+            return None  # the server runs elsewhere, and the number means another process here
+    except OSError:
+        return None
+    return process_cpu(pid)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import functools
 import secrets
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from windlass.bench.connections import connection, dropped_afterwards, named, pinned_snapshot
 from windlass.bench.figures import Aim, Figure, StoreReport, Taken, at_least, at_most, figure, ratio
 from windlass.bench.machine import server_settings
 from windlass.bench.meters import Meter, dead_tuples, spent
@@ -34,8 +33,8 @@ async def measure(
     require_asyncpg()
     began = time.monotonic()
     schema = f"windlass_bench_{secrets.token_hex(4)}"
-    async with _connection(url, f"{schema} control") as control, _dropped_afterwards(control, schema):
-        store = make_store(_named(url, schema), schema=schema)
+    async with connection(url, f"{schema} control") as control, dropped_afterwards(control, schema):
+        store = make_store(named(url, schema), schema=schema)
         try:
             progress("preparing")
             if temporary:
@@ -73,15 +72,15 @@ async def measure(
 async def _rounds(
     url: str, schema: str, control: Any, subject: Subject, plan: Plan, until: float, progress: Progress
 ) -> Rounds:
-    async with _connection(url, f"{schema} reference") as connection:
-        reference = Reference(connection, schema, plan)
+    async with connection(url, f"{schema} reference") as own:
+        reference = Reference(own, schema, plan)
         await reference.create()
         meter, other = Meter(control, schema), Meter(control, f"{schema} reference")
         meters = {"": meter, "raw_insert": other, "skip_locked": other, "skip_locked_same_batch": other}
         rounds = Rounds(plan, meters, until, progress)
 
         async def pinned() -> Taken:
-            async with _pinned_snapshot(url, schema):
+            async with pinned_snapshot(url, schema):
                 return await subject.both_at_once()
 
         async def life() -> None:
@@ -136,46 +135,3 @@ def _aims(ratios: dict[str, Figure], wal: dict[str, Figure], dead: dict[str, int
         at_most("wal_bytes_per_job", wal["total"].median, 500),
         at_most("dead_tuples", sum(dead.values()), 0),
     ]
-
-
-# -- connections ----------------------------------------------------------------------------------------
-
-
-def _named(url: str, application: str) -> str:
-    """The URL with an application name, by which the meters know a session."""
-    return f"{url}{'&' if '?' in url else '?'}application_name={application}"
-
-
-@asynccontextmanager
-async def _connection(url: str, application: str) -> AsyncIterator[Any]:
-    import asyncpg
-
-    from windlass.store.postgres.faults import translated
-
-    with translated():
-        dsn = f"postgresql://{url.partition('://')[2]}"
-        connection = await asyncpg.connect(dsn, server_settings={"application_name": application})
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
-@asynccontextmanager
-async def _dropped_afterwards(control: Any, schema: str) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        await control.execute("SET client_min_messages = warning")
-        await control.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-
-
-@asynccontextmanager
-async def _pinned_snapshot(url: str, schema: str) -> AsyncIterator[None]:
-    """A transaction that reads once and then stays open: no tuple that dies now can be cleaned away."""
-    async with (
-        _connection(url, f"{schema} pin") as connection,
-        connection.transaction(isolation="repeatable_read", readonly=True),
-    ):
-        await connection.fetch(f"SELECT FROM {schema}.lane")
-        yield

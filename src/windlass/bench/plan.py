@@ -37,3 +37,22 @@ def make_plan(*, quick: bool = False, jobs: int | None = None, seconds: float | 
     if seconds is not None:
         plan = msgspec.structs.replace(plan, seconds=seconds)
     return plan
+
+
+class WorkPlan(Plan, frozen=True, kw_only=True):
+    """The size of a run with worker processes."""
+
+    jobs: int = 100_000
+    seconds: float = 5.0
+    rounds: int = 5
+    budget: float = 600.0
+
+
+def make_work_plan(*, quick: bool = False, jobs: int | None = None, seconds: float | None = None) -> WorkPlan:
+    """The default plan (about 8 minutes) or the quick one (about 90 seconds), as the flags change it."""
+    plan = WorkPlan(jobs=20_000, seconds=2.0, rounds=1, budget=120.0) if quick else WorkPlan()
+    if jobs is not None:
+        plan = msgspec.structs.replace(plan, jobs=jobs)
+    if seconds is not None:
+        plan = msgspec.structs.replace(plan, seconds=seconds)
+    return plan

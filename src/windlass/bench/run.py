@@ -10,16 +10,17 @@ import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from windlass.bench import on_sqlite, server
+from windlass.bench import server
 from windlass.bench.figures import Report, StoreReport
 from windlass.bench.machine import machine
 from windlass.bench.plan import Plan
 from windlass.bench.rounds import Progress
 from windlass.errors import ConfigurationError
+from windlass.loading import prefer_uvloop
 from windlass.store.factory import POSTGRES, SQLITE, kind_of, sqlite_path
 from windlass.version import __version__
 
@@ -27,10 +28,22 @@ SHARE_OF_SQLITE: Final = 0.4
 """Of the time, where both are measured; PostgreSQL has the references to run as well."""
 
 
-def run(plan: Plan, url: str | None, progress: Progress) -> Report:
-    """Measure the store behind the URL, or, without one, temporary ones of each kind this machine can run."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        stores = _temporary(runner, plan, progress) if url is None else [_named(runner, plan, url, progress)]
+class Bench(Protocol):
+    """What can be measured: the stores themselves, or worker processes on them."""
+
+    on_sqlite: Callable[..., Coroutine[Any, Any, StoreReport]]
+    on_postgres: Callable[..., Coroutine[Any, Any, StoreReport]]
+
+
+def run(bench: Bench, plan: Plan, url: str | None, progress: Progress) -> Report:
+    """Measure on the store behind the URL, or, without one, on temporary ones of each kind that this machine
+    can run."""
+    with asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
+        stores = (
+            _temporary(runner, bench, plan, progress)
+            if url is None
+            else [_named(runner, bench, plan, url, progress)]
+        )
     return Report(
         windlass=__version__,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -40,34 +53,30 @@ def run(plan: Plan, url: str | None, progress: Progress) -> Report:
     )
 
 
-def _temporary(runner: asyncio.Runner, plan: Plan, progress: Progress) -> list[StoreReport]:
+def _temporary(runner: asyncio.Runner, bench: Bench, plan: Plan, progress: Progress) -> list[StoreReport]:
     began = time.monotonic()
     both = server.available()
     share = plan.budget * SHARE_OF_SQLITE if both else plan.budget
     tell = _within("sqlite", progress)
-    stores = [runner.run(_orderly(on_sqlite.measure(None, plan, began + share, tell)))]
+    stores = [runner.run(_orderly(bench.on_sqlite(None, plan, began + share, tell)))]
     if both:
-        from windlass.bench import on_postgres
-
         progress("postgresql: starting a temporary server")
         with server.temporary_server() as url:
             until, tell = began + plan.budget, _within("postgresql", progress)
-            stores.append(runner.run(_orderly(on_postgres.measure(url, plan, until, tell, temporary=True))))
+            stores.append(runner.run(_orderly(bench.on_postgres(url, plan, until, tell, temporary=True))))
     return stores
 
 
-def _named(runner: asyncio.Runner, plan: Plan, url: str, progress: Progress) -> StoreReport:
+def _named(runner: asyncio.Runner, bench: Bench, plan: Plan, url: str, progress: Progress) -> StoreReport:
     kind, until = kind_of(url), time.monotonic() + plan.budget
     if kind == POSTGRES:
-        from windlass.bench import on_postgres
-
-        return runner.run(_orderly(on_postgres.measure(url, plan, until, _within(kind, progress))))
+        return runner.run(_orderly(bench.on_postgres(url, plan, until, _within(kind, progress))))
     if kind == SQLITE:
         # Beside the file that the URL names, for the sake of its disk; the file itself is never touched.
         directory = Path(sqlite_path(url)).absolute().parent
         if not directory.is_dir():
             raise ConfigurationError(f"{directory} is not there; create it, or name another directory")
-        return runner.run(_orderly(on_sqlite.measure(directory, plan, until, _within(kind, progress))))
+        return runner.run(_orderly(bench.on_sqlite(directory, plan, until, _within(kind, progress))))
     raise ConfigurationError("memory:// is not measured; name postgresql://… or sqlite:///path")
 
 
@@ -91,12 +100,3 @@ async def _orderly(measuring: Coroutine[Any, Any, StoreReport]) -> StoreReport:
 
 def _within(store: str, progress: Progress) -> Progress:
     return lambda text: progress(f"{store}: {text}")
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The faster loop where it is installed, as everywhere in Windlass."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

@@ -20,6 +20,11 @@ _LABELS = {
     "both_at_once_pinned": "snapshot pinned, last third",
     "both_at_once_pinned_first_third": "snapshot pinned, first third",
     "both_at_once_pinned_second_third": "snapshot pinned, second third",
+    "drain_one": "drain, one child",
+    "drain_two": "drain, two children",
+    "drain_threads": "drain, plain functions in threads",
+    "sustained": "sustained, last third",
+    "sustained_pinned": "sustained, snapshot pinned, last third",
 }
 
 
@@ -84,6 +89,7 @@ def _lines(store: StoreReport) -> list[str]:
     if store.dead_tuples:
         lines.append("dead tuples: " + ", ".join(f"{name} {n:,}" for name, n in store.dead_tuples.items()))
     lines += [f"{name}: {r.median:g} ({r.low:g} to {r.high:g})" for name, r in store.ratios.items()]
+    lines += [f"{name}: {o.median:g} {o.unit} ({o.low:g} to {o.high:g})" for name, o in store.others.items()]
     lines += [f"note: {note}" for note in store.notes]
     return lines
 
