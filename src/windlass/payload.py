@@ -28,6 +28,7 @@ from windlass.encoding import Decoder, decoder, encode
 from windlass.errors import ConfigurationError, InvalidArguments, InvalidPayload, PayloadTooLarge
 
 POSITIONALS: Final = "*"
+_ABSENT: Final = object()
 _RAW: Final = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw])
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _NAMED: Final = frozenset({Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY})
@@ -66,6 +67,7 @@ class Signature:
         self._plain = all(each.kind in _NAMED for each in parameters.values())
         self._order = [name for name, each in parameters.items() if each.kind is not Parameter.KEYWORD_ONLY]
         self._required = {name for name, each in parameters.items() if each.default is Parameter.empty}
+        self._optional = len(self._required) < len(parameters)
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """The payload of this call. Raises an EnqueueError that names the argument at fault [E3] [E4]."""
@@ -83,9 +85,16 @@ class Signature:
 
         Raises InvalidPayload where the text is no payload, InvalidArguments where it does not fit.
         """
+        if self._whole is not None:
+            try:
+                found = msgspec.structs.asdict(self._whole.decode(text))
+            except (msgspec.MsgspecError, UnicodeError, RecursionError):
+                pass  # argument by argument, to say which one is wrong, or because they came by position
+            else:
+                if not self._optional:
+                    return (), found
+                return (), {name: value for name, value in found.items() if value is not _ABSENT}
         args, kwargs = self._split(text)
-        if self._plain and not args and self._required <= kwargs.keys() <= self._decoders.keys():
-            return (), {name: self._decode(name, name, raw) for name, raw in kwargs.items()}
         bound = self._bind(args, kwargs)
         for name, value in bound.arguments.items():
             match self._signature.parameters[name].kind:
@@ -190,6 +199,23 @@ class Signature:
             return self._decoders[parameter].decode(raw)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise InvalidArguments(f"task {self._task}: argument {shown!r}: {error}") from error
+
+    @cached_property
+    def _whole(self) -> Decoder | None:
+        """A reader of all arguments in one go, which takes a fifth of the time; None where they cannot be
+        told by name alone."""
+        if not self._plain:
+            return None
+        fields: list[Any] = []
+        try:
+            for name, each in self._signature.parameters.items():
+                annotation = self._resolve(each.annotation)
+                kind = Any if annotation is object else annotation
+                fields.append((name, kind) if name in self._required else (name, kind, _ABSENT))
+            arguments = msgspec.defstruct("Arguments", fields, forbid_unknown_fields=True, kw_only=True)
+            return decoder(arguments)
+        except (NameError, TypeError, ValueError, ConfigurationError):
+            return None  # the annotation at fault is named when it is read by itself
 
     @cached_property
     def _decoders(self) -> dict[str, Decoder]:

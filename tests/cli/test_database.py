@@ -7,16 +7,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli.kit import windlass
 from windlass import __version__
-from windlass.cli import main
-
-
-def windlass(*arguments: str, **environ: str) -> Result:
-    return CliRunner().invoke(
-        main, arguments, env={"WINDLASS_DATABASE_URL": None, "DATABASE_URL": None, **environ}
-    )
 
 
 def test_version() -> None:

@@ -1,7 +1,7 @@
 """The command `windlass`. Each group of verbs lives in a module of its own; this is where they meet.
 
-Errors that Windlass raises on purpose become one line and exit code 1; anything else is a bug and keeps its
-traceback. No line ever holds a database password.
+Errors that Windlass raises on purpose become one line and exit code 1; a command that makes no sense as
+written is exit code 2; anything else is a bug and keeps its traceback. No line ever holds a password.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from windlass.cli import bench, database
+from windlass.cli import bench, database, dead, doctor, enqueue, jobs, maintain, queues, top, worker, workers
+from windlass.cli.text import one_line
 from windlass.errors import WindlassError
 from windlass.version import __version__
 
@@ -23,7 +24,7 @@ class Commands(click.Group):
         try:
             return super().invoke(context)
         except WindlassError as error:
-            raise click.ClickException(" ".join(str(error).split())) from error
+            raise click.ClickException(one_line(str(error))) from error
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,6 +33,20 @@ def main() -> None:
     """A durable job engine: millions of small jobs, and heavy work that resumes where it stopped."""
 
 
-main.add_command(database.migrate)
-main.add_command(database.sql)
-main.add_command(bench.bench)
+for _command in (
+    bench.bench,
+    database.migrate,
+    database.sql,
+    dead.dead,
+    doctor.doctor,
+    enqueue.enqueue,
+    jobs.job,
+    jobs.jobs,
+    maintain.maintain,
+    queues.queue,
+    queues.queues,
+    top.top,
+    worker.worker,
+    workers.workers,
+):
+    main.add_command(_command)

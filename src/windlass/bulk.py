@@ -1,0 +1,180 @@
+"""Many jobs by filter: count them, then retry, cancel or delete them all, in batches [O6].
+
+A walk goes through the listing from the newest job to the oldest and acts on each page before it asks for the
+next. The cursor only ever moves towards older jobs, so a walk ends whether the jobs it changed leave the
+filter or stay in it, and jobs enqueued meanwhile are not touched. A job that changes its place under the walk
+is recognised by its id and left alone the second time.
+
+The filter is read before the act: a job that begins to run in between is asked to stop, as if it had been
+named by its id.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+
+from windlass.core.names import check_name
+from windlass.core.states import State
+from windlass.errors import InvalidOption
+from windlass.store.protocol import Store
+from windlass.store.records import JobFilter, JobRecord
+
+if TYPE_CHECKING:
+    from windlass.home import StoreHome
+
+BATCH: Final = 500
+CAP: Final = 10_000
+
+Verb: TypeAlias = Literal["retry", "cancel", "delete"]
+Answers: TypeAlias = dict[str, int]
+"""How many jobs gave which answer: {"retried": 498, "unchanged": 2}."""
+Progress: TypeAlias = Callable[[int], None]
+"""Told after each batch how many jobs have been dealt with so far."""
+
+
+class Count(msgspec.Struct, frozen=True):
+    """How many jobs a filter found. Where `more` is set the count stopped at its cap."""
+
+    jobs: int = 0
+    more: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.jobs:,}{' or more' if self.more else ''}"
+
+
+async def count(store: Store, where: JobFilter, cap: int = CAP) -> Count:
+    """Count the jobs a filter finds, up to `cap`: a preview of what `apply` would deal with."""
+    jobs = 0
+    async for page in _pages(store, where, min(BATCH, cap + 1)):
+        jobs += len(page)
+        if jobs > cap:
+            return Count(cap, more=True)
+    return Count(jobs)
+
+
+async def apply(
+    store: Store,
+    where: JobFilter,
+    verb: Verb,
+    *,
+    batch: int = BATCH,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Answers:
+    """Retry, cancel or delete every job the filter finds, newest first, at most `limit` of them.
+
+    Each batch is one call to the store and atomic; the walk as a whole is not. Stopped half-way, it can be
+    started again and goes on with what is left.
+    """
+    if batch < 1 or (limit is not None and limit < 1):
+        raise InvalidOption(f"batch {batch!r} and limit {limit!r} must be whole numbers from 1")
+    seen: set[int] = set()
+    answers: Counter[str] = Counter()
+    async for page in _pages(store, where, batch if limit is None else min(batch, limit)):
+        room = len(page) if limit is None else limit - len(seen)
+        jobs = [job.id for job in page if job.id not in seen][: max(room, 0)]
+        if jobs:
+            seen.update(jobs)
+            answers.update((await _act(store, verb, jobs)).values())
+            if progress is not None:
+                progress(len(seen))
+        if limit is not None and len(seen) >= limit:
+            break
+    return dict(answers)
+
+
+async def _pages(store: Store, where: JobFilter, size: int) -> AsyncIterator[list[JobRecord]]:
+    cursor: str | None = None
+    while True:
+        page = await store.jobs(where, size, cursor)
+        yield page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+async def _act(store: Store, verb: Verb, jobs: Sequence[int]) -> Mapping[int, str]:
+    match verb:
+        case "retry":
+            return await store.retry(jobs)
+        case "cancel":
+            return await store.cancel(jobs)
+        case "delete":
+            return await store.delete(jobs)
+
+
+def job_filter(
+    *,
+    queue: str | None = None,
+    task: str | None = None,
+    state: State | str | None = None,
+    tag: str | None = None,
+) -> JobFilter:
+    """A filter from what a caller wrote, checked."""
+    try:
+        wanted = None if state is None else State(state)
+    except ValueError:
+        raise InvalidOption(f"state: {state!r} is not one of {', '.join(State)}") from None
+    return JobFilter(
+        queue=None if queue is None else check_name("queue", queue),
+        task=None if task is None else check_name("task", task),
+        state=wanted,
+        tag=tag,
+    )
+
+
+class Jobs:
+    """The jobs of an app that a filter finds; see `Windlass.jobs`. It holds the filter and asks the store
+    each time."""
+
+    __slots__ = ("_home", "where")
+
+    def __init__(self, home: Callable[[], StoreHome], where: JobFilter) -> None:
+        self._home = home
+        self.where: Final = where
+
+    def __repr__(self) -> str:
+        given = {name: getattr(self.where, name) for name in self.where.__struct_fields__}
+        return f"<Jobs {' '.join(f'{name}={value}' for name, value in given.items() if value) or 'all'}>"
+
+    def count(self, cap: int = CAP) -> Count:
+        """How many there are, counted up to `cap`."""
+        return self._home().call(lambda store: count(store, self.where, cap))
+
+    async def acount(self, cap: int = CAP) -> Count:
+        """How many there are, counted up to `cap`."""
+        return await self._home().acall(lambda store: count(store, self.where, cap))
+
+    def retry(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Offer the dead, scheduled and retrying ones again now, with their attempts reset."""
+        return self._apply("retry", batch, progress)
+
+    async def aretry(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Offer the dead, scheduled and retrying ones again now, with their attempts reset."""
+        return await self._aapply("retry", batch, progress)
+
+    def cancel(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Cancel them: those that wait now, those that run as soon as their workers hear of it."""
+        return self._apply("cancel", batch, progress)
+
+    async def acancel(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Cancel them: those that wait now, those that run as soon as their workers hear of it."""
+        return await self._aapply("cancel", batch, progress)
+
+    def delete(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Remove them; those that run are asked to stop instead."""
+        return self._apply("delete", batch, progress)
+
+    async def adelete(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Remove them; those that run are asked to stop instead."""
+        return await self._aapply("delete", batch, progress)
+
+    def _apply(self, verb: Verb, batch: int, progress: Progress | None) -> Answers:
+        return self._home().call(lambda s: apply(s, self.where, verb, batch=batch, progress=progress))
+
+    async def _aapply(self, verb: Verb, batch: int, progress: Progress | None) -> Answers:
+        return await self._home().acall(lambda s: apply(s, self.where, verb, batch=batch, progress=progress))

@@ -1,0 +1,122 @@
+"""The verb that looks for trouble: doctor. What the store finds comes from the store; this adds what stands
+around it: versions, drivers, settings, and whether the database can be opened at all."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+
+import click
+import msgspec
+from rich.text import Text
+
+from windlass.cli.options import json_option, on_store
+from windlass.cli.target import Target
+from windlass.cli.text import console, one_line, print_json
+from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, WindlassError
+from windlass.settings import Settings
+from windlass.store.factory import POSTGRES, describe, kind_of
+from windlass.store.records import Finding
+from windlass.version import __version__
+
+_MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "bold red")}
+
+
+@click.command()
+@on_store
+@json_option
+def doctor(target: Target, as_json: bool) -> None:
+    """Look for trouble and say what to do about it; exit code 1 if something is wrong."""
+    found = [_versions(), *_examine(target)]
+    wrong = any(finding.level == "error" for finding in found)
+    if as_json:
+        print_json({"ok": not wrong, "findings": [msgspec.structs.asdict(finding) for finding in found]})
+    else:
+        _print(found)
+    if wrong:
+        raise SystemExit(1)
+
+
+def _examine(target: Target) -> Iterator[Finding]:
+    """What can be found out; the first thing that makes the rest impossible ends it."""
+    try:
+        settings = target.settings
+        place = describe(settings.database_url)
+    except ConfigurationError as error:
+        advice = "correct it in the flag, the environment, pyproject.toml or the code that it names"
+        yield Finding(name="settings", level="error", told=one_line(str(error)), advice=advice)
+        return
+    yield Finding(name="settings", told=_in_force(settings))
+    yield from _drivers(settings)
+    if missing := target.missing():
+        told, _, advice = missing.partition("; ")
+        yield Finding(name="database", level="warning", told=told, advice=advice)
+        return
+    try:
+        found = target.diagnose()
+    except WindlassError as error:
+        yield Finding(
+            name="database", level="error", told=f"{place}: {target.told(error)}", advice=_advice(error)
+        )
+        return
+    yield Finding(name="database", told=f"{place} can be opened")
+    yield from found
+
+
+def _versions() -> Finding:
+    supported = sys.version_info >= (3, 11)
+    told = f"Windlass {__version__} on Python {platform.python_version()}, {platform.system()}"
+    if supported:
+        return Finding(name="versions", told=told)
+    return Finding(name="versions", level="error", told=told, advice="use Python 3.11 or newer")
+
+
+def _in_force(settings: Settings) -> str:
+    """Every setting that is not the default, and the database without its secrets."""
+    defaults = Settings()
+    changed = [
+        f"{name}={getattr(settings, name)!r}"
+        for name in settings.__struct_fields__
+        if name != "database_url" and getattr(settings, name) != getattr(defaults, name)
+    ]
+    return ", ".join([f"database {describe(settings.database_url)}", *changed])
+
+
+def _drivers(settings: Settings) -> Iterator[Finding]:
+    asyncpg, uvloop, apsw = (_version(name) for name in ("asyncpg", "uvloop", "apsw"))
+    wants = kind_of(settings.database_url) == POSTGRES
+    yield Finding(
+        name="drivers",
+        level="error" if wants and asyncpg is None else "ok",
+        told=f"apsw {apsw or 'missing'}, asyncpg {asyncpg or 'missing'}, uvloop {uvloop or 'missing'}",
+        advice="pip install 'windlass[postgres]'" if wants and asyncpg is None else "",
+    )
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _advice(error: WindlassError) -> str:
+    if isinstance(error, SchemaMissing):
+        return "run `windlass migrate`"
+    if isinstance(error, SchemaTooNew):
+        return "upgrade Windlass here to the version that migrated the database"
+    if isinstance(error, ConfigurationError):
+        return "correct the setting it names"
+    return "see that the server runs and is reachable from here, and that user, password and database exist"
+
+
+def _print(found: Sequence[Finding]) -> None:
+    shown = console()
+    for finding in found:
+        mark, style = _MARKS[finding.level]
+        line = Text.assemble((f"{mark:8}", style), f"{one_line(finding.name)}: {one_line(finding.told)}")
+        shown.print(line, soft_wrap=True)
+        if finding.advice:
+            shown.print(Text(f"        → {one_line(finding.advice)}"), soft_wrap=True)

@@ -1,0 +1,173 @@
+"""The verb that makes a job: enqueue. Without --app it needs nothing but the task's name [E1]."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NoReturn, cast, get_args
+
+import click
+
+from windlass.cli.options import Span, json_option, on_store
+from windlass.cli.shapes import failure_as_json
+from windlass.cli.target import Target
+from windlass.cli.text import one_line, parsed, print_json
+from windlass.core.states import Priority, State
+from windlass.errors import ConfigurationError, ResultTimeout
+from windlass.job import Job
+from windlass.options import JobOptions
+from windlass.store.protocol import Store
+from windlass.store.records import JobRecord, OnConflict
+from windlass.task import Task
+
+_PRIORITIES = [each.name.lower() for each in Priority]
+_EVER = "ever"
+
+
+@click.command()
+@click.argument("task")
+@click.argument("words", metavar="[ARG]...", nargs=-1)
+@click.option("--args", "named", metavar="JSON", help="Arguments as an object (by name) or an array.")
+@click.option("--queue", metavar="NAME", help="The queue. [the task's own, a route, default]")
+@click.option("--priority", type=click.Choice(_PRIORITIES), help="Among the jobs of its queue. [normal]")
+@click.option("--delay", metavar="DURATION", help="Run after this time: 30s, 5m, 1h30m.")
+@click.option("--run-at", metavar="TIME", help="Run at this time: ISO 8601, local unless it names a zone.")
+@click.option("--unique", metavar="KEY", help="At most one unfinished job holds this key.")
+@click.option("--on-conflict", type=click.Choice(get_args(OnConflict)), help="Where it is held. [skip]")
+@click.option("--idempotency-key", metavar="KEY", help="The same key again adds nothing.")
+@click.option("--max-attempts", type=click.IntRange(min=1), help="Tries before it is dead. [5]")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A word to find it by; may be repeated.")
+@click.option(
+    "--header", "headers", metavar="KEY=TEXT", multiple=True, help="Travels along; may be repeated."
+)
+@click.option(
+    "--wait",
+    type=Span("; write --wait=30s, or put a bare --wait last", ever=_EVER),
+    is_flag=False,
+    flag_value=_EVER,
+    metavar="[DURATION]",
+    help="Wait for its end and print its result; exit code 1 if it ends dead or cancelled.",
+)
+@on_store
+@json_option
+def enqueue(
+    target: Target,
+    task: str,
+    words: tuple[str, ...],
+    named: str | None,
+    wait: float | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Make a job of TASK, by name: its code need not be here.
+
+    An ARG is JSON where it can be read as JSON and text otherwise: 7 is a number, '"7"' and seven are texts;
+    write -- before one that begins with a dash. With --app the task's annotations check the arguments, and
+    its queue and attempts count.
+    """
+    args, kwargs = _arguments(words, named)
+    wanted = _task(target, task).using(**_options(options))
+
+    async def work(store: Store) -> tuple[Job[Any], JobRecord | None]:
+        job = await wanted.aenqueue(*args, **kwargs)
+        if not as_json:
+            click.echo(f"{job.id} {job.receipt}")
+        return job, None if wait is None else await _end(store, job, wait)
+
+    job, ended = target.run(work, create=True)
+    if as_json:
+        print_json({"id": str(job.id), "status": job.receipt, "task": task, **_end_as_json(ended)})
+    elif ended is not None and ended.state is State.SUCCEEDED:
+        click.echo(one_line(ended.result or "null", 1_100_000))
+    if ended is not None and ended.state is not State.SUCCEEDED:
+        _fail(ended)
+
+
+async def _end(store: Store, job: Job[Any], wait: float) -> JobRecord:
+    try:
+        return await job._finished(store, None if wait == math.inf else wait)
+    except ResultTimeout as error:
+        raise click.ClickException(f"{error}; it goes on, see `windlass job show {job.id}`") from error
+
+
+def _task(target: Target, name: str) -> Task[..., Any]:
+    app = target.app
+    if target.app_name is not None:
+        app.discover(*app.settings.imports)
+    if target.app_name is not None and name not in app.tasks:
+        known = ", ".join(sorted(app.tasks))
+        raise ConfigurationError(
+            f"{target.app_name} has no task {name!r}; it has {known}; without --app any name will do"
+        )
+    return app.named(name)
+
+
+def _arguments(words: Sequence[str], named: str | None) -> tuple[list[Any], dict[str, Any]]:
+    args = [_word(word) for word in words]
+    if named is None:
+        return args, {}
+    try:
+        given = json.loads(named, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"this is not JSON: {error}", param_hint="--args") from None
+    if isinstance(given, list) and not args:
+        return given, {}
+    if not isinstance(given, dict):
+        raise click.BadParameter(
+            "give an object of named arguments, or an array and no ARG besides", param_hint="--args"
+        )
+    more = given.pop("*", [])
+    if not isinstance(more, list):
+        raise click.BadParameter('"*" holds the positional arguments, as an array', param_hint="--args")
+    return [*args, *more], given
+
+
+def _word(word: str) -> Any:
+    try:
+        return json.loads(word, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return word
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _options(given: dict[str, Any]) -> JobOptions:
+    """What was said, as `using` takes it; what was not said is left out."""
+    options = {name: value for name, value in given.items() if value not in (None, ())}
+    if "run_at" in options:
+        options["run_at"] = _moment(options["run_at"])
+    if "headers" in options:
+        options["headers"] = dict(_header(word) for word in options["headers"])
+    return cast(JobOptions, options)  # `using` checks it
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        hint = "is not a time; write 2030-01-31T08:00, with +02:00 or Z behind it if not local"
+        raise click.BadParameter(f"{text!r} {hint}", param_hint="--run-at") from None
+
+
+def _header(word: str) -> tuple[str, str]:
+    key, equals, text = word.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{word!r} is not a header; write KEY=TEXT", param_hint="--header")
+    return key, text
+
+
+def _end_as_json(ended: JobRecord | None) -> dict[str, Any]:
+    if ended is None:
+        return {}
+    last = failure_as_json(ended.errors[-1]) if ended.errors else None
+    return {"state": str(ended.state), "result": parsed(ended.result), "error": last}
+
+
+def _fail(ended: JobRecord) -> NoReturn:
+    last = ended.errors[-1] if ended.errors else None
+    why = f": {last.type}: {last.message}" if last else f": {ended.reason}" if ended.reason else ""
+    raise click.ClickException(one_line(f"job {ended.id} ended {ended.state}{why}"))

@@ -1,0 +1,192 @@
+"""The verbs about jobs: jobs lists them, job shows and steers single ones by id."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from windlass import bulk
+from windlass.cli.options import filters, job_ids, json_option, on_store
+from windlass.cli.shapes import job_as_json, listing_as_json, no_cursor, priority_name, unwrap, wrap
+from windlass.cli.sheet import print_job
+from windlass.cli.target import Target
+from windlass.cli.text import print_json, print_table, span
+from windlass.cli.waiting import state_in_words
+from windlass.core.states import FINISHED
+from windlass.errors import EnqueueError, JobNotFound, WindlassError
+from windlass.store.protocol import Store
+from windlass.store.records import JobFilter, JobRecord, Page, Steering
+
+_GOOD = frozenset({"dead", "retried", "cancelled", "requested", "deleted"})
+_WHY_NOT = {
+    "unchanged": "unchanged: only dead, scheduled and retrying jobs can be retried, and only while no other "
+    "holds their unique key",
+    "finished": "finished already; it stays as it is",
+    "requested": "runs; its worker was asked to stop",
+}
+_COLUMNS = ("id", "task", "queue", "priority", "state", ">attempt", ">age", "reason")
+limit_option = click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many to list at most."
+)
+cursor_option = click.option("--cursor", metavar="TEXT", help="Go on where an earlier listing ended.")
+
+
+@click.command()
+@filters(state=True)
+@limit_option
+@cursor_option
+@on_store
+@json_option
+def jobs(target: Target, limit: int, cursor: str | None, as_json: bool, **where: Any) -> None:
+    """List jobs, newest first."""
+    list_jobs(target, bulk.job_filter(**where), limit, cursor, as_json)
+
+
+def list_jobs(target: Target, where: JobFilter, limit: int, cursor: str | None, as_json: bool) -> None:
+    """Print one listing and, where there is more, how to go on."""
+    page = target.run(lambda store: _page(store, where, limit, cursor))
+    if as_json:
+        print_json(listing_as_json(page.jobs, page.cursor))
+        return
+    now = time.time()
+    print_table(_COLUMNS, [_row(job, now) for job in page.jobs])
+    if page.cursor is not None:
+        click.echo(f"there is more: --cursor {wrap(page.cursor)}", err=True)
+
+
+async def _page(store: Store, where: JobFilter, limit: int, word: str | None) -> Page:
+    """One full page: the store may give short ones, since it looks at a bounded number of jobs a call."""
+    found: list[JobRecord] = []
+    cursor = None if word is None else unwrap(word)
+    while True:
+        try:
+            page = await store.jobs(where, limit - len(found), cursor)
+        except (ValueError, TypeError, LookupError):
+            if word is None:
+                raise
+            raise no_cursor(word) from None
+        found += page.jobs
+        cursor = page.cursor
+        if cursor is None or len(found) >= limit:
+            return Page(found, cursor)
+
+
+def _row(job: JobRecord, now: float) -> Sequence[object]:
+    last = job.errors[-1] if job.errors else None
+    told = f"{last.type}: {last.message}"[:60] if last else None
+    why = (told or job.reason) if job.state in FINISHED else (job.reason or told)
+    attempt = f"{job.attempt}/{job.options.max_attempts}"
+    priority = priority_name(job.priority)
+    age = span(now - job.enqueued_at)
+    return str(job.id), job.task, job.queue, priority, state_in_words(job), attempt, age, why
+
+
+@click.group()
+def job() -> None:
+    """Show and steer single jobs, by id."""
+
+
+@job.command()
+@job_ids
+@click.option("--traceback", is_flag=True, help="With the traceback of every failed attempt.")
+@on_store
+@json_option
+def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -> None:
+    """Everything about jobs: state, why it waits, attempts and errors, payload, result, progress, times."""
+
+    async def work(store: Store) -> tuple[dict[int, JobRecord | None], Steering]:
+        return {id: await store.job(id) for id in ids}, await store.steering([])
+
+    looked, steering = target.run(work)
+    found = [record for record in looked.values() if record is not None]
+    if as_json:
+        print_json({"jobs": [job_as_json(record) for record in found]})
+    else:
+        for place, record in enumerate(found):
+            if place:
+                click.echo()
+            print_job(record, steering, time.time(), traceback=traceback)
+    _refuse_unknown([id for id, record in looked.items() if record is None])
+
+
+@job.command()
+@job_ids
+@on_store
+@json_option
+def retry(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
+    """Offer dead, scheduled or retrying jobs again now, with their attempts reset."""
+    steer(target, lambda store: store.retry(ids), as_json)
+
+
+@job.command()
+@job_ids
+@on_store
+@json_option
+def cancel(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
+    """Cancel jobs: one that waits at once, one that runs as soon as its worker hears of it."""
+    steer(target, lambda store: store.cancel(ids), as_json)
+
+
+@job.command()
+@job_ids
+@on_store
+@json_option
+def delete(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
+    """Remove jobs and their traces; one that runs is asked to stop instead."""
+    steer(target, lambda store: store.delete(ids), as_json)
+
+
+@job.command()
+@job_ids
+@on_store
+@json_option
+def replay(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
+    """Enqueue copies of jobs that have ended; each knows the job that it repeats."""
+
+    async def work(store: Store) -> dict[int, str | WindlassError]:
+        return {id: await _replayed(target, id) for id in dict.fromkeys(ids)}
+
+    copies = target.run(work)
+    made = {id: copy for id, copy in copies.items() if isinstance(copy, str)}
+    if as_json:
+        print_json({"jobs": [{"id": str(id), "replayed_as": made.get(id)} for id in copies]})
+    else:
+        for id, copy in made.items():
+            click.echo(f"{id} replayed as {copy}")
+    _refuse_unknown([id for id, copy in copies.items() if isinstance(copy, JobNotFound)])
+    for refusal in copies.values():
+        if not isinstance(refusal, str):
+            raise refusal
+
+
+async def _replayed(target: Target, id: int) -> str | WindlassError:
+    """The id of the copy, or why there is none: one that is refused does not keep the others waiting."""
+    try:
+        return str(await target.app.job(id).areplay())
+    except (JobNotFound, EnqueueError) as error:
+        return error
+
+
+def steer(target: Target, act: Callable[[Store], Awaitable[Mapping[int, str]]], as_json: bool) -> None:
+    """Do something to jobs named by id and print what each answered; exit code 1 if one was refused."""
+    answers = target.run(act)
+    if as_json:
+        print_json({"jobs": [{"id": str(id), "answer": answer} for id, answer in answers.items()]})
+    else:
+        for id, answer in answers.items():
+            if answer != "not_found":
+                click.echo(f"{id} {_WHY_NOT.get(answer, answer)}")
+    _refuse_unknown([id for id, answer in answers.items() if answer == "not_found"])
+    if not _GOOD.issuperset(answers.values()):
+        raise SystemExit(1)
+
+
+def _refuse_unknown(ids: Sequence[int]) -> None:
+    if ids:
+        named = ", ".join(map(str, ids))
+        raise click.ClickException(
+            f"no job {named}: it never existed, was deleted, or its retention has passed; see `windlass jobs`"
+        )

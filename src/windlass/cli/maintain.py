@@ -1,0 +1,139 @@
+"""The verbs that do a coordinator's duty once, by hand, and say what it did [K3].
+
+Running workers do all of this by themselves; each duty is idempotent, so doing it besides them is harmless.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from windlass.cli.options import json_option, on_store
+from windlass.cli.target import Target
+from windlass.cli.text import clean, print_json
+from windlass.core.retry import DeathPolicy
+from windlass.store.protocol import Store
+from windlass.store.records import Rescued, WorkerRecord
+
+F = TypeVar("F", bound=Callable[..., Any])
+_TERM = 30.0
+
+
+@click.group()
+def maintain() -> None:
+    """Do one duty of the coordinator by hand; workers do them all by themselves."""
+
+
+def _once(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    if not value and not context.resilient_parsing:
+        raise click.UsageError("say --once: running workers do this again and again by themselves")
+    return value
+
+
+_once_option = click.option(
+    "--once", is_flag=True, expose_value=False, callback=_once, help="Do it once and end (must be said)."
+)
+
+
+@maintain.command()
+@_once_option
+@on_store
+@json_option
+def promote(target: Target, as_json: bool) -> None:
+    """Offer scheduled jobs and retries that are due, and admit jobs with a fair key."""
+    from windlass.cluster import duties
+
+    done = target.run(duties.promote)
+    _tell(msgspec.structs.asdict(done), as_json)
+
+
+@maintain.command()
+@_once_option
+@on_store
+@json_option
+def retention(target: Target, as_json: bool) -> None:
+    """Remove what is past its retention: finished jobs, dead jobs, idempotency keys, workers long gone."""
+    from windlass.cluster import duties
+
+    rotation, expired = target.run(duties.retention)
+    _tell({**msgspec.structs.asdict(rotation), **msgspec.structs.asdict(expired)}, as_json)
+
+
+@maintain.command()
+@_once_option
+@on_store
+@json_option
+def rescue(target: Target, as_json: bool) -> None:
+    """Take back the jobs of workers that died. It watches their beats for one lease first."""
+    from windlass.cluster import duties
+
+    lease, policy = target.settings.lease, DeathPolicy(poison=target.settings.poison)
+    click.echo(f"watching the workers' beats for one lease, {lease:g} s", err=True)
+
+    async def work(store: Store) -> list[tuple[WorkerRecord, Rescued]]:
+        return await duties.rescue(store, policy, lease)
+
+    rescued = target.run(work)
+    if as_json:
+        shape = [
+            {"worker": str(worker.id), "label": worker.label, **msgspec.structs.asdict(jobs)}
+            for worker, jobs in rescued
+        ]
+        print_json({"rescued": shape})
+        return
+    for worker, jobs in rescued:
+        click.echo(f"{clean(worker.label) or worker.id}: {_counts(msgspec.structs.asdict(jobs))}")
+    if not rescued:
+        click.echo("no worker has died")
+
+
+@maintain.command()
+@_once_option
+@on_store
+@json_option
+def slots(target: Target, as_json: bool) -> None:
+    """Split every queue's slots over the workers that serve it."""
+    from windlass.cluster import duties
+
+    candidate = secrets.randbelow(2**62) + 1
+
+    async def work(store: Store) -> dict[int, dict[str, int]]:
+        term = await store.lead(candidate, _TERM)
+        if term is None:
+            raise click.ClickException(
+                "another coordinator is at work and does this every second; nothing is left to do by hand"
+            )
+        try:
+            return await duties.assign_slots(store, term)
+        finally:
+            await store.resign(candidate)
+
+    assigned = target.run(work)
+    if as_json:
+        print_json({"slots": {str(worker): shares for worker, shares in assigned.items()}})
+        return
+    for worker, shares in assigned.items():
+        click.echo(f"{worker}: {_counts(shares)}")
+    if not assigned:
+        click.echo("no worker is alive")
+
+
+def _tell(counts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(counts)
+    else:
+        click.echo(_counts(counts))
+
+
+def _counts(counts: dict[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in counts.items()) or "none"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else clean(str(value))

@@ -1,0 +1,115 @@
+"""The options that many verbs share, and how their values are read. A value that cannot be read is a usage
+error, exit code 2, and says how to write it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import click
+
+from windlass.cli.target import Target
+from windlass.core.durations import seconds
+from windlass.core.states import State
+
+if TYPE_CHECKING:
+    Reader: TypeAlias = click.ParamType[Any]
+else:
+    Reader = click.ParamType  # a plain class up to click 8.3
+
+F = TypeVar("F", bound=Callable[..., Any])
+MAX_ID: Final = 2**63 - 1
+
+database_option = click.option(
+    "--database",
+    metavar="URL",
+    help="Where jobs live: postgresql://…, sqlite:///path. [WINDLASS_DATABASE_URL]",
+)
+schema_option = click.option(
+    "--schema", metavar="NAME", help="The PostgreSQL schema. [WINDLASS_SCHEMA, windlass]"
+)
+app_option = click.option(
+    "--app", metavar="MODULE:ATTR", help="Your app; its code says where jobs live unless a flag does."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
+
+
+def on_store(function: Callable[..., None]) -> Callable[..., None]:
+    """A verb that works on a store: --database, --schema and --app arrive as one `Target`, in front."""
+
+    @functools.wraps(function)
+    def verb(*, database: str | None, schema: str | None, app: str | None, **rest: Any) -> None:
+        function(Target(database=database, schema=schema, app=app), **rest)
+
+    return database_option(schema_option(app_option(verb)))
+
+
+def filters(*, state: bool) -> Callable[[F], F]:
+    """--queue, --task, --tag and, where asked for, --state: which jobs a verb is about."""
+
+    def decorate(function: F) -> F:
+        function = click.option("--tag", metavar="TAG", help="Only jobs that carry this tag.")(function)
+        if state:
+            choice = click.Choice([str(each) for each in State])
+            function = click.option("--state", type=choice, help="Only jobs in this state.")(function)
+        function = click.option("--task", metavar="NAME", help="Only jobs of this task.")(function)
+        return click.option("--queue", metavar="NAME", help="Only jobs of this queue.")(function)
+
+    return decorate
+
+
+class JobId(Reader):
+    """The id of a job: a whole number, as every listing prints it."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read an id."""
+        text = str(value)
+        if not (text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= MAX_ID):
+            self.fail(f"{text!r} is not a job id; `windlass jobs` lists them", param, ctx)
+        return int(text)
+
+
+class Span(Reader):
+    """A span of time as people write it, in seconds; `ever` is a word that stands for no end."""
+
+    name = "duration"
+
+    def __init__(self, hint: str = "", least: float = 0.0, ever: str | None = None) -> None:
+        self._hint = hint
+        self._least = least
+        self._ever = ever
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read a span of time."""
+        if self._ever is not None and value in (self._ever, math.inf):
+            return math.inf
+        try:
+            span = seconds(value)
+        except ValueError as error:
+            self.fail(f"{error}{self._hint}", param, ctx)
+        if span < self._least:
+            self.fail(f"{value!r} is too short; the least is {self._least:g} s", param, ctx)
+        return span
+
+
+class OrNone(Reader):
+    """A value, or the word `none`, which takes a setting back to its default."""
+
+    UNSET: Final = object()
+
+    def __init__(self, kind: Reader) -> None:
+        self._kind = kind
+        self.name = kind.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the value, unless it is none."""
+        if value is self.UNSET or (isinstance(value, str) and value.strip().lower() == "none"):
+            return self.UNSET
+        return self._kind.convert(value, param, ctx)
+
+
+job_ids = click.argument("ids", metavar="ID...", type=JobId(), nargs=-1, required=True)

@@ -1,0 +1,127 @@
+"""Records as JSON: the keys that scripts may rely on. Ids are strings, times ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from windlass.cli.text import iso, parsed
+from windlass.core.states import Priority
+from windlass.store.records import Depth, Failure, JobRecord, QueueRecord, WorkerRecord
+
+Shape = dict[str, Any]
+
+
+def job_as_json(job: JobRecord) -> Shape:
+    """A job with everything the store knows about it."""
+    options = job.options
+    return {
+        "id": str(job.id),
+        "task": job.task,
+        "queue": job.queue,
+        "priority": priority_name(job.priority),
+        "state": str(job.state),
+        "reason": job.reason,
+        "attempt": job.attempt,
+        "max_attempts": options.max_attempts,
+        "deaths": job.deaths,
+        "payload": parsed(job.payload),
+        "result": parsed(job.result),
+        "errors": [failure_as_json(error) for error in job.errors],
+        "checkpoint": _checkpoint(job),
+        "enqueued_at": iso(job.enqueued_at),
+        "run_at": iso(job.run_at),
+        "claimed_at": iso(job.claimed_at),
+        "finished_at": iso(job.finished_at),
+        "worker": _id(job.worker),
+        "claim": _id(job.claim),
+        "cancel_requested": job.cancel_requested,
+        "timeout": options.timeout,
+        "unique_key": options.unique_key,
+        "fair_key": options.fair_key,
+        "tags": list(options.tags),
+        "headers": options.headers,
+        "trace": options.trace,
+        "replay_of": _id(options.replay_of),
+    }
+
+
+def failure_as_json(error: Failure) -> Shape:
+    """One failed attempt."""
+    return {**msgspec.structs.asdict(error), "at": iso(error.at)}
+
+
+def queue_as_json(queue: QueueRecord, depth: Depth, slots: int | None, workers: int) -> Shape:
+    """A queue: how it stands, who serves it, and its settings."""
+    return {
+        **msgspec.structs.asdict(queue),
+        **msgspec.structs.asdict(depth),
+        "slots": slots,
+        "workers": workers,
+    }
+
+
+def worker_as_json(worker: WorkerRecord, slots: Mapping[str, int], now: float) -> Shape:
+    """A worker and the slots it was assigned."""
+    return {
+        "id": str(worker.id),
+        "label": worker.label,
+        "host": worker.host,
+        "pid": worker.pid,
+        "queues": list(worker.queues),
+        "alive": worker.alive,
+        "beat": worker.beat,
+        "beat_at": iso(worker.beat_at),
+        "beat_age": round(max(now - worker.beat_at, 0.0), 3),
+        "started_at": iso(worker.started_at),
+        "lease": worker.lease,
+        "slots": dict(slots),
+    }
+
+
+def listing_as_json(jobs: Sequence[JobRecord], cursor: str | None) -> Shape:
+    """A page of jobs; `cursor` is what --cursor takes for the next one."""
+    return {"jobs": [job_as_json(job) for job in jobs], "cursor": None if cursor is None else wrap(cursor)}
+
+
+def wrap(cursor: str) -> str:
+    """A store's cursor as one word that no shell takes apart."""
+    return base64.urlsafe_b64encode(cursor.encode()).decode().rstrip("=")
+
+
+def unwrap(word: str) -> str:
+    """The store's cursor again."""
+    try:
+        return base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise no_cursor(word) from None
+
+
+def no_cursor(word: str) -> click.BadParameter:
+    """What to say about a cursor that no listing gave."""
+    return click.BadParameter(f"{word!r} is not a cursor; take it from a listing", param_hint="--cursor")
+
+
+def priority_name(priority: int) -> str:
+    """urgent, high, normal or low."""
+    return Priority(priority).name.lower()
+
+
+def _id(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _checkpoint(job: JobRecord) -> Shape | None:
+    if job.checkpoint is None:
+        return None
+    return {
+        "data": parsed(job.checkpoint.data),
+        "done": job.checkpoint.done,
+        "total": job.checkpoint.total,
+        "at": iso(job.checkpoint.at),
+    }

@@ -1,0 +1,83 @@
+"""One job on a page: what `windlass job show` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.table import Table
+from rich.text import Text
+
+from windlass.cli.shapes import priority_name
+from windlass.cli.text import clean, console, local, one_line, show, span
+from windlass.cli.waiting import state_in_words, why_it_waits
+from windlass.store.records import JobRecord, Steering
+
+Line = tuple[str, str]
+
+
+def print_job(job: JobRecord, steering: Steering, now: float, *, traceback: bool) -> None:
+    """Print everything about a job. Without `traceback`, an error is its type and message."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, told in [*_state(job, steering, now), *_times(job, now), *_data(job, now)]:
+        grid.add_row(Text(name), Text(told))
+    show(grid)
+    shown = console()
+    for error in job.errors:
+        when = local(error.at, now) if error.at else ""
+        head = f"attempt {error.attempt}, {when}: {error.type}: {error.message}"
+        shown.print(Text(one_line(head)), soft_wrap=True)
+        if traceback and error.traceback:
+            shown.print(Text(clean(error.traceback.rstrip(), lines=True)), soft_wrap=True)
+
+
+def _state(job: JobRecord, steering: Steering, now: float) -> Iterator[Line]:
+    yield "job", str(job.id)
+    yield "task", one_line(job.task)
+    yield "queue", f"{one_line(job.queue)}, priority {priority_name(job.priority)}"
+    yield "state", state_in_words(job)
+    queue = steering.queues.get(job.queue)
+    why = why_it_waits(job, queue, steering.serving.get(job.queue, 0), now) or job.reason
+    if why:
+        yield "why", one_line(why)
+    yield "attempt", f"{job.attempt} of {job.options.max_attempts}"
+    if job.deaths:
+        yield "deaths", f"{job.deaths} (workers that died while they ran it)"
+    if job.worker is not None:
+        yield "worker", f"{job.worker}, claim {job.claim}"
+
+
+def _times(job: JobRecord, now: float) -> Iterator[Line]:
+    yield "enqueued", local(job.enqueued_at, now)
+    if job.run_at is not None:
+        yield "due", local(job.run_at, now)
+    if job.claimed_at is not None:
+        yield "claimed", local(job.claimed_at, now)
+    if job.finished_at is not None:
+        yield "finished", local(job.finished_at, now)
+        if job.claimed_at is not None:
+            yield "took", span(job.finished_at - job.claimed_at)
+
+
+def _data(job: JobRecord, now: float) -> Iterator[Line]:
+    options = job.options
+    if options.timeout is not None:
+        yield "timeout", span(options.timeout)
+    for name, key in (("unique key", options.unique_key), ("fair key", options.fair_key)):
+        if key is not None:
+            yield name, one_line(key)
+    if options.tags:
+        yield "tags", one_line(", ".join(options.tags))
+    for key, text in options.headers.items():
+        yield "header", one_line(f"{key}: {text}")
+    if options.replay_of is not None:
+        yield "replay of", str(options.replay_of)
+    yield "payload", one_line(job.payload)
+    if job.checkpoint is not None:
+        point = job.checkpoint
+        if point.done is not None:
+            yield "progress", f"{point.done:,}" + (f" of {point.total:,}" if point.total is not None else "")
+        yield "checkpoint", f"{one_line(point.data)}, {local(point.at, now)}"
+    if job.result is not None:
+        yield "result", one_line(job.result)

@@ -1,0 +1,96 @@
+"""From flags to an open store: which app and settings a verb works with, and a loop to run it on.
+
+A store that cannot be opened, or that fails, becomes one line that says where and what to do next; a password
+never gets into it [M6].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from windlass.app import Windlass
+from windlass.cli.text import one_line
+from windlass.errors import ConfigurationError, StoreError
+from windlass.loading import load_app
+from windlass.settings import Settings, load
+from windlass.store.factory import SQLITE, describe, kind_of, sqlite_path
+from windlass.store.protocol import Store
+from windlass.store.records import Finding
+
+T = TypeVar("T")
+
+
+class Target:
+    """What a verb works on: the app that --app names, or one without tasks; flags override its settings."""
+
+    def __init__(self, *, database: str | None, schema: str | None, app: str | None) -> None:
+        self._flags = {"database_url": database, "schema": schema}
+        self.app_name = app
+
+    @cached_property
+    def app(self) -> Windlass:
+        """The app, with the flags over its settings."""
+        app = load_app(self.app_name) if self.app_name else Windlass()
+        if any(self._flags.values()):
+            app.close()
+            app._built = None
+            app.settings = load(code=app._code, flags=self._flags)
+        return app
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.app.settings
+
+    @property
+    def place(self) -> str:
+        """Where jobs live, as it may be shown."""
+        return describe(self.settings.database_url)
+
+    def run(self, work: Callable[[Store], Awaitable[T]], *, create: bool = False) -> T:
+        """Do something with the open store. Without `create`, a SQLite file must be there already: a verb
+        that looks must not answer a mistyped path with an empty database."""
+        place = self.place
+        if not create and (missing := self.missing()):
+            raise click.ClickException(missing)
+        try:
+            return asyncio.run(self._within(work))
+        except (StoreError, ConfigurationError) as error:
+            raise click.ClickException(f"{place}: {self.told(error)}") from error
+
+    def missing(self) -> str | None:
+        """Why there is nothing to look at, where jobs would live in a SQLite file that is not there."""
+        url = self.settings.database_url
+        if self.app._given is not None or kind_of(url) != SQLITE or os.path.exists(sqlite_path(url)):
+            return None
+        return (
+            f"{self.place}: there is no such file yet; point --database or WINDLASS_DATABASE_URL at yours, "
+            "or enqueue a first job"
+        )
+
+    def told(self, error: Exception) -> str:
+        """An error on one line. A driver may quote what it was given; a password must not get out so."""
+        return without_password(one_line(str(error)), self.settings.database_url)
+
+    def diagnose(self) -> list[Finding]:
+        """What the store says about itself. Unlike `run` it raises, since trouble is what it looks for."""
+        return asyncio.run(self._within(lambda store: store.diagnose()))
+
+    async def _within(self, work: Callable[[Store], Awaitable[T]]) -> T:
+        async with self.app, self.app._home().here() as store:
+            return await work(store)
+
+
+def without_password(message: str, url: str) -> str:
+    """A text with the URL and its password taken out."""
+    password = urlsplit(url).password
+    for secret in filter(None, (url, password, unquote(password or ""))):
+        message = message.replace(secret, "***")
+    return message

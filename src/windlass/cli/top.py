@@ -1,0 +1,176 @@
+"""The verb that watches: top. One frame asks the store three cheap questions (see `windlass.cli.sample`)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+
+import click
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from windlass.cli.options import Span, json_option, on_store
+from windlass.cli.queues import counts, queues_as_json
+from windlass.cli.sample import Sample, look
+from windlass.cli.shapes import Shape
+from windlass.cli.target import Target
+from windlass.cli.text import cells, console, iso, make_table, one_line, print_json, show, span
+from windlass.cli.waiting import queue_in_words
+from windlass.cli.workers import alive_in_words, workers_as_json
+from windlass.errors import StoreUnavailable
+from windlass.store.protocol import Store
+from windlass.store.records import Depth, QueueRecord
+
+_QUEUES = (
+    "queue",
+    ">ready",
+    ">running",
+    ">scheduled",
+    ">retrying",
+    ">dead",
+    ">oldest",
+    ">±/s",
+    ">dead/s",
+    "state",
+)
+_WORKERS = ("worker", ">beat", "alive", "queues")
+_QUIT = "q"
+
+
+@click.command()
+@click.option(
+    "--interval",
+    type=Span(least=0.1),
+    default="1s",
+    metavar="DURATION",
+    show_default=True,
+    help="Between frames.",
+)
+@click.option("--once", is_flag=True, help="Print one frame and end.")
+@on_store
+@json_option
+def top(target: Target, interval: float, once: bool, as_json: bool) -> None:
+    """Watch queues and workers live, until q or Ctrl-C; with --json one document a frame.
+
+    ±/s is how fast the unfinished jobs of a queue grow, or shrink where it is negative.
+    """
+    if not (once or as_json or sys.stdout.isatty()):
+        raise click.ClickException("this is no terminal to draw on; use --once or --json")
+    with contextlib.suppress(KeyboardInterrupt):
+        target.run(lambda store: _watch(store, interval, once, as_json))
+
+
+async def _watch(store: Store, interval: float, once: bool, as_json: bool) -> None:
+    sample = await look(store)
+    if once or as_json:
+        await _print(store, sample, interval, once, as_json)
+        return
+    with _keys() as quit_wanted, Live(frame(sample, None), console=console(), screen=True) as live:
+        while not await _happens(quit_wanted, interval):
+            try:
+                before, sample = sample, await look(store)
+                live.update(frame(sample, before), refresh=True)
+            except StoreUnavailable as error:  # the next frame may come through
+                trouble = Text(one_line(f"no answer, trying again: {error}"), style="bold red")
+                live.update(Group(trouble, frame(sample, None)), refresh=True)
+
+
+async def _print(store: Store, sample: Sample, interval: float, once: bool, as_json: bool) -> None:
+    if not as_json:
+        show(frame(sample, None))
+        return
+    before: Sample | None = None
+    while True:
+        print_json(frame_as_json(sample, before), indent=None)
+        if once:
+            return
+        await asyncio.sleep(interval)
+        before, sample = sample, await look(store)
+
+
+# -- frames ---------------------------------------------------------------------------------------------
+
+
+def frame(sample: Sample, before: Sample | None) -> RenderableType:
+    """Queues and workers as two tables."""
+    queues = make_table(*_QUEUES)
+    for name in sample.names():
+        record = sample.steering.queues.get(name, QueueRecord(name=name))
+        depth = sample.depth.get(name, Depth())
+        queues.add_row(
+            *cells(name, *(f"{count:,}" for count in counts(depth))),
+            *cells(None if depth.oldest is None else span(depth.oldest)),
+            *cells(*(None if rate is None else f"{rate:+,.1f}" for rate in rates(sample, before, name))),
+            *cells(queue_in_words(record)),
+        )
+    workers = make_table(*_WORKERS)
+    for worker in sample.workers:
+        beat = span(sample.at - worker.beat_at)
+        state = alive_in_words(worker, sample.at)
+        workers.add_row(*cells(worker.label or worker.id, beat, state, ", ".join(worker.queues)))
+    return Group(queues, Text(), workers)
+
+
+def frame_as_json(sample: Sample, before: Sample | None) -> Shape:
+    """The same as one document."""
+    queues = queues_as_json(sample)
+    for queue in queues:
+        queue["unfinished_per_second"], queue["dead_per_second"] = rates(sample, before, queue["name"])
+    return {"at": iso(sample.at), "queues": queues, "workers": workers_as_json(sample)}
+
+
+def rates(sample: Sample, before: Sample | None, queue: str) -> Sequence[float | None]:
+    """By how much the unfinished and the dead jobs of a queue change in a second."""
+    if before is None or sample.tick <= before.tick:
+        return None, None
+    now, then = (each.depth.get(queue, Depth()) for each in (sample, before))
+    passed = sample.tick - before.tick
+    return tuple(
+        round((a - b) / passed, 3) for a, b in ((_unfinished(now), _unfinished(then)), (now.dead, then.dead))
+    )
+
+
+def _unfinished(depth: Depth) -> int:
+    return depth.ready + depth.running + depth.scheduled + depth.retrying
+
+
+# -- keys -----------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[asyncio.Event]:
+    """Hear of q without Enter, where the terminal can do that; Ctrl-C works everywhere."""
+    wanted = asyncio.Event()
+    try:
+        import termios
+        import tty
+    except ImportError:
+        yield wanted
+        return
+    if not sys.stdin.isatty():
+        yield wanted
+        return
+    keyboard, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+    before = termios.tcgetattr(keyboard)
+
+    def pressed() -> None:
+        if sys.stdin.read(1).lower() == _QUIT:
+            wanted.set()
+
+    try:
+        tty.setcbreak(keyboard)
+        loop.add_reader(keyboard, pressed)
+        yield wanted
+    finally:
+        loop.remove_reader(keyboard)
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+async def _happens(event: asyncio.Event, within: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within):
+            await event.wait()
+    return event.is_set()

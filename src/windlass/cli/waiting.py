@@ -1,0 +1,45 @@
+"""Why a job does not run yet, in words [M4]. Decided from what the store tells; nothing is asked here."""
+
+from __future__ import annotations
+
+from windlass.cli.text import span
+from windlass.core.states import State
+from windlass.store.records import JobRecord, QueueRecord
+
+
+def state_in_words(job: JobRecord) -> str:
+    """The state, and how often a job that retries was tried: `retrying (2 tries)`."""
+    if job.state is not State.RETRYING:
+        return str(job.state)
+    tries = job.attempt - 1
+    return f"retrying ({tries} {'try' if tries == 1 else 'tries'})"
+
+
+def queue_in_words(queue: QueueRecord) -> str:
+    """What keeps a queue from giving out jobs, or nothing."""
+    if queue.paused:
+        return "paused"
+    if queue.cooling > 0:
+        return f"throttled, resumes in {span(queue.cooling)}"
+    return ""
+
+
+def why_it_waits(job: JobRecord, queue: QueueRecord | None, serving: int, now: float) -> str | None:
+    """Why the job is not running; None where it runs or has ended. `serving` counts the workers of its queue
+    that are alive."""
+    if job.state not in (State.SCHEDULED, State.READY, State.RETRYING):
+        return "its cancel was requested" if job.cancel_requested else None
+    reasons = [job.reason] if job.reason else []
+    if job.state is not State.READY and job.run_at is not None:
+        left = job.run_at - now
+        reasons.append(f"due in {span(left)}" if left > 0 else "due now")
+    held_up = queue_in_words(queue) if queue is not None else ""
+    if held_up:
+        reasons.append(f"queue {job.queue} is {held_up}")
+    if serving == 0:
+        reasons.append(f"no worker serves queue {job.queue}")
+    if not reasons:
+        reasons.append(
+            "it takes turns with other keys" if job.options.fair_key else "it waits for a free slot"
+        )
+    return "; ".join(reasons)

@@ -1,0 +1,117 @@
+"""The verb that people leave running: worker. What it does lives in `windlass.worker`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from windlass.app import Windlass
+from windlass.cli.options import database_option, schema_option
+from windlass.cluster.queues import seed
+from windlass.errors import ConfigurationError
+from windlass.loading import load_app, prefer_uvloop
+from windlass.settings import PREFIX, Settings, load
+from windlass.store.factory import MEMORY, describe, kind_of
+from windlass.worker.engine import wait_for_store
+from windlass.worker.health import Health, parse_address
+from windlass.worker.logs import FORMATS, LEVELS, set_up_logs
+from windlass.worker.reload import watch
+from windlass.worker.supervisor import Supervisor, logger
+
+
+@click.command()
+@click.argument("app", metavar="MODULE:APP")
+@click.option(
+    "-q",
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME[=SLOTS]",
+    help="A queue to serve, and its slots over the whole cluster when it is new. [WINDLASS_QUEUES]",
+)
+@click.option("-p", "--processes", type=click.IntRange(1), help="Child processes. [WINDLASS_PROCESSES, 1]")
+@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import this, for its tasks.")
+@click.option("--lease", metavar="DURATION", help="How long a silent worker keeps its jobs. [30s]")
+@click.option("--sweep", metavar="DURATION", help="How often dead workers are looked for. [15s]")
+@click.option("--shutdown", metavar="DURATION", help="How long running jobs may finish on SIGTERM. [30s]")
+@click.option("--max-jobs", type=click.IntRange(0), help="Replace a child after so many jobs.")
+@click.option("--max-memory", metavar="SIZE", help="Replace a child that uses more, such as 512MiB.")
+@click.option("--health", metavar="HOST:PORT", help="Answer /healthz and /readyz there. [WINDLASS_HEALTH]")
+@click.option("--log-format", type=click.Choice(FORMATS), help="For people or for machines. [text]")
+@click.option("--log-level", type=click.Choice(LEVELS), help="How much to say. [info]")
+@click.option("--reload", "reloads", is_flag=True, help="Replace the children when code changes here.")
+@database_option
+@schema_option
+def worker(app: str, reloads: bool, health: str | None, **flags: Any) -> None:
+    """Run the jobs of an app until told to stop: `windlass worker myapp:app -q mail=8 -q imports=2 -p 2`.
+
+    The first SIGTERM or Ctrl-C lets running jobs finish and hands the rest back; the second hands everything
+    back at once. Neither costs a job an attempt."""
+    set_up_logs(
+        flags.pop("log_format") or os.environ.get("WINDLASS_LOG_FORMAT") or "text",
+        flags.pop("log_level") or os.environ.get("WINDLASS_LOG_LEVEL") or "info",
+    )
+    given = {name: value for name, value in flags.items() if value not in (None, ())}
+    given["database_url"] = given.pop("database", None)
+    _hand_down(given)
+    loaded = load_app(app)
+    settings = _settings(loaded)
+    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
+        runner.run(_run(app, loaded, settings, health or os.environ.get("WINDLASS_HEALTH"), reloads))
+
+
+def _hand_down(flags: dict[str, Any]) -> None:
+    """Flags become environment variables, so that the children read the very same settings. They are checked
+    first, as flags: an error should name the flag and not a variable."""
+    load(flags=flags)
+    for name, value in flags.items():
+        if value is not None:
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            os.environ[PREFIX + name.upper()] = text
+
+
+def _settings(app: Windlass) -> Settings:
+    settings = app.settings
+    if kind_of(settings.database_url) == MEMORY:
+        raise ConfigurationError(
+            "memory:// jobs live in one process, so no worker process could see them; use sqlite:///jobs.db"
+        )
+    if not settings.queues:
+        names = ", ".join(sorted({task.queue for task in app.tasks.values()}))
+        raise ConfigurationError(f"name the queues to serve with -q; the tasks of this app go to: {names}")
+    return settings
+
+
+async def _run(address: str, app: Windlass, settings: Settings, health: str | None, reloads: bool) -> None:
+    logger.info(
+        "windlass worker on %s: queues %s, %d processes",
+        describe(settings.database_url),
+        ", ".join(f"{name}={slots}" if slots else name for name, slots in settings.queues.items()),
+        settings.processes,
+    )
+    supervisor: Supervisor | None = None
+
+    def ready() -> tuple[bool, dict[str, object]]:
+        return (False, {"store": "not open"}) if supervisor is None else supervisor.readiness()
+
+    server = Health(ready)
+    if health is not None:
+        host, port = parse_address(health)
+        logger.info("health on http://%s:%d/readyz", host, await server.start(host, port))
+    watching: asyncio.Task[None] | None = None
+    try:
+        async with app._home().here(wait_for_store) as store:
+            await seed(store, settings.queues)
+            supervisor = Supervisor(store, address, settings, os.environ)
+            if reloads:
+                watching = asyncio.create_task(watch(Path.cwd(), supervisor.reload))
+            await supervisor.run()
+    finally:
+        if watching is not None:
+            watching.cancel()
+        await server.stop()

@@ -1,0 +1,122 @@
+"""windlass dead …: bulk retry and purge with a preview, a question and a bar [O6]."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.kit import Desk
+from tests.conformance.kit import Rig, failure
+from windlass.core.states import Kind, State
+
+
+def buried(desk: Desk, count: int, task: str = "t", queue: str = "default") -> list[str]:
+    """Dead jobs, by their ids."""
+
+    async def bury(rig: Rig) -> list[int]:
+        ids = await rig.add(*([task] * count), queue=queue, tags=("old",))
+        worker = await rig.worker()
+        await rig.finish(worker, await rig.claim(worker, queue, limit=count), Kind.DEAD, error=failure())
+        return ids
+
+    return [str(id) for id in desk.visit(bury)]
+
+
+def count(desk: Desk, state: State) -> int:
+    return len(desk.visit(lambda rig: rig.listing(state=state)))
+
+
+def test_list_shows_dead_jobs_with_their_error(desk: Desk) -> None:
+    ids = buried(desk, 2)
+    desk.ok("enqueue", "other")
+    assert {job["id"] for job in desk.json("dead", "list")["jobs"]} == set(ids)
+    assert "ValueError: boom" in desk.ok("dead", "list", "--queue", "default", "--limit", "1")
+    assert desk.json("dead", "list", "--task", "none")["jobs"] == []
+
+
+def test_o6_retry_by_filter_previews_and_asks(any_desk: Desk) -> None:
+    buried(any_desk, 3, "a")
+    buried(any_desk, 2, "b")
+    no = any_desk.run("dead", "retry", "--task", "a", stdin="n\n")
+    assert no.exit_code == 1
+    assert "retry 3 dead jobs? [y/N]" in no.stderr
+    assert count(any_desk, State.DEAD) == 5
+    yes = any_desk.run("dead", "retry", "--task", "a", stdin="y\n")
+    assert (yes.exit_code, yes.stdout) == (0, "3 retried\n")
+    assert (count(any_desk, State.DEAD), count(any_desk, State.READY)) == (2, 3)
+
+
+def test_o6_purge_all_without_asking(desk: Desk) -> None:
+    buried(desk, 3)
+    desk.ok("enqueue", "alive")
+    assert desk.ok("dead", "purge", "--all", "--dry-run") == "3 dead jobs to remove\n"
+    assert desk.json("dead", "purge", "--all", "--yes") == {
+        "found": 3,
+        "more": False,
+        "answers": {"deleted": 3},
+    }
+    assert (count(desk, State.DEAD), count(desk, State.READY)) == (0, 1)
+    assert desk.ok("dead", "purge", "--all", "--yes") == "0 dead jobs to remove\n"
+
+
+def test_o6_a_limit_takes_the_newest(desk: Desk) -> None:
+    ids = buried(desk, 4)
+    result = desk.run("dead", "purge", "--tag", "old", "--limit", "2", stdin="y\n")
+    assert "remove 2 dead jobs?" in result.stderr
+    left = desk.visit(lambda rig: rig.listing())
+    assert [str(job.id) for job in left] == ids[1::-1]
+
+
+def test_o6_by_id_only_what_is_dead(desk: Desk) -> None:
+    first, second = buried(desk, 2)
+    alive = desk.json("enqueue", "alive")["id"]
+    assert desk.ok("dead", "retry", first) == f"{first} retried\n"
+    result = desk.run("dead", "purge", alive, second)
+    assert result.exit_code == 1
+    assert f"{alive} not dead but ready" in result.stdout
+    assert f"{second} deleted" in result.stdout
+    assert desk.visit(lambda rig: rig.state(int(alive))) is State.READY
+    assert "no job 987654321:" in desk.refused("dead", "purge", "987654321")
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--all", "--queue", "mail"), ("7", "--all"), ("7", "--task", "t")]
+)
+@pytest.mark.parametrize("verb", ["retry", "purge"])
+def test_it_must_be_clear_which_jobs_are_meant(desk: Desk, verb: str, arguments: tuple[str, ...]) -> None:
+    buried(desk, 1)
+    assert "say which" in desk.refused("dead", verb, "--yes", *arguments, code=2)
+    assert count(desk, State.DEAD) == 1
+
+
+def test_a_dry_run_by_id_changes_nothing(desk: Desk) -> None:
+    (id,) = buried(desk, 1)
+    assert desk.ok("dead", "purge", id, "--dry-run") == f"{id} dead\n"
+    assert count(desk, State.DEAD) == 1
+
+
+def test_the_bar_is_for_terminals_alone(desk: Desk) -> None:
+    buried(desk, 3)
+    command = [
+        sys.executable,
+        "-m",
+        "windlass.cli",
+        "dead",
+        "retry",
+        "--all",
+        "--yes",
+        "--database",
+        desk.url,
+    ]
+    mine, theirs = pty.openpty()
+    with os.fdopen(mine, "rb", buffering=0) as screen:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True)
+        os.close(theirs)
+        drawn = screen.read(65536)
+    assert done.stdout == b"3 retried\n"
+    assert b"3/3" in drawn
+    buried(desk, 1)
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"1 retried\n", b"")

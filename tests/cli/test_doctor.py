@@ -1,0 +1,67 @@
+"""windlass doctor: what it finds, and that trouble is a finding with advice rather than a traceback [M6]."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.kit import Desk, windlass
+from windlass import __version__
+
+
+def findings(answer: Any) -> dict[str, Any]:
+    return {finding["name"]: finding for finding in answer["findings"]}
+
+
+def test_all_is_well(any_desk: Desk) -> None:
+    answer = any_desk.json("doctor")
+    found = findings(answer)
+    assert answer["ok"] is True
+    assert f"Windlass {__version__} on Python 3." in found["versions"]["told"]
+    assert "asyncpg" in found["drivers"]["told"]
+    assert found["database"]["told"].endswith("can be opened")
+    assert "schema" in found
+    assert all(finding["level"] != "error" for finding in answer["findings"])
+    assert "ok      versions: " in any_desk.ok("doctor")
+
+
+def test_m6_the_settings_in_force_hold_no_password(pg_dsn: str) -> None:
+    said = Desk(pg_dsn).ok("doctor")
+    password = pg_dsn.partition(":")[2].partition("@")[0].rpartition(":")[2]
+    assert password
+    assert password not in said
+    assert pg_dsn.rpartition("/")[2] in said
+
+
+def test_m6_a_database_that_cannot_be_reached() -> None:
+    result = windlass("doctor", "--json", "--database", "postgresql://ada:s3cret@127.0.0.1:1/shop")
+    found = findings(json.loads(result.stdout))["database"]
+    assert result.exit_code == 1
+    assert found["level"] == "error"
+    assert found["told"].startswith("postgresql://127.0.0.1:1/shop: ")
+    assert "see that the server runs" in found["advice"]
+    assert "s3cret" not in result.output
+
+
+def test_a_database_that_was_never_migrated(pg_database: str) -> None:
+    result = windlass("doctor", "--database", pg_database)
+    assert result.exit_code == 1
+    assert "→ run `windlass migrate`" in result.stdout
+
+
+def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    result = windlass("doctor", "--database", f"sqlite:///{tmp_path.as_posix()}/jobs.db")
+    assert result.exit_code == 0
+    assert "warning database" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["ada:s3cret", "mysql://ada:s3cret@h/db", "postgresql://a:s3cret/x@h/db"])
+def test_settings_that_cannot_be_read(url: str) -> None:
+    result = windlass("doctor", "--json", WINDLASS_DATABASE_URL=url)
+    found = findings(json.loads(result.stdout))
+    assert result.exit_code == 1
+    assert found["settings"]["level"] == "error"
+    assert found["settings"]["advice"]
+    assert "s3cret" not in result.output

@@ -1,0 +1,170 @@
+"""windlass enqueue: by name [E1], with options [E2], checked by annotations [E3], waited for [O8]."""
+
+import json
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import Desk
+from tests.conformance.kit import failure
+from windlass.core.states import Kind
+from windlass.store.records import JobRecord
+
+SHOP = """
+from windlass import Windlass, Retry
+
+app = Windlass()
+box = "not an app"
+
+@app.task(name="shop.add", queue="sums", retry=Retry(1))
+def add(a: int, b: int = 1) -> int:
+    return a + b"""
+
+
+def only_job(desk: Desk) -> JobRecord:
+    (job,) = desk.visit(lambda rig: rig.listing())
+    return job
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An app in a module of the directory the command is run in."""
+    (tmp_path / "cli_shop.py").write_text(SHOP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "cli_shop", raising=False)
+    return "cli_shop:app"
+
+
+def test_e1_words_are_json_where_they_parse_and_text_otherwise(any_desk: Desk) -> None:
+    said = any_desk.ok(
+        "enqueue", "mail.send", "ada@example.org", "7", '"7"', "true", "{", "NaN", '{"a": [1]}'
+    )
+    job = only_job(any_desk)
+    assert said == f"{job.id} enqueued\n"
+    assert (job.task, job.queue) == ("mail.send", "default")
+    assert json.loads(job.payload) == ["ada@example.org", 7, "7", True, "{", "NaN", {"a": [1]}]
+
+
+@pytest.mark.parametrize(
+    ("words", "payload"),
+    [
+        (["--args", '{"to": "ada"}'], {"to": "ada"}),
+        (["--args", "[1, 2]"], [1, 2]),
+        (["1", "--args", '{"to": "ada"}'], {"*": [1], "to": "ada"}),
+        (["--args", '{"*": [1], "to": "ada"}'], {"*": [1], "to": "ada"}),
+        (["--", "-5"], [-5]),
+    ],
+)
+def test_e1_named_and_positional_arguments(desk: Desk, words: list[str], payload: object) -> None:
+    desk.ok("enqueue", "t", *words)
+    assert json.loads(only_job(desk).payload) == payload
+
+
+def test_e2_every_option_reaches_the_job(desk: Desk) -> None:
+    answer = desk.json(
+        *("enqueue", "t", "--queue", "mail", "--priority", "high", "--delay", "5m", "--unique", "k"),
+        *("--on-conflict", "reject", "--idempotency-key", "i", "--max-attempts", "3"),
+        *("--tag", "red", "--tag", "big", "--header", "who=ada=me"),
+    )
+    job = only_job(desk)
+    assert answer == {"id": str(job.id), "status": "scheduled", "task": "t"}
+    assert (job.queue, job.priority, job.options.max_attempts) == ("mail", 1, 3)
+    assert (job.options.unique_key, job.options.tags) == ("k", ("red", "big"))
+    assert job.options.headers == {"who": "ada=me"}
+    assert job.run_at is not None
+    assert job.run_at == pytest.approx(time.time() + 300, abs=60)
+    assert desk.json("enqueue", "t", "--idempotency-key", "i")["status"] == "repeated"
+    assert "k" in desk.refused("enqueue", "t", "--unique", "k", "--on-conflict", "reject")
+
+
+def test_e2_run_at_with_and_without_a_zone(desk: Desk) -> None:
+    desk.ok("enqueue", "t", "--run-at", "2100-01-01T00:00:00+02:00")
+    assert only_job(desk).run_at == 4102444800 - 7200
+    (id,) = [desk.json("enqueue", "t", "--run-at", "2100-01-01 08:00")["id"]]
+    record = desk.visit(lambda rig: rig.look(int(id)))
+    assert record.run_at == datetime(2100, 1, 1, 8).astimezone().timestamp()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "code"),
+    [
+        (["Bad Name"], "use 1 to 64 of the characters", 1),
+        (["t", "--queue", "Bad Queue"], "use 1 to 64 of the characters", 1),
+        (["t", "--delay", "soon"], "write it like 500ms, 30s, 5m or 1h30m", 1),
+        (["t", "--delay", "1s", "--run-at", "2100-01-01"], "give one of them", 1),
+        (["t", "--run-at", "tomorrow"], "write 2030-01-31T08:00", 2),
+        (["t", "--args", "{"], "this is not JSON", 2),
+        (["t", "--args", "7"], "give an object of named arguments", 2),
+        (["t", "1", "--args", "[2]"], "give an object of named arguments", 2),
+        (["t", "--args", '{"*": 7}'], "as an array", 2),
+        (["t", "--header", "x"], "write KEY=TEXT", 2),
+        (["t", "--wait", "often"], "put a bare --wait last", 2),
+        (["t", "--app", "no_such_module:app"], "there is no module no_such_module", 1),
+        ([], "Missing argument 'TASK'", 2),
+    ],
+)
+def test_e4_what_is_refused_and_with_which_exit_code(
+    desk: Desk, arguments: list[str], said: str, code: int
+) -> None:
+    told = desk.refused("enqueue", *arguments, code=code)
+    assert said in " ".join(told.split())
+    assert code == 2 or len(told.splitlines()) == 1
+    assert desk.visit(lambda rig: rig.listing()) == []
+
+
+def test_e3_the_app_checks_arguments_and_gives_queue_and_attempts(desk: Desk, shop: str) -> None:
+    said = desk.refused("enqueue", "--app", shop, "shop.add", "one")
+    assert "argument 'a'" in said
+    desk.ok("enqueue", "--app", shop, "shop.add", "--args", '{"a": 1}')
+    job = only_job(desk)
+    assert (job.queue, job.options.max_attempts, job.payload) == ("sums", 1, '{"a":1}')
+
+
+def test_a_task_or_app_that_is_not_there_is_named(desk: Desk, shop: str) -> None:
+    assert "it has shop.add, windlass.echo" in desk.refused("enqueue", "--app", shop, "shop.sub")
+    assert "not a Windlass app" in desk.refused("enqueue", "--app", "cli_shop:box", "shop.add")
+    assert "has no nothing" in desk.refused("enqueue", "--app", "cli_shop:nothing", "shop.add")
+
+
+def test_k9_tasks_of_the_modules_to_import_are_known(desk: Desk, shop: str, tmp_path: Path) -> None:
+    more = 'from cli_shop import app\n\n@app.task(name="shop.more")\ndef more() -> None: ...\n'
+    (tmp_path / "cli_shop_more.py").write_text(more)
+    result = desk.run("enqueue", "--app", shop, "shop.more", WINDLASS_IMPORTS="cli_shop_more")
+    sys.modules.pop("cli_shop_more", None)
+    assert result.exit_code == 0, result.output
+
+
+def test_flags_win_over_what_the_app_says(desk: Desk, shop: str, tmp_path: Path) -> None:
+    other = f"sqlite:///{tmp_path.as_posix()}/other.db"
+    desk.ok("enqueue", "--app", shop, "--database", other, "shop.add", "1")
+    assert desk.visit(lambda rig: rig.listing()) == []
+    assert len(Desk(other).visit(lambda rig: rig.listing())) == 1
+
+
+def test_o8_wait_prints_the_result(desk: Desk) -> None:
+    with desk.working("default", result='{"a": "[b]ü[/b]\\u001b"}'):
+        said = desk.ok("enqueue", "t", "--wait", "60s").splitlines()
+        answer = desk.json("enqueue", "t", "8", "--wait=60s")
+    assert said[0].endswith(" enqueued")
+    assert json.loads(said[1]) == {"a": "[b]ü[/b]\x1b"}
+    assert (answer["state"], answer["result"]["a"], answer["error"]) == ("succeeded", "[b]ü[/b]\x1b", None)
+
+
+def test_o8_wait_fails_with_the_job(desk: Desk) -> None:
+    with desk.working("default", kind=Kind.DEAD, error=failure("[red]no[/red] \x1b[31m")):
+        said = desk.refused("enqueue", "t", "--wait")
+        result = desk.run("enqueue", "t", "--json", "--wait")
+    assert "ended dead: ValueError: [red]no[/red] \\x1b[31m" in said
+    assert result.exit_code == 1
+    answer = json.loads(result.stdout)
+    assert (answer["state"], answer["error"]["type"]) == ("dead", "ValueError")
+
+
+def test_o8_waiting_in_vain_says_that_the_job_goes_on(desk: Desk) -> None:
+    said = desk.refused("enqueue", "t", "--wait", "10ms")
+    job = only_job(desk)
+    assert f"windlass job show {job.id}" in said

@@ -1,0 +1,209 @@
+"""windlass jobs and windlass job …: what they show, what they do, what they refuse [M3] [M4] [O5] [O6]."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.kit import Desk
+from tests.conformance.kit import Rig, failure
+from windlass.core.states import Kind, State
+from windlass.store.records import Checkpoint
+
+HOSTILE = "[red]x[/red] \x1b]0;owned\x07 \u202e\u2028"
+UNKNOWN = "987654321"
+
+
+def brought(desk: Desk, state: State, **fields: Any) -> str:
+    """A job in this state, by its id."""
+
+    async def bring(rig: Rig) -> int:
+        return await rig.bring(state, await rig.worker(), **fields)
+
+    return str(desk.visit(bring))
+
+
+def state(desk: Desk, id: str) -> State | None:
+    return desk.visit(lambda rig: rig.state(int(id)))
+
+
+def test_m3_newest_first_with_filters_limit_and_cursor(any_desk: Desk) -> None:
+    async def fill(rig: Rig) -> list[int]:
+        first = await rig.add("a", "b", "a", queue="mail", tags=("red",))
+        return first + await rig.add("c", queue="imports")
+
+    ids = [str(id) for id in any_desk.visit(fill)]
+    page = any_desk.json("jobs", "--limit", "3")
+    rest = any_desk.json("jobs", "--cursor", page["cursor"])
+    assert {job["id"] for job in page["jobs"] + rest["jobs"]} == set(ids)
+    assert len(page["jobs"]) == 3
+    assert rest["cursor"] is None
+    for filters, count in (
+        (("--queue", "mail"), 3),
+        (("--task", "a"), 2),
+        (("--tag", "red"), 3),
+        (("--state", "dead"), 0),
+        (("--queue", "mail", "--task", "b", "--state", "ready"), 1),
+    ):
+        assert len(any_desk.json("jobs", *filters)["jobs"]) == count
+    shown = any_desk.run("jobs", "--limit", "3")
+    assert f"there is more: --cursor {page['cursor']}" in shown.stderr
+    assert all(job["id"] in shown.stdout for job in page["jobs"])
+    assert "there is more" not in any_desk.run("jobs").stderr
+
+
+@pytest.mark.parametrize("cursor", ["nonsense!", "bm9uc2Vuc2U", "WzEsIDJd", "MTI"])
+def test_a_cursor_that_no_listing_gave_is_a_usage_error(pg_dsn: str, cursor: str) -> None:
+    assert "is not a cursor" in Desk(pg_dsn).refused("jobs", "--cursor", cursor, code=2)
+
+
+def test_the_keys_of_a_job_in_json(any_desk: Desk) -> None:
+    id = brought(any_desk, State.RETRYING, payload='{"n": 1e400, "to": "ü"}')
+    (listed,) = any_desk.json("jobs")["jobs"]
+    (shown,) = any_desk.json("job", "show", id)["jobs"]
+    assert shown == listed
+    assert set(shown) == {
+        *(
+            "id",
+            "task",
+            "queue",
+            "priority",
+            "state",
+            "reason",
+            "attempt",
+            "max_attempts",
+            "deaths",
+            "payload",
+        ),
+        *("result", "errors", "checkpoint", "enqueued_at", "run_at", "claimed_at", "finished_at", "worker"),
+        *("claim", "cancel_requested", "timeout", "unique_key", "fair_key", "tags", "headers", "trace"),
+        "replay_of",
+    }
+    assert (shown["id"], shown["state"], shown["priority"]) == (id, "retrying", "normal")
+    assert shown["payload"] == {"n": "1e400", "to": "ü"}
+    assert shown["enqueued_at"].endswith("Z")
+    (error,) = shown["errors"]
+    assert (error["type"], error["message"], error["attempt"]) == ("ValueError", "boom", 1)
+    assert error["at"].endswith("Z")
+
+
+def test_m4_a_retrying_job_tells_its_tries_and_its_last_error(desk: Desk) -> None:
+    id = brought(desk, State.RETRYING)
+    assert "retrying (1 try)" in desk.ok("jobs")
+    said = desk.ok("job", "show", id)
+    assert "retrying (1 try)" in said
+    assert "due in 59 min" in said
+    assert "attempt 1, " in said
+    assert "ValueError: boom" in said
+    assert "Traceback" not in said
+    assert "Traceback ..." in desk.ok("job", "show", id, "--traceback")
+
+
+def test_m4_a_waiting_job_says_why(any_desk: Desk) -> None:
+    async def fill(rig: Rig) -> str:
+        (id,) = await rig.add("t", queue="mail")
+        await rig.store.throttle("mail", 600)
+        return str(id)
+
+    id = any_desk.visit(fill)
+    said = any_desk.ok("job", "show", id)
+    assert "queue mail is throttled, resumes in 9 min" in said
+    assert "no worker serves queue mail" in said
+    any_desk.ok("queue", "warm", "mail")
+    any_desk.ok("queue", "pause", "mail")
+    assert "queue mail is paused" in any_desk.ok("job", "show", id)
+
+
+def test_show_tells_progress_result_and_times(desk: Desk) -> None:
+    async def run(rig: Rig) -> tuple[int, int]:
+        worker = await rig.worker()
+        running, ended = await rig.add("t", "t")
+        first, second = await rig.claim(worker)
+        await rig.store.checkpoint(worker, first, Checkpoint('{"line": 7}', done=1200, total=5000))
+        await rig.finish(worker, second, result='{"sum": 8}')
+        return running, ended
+
+    running, ended = (str(id) for id in desk.visit(run))
+    said = desk.ok("job", "show", running, ended).split("\n\n")
+    assert "1,200 of 5,000" in said[0]
+    assert '{"line": 7}' in said[0]
+    assert '{"sum": 8}' in said[1]
+    assert "finished" in said[1]
+    assert "took" in said[1]
+    assert desk.json("job", "show", running)["jobs"][0]["checkpoint"]["done"] == 1200
+
+
+def test_m5_hostile_text_is_shown_as_text(desk: Desk) -> None:
+    async def fail(rig: Rig) -> int:
+        worker = await rig.worker()
+        (id,) = await rig.add("t", payload=json.dumps({"a": HOSTILE}, ensure_ascii=False), tags=(HOSTILE,))
+        await rig.finish(worker, await rig.run(worker, id), Kind.DEAD, error=failure(HOSTILE))
+        return id
+
+    id = str(desk.visit(fail))
+    for said in (
+        desk.ok("jobs"),
+        desk.ok("dead", "list"),
+        desk.ok("job", "show", id, "--traceback"),
+        desk.ok("job", "show", id, "--json"),
+    ):
+        assert "[red]x[/red]" in said
+        assert not set(said) & set("\x1b\x07\u202e\u2028")
+
+
+@pytest.mark.parametrize("verb", ["show", "retry", "cancel", "delete", "replay"])
+def test_unknown_ids_are_named_and_the_others_dealt_with(desk: Desk, verb: str) -> None:
+    id = brought(desk, State.DEAD if verb == "replay" else State.SCHEDULED)
+    result = desk.run("job", verb, UNKNOWN, id)
+    assert result.exit_code == 1
+    assert f"no job {UNKNOWN}:" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert id in result.stdout
+    answer = json.loads(desk.run("job", verb, UNKNOWN, "--json").stdout)
+    assert answer == {"jobs": []} or answer["jobs"][0]["id"] == UNKNOWN
+
+
+@pytest.mark.parametrize("wrong", ["abc", "-1", "0", str(2**63), "٣", "1.0"])
+def test_what_is_no_id_is_a_usage_error(desk: Desk, wrong: str) -> None:
+    desk.refused("job", "show", "--", wrong, code=2)
+
+
+def test_o6_retry(desk: Desk) -> None:
+    dead = brought(desk, State.DEAD)
+    ended = brought(desk, State.SUCCEEDED)
+    assert desk.ok("job", "retry", dead) == f"{dead} retried\n"
+    assert state(desk, dead) is State.READY
+    result = desk.run("job", "retry", ended)
+    assert result.exit_code == 1
+    assert "unchanged: only dead" in result.stdout
+
+
+def test_o5_cancel_and_delete(desk: Desk) -> None:
+    running = brought(desk, State.RUNNING)
+    waiting = brought(desk, State.SCHEDULED)
+    assert desk.json("job", "cancel", waiting, running) == {
+        "jobs": [{"id": waiting, "answer": "cancelled"}, {"id": running, "answer": "requested"}]
+    }
+    assert "its cancel was requested" in desk.ok("job", "show", running)
+    assert "finished already" in desk.run("job", "cancel", waiting).stdout
+    assert desk.run("job", "cancel", waiting).exit_code == 1
+    assert desk.ok("job", "delete", waiting) == f"{waiting} deleted\n"
+    assert state(desk, waiting) is None
+
+
+def test_o6_replay_makes_a_copy_that_knows_its_origin(any_desk: Desk) -> None:
+    id = brought(any_desk, State.SUCCEEDED, payload='{"a":1}')
+    said = any_desk.ok("job", "replay", id)
+    copy = said.rpartition(" ")[2].strip()
+    assert said == f"{id} replayed as {copy}\n"
+    (shown,) = any_desk.json("job", "show", copy)["jobs"]
+    assert (shown["replay_of"], shown["payload"], shown["state"]) == (id, {"a": 1}, "ready")
+    assert f"replay of  {id}" in any_desk.ok("job", "show", copy)
+
+
+def test_o6_what_has_not_ended_is_not_replayed(desk: Desk) -> None:
+    waiting, ended = brought(desk, State.SCHEDULED), brought(desk, State.DEAD)
+    result = desk.run("job", "replay", waiting, ended)
+    assert result.exit_code == 1
+    assert f"job {waiting} is scheduled" in result.stderr
+    assert f"{ended} replayed as " in result.stdout

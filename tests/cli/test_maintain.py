@@ -1,0 +1,60 @@
+"""windlass maintain …: each duty of a coordinator once, by hand, with its counts [K3]."""
+
+import json
+
+import pytest
+
+from tests.cli.kit import Desk
+from tests.conformance.kit import Rig
+from windlass.core.states import State
+from windlass.store.records import WorkerInfo
+
+DUTIES = ("promote", "rescue", "retention", "slots")
+
+
+def test_k3_promote(desk: Desk) -> None:
+    desk.visit(lambda rig: rig.one(fair_key="a"))
+    answer = desk.json("maintain", "promote", "--once")
+    assert answer == {"due": 0, "admitted": 1}
+    assert desk.ok("maintain", "promote", "--once") == "due 0, admitted 0\n"
+
+
+def test_k3_retention(any_desk: Desk) -> None:
+    answer = any_desk.json("maintain", "retention", "--once")
+    assert {"reclaimed", "moved", "removed", "blocked", "dead", "keys", "workers"} <= set(answer)
+    assert "removed 0" in any_desk.ok("maintain", "retention", "--once")
+
+
+def test_k3_rescue_takes_one_lease_and_says_so(desk: Desk) -> None:
+    async def abandon(rig: Rig) -> int:
+        await rig.store.register(WorkerInfo(id=7, label="gone-[b]1", queues=("default",), lease=1.0))
+        (id,) = await rig.add("t")
+        await rig.claim(7)
+        return id
+
+    id = desk.visit(abandon)
+    result = desk.run("maintain", "rescue", "--once", WINDLASS_LEASE="1s")
+    assert result.exit_code == 0, result.output
+    assert "for one lease" in result.stderr
+    assert "gone-[b]1: offered 1" in result.stdout
+    assert desk.visit(lambda rig: rig.state(id)) is State.READY
+    again = desk.run("maintain", "rescue", "--once", "--json", WINDLASS_LEASE="1s")
+    assert json.loads(again.stdout) == {"rescued": []}
+
+
+def test_k3_slots_unless_another_coordinator_is_at_work(any_desk: Desk) -> None:
+    async def serve(rig: Rig) -> None:
+        await rig.store.set_queue("mail", {"max_workers": 3})
+        await rig.store.register(WorkerInfo(id=7, queues=("mail",)))
+        await rig.store.register(WorkerInfo(id=8, queues=("mail",)))
+
+    any_desk.visit(serve)
+    slots = any_desk.json("maintain", "slots", "--once")["slots"]
+    assert sorted(share["mail"] for share in slots.values()) == [1, 2]
+    assert any_desk.visit(lambda rig: rig.store.lead(1, 30)) is not None  # the first one has resigned
+    assert "another coordinator is at work" in any_desk.refused("maintain", "slots", "--once")
+
+
+@pytest.mark.parametrize("duty", DUTIES)
+def test_once_must_be_said(desk: Desk, duty: str) -> None:
+    assert "say --once" in desk.refused("maintain", duty, code=2)
