@@ -126,7 +126,7 @@ class Base:
 
     async def store(self, dsn: str | None = None, **fields: Any) -> PostgresStore:
         """An opened store on this database."""
-        store = PostgresStore(dsn or self.dsn, head_cache=0.0, **{"dump_grace": 0.0, **fields})
+        store = PostgresStore(dsn or self.dsn, **{"head_cache": 0.0, "dump_grace": 0.0, **fields})
         self._stack.push_async_callback(store.close)
         await store.open()
         return store

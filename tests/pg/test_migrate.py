@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from typing import Any
 
 import asyncpg
 import pytest
@@ -14,12 +15,18 @@ from tests.conftest import Schema
 from tests.pg.catalog import picture
 from tests.pg.kit import connect
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
-from windlass.store.postgres import PostgresStore
-from windlass.store.records import NewJob, Outcome, WorkerInfo
+from windlass.store.postgres import PostgresStore, schema
+from windlass.store.records import NewJob, Outcome, QueueRecord, WorkerInfo
 
-LATEST = 1
+LATEST = 2
 LEAKS = """
 SELECT proname FROM pg_proc WHERE pronamespace = $1::text::regnamespace AND prosrc ~ '\\mwindlass[.'']'
+"""
+FIRST = """
+CREATE FUNCTION windlass.schema_version(OUT version int, OUT functions text)
+LANGUAGE sql AS $$ SELECT 1, '' $$;
+CREATE FUNCTION windlass.register(bigint, text, text, int, text[]) RETURNS void LANGUAGE sql AS $$ $$;
+INSERT INTO windlass.queue (name, max_workers) VALUES ('mail', 3)
 """
 COMMAND = [sys.executable, "-c", "from windlass.cli import main; main()", "migrate", "--json"]
 
@@ -68,7 +75,7 @@ async def test_a_newer_schema_is_refused_and_not_touched(pg_database: str) -> No
     )
     before = await picture(session, "windlass")
     for attempt in (store.migrate, store.open):
-        with pytest.raises(SchemaTooNew, match=r"version 99.*up to 1.*upgrade Windlass"):
+        with pytest.raises(SchemaTooNew, match=r"version 99.*up to 2.*upgrade Windlass"):
             await attempt()
     assert await picture(session, "windlass") == before
     assert await session.value("SELECT version FROM windlass.meta") == 99
@@ -97,6 +104,34 @@ async def test_functions_are_replaced_when_their_text_has_changed(pg_database: s
     assert (done.before, done.after) == (LATEST, LATEST)
     assert await picture(session, "windlass") == before
     await session.connection.close()
+
+
+async def test_an_older_schema_is_brought_up_to_date(pg_database: str) -> None:
+    """What stands in it stays; calls of a worker that has not been upgraded yet mean what they meant."""
+    session = await connect(pg_database, "q")
+    await session.run(schema.render(schema.migrations()[0][1], "windlass"))
+    await session.run(FIRST)
+    store = PostgresStore(pg_database)
+    done = await store.migrate()
+    assert (done.before, done.after) == (1, LATEST)
+    await store.open()
+    await session.run("SELECT windlass.register(1, 'w', 'here', 1, '{mail}')")
+    assert [worker.lease for worker in await store.workers()] == [30.0]
+    assert await store.queues() == [QueueRecord(name="mail", max_workers=3)], "with the record's defaults"
+    await store.close()
+    other = PostgresStore(pg_database, "fresh")
+    await other.migrate()
+    assert parts(await picture(session, "fresh")) == parts(await picture(session, "windlass"))
+    await session.connection.close()
+
+
+def parts(found: list[tuple[Any, ...]]) -> list[str]:
+    """The functions and columns of a schema, by name."""
+    return sorted(
+        f"{what} {name.split('(')[0].split('.')[-1]} {rest[1] if what == 'column' else ''}"
+        for what, name, *rest in found
+        if what in ("function", "column")
+    )
 
 
 async def test_two_schemas_in_one_database_know_nothing_of_each_other(pg_schema: Schema) -> None:

@@ -130,6 +130,14 @@ async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: Make
     assert await store.cancel([ids[4], failed.id]) == {ids[4]: "cancelled", failed.id: "cancelled"}
     assert await store.delete([done.id]) == {done.id: "deleted"}
     assert (await store.set_queue("mail", {"max_workers": 3})).max_workers == 3
+    assert await store.throttle("mail") == 60.0
+    assert await store.warm("mail", force=True)
+    term = await store.lead(7, 30.0)
+    assert term is not None
+    await store.assign(term, {2: {"mail": 3}})
+    assert (await store.steering([2])).slots == {2: {"mail": 3}}
+    await store.resign(7)
+    assert {finding.level for finding in await store.diagnose()} == {"ok"}
 
     again = await alone.store(dsn)
     assert await again.beat(1) is not None, "a lane declared after the grant does not look like one set back"
@@ -155,6 +163,12 @@ async def test_a_reader_sees_everything_and_changes_nothing(alone: Base, role: M
     row = await reader.row("SELECT * FROM windlass.depth() WHERE queue = $1", alone.queue)
     assert (row["ready"], row["scheduled"]) == (1, 1)
     assert await reader.value("SELECT windlass.lane_depth($1)", lane) == 1
+    store = await alone.store(role("reader"))
+    assert [queue.name for queue in await store.queues()] == [alone.queue]
+    assert list((await store.steering([])).queues) == [alone.queue]
+    assert [job.id for job in (await store.jobs(JobFilter(state=State.SCHEDULED), 10)).jobs] == jobs[1:]
+    await denied(reader, "SELECT windlass.throttle('q')")
+    await denied(reader, "SELECT windlass.lead(1, 30)")
     for name, what, oid in await alone.look.rows(RELATIONS):
         if what != "S":
             rights = await alone.look.row(

@@ -4,10 +4,16 @@ import asyncio
 import time
 from typing import Any
 
+import pytest
+
 from tests.pg.kit import Base, Session
+from windlass.store.postgres import listen
 
 CUT = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query ILIKE 'LISTEN%' AND pid <> $1
+"""
+LISTENERS = """
+SELECT count(*) = $1 FROM pg_stat_activity WHERE query ILIKE 'LISTEN%' AND datname = current_database()
 """
 IDLE = "SELECT pg_sequence_last_value(idle) FROM windlass.lane WHERE id = $1"
 
@@ -159,3 +165,68 @@ async def test_a_listener_that_was_cut_off_is_made_anew(alone: Base) -> None:
     began = time.monotonic()
     assert await store.wait(queues, 5)
     assert time.monotonic() - began < 2
+
+
+async def test_who_waits_when_the_listener_is_cut_off_looks_at_once(alone: Base) -> None:
+    """[rule 10] [fault 18] The wait was made in the belief that a word would come, and ends with it."""
+    await alone.lane()
+    store, worker, queues = await alone.store(), await alone.worker(), [alone.queue]
+    await store.wait(queues, 5)
+    assert await store.claim(worker, queues, 10) == []
+    waiter = asyncio.create_task(store.wait(queues, 30))
+    await alone.until(LISTENERS, 1)
+    began = time.monotonic()
+    assert await alone.look.value(CUT, alone.look.pid) == 1
+    assert await waiter
+    assert time.monotonic() - began < 0.8 * listen.POLL_LISTENING
+
+
+async def test_a_listener_that_is_cut_off_again_and_again_is_not_hammered(
+    alone: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[rule 10] [fault 18] It is tried less and less often; meanwhile jobs are found by polling."""
+    monkeypatch.setattr(listen, "RESTART_BASE", 60.0)
+    monkeypatch.setattr(listen, "RESTART_CAP", 60.0)
+    await alone.lane()
+    store, worker, queues = await alone.store(), await alone.worker(), [alone.queue]
+    for _ in range(2):  # the first loss is made good at once, the second is not
+        await store.wait(queues, 5)
+        assert await store.claim(worker, queues, 10) == []
+        await alone.until(LISTENERS, 1)
+        waiter = asyncio.create_task(store.wait(queues, 30))
+        assert await alone.look.value(CUT, alone.look.pid) == 1
+        assert await waiter
+    for _ in range(3):
+        assert await store.claim(worker, queues, 10) == []
+        began = time.monotonic()
+        waiter = asyncio.create_task(store.wait(queues, 30))
+        await asyncio.sleep(0)
+        await alone.look.enqueue()
+        await waiter
+        (claim,) = await store.claim(worker, queues, 10)
+        assert len(claim.jobs) == 1
+        assert time.monotonic() - began < 4 * listen.POLL_DEAF
+        assert await alone.look.value(LISTENERS, 0)
+
+
+async def test_a_server_that_does_not_answer_holds_up_no_wait(
+    alone: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[rule 10] The listener's connection is still being made when the time of the wait is over."""
+    store, worker, queues = await alone.store(), await alone.worker(), [alone.queue]
+    assert await store.claim(worker, queues, 10) == []
+    monkeypatch.setattr(store._db, "connect", asyncio.Event().wait)
+    began = time.monotonic()
+    await store.wait(queues, 0.1)
+    await store.wait(queues, 30)
+    assert time.monotonic() - began < 4 * listen.POLL_DEAF
+    beginning = store._listener._beginning
+    assert beginning is not None
+    beginning.cancel()
+
+
+def test_many_processes_do_not_ask_all_at_once() -> None:
+    """[rule 10] Each poll is up to a fifth shorter or longer."""
+    polls = [listen.jittered(5.0) for _ in range(200)]
+    assert 4.0 <= min(polls) < 4.5
+    assert 5.5 < max(polls) <= 6.0

@@ -32,7 +32,7 @@ class Run:
     __slots__ = ("began", "context", "deadline", "job", "limit", "place", "stoppable", "task", "why")
 
     def __init__(
-        self, job: ClaimedJob, context: Context, began: float, limit: float, *, stoppable: bool
+        self, job: ClaimedJob, context: Context, began: float, limit: float, stoppable: bool
     ) -> None:
         self.job = job
         self.context = context
@@ -72,12 +72,13 @@ class Deadlines:
         self._loop = loop
         self._runs = runs
         self._overdue = overdue
-        self._next = float("inf")
+        self.next = float("inf")
+        """The earliest deadline that is watched."""
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, deadline: float) -> None:
         """A run with this deadline has started."""
-        if deadline < self._next:
+        if deadline < self.next:
             self._set(deadline)
 
     def close(self) -> None:
@@ -88,12 +89,12 @@ class Deadlines:
     def _set(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._next = deadline
+        self.next = deadline
         self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._ring)
 
     def _ring(self) -> None:
         now = time.monotonic()
-        self._timer, self._next = None, float("inf")
+        self._timer, self.next = None, float("inf")
         for run in list(self._runs.values()):
             if run.deadline <= now and run.why is None:
                 self._overdue(run)

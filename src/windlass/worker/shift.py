@@ -30,7 +30,7 @@ from windlass.worker.board import Board
 from windlass.worker.outcomes import OutcomeLog
 from windlass.worker.runner import Runner
 from windlass.worker.running import Deadlines, Run, Why
-from windlass.worker.view import View
+from windlass.worker.view import DEFAULT, View
 from windlass.worker.waiting import first
 
 logger = logging.getLogger("windlass.worker")
@@ -46,6 +46,7 @@ STALE: Final = 1.0
 QUIET_WAIT: Final = 10.0
 """Seconds that a job which has seen a worker die waits for the others to end before it runs beside them."""
 
+SAFETY_BOUND: Final = DEFAULT.safety_bound
 TROUBLE: Final = Backoff(0.1, 5.0, jitter=0.5)
 
 
@@ -65,7 +66,7 @@ class Shift:
     ) -> None:
         self.worker = worker
         self.loop = asyncio.get_running_loop()
-        self.view = view
+        self._look_at(view)
         self.log = OutcomeLog(store, worker, flushed=self._flushed)
         self.running: dict[int, Run] = {}
         self.changed = asyncio.Event()
@@ -93,7 +94,7 @@ class Shift:
 
     def steer(self, view: View) -> None:
         """Take a new view: start what there is room for, hand back what is not to be started any more."""
-        self.view = view
+        self._look_at(view)
         now = time.monotonic()
         for queue, buffer in self._buffers.items():
             slots = view.slots.get(queue, 0)
@@ -103,6 +104,11 @@ class Shift:
             elif now - self._full_since.setdefault(queue, now) >= STALE or not slots:
                 self._give_back(buffer)
         self.changed.set()
+
+    def _look_at(self, view: View) -> None:
+        self.view = view
+        self._bounds = {name: queue.safety_bound for name, queue in view.queues.items()}
+        self._throttled = {name for name, queue in view.queues.items() if queue.throttles}
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
         """Somebody wants these jobs cancelled [O5]."""
@@ -255,18 +261,19 @@ class Shift:
         self._start(job)
 
     def _start(self, job: ClaimedJob) -> None:
-        now = time.monotonic()
+        queue = job.queue
         task = self._runner.task(job.task)
-        limit = self.view.queue(job.queue).safety_bound
+        limit = self._bounds.get(queue, SAFETY_BOUND)
         own = job.options.timeout
         if own is None and task is not None:
             own = task.timeout
         if own is not None and own < limit:
             limit = own
-        run = Run(job, Context(job, self), now, limit, stoppable=task is None or task.mode != "thread")
+        run = Run(job, Context(job, self), time.monotonic(), limit, task is None or task.mode != "thread")
         self.running[job.id] = run
-        self._busy[job.queue] += 1
-        self._deadlines.watch(run.deadline)
+        self._busy[queue] += 1
+        if run.deadline < self._deadlines.next:
+            self._deadlines.watch(run.deadline)
         if self._board is not None:
             run.place = self._board.enter(job.id, run.deadline)
         run.task = self.loop.create_task(self._run(run))
@@ -316,7 +323,7 @@ class Shift:
 
     def _settle(self, outcome: Outcome) -> None:
         self._ended(outcome)
-        if outcome.kind is Kind.SUCCEEDED and self.view.queue(outcome.job.queue).throttles:
+        if self._throttled and outcome.kind is Kind.SUCCEEDED and outcome.job.queue in self._throttled:
             self._succeeded.add(outcome.job.queue)
         self.log.add(outcome)
 

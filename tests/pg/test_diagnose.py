@@ -1,0 +1,99 @@
+"""What the doctor finds, and what it tells the operator to do."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.pg.kit import Base
+from windlass.store.postgres import PostgresStore, diagnosis
+from windlass.store.records import Finding, NewJob, WorkerInfo
+
+NAMES = ["schema", "server", "clock", "wake-ups", "queues", "rotation", "snapshots"]
+MakeRole = Callable[[str | None], str]
+
+
+async def wrong(store: PostgresStore) -> dict[str, Finding]:
+    """The findings that are not in order, by name."""
+    return {finding.name: finding for finding in await store.diagnose() if finding.level != "ok"}
+
+
+async def test_a_store_in_good_order(alone: Base) -> None:
+    """Every look says so."""
+    store = await alone.store()
+    findings = await store.diagnose()
+    assert [finding.name for finding in findings] == NAMES
+    assert {finding.level for finding in findings} == {"ok"}, findings
+    assert [finding.advice for finding in findings] == [""] * len(NAMES)
+
+
+async def test_a_queue_that_nobody_serves(alone: Base) -> None:
+    """[K1] Also one that no lane was declared for yet; a worker that serves it puts it right."""
+    store = await alone.store()
+    await store.enqueue([NewJob(task="t", payload="{}", queue="mail")] * 2)
+    await alone.look.enqueue(queue="undeclared")
+    told = [finding for finding in await store.diagnose() if finding.name == "queues"]
+    assert [(finding.level, finding.advice) for finding in told] == [
+        ("warning", "windlass worker myapp:app -q mail"),
+        ("warning", "windlass worker myapp:app -q undeclared"),
+    ]
+    assert "2 jobs of queue 'mail'" in told[0].told
+    await store.register(WorkerInfo(id=1, queues=("mail", "undeclared")))
+    assert await wrong(store) == {}
+    await store.retire(1)
+    assert set(await wrong(store)) == {"queues"}
+
+
+async def test_functions_of_another_windlass(alone: Base) -> None:
+    """What to run is said."""
+    store = await alone.store()
+    await alone.look.run("UPDATE windlass.meta SET functions = 'older'")
+    found = await wrong(store)
+    assert set(found) == {"schema"}
+    assert found["schema"].level == "error"
+    assert "windlass migrate" in found["schema"].advice
+
+
+async def test_a_rotation_that_is_blocked(alone: Base) -> None:
+    """[K6] By whom, and since when."""
+    store = await alone.store()
+    await alone.lane()
+    (producer,) = await alone.sessions(1)
+    await producer.begin()
+    await producer.enqueue()
+    assert not (await store.rotate(force=True)).reclaimed
+    found = await wrong(store)
+    assert f"process {producer.pid}" in found["rotation"].told
+    await producer.rollback()
+
+
+async def test_a_snapshot_that_is_held_for_long(alone: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps every dead row of the server."""
+    monkeypatch.setattr(diagnosis, "OLD", 0.0)
+    store = await alone.store()
+    (reader,) = await alone.sessions(1)
+    await reader.begin("repeatable read")
+    await reader.value("SELECT 1")
+    told = [finding.told for finding in await store.diagnose() if finding.name == "snapshots"]
+    assert any(f"process {reader.pid} " in text for text in told)
+    await reader.rollback()
+
+
+async def test_a_clock_that_is_wrong(alone: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By how much."""
+    store = await alone.store()
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() - 90.0)
+    found = await wrong(store)
+    assert "90.0 s" in found["clock"].told
+    assert "NTP" in found["clock"].advice
+
+
+async def test_a_reader_may_ask_and_a_producer_is_told_what_it_cannot_see(
+    alone: Base, role: MakeRole
+) -> None:
+    """[rule 11] A look that was not taken is no good news."""
+    assert await wrong(await alone.store(role("reader"))) == {}
+    found = await wrong(await alone.store(role("producer")))
+    assert set(found) == {"queues", "rotation"}
+    assert "may not see" in found["queues"].told
