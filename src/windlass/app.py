@@ -328,7 +328,10 @@ class Windlass:
             return Producer(StoreHome(lambda: given, roams=True), None, settings.schema)
 
         def make() -> Store:
-            return make_store(url, schema=settings.schema, settings=settings.for_store())
+            # A call that takes longer than the lease comes too late, whatever it answers [fault 9].
+            return make_store(
+                url, schema=settings.schema, settings=settings.for_store(), deadline=settings.lease
+            )
 
         return Producer(StoreHome(make, roams=kind_of(url) != POSTGRES), url, settings.schema)
 

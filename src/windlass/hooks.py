@@ -20,11 +20,12 @@ decorators are methods of the app; when each is called is the worker's business.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from windlass.context import Context
 from windlass.errors import ConfigurationError
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
 
 logger = logging.getLogger("windlass.worker")
+HOOK_TIME: Final = 30.0
+"""Seconds that a failure hook may take."""
 
 CallNext: TypeAlias = Callable[[], Awaitable[Any]]
 """Runs the rest: the middleware further in, and then the handler. Its value is the handler's."""
@@ -118,7 +121,9 @@ class Hooks:
         """Tell the failure hooks. What goes wrong in them is logged and changes nothing for the job."""
         for hook in self._failure:
             try:
-                await _call(functools.partial(hook, context, error, outcome))
+                # After a timeout nobody watches the run any more: a hook that hangs would keep its slot.
+                async with asyncio.timeout(HOOK_TIME):
+                    await _call(functools.partial(hook, context, error, outcome))
             except Exception:
                 logger.exception("the failure hook %s failed for job %d", _name(hook), context.id)
 

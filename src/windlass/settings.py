@@ -45,6 +45,7 @@ class SettingsInCode(TypedDict, total=False):
     lease: Duration
     sweep: Duration
     shutdown: Duration
+    grace: Duration
     poison: int
     queues: Mapping[str, int | None] | Sequence[str] | str
     processes: int
@@ -88,6 +89,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     shutdown: float = 30.0
     """How long a worker that was told to stop lets its running jobs finish [K2]."""
+
+    grace: float = 5.0
+    """Seconds beyond a job's deadline, or beyond the time to leave, after which a child process that does not
+    heed either is killed [C6]."""
 
     poison: int = 3
     """After so many worker deaths a job is dead [C8]."""
@@ -255,6 +260,18 @@ def _lease(value: Any) -> float:
     return span
 
 
+def _sweep(value: Any) -> float:
+    """No time at all would mean to look for dead workers without a pause [C4]."""
+    try:
+        span = seconds(value)
+    except ValueError:
+        span = 0.0
+    if span <= 0.0:
+        logger.warning("sweep: %r is no time between two sweeps; using 15 s instead", value)
+        return 15.0
+    return span
+
+
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "database_url": _url,
     "schema": _schema,
@@ -264,8 +281,9 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "ageing_step": seconds,
     "routes": _routes,
     "lease": _lease,
-    "sweep": seconds,
+    "sweep": _sweep,
     "shutdown": seconds,
+    "grace": seconds,
     "poison": _whole(1),
     "queues": read_queues,
     "processes": _whole(1),

@@ -50,6 +50,7 @@ class Coordinator:
         self._term: int | None = None
         self._until = 0.0
         self._told: set[str] = set()
+        self._assigned: tuple[int, dict[int, dict[str, int]]] | None = None
 
     @property
     def term(self) -> int | None:
@@ -86,29 +87,38 @@ class Coordinator:
                 term = await self._store.lead(self._candidate, self._length)
             except StoreError as error:
                 logger.debug("cannot ask for a term: %s", error)
-                term = self._term
             else:
-                if term is not None:
+                if term is None:
+                    self._step_down()
+                else:
                     # Counted from before the question: by the store's clock it ends later, never sooner.
                     self._until = asked + self._length
                     if term != self._term:
                         logger.info("this host coordinates the cluster, term %d", term)
-                self._term = term
+                    self._term = term
             await asyncio.sleep(self._length / 3 * random.uniform(0.9, 1.1))
+
+    def _step_down(self) -> None:
+        """The term ran out before it was renewed, so that it may be another's now."""
+        if self._term is not None:
+            logger.warning("term %d is over: this host no longer coordinates the cluster", self._term)
+        self._term = None
 
     async def _repeat(self, every: float, chore: Callable[[], Awaitable[object]]) -> None:
         while True:
             try:
                 await chore()
             except TermLost:
-                self._term = None
+                self._step_down()
             except StoreError as error:
                 logger.warning("a chore of the cluster failed and is tried again: %s", error)
             await asyncio.sleep(every * random.uniform(0.9, 1.1))
 
     async def _rescue(self) -> None:
+        asked = time.monotonic()
         try:
-            dead = self._watch.look(await self._store.workers())
+            workers = await self._store.workers()
+            dead = self._watch.look(workers, time.monotonic() - asked)
         except StoreError:
             self._watch.forget()
             raise
@@ -121,8 +131,10 @@ class Coordinator:
 
     async def _assign(self) -> None:
         term = self.term
-        if term is not None:
-            await duties.assign_slots(self._store, term)
+        if term is None:
+            return
+        before = self._assigned[1] if self._assigned is not None and self._assigned[0] == term else None
+        self._assigned = (term, await duties.assign_slots(self._store, term, before))
 
     async def _rotate(self) -> None:
         if self.term is not None:
@@ -130,7 +142,7 @@ class Coordinator:
 
     async def _expire(self) -> None:
         if self.term is not None:
-            await self._store.expire()
+            await duties.expire(self._store)
 
     async def _warn(self) -> None:
         """Say once for each queue that nobody serves it, and again when that has changed and come back."""

@@ -38,7 +38,11 @@ async def promote(store: Store) -> Promoted:
 
 async def retention(store: Store) -> tuple[Rotation, Expired]:
     """Turn the logs where that is due, and remove what has outlived its retention [K6]."""
-    rotation = await store.rotate()
+    return await store.rotate(), await expire(store)
+
+
+async def expire(store: Store) -> Expired:
+    """Remove the dead, the keys and the workers that have outlived their retention, all there are [K6]."""
     dead = keys = workers = 0
     for _ in range(STEPS):
         step = await store.expire(STEP)
@@ -47,7 +51,7 @@ async def retention(store: Store) -> tuple[Rotation, Expired]:
         workers += step.workers
         if max(step.dead, step.keys, step.workers) < STEP:
             break
-    return rotation, Expired(dead, keys, workers)
+    return Expired(dead, keys, workers)
 
 
 async def rescue(store: Store, policy: DeathPolicy, lease: float) -> list[tuple[WorkerRecord, Rescued]]:
@@ -85,10 +89,15 @@ async def bury(
     return done
 
 
-async def assign_slots(store: Store, term: int) -> dict[int, dict[str, int]]:
-    """Share every queue's slots out over the living workers that serve it [K1]. Raises TermLost."""
+async def assign_slots(
+    store: Store, term: int, known: dict[int, dict[str, int]] | None = None
+) -> dict[int, dict[str, int]]:
+    """Share every queue's slots out over the living workers that serve it [K1]. Raises TermLost.
+
+    `known` is what the same term assigned last: when that is still right, nothing is written."""
     slots = shares(await store.queues(), await store.workers())
-    await store.assign(term, slots)
+    if slots != known:
+        await store.assign(term, slots)
     return slots
 
 

@@ -12,7 +12,7 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from windlass.cluster.coordinator import TERM, Coordinator
@@ -90,10 +90,23 @@ class Member:
     async def run(self) -> None:
         """Beat, steer and coordinate until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._beat_for_ever())
-            group.create_task(self._fence_for_ever())
-            group.create_task(self._steer_for_ever())
-            group.create_task(self.coordinator.run())
+            for chore in (
+                self._beat_for_ever,
+                self._fence_for_ever,
+                self._steer_for_ever,
+                self.coordinator.run,
+            ):
+                group.create_task(self._keep(chore))
+
+    async def _keep(self, chore: Callable[[], Awaitable[None]]) -> None:
+        """An error that nobody foresaw is told, and the chore begins again: a worker without beats would lose
+        its jobs, and one without its fence would go on with jobs that others have [C4] [C9]."""
+        while True:
+            try:
+                await chore()
+            except Exception:
+                logger.exception("the member of the cluster failed, and begins again")
+            await asyncio.sleep(min(1.0, self._lease / 10))
 
     # -- beats ------------------------------------------------------------------------------------------
 

@@ -20,16 +20,17 @@ class BeatWatch:
         self._clock = clock
         self._seen: dict[int, tuple[int, float]] = {}
 
-    def look(self, workers: Iterable[WorkerRecord]) -> list[WorkerRecord]:
+    def look(self, workers: Iterable[WorkerRecord], took: float = 0.0) -> list[WorkerRecord]:
         """Note where the counters stand now, and answer with the workers to be taken for dead.
 
-        One that is known to be dead already, with jobs not yet taken back, is among them at once."""
+        `took` is how long the store needed to say so: while it did not answer us, it may not have answered
+        them either, so after a long time the counting starts over. One that is known to be dead already, with jobs not yet taken back, is among them at once."""
         now = self._clock()
         before, self._seen = self._seen, {}
         dead: list[WorkerRecord] = []
         for worker in workers:
             beat, since = before.get(worker.id, (-1, now))
-            if beat != worker.beat:
+            if beat != worker.beat or took >= worker.lease / 3:
                 since = now
             self._seen[worker.id] = (worker.beat, since)
             if not worker.alive or now - since >= worker.lease:

@@ -32,14 +32,21 @@ def kind_of(url: str) -> str:
     return scheme
 
 
-def make_store(url: str, *, schema: str = "windlass", settings: StoreSettings | None = None) -> Store:
-    """The store behind this URL, not opened yet."""
-    makers: dict[str, Callable[[str, str, StoreSettings], Store]] = {
+def make_store(
+    url: str,
+    *,
+    schema: str = "windlass",
+    settings: StoreSettings | None = None,
+    deadline: float | None = None,
+) -> Store:
+    """The store behind this URL, not opened yet. `deadline` is for stores behind a network: how many seconds
+    a worker's call may take before it counts as unanswered."""
+    makers: dict[str, Callable[[str, str, StoreSettings, float | None], Store]] = {
         POSTGRES: _postgres,
         SQLITE: _sqlite,
         MEMORY: _memory,
     }
-    return makers[kind_of(url)](url, schema, settings or StoreSettings())
+    return makers[kind_of(url)](url, schema, settings or StoreSettings(), deadline)
 
 
 def describe(url: str) -> str:
@@ -92,22 +99,24 @@ def require_asyncpg() -> None:
         ) from error
 
 
-def _postgres(url: str, schema: str, settings: StoreSettings) -> Store:
+def _postgres(url: str, schema: str, settings: StoreSettings, deadline: float | None) -> Store:
     require_asyncpg()
     from windlass.store.postgres import PostgresStore
 
     check_postgres_url(url)
     dsn = f"{POSTGRES}://{url.partition('://')[2]}"
-    return PostgresStore(dsn, schema=schema, settings=settings)
+    if deadline is None:
+        return PostgresStore(dsn, schema=schema, settings=settings)
+    return PostgresStore(dsn, schema=schema, settings=settings, deadline=deadline)
 
 
-def _sqlite(url: str, schema: str, settings: StoreSettings) -> Store:
+def _sqlite(url: str, schema: str, settings: StoreSettings, deadline: float | None) -> Store:
     from windlass.store.sqlite import SQLiteStore
 
     return SQLiteStore(sqlite_path(url), settings=settings)
 
 
-def _memory(url: str, schema: str, settings: StoreSettings) -> Store:
+def _memory(url: str, schema: str, settings: StoreSettings, deadline: float | None) -> Store:
     from windlass.store.memory import MemoryStore
 
     return MemoryStore(settings)

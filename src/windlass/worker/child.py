@@ -14,10 +14,13 @@ import os
 import signal
 import socket
 import sys
+import threading
+import time
+from collections.abc import AsyncIterator
 from typing import Final
 
 from windlass.app import Windlass
-from windlass.errors import WindlassError
+from windlass.errors import ConfigurationError, WindlassError
 from windlass.loading import load_app, prefer_uvloop
 from windlass.store.records import WorkerInfo
 from windlass.worker.board import Board
@@ -29,6 +32,7 @@ from windlass.worker.channel import (
     Ended,
     Failed,
     Lose,
+    Message,
     Ready,
     Recycle,
     Release,
@@ -64,17 +68,27 @@ class Child:
             app = load_app(start.app)
             app.discover(*app.settings.imports)
         except WindlassError as error:
-            self._channel.send(Failed(str(error)))
-            await self._channel.close()
-            return 1
+            return await self._fail(str(error))
+        try:
+            return await self._work(start, app, messages)
+        except ConfigurationError as error:  # the store will not have us: a newer schema, another host's file
+            return await self._fail(str(error))
+
+    async def _fail(self, reason: str) -> int:
+        """Tell the supervisor why this cannot work."""
+        self._channel.send(Failed(reason))
+        await self._channel.close()
+        return 1
+
+    async def _work(self, start: Start, app: Windlass, messages: AsyncIterator[Message]) -> int:
+        """From the open store to the exit code."""
+        _leave_with_parent(asyncio.get_running_loop(), app.settings.grace)
         async with app._home().here(wait_for_store) as store:
             try:
                 await app.hooks.start()
             except Exception as error:
                 logger.exception("a start hook failed")
-                self._channel.send(Failed(f"a start hook failed: {type(error).__name__}: {error}"))
-                await self._channel.close()
-                return 1
+                return await self._fail(f"a start hook failed: {type(error).__name__}: {error}")
             processes = Processes(size=sum(slots or 1 for slots in start.queues.values()), spec=start.app)
             self._engine = engine = Engine(
                 store,
@@ -112,17 +126,25 @@ class Child:
     # -- what comes from outside --------------------------------------------------------------------------
 
     def _heed_signals(self) -> None:
-        """SIGTERM sent to a child alone drains it. Ctrl-C reaches the whole group, so it is the
-        supervisor's."""
+        """SIGTERM sent to a child alone drains it and has it replaced. Ctrl-C reaches the whole group, so it
+        is the supervisor's."""
         assert self._engine is not None
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._engine.drain)
+        loop.add_signal_handler(signal.SIGTERM, lambda: self._recycle("it was told to"))
         loop.add_signal_handler(signal.SIGINT, lambda: None)
 
-    async def _listen(self, messages: object) -> None:
+    def _recycle(self, reason: str) -> None:
+        """Leave in good order, and ask to be replaced."""
+        assert self._engine is not None
+        if not self._leaving:
+            self._leaving = True
+            self._channel.send(Recycle(reason))
+        self._engine.drain()
+
+    async def _listen(self, messages: AsyncIterator[Message]) -> None:
         engine = self._engine
         assert engine is not None
-        async for message in messages:  # type: ignore[attr-defined]
+        async for message in messages:
             match message:
                 case Steer():
                     engine.steer(message.view)
@@ -131,6 +153,7 @@ class Child:
                 case Lose():
                     engine.lose(message.worker)
                 case Drain():
+                    self._leaving = True
                     engine.drain()
                 case Release():
                     engine.release()
@@ -153,8 +176,7 @@ class Child:
                 reason = "a plain function did not end with its job"
             else:
                 continue
-            self._channel.send(Recycle(reason))
-            engine.drain()
+            self._recycle(reason)
             return
 
 
@@ -167,6 +189,25 @@ def _introduce(worker: int, start: Start, app: Windlass) -> WorkerInfo:
         queues=tuple(start.queues),
         lease=app.settings.lease,
     )
+
+
+def _leave_with_parent(loop: asyncio.AbstractEventLoop, grace: float) -> None:
+    """A blocked loop does not hear that the supervisor is gone, and then nobody is left to kill it: its job
+    would go on here while another worker has it. So a thread looks, too."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(CHECK_EVERY)
+        heard = threading.Event()
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(heard.set)
+            if not heard.wait(grace):
+                logger.error("the supervisor is gone and the loop is blocked; leaving. The stacks:")
+                faulthandler.dump_traceback()
+                os._exit(1)
+
+    threading.Thread(target=watch, name="windlass-parent", daemon=True).start()
 
 
 async def _main(end: socket.socket, board: Board) -> int:

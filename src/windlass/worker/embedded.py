@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import socket
 import threading
@@ -51,6 +52,8 @@ class Worker:
         self._task: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
         self._thread_error: list[BaseException] = []
+        self._stops = 0
+        """How often it was told to stop, also before there was anything to stop."""
 
     async def run(self) -> None:
         """Work until `stop` is called, or this is cancelled, which hands running jobs back at once."""
@@ -68,6 +71,7 @@ class Worker:
                 self,
                 shutdown=app.settings.shutdown,
             )
+            self._heed()
             ready: concurrent.futures.Future[Member] = concurrent.futures.Future()
             belonging = asyncio.run_coroutine_threadsafe(self._belong(ready, leaving), chores)
             belonging.add_done_callback(lambda done: _fail(ready, done))
@@ -79,13 +83,17 @@ class Worker:
             finally:
                 home.listeners.discard(self._hear_of_cancels)
                 chores.call_soon_threadsafe(leaving.set)
-                await asyncio.wrap_future(belonging)
-                await app.hooks.stop()
+                try:
+                    await asyncio.wrap_future(belonging)
+                finally:
+                    await app.hooks.stop()
 
     def stop(self) -> None:
         """Stop claiming and let running jobs finish; a second call hands them back. From any thread."""
-        if self._engine is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop)
+        if self._loop is None:
+            self._stops += 1
+        else:
+            self._call(self._stop)
 
     # -- as a block -------------------------------------------------------------------------------------
 
@@ -102,7 +110,7 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._task is not None
-        self._stop()
+        self._leave()
         await self._task
 
     def __enter__(self) -> Self:
@@ -133,7 +141,7 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._thread is not None
-        self.stop()
+        self._call(self._leave)
         self._thread.join()
         self._raise()
 
@@ -163,8 +171,25 @@ class Worker:
             raise
 
     def _stop(self) -> None:
+        self._stops += 1
+        self._heed()
+
+    def _heed(self) -> None:
+        if self._engine is not None and self._stops:
+            (self._engine.drain if self._stops == 1 else self._engine.release)()
+
+    def _leave(self) -> None:
+        """The end of the block. Where it was told to stop before, this is no second word: what runs may
+        finish."""
         if self._engine is not None:
-            (self._engine.release if self._engine.stopping else self._engine.drain)()
+            self._engine.drain()
+
+    def _call(self, word: Callable[[], None]) -> None:
+        """Say something on the worker's loop, from any thread; where that has ended, nobody is left to
+        hear."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(word)
 
     async def _belong(self, ready: concurrent.futures.Future[Member], leaving: asyncio.Event) -> None:
         """The life of the member, on the loop thread."""
@@ -212,9 +237,9 @@ class Worker:
         return True
 
     def _tell(self, word: Callable[[Engine], None]) -> None:
-        engine, loop = self._engine, self._loop
-        if engine is not None and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(word, engine)
+        engine = self._engine
+        if engine is not None:
+            self._call(lambda: word(engine))
 
 
 def _fail(ready: concurrent.futures.Future[Member], done: concurrent.futures.Future[Any]) -> None:

@@ -28,6 +28,7 @@ from windlass.worker.waiting import first
 
 logger = logging.getLogger("windlass.worker")
 RECONNECT: Final = Backoff(0.2, 10.0, jitter=0.5)
+WARM_EVERY: Final = 1.0
 RELEASE_TIME: Final = 10.0
 """Seconds to write back what is left when a worker leaves; after that a rescue has to do it."""
 
@@ -143,24 +144,33 @@ class Engine:
                     logger.warning("cannot register, next try in %.1f s: %s", pause, error)
                     await self._sleep(pause)
                     continue
-                troubles = 0
                 for old in list(self._unretired):
                     await self._retire(old)
-                await self._life(worker)
+                if await self._life(worker):
+                    troubles = 0
+                else:  # without a pause, an error that stays would use up one identity after another
+                    troubles += 1
+                    await self._sleep(RECONNECT.delay(troubles, random.random()))
         finally:
             await self._runner.close()
 
     async def _sleep(self, seconds: float) -> None:
         await first(asyncio.sleep(seconds), self._stopping.wait())
 
-    async def _life(self, worker: int) -> None:
+    async def _life(self, worker: int) -> bool:
+        """One identity from its first beat to its last. False: an error that nobody foresaw ended it."""
         self._lost.clear()
+        # Whoever beats for it says with what slots to begin. A supervisor that is stuck says nothing, and
+        # jobs claimed under an identity that nobody beats for would be charged a death each lease [C8].
+        self._view = View()
         self._shift = shift = Shift(
             self._store, worker, self._runner, self._view, board=self._board, ended=self._count
         )
         self._host.began(worker)
         claiming = asyncio.create_task(shift.claim_for_ever(), name="windlass claims")
         writing = asyncio.create_task(shift.log.run(), name="windlass outcomes")
+        warming = asyncio.create_task(self._warm_for_ever(shift), name="windlass warm")
+        broken = False
         try:
             await first(claiming, writing, self._lost.wait(), self._stopping.wait())
             claiming.cancel()
@@ -170,16 +180,24 @@ class Engine:
             else:
                 for task in (claiming, writing):
                     if task.done() and not task.cancelled() and task.exception() is not None:
+                        broken = True
                         logger.error("the worker must begin anew", exc_info=task.exception())
                 await self._leave(shift)
         finally:
-            for task in (claiming, writing):
+            for task in (claiming, writing, warming):
                 task.cancel()
-            await asyncio.gather(claiming, writing, return_exceptions=True)
+            await asyncio.gather(claiming, writing, warming, return_exceptions=True)
             self.refused += shift.log.refused
             self._stained = self.stained
             self._shift = None
             self._host.ended(worker)
+        return not broken
+
+    async def _warm_for_ever(self, shift: Shift) -> None:
+        """Say of throttled queues that they go well again [O3]; a little late is early enough."""
+        while True:
+            await asyncio.sleep(WARM_EVERY)
+            await shift.warm()
 
     async def _mourn(self, shift: Shift) -> None:
         """The identity is dead: its jobs belong to others, so nothing is written for them."""
@@ -193,6 +211,7 @@ class Engine:
 
     async def _leave(self, shift: Shift) -> None:
         shift.close()
+        await self._let_go(shift)
         if not self._hurrying.is_set():
             await first(shift.finish(self._shutdown), self._hurrying.wait(), self._lost.wait())
         if self._lost.is_set():
@@ -204,9 +223,20 @@ class Engine:
             async with asyncio.timeout(RELEASE_TIME):
                 await shift.log.flush()
         except (TimeoutError, WorkerLost):
-            logger.warning("not every outcome could be written; a rescue will see to the rest")
+            logger.warning("not every outcome could be written; their jobs are offered again")
+        except Exception:
+            logger.exception("outcomes could not be written; their jobs are offered again")
         await self._retire(shift.worker)
         return None
+
+    async def _let_go(self, shift: Shift) -> None:
+        """A claim that was under way when we were told to stop may have given us jobs that we never saw: they
+        need not wait until everything that runs has ended."""
+        try:
+            async with asyncio.timeout(RELEASE_TIME):
+                await shift.let_go_of_the_unknown()
+        except (TimeoutError, WindlassError) as error:
+            logger.debug("what the last claim gave goes back when the worker retires: %s", error)
 
     async def _retire(self, worker: int) -> None:
         """Give back whatever the identity still holds. Where the store cannot be reached, the next identity

@@ -8,6 +8,7 @@ store does with it what the policy says.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection
 from typing import Final
@@ -24,6 +25,8 @@ FIRST_FLUSH: Final = 1 << 40
 """Far beyond any number that the child itself can have used."""
 
 BATCH: Final = 1000
+TRIES: Final = 10
+TRY_EVERY: Final = 0.2
 
 
 async def hand_back(
@@ -53,6 +56,15 @@ async def hand_back(
         for job in suspects:
             logger.error("%s was running when its worker died", name(job))
         beat = next((record.beat for record in await store.workers() if record.id == worker), 0)
+        await _rescue(store, worker, beat, policy)
+    else:
+        await store.retire(worker)
+
+
+async def _rescue(store: Store, worker: int, beat: int, policy: DeathPolicy) -> None:
+    """Charge the deaths. The store may not have noticed yet that the dead one's last write is over. To retire
+    it instead would charge nothing, and a job that kills every worker would go on doing so."""
+    for _ in range(TRIES):
         rescued = await store.rescue(worker, beat, policy)
         if rescued is not None:
             logger.warning(
@@ -62,7 +74,8 @@ async def hand_back(
                 rescued.dead,
             )
             return
-    await store.retire(worker)
+        await asyncio.sleep(TRY_EVERY)
+    logger.warning("worker %d cannot be rescued yet; its jobs wait until its lease is over", worker)
 
 
 def _killed(job: ClaimedJob) -> Outcome:

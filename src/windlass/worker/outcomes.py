@@ -20,7 +20,7 @@ from windlass.store.records import Finished, Outcome
 
 logger = logging.getLogger("windlass.worker")
 MAX_BATCH: Final = 1000
-PAUSES: Final = Backoff(0.1, 5.0, jitter=0.5)
+PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 
 
 class OutcomeLog:
@@ -35,6 +35,7 @@ class OutcomeLog:
         self._numbers = 0
         self._number = 0
         self._filled = asyncio.Event()
+        self._turn = asyncio.Lock()
         self.written = 0
         self.refused = 0
 
@@ -65,15 +66,17 @@ class OutcomeLog:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what has been handed over so far, beginning with a batch that was under way."""
-        while not self.settled:
-            if not self._sending:
-                self._number = self.next_number()
-                self._sending, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
-            self._note(await self._send())
-            self._sending = []
-            self._flushed()
-        self._filled.clear()
+        """Write what has been handed over so far, beginning with a batch that was under way. One at a time:
+        a second one would take the batch out of the first one's hands."""
+        async with self._turn:
+            while not self.settled:
+                if not self._sending:
+                    self._number = self.next_number()
+                    self._sending, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+                self._note(await self._send())
+                self._sending = []
+                self._flushed()
+            self._filled.clear()
 
     def drop(self) -> None:
         """The worker is lost: what was not written is refused from now on, and counted so [C5]."""

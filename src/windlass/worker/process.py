@@ -37,6 +37,10 @@ STACK_TIME: Final = 0.5
 """Seconds that a stuck child gets to print its stacks before it is killed."""
 
 
+LAST_WORDS: Final = 1.0
+"""Seconds to read what a child that has ended said before."""
+
+
 class Process:
     """A running child. Its jobs are in `board` and its identities in `workers`, also after it has ended."""
 
@@ -94,6 +98,8 @@ class Process:
 
     def breathes(self) -> bool:
         """Whether the process runs at all: one that was stopped by a signal must lose its lease [C5]."""
+        if self._child.returncode is not None:
+            return False
         try:
             with open(f"/proc/{self.pid}/stat", "rb") as stat:
                 return stat.read().rpartition(b")")[2].split()[0] not in (b"T", b"t", b"Z", b"X")
@@ -147,9 +153,12 @@ class Process:
                 case _:
                     logger.debug("a child said %r", message)
 
-    async def wait(self) -> int:
+    async def wait(self, listening: asyncio.Task[None]) -> int:
         """Wait for its end; the answer is its exit code, negative where a signal ended it."""
         code = await asyncio.to_thread(self._child.wait)
+        # What it said last may still be in the line, and an identity we did not hear of would wait for its
+        # lease. But a process that it started may hold the other end, and that one says nothing.
+        await asyncio.wait({listening}, timeout=LAST_WORDS)
         for worker in self.workers:
             self._member.leave(worker)
         await self._channel.close()

@@ -96,7 +96,7 @@ class Deadlines:
         now = time.monotonic()
         self._timer, self.next = None, float("inf")
         for run in list(self._runs.values()):
-            if run.deadline <= now and run.why is None:
+            if run.deadline <= now:
                 self._overdue(run)
         ahead = [run.deadline for run in self._runs.values() if run.deadline > now]
         if ahead:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import random
 import time
@@ -23,10 +24,11 @@ from windlass.context import Context
 from windlass.core.appetite import Appetite
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
-from windlass.errors import StoreError, StoreFull, StoreUnavailable
+from windlass.errors import ClaimLost, StoreError, StoreFull, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
 from windlass.store.records import Checkpoint, Claim, ClaimedJob, Outcome
 from windlass.worker.board import Board
+from windlass.worker.failures import describe
 from windlass.worker.outcomes import OutcomeLog
 from windlass.worker.runner import Runner
 from windlass.worker.running import Deadlines, Run, Why
@@ -47,7 +49,7 @@ QUIET_WAIT: Final = 10.0
 """Seconds that a job which has seen a worker die waits for the others to end before it runs beside them."""
 
 SAFETY_BOUND: Final = DEFAULT.safety_bound
-TROUBLE: Final = Backoff(0.1, 5.0, jitter=0.5)
+TROUBLE: Final = Backoff(0.02, 5.0, jitter=0.5)
 
 
 class Shift:
@@ -99,10 +101,12 @@ class Shift:
         for queue, buffer in self._buffers.items():
             slots = view.slots.get(queue, 0)
             self._pump(queue)
-            if not buffer or self._busy[queue] < slots:
+            if not buffer or (self._busy[queue] < slots and self._alone is None):
                 self._full_since.pop(queue, None)
             elif now - self._full_since.setdefault(queue, now) >= STALE or not slots:
                 self._give_back(buffer)
+        if self._alone is not None and not view.slots.get(self._alone.queue, 0):
+            self._end_alone(Kind.RELEASED)
         self.changed.set()
 
     def _look_at(self, view: View) -> None:
@@ -118,6 +122,8 @@ class Shift:
             for job in [job for job in buffer if job.id in jobs]:
                 buffer.remove(job)
                 self._settle(Outcome(job=job, kind=Kind.CANCELLED))
+        if self._alone is not None and self._alone.id in jobs:
+            self._end_alone(Kind.CANCELLED)
 
     @property
     def settled(self) -> bool:
@@ -134,11 +140,11 @@ class Shift:
     async def warm(self) -> None:
         """Tell the store of queues that went well after a cool-down, so that their throttles are
         forgotten."""
-        for queue in [queue for queue in self._succeeded if self.view.queue(queue).throttles]:
-            if not self.view.queue(queue).cooling:
-                with contextlib.suppress(StoreError):
+        succeeded, self._succeeded = self._succeeded, set()
+        for queue in succeeded:
+            if self.view.queue(queue).throttles and not self.view.queue(queue).cooling:
+                with contextlib.suppress(StoreError):  # the next success says it again
                     await self._store.warm(queue)
-        self._succeeded.clear()
 
     # -- claiming ---------------------------------------------------------------------------------------
 
@@ -172,7 +178,7 @@ class Shift:
         if not wants:
             return 0
         if self._unsure:
-            await self._let_go_of_the_unknown()
+            await self.let_go_of_the_unknown()
         self._unsure = True
         claims = await self._store.claim(self.worker, wants, self._limit(wants))
         self._unsure = False
@@ -203,10 +209,15 @@ class Shift:
             return room
         return min(room, self._total - len(self.running) - sum(map(len, self._buffers.values())))
 
-    async def _let_go_of_the_unknown(self) -> None:
-        """A claim's answer was lost: what it gave us that we do not know of goes back, uncharged [C5]."""
+    async def let_go_of_the_unknown(self) -> None:
+        """Where a claim's answer was lost, what it gave us that we do not know of goes back, uncharged
+        [C5]."""
+        if not self._unsure:
+            return
         known = set(self.running) | {job.id for buffer in self._buffers.values() for job in buffer}
         known |= self.log.unwritten
+        if self._alone is not None:
+            known.add(self._alone.id)
         for claim in await self._store.held(self.worker):
             for job in claim.jobs:
                 if job.id not in known:
@@ -238,7 +249,8 @@ class Shift:
             self._asked = frozenset()
             word.cancel()
             (trouble,) = await asyncio.gather(word, return_exceptions=True)
-        if isinstance(trouble, StoreUnavailable):
+        if isinstance(trouble, Exception):
+            logger.warning("cannot wait for a wake-up, polling: %s: %s", type(trouble).__name__, trouble)
             await asyncio.sleep(TROUBLE.delay(3, random.random()))
 
     # -- running ----------------------------------------------------------------------------------------
@@ -259,6 +271,15 @@ class Shift:
             self.loop.call_later(QUIET_WAIT, self._start_alone)
             return
         self._start(job)
+
+    def _end_alone(self, kind: Kind) -> None:
+        """Nothing comes of the job that waits to be alone; where it runs already, it goes on."""
+        if self._alone is not None and self._alone.id not in self.running:
+            job, self._alone = self._alone, None
+            self._settle(Outcome(job=job, kind=kind))
+            for queue in self._buffers:
+                self._pump(queue)
+            self.changed.set()
 
     def _start(self, job: ClaimedJob) -> None:
         queue = job.queue
@@ -281,21 +302,29 @@ class Shift:
     async def _run(self, run: Run) -> None:
         outcome: Outcome | None = None
         try:
-            outcome = await self._runner.run(run.job, run.context)
-            if run.why is not None and outcome.kind is Kind.RETRY:
-                outcome = run.instead(outcome)
-        except asyncio.CancelledError as cancelled:
-            if not run.stoppable and run.why is not None:
-                self.abandoned += 1
-            if run.why is Why.TIMEOUT:
-                logger.warning(
-                    "the stack of job %d when its time was over:\n%s", run.job.id, run.stack(cancelled)
-                )
-                outcome = await self._runner.timed_out(run.job, run.context, run.limit, cancelled, run.began)
-            else:
-                outcome = run.instead(None)
+            try:
+                outcome = await self._runner.run(run.job, run.context)
+                if run.why is not None and outcome.kind is Kind.RETRY:
+                    outcome = run.instead(outcome)
+            except asyncio.CancelledError as cancelled:
+                outcome = await self._stopped(run, cancelled)
+        except Exception as error:
+            # Nobody awaits this: untold, the job would stay claimed for as long as this worker lives.
+            logger.exception("the worker itself failed while it ran job %d", run.job.id)
+            failure = describe(error, run.job.attempt)
+            delay = Backoff().delay(run.job.attempt, random.random())
+            outcome = Outcome(job=run.job, kind=Kind.RETRY, delay=delay, error=failure)
         finally:
             self._done(run, outcome)
+
+    async def _stopped(self, run: Run, cancelled: BaseException) -> Outcome | None:
+        """The outcome of a run that was told to stop, and did."""
+        if not run.stoppable and run.why is not None:
+            self.abandoned += 1
+        if run.why is not Why.TIMEOUT:
+            return run.instead(None)
+        logger.warning("the stack of job %d when its time was over:\n%s", run.job.id, run.stack(cancelled))
+        return await self._runner.timed_out(run.job, run.context, run.limit, cancelled, run.began)
 
     def _done(self, run: Run, outcome: Outcome | None) -> None:
         job = run.job
@@ -322,20 +351,26 @@ class Shift:
                 self.changed.set()
 
     def _settle(self, outcome: Outcome) -> None:
+        self.log.add(outcome)
         self._ended(outcome)
         if self._throttled and outcome.kind is Kind.SUCCEEDED and outcome.job.queue in self._throttled:
             self._succeeded.add(outcome.job.queue)
-        self.log.add(outcome)
 
     def _stop(self, run: Run, why: Why) -> None:
-        """Tell a handler to stop, once. A plain function is told through its context and cannot be stopped,
-        so only its time limit, or the end of its worker, gives up on it."""
-        if run.why is not None and why is not Why.LOST:
+        """Tell a handler to stop, once [C7]. A plain function is told through its context and cannot be
+        stopped, so only its time limit, or the end of its worker, gives up on it."""
+        ignored = run.why is Why.CANCELLED and not run.stoppable and why is not Why.CANCELLED
+        if run.why is not None and why is not Why.LOST and not ignored:
             return
-        run.why = why
+        if not ignored or why is Why.LOST:
+            run.why = why
         run.context._cancel()
-        if run.task is not None and (run.stoppable or why is not Why.CANCELLED):
-            run.task.cancel()
+        if run.task is None or (why is Why.CANCELLED and not run.stoppable):
+            return
+        unborn = inspect.getcoroutinestate(run.task.get_coro()) == inspect.CORO_CREATED  # type: ignore[arg-type]
+        run.task.cancel()
+        if unborn:  # a task that is cancelled before its first step takes none, not even into its `finally`
+            self._done(run, run.instead(None))
 
     def _overdue(self, run: Run) -> None:
         self._stop(run, Why.TIMEOUT)
@@ -351,9 +386,7 @@ class Shift:
         self._closed = True
         for buffer in self._buffers.values():
             self._give_back(buffer)
-        if self._alone is not None and self._alone.id not in self.running:
-            self._settle(Outcome(job=self._alone, kind=Kind.RELEASED))
-            self._alone = None
+        self._end_alone(Kind.RELEASED)
         self.changed.set()
 
     async def finish(self, timeout: float) -> None:
@@ -384,7 +417,11 @@ class Shift:
 
     async def save(self, job: ClaimedJob, checkpoint: Checkpoint) -> None:
         """Write a checkpoint. Raises WorkerLost or ClaimLost [C5]."""
-        await self._store.checkpoint(self.worker, job, checkpoint)
+        try:
+            await self._store.checkpoint(self.worker, job, checkpoint)
+        except (ClaimLost, WorkerLost):
+            self.log.refused += 1
+            raise
 
     def transaction(
         self, job: ClaimedJob, outcome: Callable[[], Outcome]

@@ -35,9 +35,6 @@ RESTARTS: Final = Backoff(0.5, 30.0)
 HEALTHY: Final = 60.0
 """A child that lived for so many seconds may be replaced at once."""
 
-GRACE: Final = 5.0
-"""Seconds beyond a deadline, or beyond the time to leave, after which a child is killed."""
-
 WATCH_EVERY: Final = 0.5
 
 
@@ -50,14 +47,12 @@ class Supervisor:
         address: str,
         settings: Settings,
         environment: Mapping[str, str],
-        *,
-        grace: float = GRACE,
     ) -> None:
         self._store = store
         self._address = address
         self._settings = settings
         self._environment = environment
-        self._grace = grace
+        self._grace = settings.grace
         self._policy = DeathPolicy(poison=settings.poison)
         self._stopping = asyncio.Event()
         self._hurrying = asyncio.Event()
@@ -156,7 +151,7 @@ class Supervisor:
         listening = asyncio.create_task(child.listen(recycle))
         logger.info("worker %s started, process %d", label, child.pid)
         try:
-            code = await child.wait()
+            code = await child.wait(listening)
             await listening
         finally:
             self._children.discard(child)
@@ -168,7 +163,8 @@ class Supervisor:
         elif orderly:
             logger.info("worker %s left%s", label, f": {child.reason}" if child.reason else "")
         else:
-            logger.error("worker %s, process %d, %s", label, child.pid, _ending(code))
+            why = f": {child.failure}" if child.failure is not None else ""
+            logger.error("worker %s, process %d, %s%s", label, child.pid, _ending(code), why)
         await self._settle(child, crashed=not orderly and not child.killed)
         child.board.close()
         return orderly

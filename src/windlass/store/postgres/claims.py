@@ -160,7 +160,7 @@ class Claimer:
         )
 
     async def _claim_lane(self, worker: int, lane: Lane, limit: int) -> Claim | None:
-        async with self._db.connection() as connection:
+        async with self._db.connection(self._db.deadline) as connection:
             row = await connection.fetchrow(self._call, lane.head.lane, worker, limit, LANE_WAIT)
         status = row["status"]
         lane.idle = status in ("empty", "paused")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -16,6 +17,17 @@ from windlass.store.postgres.faults import translated
 DEADLINE: Final = 30.0
 """Seconds after which any statement is given up: a half-open connection must not hang a worker [fault 9]."""
 
+CONNECT: Final = 10.0
+"""Seconds that a new connection may take."""
+
+KEEPALIVES: Final = {
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+}
+"""How soon the server gives up on a client that vanished, and so on the locks of a handler's transaction: in
+a minute, where most systems take two hours. On our own side no call waits that long."""
+
 SPARE: Final = 3
 """Connections that are never lent to handlers: claims, flushes and beats must not wait for their work."""
 
@@ -28,13 +40,18 @@ async def _leave_as_it_is(connection: Any) -> None:
 
 
 class Database:
-    """A pool of connections to one schema. Every statement has a deadline and every error is typed."""
+    """A pool of connections to one schema. Every statement has a deadline and every error is typed.
 
-    def __init__(self, dsn: str, schema: str, pool_size: int) -> None:
+    `deadline` bounds a whole call of a worker, from asking for a connection to the answer."""
+
+    def __init__(self, dsn: str, schema: str, pool_size: int, deadline: float = DEADLINE) -> None:
         self.dsn = dsn
         self.schema = schemas.check_schema_name(schema)
+        self.deadline = min(deadline, DEADLINE)
         self._pool_size = pool_size
         self._pool: asyncpg.Pool[Any] | None = None
+        self._made: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._taken: set[int] = set()
         self._loans = asyncio.Semaphore(max(pool_size - SPARE, 1))
         self.pooled = False
 
@@ -42,7 +59,10 @@ class Database:
         """One connection outside the pool, for migrating and listening."""
         with translated():
             return await asyncpg.connect(
-                self.dsn, timeout=10, command_timeout=DEADLINE, statement_cache_size=0
+                self.dsn,
+                timeout=min(CONNECT, self.deadline),
+                command_timeout=DEADLINE,
+                statement_cache_size=0,
             )
 
     async def open(self) -> None:
@@ -57,19 +77,22 @@ class Database:
                     await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid()
                 )
                 await schemas.check(connection, self.schema)
+                await connection.close(timeout=self.deadline)
         finally:
-            await connection.close()
+            connection.terminate()
+        # Whatever the database's default is: most functions need a snapshot per statement. A pooler would
+        # refuse the settings.
+        settings = {"default_transaction_isolation": "read committed", **KEEPALIVES}
         with translated():
             self._pool = await asyncpg.create_pool(
                 self.dsn,
-                min_size=1,
+                min_size=0,  # while the server is away, only calls try to reach it: they pause in between
                 max_size=self._pool_size,
-                timeout=10,
+                timeout=min(CONNECT, self.deadline),
                 command_timeout=DEADLINE,
                 statement_cache_size=0 if self.pooled else 100,
-                # Whatever the database's default is: most functions need a snapshot per statement. A pooler
-                # would refuse the setting.
-                server_settings=None if self.pooled else {"default_transaction_isolation": "read committed"},
+                server_settings=None if self.pooled else settings,
+                init=self._note,
                 reset=_leave_as_it_is,
             )
 
@@ -84,47 +107,79 @@ class Database:
                 pool.terminate()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Any]:
-        """A connection from the pool."""
-        if self._pool is None:
-            raise StoreUnavailable("the store is not open; call `await store.open()` first")
+    async def connection(self, within: float | None = None) -> AsyncIterator[Any]:
+        """A connection from the pool, for a block that must end `within` so many seconds, whatever the
+        network does. Without a number, each statement has its own deadline.
+
+        Where an answer did not come in time, the connection is cut off, and so are those that lie idle: what
+        swallowed the answer may have swallowed them, too [fault 9]. To bring it back in good order would
+        mean to wait until the server agrees to a cancellation."""
+        pool = self._opened()
         with translated():
-            async with self._pool.acquire(timeout=DEADLINE) as connection:
-                yield connection
+            async with asyncio.timeout(within):
+                connection = await pool.acquire(timeout=DEADLINE)
+                process = connection.get_server_pid()
+                self._taken.add(process)
+                try:
+                    yield connection
+                except (TimeoutError, asyncio.CancelledError):
+                    connection.terminate()
+                    self._cut_idle()
+                    raise
+                finally:
+                    self._taken.discard(process)
+                    await pool.release(connection, timeout=self.deadline)
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[Any]:
         """A connection for a block that is not ours: what the block raises stays as it is."""
-        if self._pool is None:
-            raise StoreUnavailable("the store is not open; call `await store.open()` first")
-        pool = self._pool
+        pool = self._opened()
         async with self._loans:
             with translated():
                 connection = await pool.acquire(timeout=DEADLINE)
+            process = connection.get_server_pid()
+            self._taken.add(process)
             try:
                 yield connection
+            except asyncio.CancelledError:
+                connection.terminate()  # it may be in the middle of a statement
+                raise
             finally:
+                self._taken.discard(process)
                 with translated():
-                    await pool.release(connection)
+                    await pool.release(connection, timeout=self.deadline)
+
+    def _opened(self) -> Any:
+        if self._pool is None:
+            raise StoreUnavailable("the store is not open; call `await store.open()` first")
+        return self._pool
+
+    async def _note(self, connection: Any) -> None:
+        self._made.add(connection)
+
+    def _cut_idle(self) -> None:
+        for connection in list(self._made):
+            if not connection.is_closed() and connection.get_server_pid() not in self._taken:
+                connection.terminate()
 
     async def call(self, function: str, *args: Any) -> Any:
         """Call one of the schema's functions: the row it answers with."""
-        async with self.connection() as connection:
+        async with self.connection(self.deadline) as connection:
             return await connection.fetchrow(schemas.call(function, len(args), self.schema), *args)
 
     async def value(self, function: str, *args: Any) -> Any:
         """Call one of the schema's functions: the value it answers with."""
-        async with self.connection() as connection:
+        async with self.connection(self.deadline) as connection:
             return await connection.fetchval(schemas.call(function, len(args), self.schema), *args)
 
     async def rows(self, function: str, *args: Any) -> list[Any]:
         """Call one of the schema's functions: all rows it answers with."""
-        async with self.connection() as connection:
+        async with self.connection(self.deadline) as connection:
             rows: list[Any] = await connection.fetch(schemas.call(function, len(args), self.schema), *args)
             return rows
 
     async def query(self, name: str, *args: Any) -> list[Any]:
         """The rows of a statement from `queries/`."""
-        async with self.connection() as connection:
+        async with self.connection(self.deadline) as connection:
             rows: list[Any] = await connection.fetch(schemas.query(name, self.schema), *args)
             return rows

@@ -29,6 +29,9 @@ RESTART_CAP: Final = 30.0
 SETTLED: Final = 30.0
 """Seconds after which a listener counts as one that lasts: its loss is then the first of a new row."""
 
+PROBE_EVERY: Final = 15.0
+"""Seconds of silence after which a listener is asked whether its connection still carries anything."""
+
 DONE: Final = "!"
 logger = logging.getLogger("windlass.store")
 
@@ -52,6 +55,8 @@ class Listener:
         self._begun_at = 0.0
         self._losses = 0
         self._not_before = 0.0
+        self._probing: asyncio.Task[None] | None = None
+        self._proved_at = 0.0
         self.hears = False
 
     def heard_of(self, topic: str) -> int:
@@ -77,6 +82,7 @@ class Listener:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(end - time.monotonic(), poll)):
                     await event.wait()
+            self._probe_if_silent()
             return event.is_set()
         finally:
             del self._waiting[event]
@@ -88,9 +94,11 @@ class Listener:
 
     async def close(self) -> None:
         """Stop listening."""
-        beginning, self._beginning = self._beginning, None
-        if beginning is not None:
-            await asyncio.gather(beginning, return_exceptions=True)
+        under_way = [task for task in (self._beginning, self._probing) if task is not None]
+        self._beginning = self._probing = None
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
         connection, self._connection = self._connection, None
         self.hears = False
         if connection is not None:
@@ -100,7 +108,10 @@ class Listener:
         """Listen, if not yet so and not tried too often. True: it has begun only now.
 
         Beginning is a task of its own: a waiter that is cancelled must not leave half a connection behind,
-        and one whose time is up goes on polling while a server that does not answer is waited for."""
+        and one whose time is up goes on polling while a server that does not answer is waited for. Behind a
+        transaction pooler nobody listens: the session is everybody's, and would listen for others later."""
+        if self._db.pooled:
+            return False
         if self._connection is not None and not self._connection.is_closed():
             return False
         if self._beginning is None or self._beginning.done():
@@ -110,15 +121,16 @@ class Listener:
                 return False
             self._beginning = asyncio.create_task(self._begin(), name="windlass listener")
         done, _ = await asyncio.wait({self._beginning}, timeout=timeout)
-        return any(task.result() for task in done)
+        return any(not task.cancelled() and task.result() for task in done)
 
     async def _begin(self) -> bool:
         try:
             connection = await self._db.connect()
             try:
-                await connection.add_listener(self._db.schema, self._heard)
+                async with asyncio.timeout(self._db.deadline):
+                    await connection.add_listener(self._db.schema, self._heard)
                 connection.add_termination_listener(self._lost)
-                hears = not self._db.pooled and await self._self_test()
+                hears = await self._self_test()
                 if connection.is_closed():
                     raise StoreUnavailable("the connection was lost at once")
             except BaseException:
@@ -134,7 +146,7 @@ class Listener:
             return False
         self._connection, self.hears = connection, hears
         self._begun += 1
-        self._begun_at = time.monotonic()
+        self._begun_at = self._proved_at = time.monotonic()
         return True
 
     def _lost(self, connection: object) -> None:
@@ -148,6 +160,24 @@ class Listener:
         for event in self._waiting:
             event.set()
 
+    def _probe_if_silent(self) -> None:
+        """Who only listens never notices that its connection is half open [fault 9]: nothing is sent, so
+        nothing fails. So ask now and then."""
+        silent = time.monotonic() - self._proved_at >= PROBE_EVERY
+        idle = self._probing is None or self._probing.done()
+        if self._connection is not None and silent and idle:
+            self._probing = asyncio.create_task(self._probe(self._connection), name="windlass probe")
+
+    async def _probe(self, connection: Any) -> None:
+        try:
+            await connection.fetchval("SELECT 1", timeout=self._db.deadline)
+            self._proved_at = time.monotonic()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+            told = str(error) or "no answer"
+            logger.warning("the listener's connection is dead, a new one will be made: %s", told)
+            connection.terminate()
+            self._lost(connection)
+
     def _put_off(self) -> None:
         """Say when to try again: at once after the first loss, then later each time, up to a bound."""
         pause = min(RESTART_BASE * 2.0 ** min(self._losses - 1, 10), RESTART_CAP) if self._losses else 0.0
@@ -159,9 +189,8 @@ class Listener:
         event = asyncio.Event()
         self._waiting[event] = frozenset({word})
         try:
-            # From another connection, and only to one that has the server to itself: what a session tells
-            # itself arrives even where nothing else does.
-            async with self._db.connection() as other:
+            # From another connection: what a session tells itself arrives even where nothing else does.
+            async with self._db.connection(self._db.deadline) as other:
                 await other.execute("SELECT pg_notify($1, $2)", self._db.schema, word)
             async with asyncio.timeout(1):
                 await event.wait()
@@ -172,6 +201,7 @@ class Listener:
         return True
 
     def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
+        self._proved_at = time.monotonic()
         if payload in self._asked:
             self._heard_of[payload] += 1
         for event, topics in self._waiting.items():

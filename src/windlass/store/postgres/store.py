@@ -15,7 +15,7 @@ from windlass.core.states import FINISHED
 from windlass.errors import ClaimLost, ConfigurationError, JobNotFound, ResultTimeout, StoreUnavailable
 from windlass.store.postgres import claims, schema, statements
 from windlass.store.postgres.cluster import Cluster
-from windlass.store.postgres.database import Database
+from windlass.store.postgres.database import DEADLINE, Database
 from windlass.store.postgres.diagnosis import Diagnosis
 from windlass.store.postgres.faults import translated
 from windlass.store.postgres.listen import DONE, Listener
@@ -49,13 +49,17 @@ from windlass.store.records import (
 )
 from windlass.store.settings import StoreSettings
 
+FIRST_PENDING_POLL: Final = 0.001
 PENDING_POLL: Final = 0.05
 RESCUE_STEP: Final = 100
 ADOPT_TRIES: Final = 100
 
 
 class PostgresStore(Cluster):
-    """Jobs in PostgreSQL 15 to 18. One store belongs to the event loop that opened it."""
+    """Jobs in PostgreSQL 15 to 18. One store belongs to the event loop that opened it.
+
+    `deadline` is how many seconds a worker's call may take before it counts as unanswered; it should be no
+    longer than the lease [fault 9]."""
 
     def __init__(
         self,
@@ -66,15 +70,17 @@ class PostgresStore(Cluster):
         pool_size: int = 10,
         head_cache: float = 1.0,
         dump_grace: float = 60.0,
+        deadline: float = DEADLINE,
     ) -> None:
         self.settings = settings or StoreSettings()
-        self._db = Database(dsn, schema, pool_size)
+        self._db = Database(dsn, schema, pool_size, deadline)
         self._listener = Listener(self._db)
         self._claimer = claims.Claimer(self._db, self.settings, head_cache, self._listener.heard_of)
         self._reader = Reader(self._db)
         self._rotator = Rotator(self._db, dump_grace)
         self._declared: set[tuple[str, int]] = set()
         self._checkpointed: set[int] = set()
+        self._pending_pause = FIRST_PENDING_POLL
         self._looked: dict[str, int] = {}
 
     @property
@@ -100,7 +106,8 @@ class PostgresStore(Cluster):
         """Adopt only tries for locks that a worker may hold while waiting for one of its own, hence again."""
         for left in reversed(range(ADOPT_TRIES)):
             try:
-                await self._db.value("adopt", False)
+                async with self._db.connection() as connection:
+                    await connection.execute(schema.call("adopt", 1, self.schema), False)
                 return
             except StoreUnavailable:
                 if not left:
@@ -117,9 +124,11 @@ class PostgresStore(Cluster):
         connection = await self._db.connect()
         try:
             with translated():
-                return await schema.migrate(connection, self.schema, self.settings)
+                migration = await schema.migrate(connection, self.schema, self.settings)
+                await connection.close(timeout=self._db.deadline)
+                return migration
         finally:
-            await connection.close()
+            connection.terminate()
 
     # -- enqueue ----------------------------------------------------------------------------------------
 
@@ -209,7 +218,10 @@ class PostgresStore(Cluster):
     async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
         """See Store.claim."""
         self._looked.update((queue, self._listener.heard_of(queue)) for queue in queues)
-        return await self._claimer.claim(worker, queues, limit)
+        claims = await self._claimer.claim(worker, queues, limit)
+        if claims:
+            self._pending_pause = FIRST_PENDING_POLL
+        return claims
 
     async def held(self, worker: int) -> list[Claim]:
         """See Store.held."""
@@ -219,7 +231,7 @@ class PostgresStore(Cluster):
         """See Store.finish."""
         if not outcomes:
             return Finished()
-        async with self._db.connection() as connection:
+        async with self._db.connection(self._db.deadline) as connection:
             finished = await claims.finish(
                 connection, self.schema, worker, flush, outcomes, self._checkpointed
             )
@@ -260,11 +272,15 @@ class PostgresStore(Cluster):
 
     async def promote(self, limit: int = 1000) -> Promoted:
         """See Store.promote. It publishes the horizon of holes as well, being called about once a second."""
-        async with self._db.connection() as connection:
+        async with self._db.connection(self._db.deadline) as connection:
             await connection.execute(schema.call("publish_horizon", 0, self.schema))
-            _, _, due, admitted = await self._steps(
-                connection, "settle_rest", "replace_step", "promote", "admit", limit=limit
-            )
+            (waiting,) = await connection.fetch(schema.query("upkeep", self.schema))
+            steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]
+            await self._steps(connection, *steps, limit=limit)
+            (due,) = await self._steps(connection, "promote", limit=limit)
+            # What fell due may have been put aside for its fair key just now.
+            admits = ["admit"] if waiting["admit"] or due else []
+            admitted = sum(await self._steps(connection, *admits, limit=limit))
         return Promoted(due, admitted)
 
     async def _steps(self, connection: Any, *functions: str, limit: int = 1000) -> list[int]:
@@ -354,8 +370,12 @@ class PostgresStore(Cluster):
     async def wait(self, queues: Sequence[str], timeout: float) -> bool:
         """See Store.wait."""
         if self._claimer.pending(queues):
-            await asyncio.sleep(min(timeout, PENDING_POLL))
+            # Its transaction drew a number before the lane was marked idle, so it will not call; mostly it
+            # commits within a millisecond.
+            await asyncio.sleep(min(timeout, self._pending_pause))
+            self._pending_pause = min(self._pending_pause * 2, PENDING_POLL)
             return True
+        self._pending_pause = FIRST_PENDING_POLL
         since = [self._looked.get(queue, -1) for queue in queues]
         patience = max(self._claimer.patience(queues), PENDING_POLL)
         heard = await self._listener.wait(queues, min(timeout, patience), since)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -43,7 +44,8 @@ async def transaction(
         except BaseException:
             # A connection that is lost or broken has rolled back by itself.
             with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                await own.rollback()
+                async with asyncio.timeout(database.deadline):
+                    await own.rollback()
             raise
         with translated():
             await own.commit()
