@@ -22,6 +22,7 @@ from windlass.job import Job
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.task import Task
 from windlass.version import __version__
+from windlass.worker.pool import WarmPool
 
 __all__ = [
     "Cancelled",
@@ -35,6 +36,7 @@ __all__ = [
     "State",
     "Task",
     "Throttled",
+    "WarmPool",
     "Windlass",
     "WindlassError",
     "__version__",

@@ -58,6 +58,9 @@ from windlass.task import (
 )
 
 if TYPE_CHECKING:
+    from os import PathLike
+
+    from windlass.commands import CommandOptions, CommandResult
     from windlass.testing import Clock, TestMode
     from windlass.worker.drain import Drained
     from windlass.worker.embedded import Worker
@@ -136,6 +139,22 @@ class Windlass:
             return self._register(make_task(self, function, options))
 
         return register if function is None else register(function)
+
+    def command(
+        self,
+        name: str,
+        *,
+        allow: Sequence[str],
+        root: str | PathLike[str],
+        timeout: Duration = "10m",
+        env: Mapping[str, str] | None = None,
+        **options: Unpack[CommandOptions],
+    ) -> AsyncTask[..., CommandResult]:
+        """Register a task whose jobs run a program: of those in `allow`, below the directory `root`, for at
+        most `timeout`, and never through a shell [K8]. See `windlass.commands`."""
+        from windlass.commands import command_task
+
+        return command_task(self, name, allow=allow, root=root, timeout=timeout, env=env, **options)
 
     @property
     def tasks(self) -> Mapping[str, RegisteredTask[..., Any]]:

@@ -23,7 +23,7 @@ import msgspec
 
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import Priority
-from windlass.errors import ConfigurationError, WindlassError
+from windlass.errors import CommandFailed, ConfigurationError
 from windlass.signals import Dead, Retry
 from windlass.task import AsyncTask
 from windlass.worker.groups import Group, ending, to_the_end
@@ -50,14 +50,6 @@ class CommandResult(msgspec.Struct, frozen=True):
     output: str
     truncated: bool
     seconds: float
-
-
-class CommandFailed(WindlassError):
-    """A command ended with a code other than 0. Its job is tried again as the task's policy says."""
-
-    def __init__(self, program: str, result: CommandResult) -> None:
-        super().__init__(f"{program} {ending(result.code)}{_last_lines(result.output)}")
-        self.result = result
 
 
 class CommandOptions(TypedDict, total=False):
@@ -135,7 +127,7 @@ async def _run(
             f"{_last_lines(result.output)}"
         )
     if code != 0:
-        raise CommandFailed(argv[0], result)
+        raise CommandFailed(f"{argv[0]} {ending(result.code)}{_last_lines(result.output)}", result)
     return result
 
 

@@ -17,6 +17,9 @@ WindlassError
 ├── JobNotFound
 ├── ResultTimeout               the result did not arrive in time
 ├── JobFailed                   the awaited job ended dead or cancelled
+├── RemoteError                 what a function raised in another process
+├── PoolError                   a child of a pool died, or answered garbage
+├── CommandFailed               a command ended with a code other than 0
 └── StoreError
     ├── StoreUnavailable        the database could not be reached; trying again is right
     ├── StoreFull               disk or size limit reached
@@ -24,6 +27,13 @@ WindlassError
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from windlass.commands import CommandResult
+
+SHOWN_STDERR: Final = 1_500
 
 
 class WindlassError(Exception):
@@ -96,6 +106,35 @@ class ResultTimeout(WindlassError, TimeoutError):
 
 class JobFailed(WindlassError):
     """The awaited job ended as dead or cancelled, so it has no result."""
+
+
+class RemoteError(WindlassError):
+    """What a function raised in another process. Its text is that exception's own; `remote_type` and
+    `remote_traceback` say what it was and where it came from."""
+
+    def __init__(self, remote_type: str, message: str, remote_traceback: str) -> None:
+        super().__init__(message)
+        self.remote_type = remote_type
+        self.remote_traceback = remote_traceback
+
+
+class PoolError(WindlassError):
+    """A child of a pool died, answered garbage or could not be started. `stderr` is the end of what it wrote
+    there while it worked on the request."""
+
+    def __init__(self, message: str, stderr: str = "") -> None:
+        shown = stderr.strip()[-SHOWN_STDERR:]
+        super().__init__(f"{message}; its stderr ends with:\n{shown}" if shown else message)
+        self.stderr = stderr
+
+
+class CommandFailed(WindlassError):
+    """A command ended with a code other than 0; `result` says how. Its job is tried again as the task's
+    policy says."""
+
+    def __init__(self, message: str, result: CommandResult) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class StoreError(WindlassError):

@@ -40,7 +40,10 @@ def load_app(address: str) -> Windlass:
                 f"module {module_name} has no {name}; give the app as module:attribute"
             ) from error
     if attribute.endswith("()") and callable(found):
-        found = found()
+        try:
+            found = found()
+        except Exception as error:
+            raise ConfigurationError(f"{address} cannot be made: {type(error).__name__}: {error}") from error
     if not isinstance(found, Windlass):
         raise ConfigurationError(f"{address} is {type(found).__name__}, not a Windlass app")
     return found

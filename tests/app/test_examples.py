@@ -21,7 +21,7 @@ def test_hello_runs_without_any_set_up(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     words = [line.split()[0] for line in done.stdout.splitlines()]
-    assert words == ["enqueued", "ran", "result", "retried", "scheduled"]
-    assert "ran       302 to success" in done.stdout
+    assert words == ["enqueued", "result", "retried", "scheduled", "ran"]
+    assert "ran       302 jobs to success" in done.stdout
     assert "the mail server hung up" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -12,8 +12,8 @@ import pytest
 
 from tests.worker.process_groups import members, until_gone, written
 from windlass import Dead, State, Windlass
-from windlass.commands import KEPT_OUTPUT, CommandFailed, CommandResult, command_task
-from windlass.errors import ConfigurationError, InvalidArguments
+from windlass.commands import KEPT_OUTPUT, CommandResult, command_task
+from windlass.errors import CommandFailed, ConfigurationError, InvalidArguments
 from windlass.task import AsyncTask
 
 SH = shutil.which("sh") or "/bin/sh"

@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from tests.worker.process_groups import members, until_gone
-from windlass.errors import ConfigurationError
+from windlass.errors import ConfigurationError, PoolError
 from windlass.worker import pool as pool_module
-from windlass.worker.pool import PoolError, WarmPool
+from windlass.worker.pool import WarmPool
 
 PROGRAM = r"""
 import json, os, subprocess, sys, time

@@ -14,11 +14,10 @@ import pytest
 
 from tests.worker import process_tasks as tasks
 from tests.worker.process_groups import members, until_gone, written
-from windlass.errors import ConfigurationError
+from windlass.errors import ConfigurationError, PoolError, RemoteError
 from windlass.signals import Dead, Retry
 from windlass.task import RegisteredTask
-from windlass.worker.pool import PoolError
-from windlass.worker.processes import Processes, RemoteError
+from windlass.worker.processes import Processes
 from windlass.worker.python_child import Request, find_task
 
 REPOSITORY = Path(__file__).parents[2]

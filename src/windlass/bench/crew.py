@@ -47,7 +47,7 @@ async def crew(store: Store, environment: Mapping[str, str], processes: int) -> 
     """A supervisor with so many children, up and idle; drained when the block ends."""
     with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
         await store.set_queue(QUEUE, {"max_workers": SLOTS * processes})
-        argv = ["-m", "windlass.cli", "worker", "windlass.bench.jobs:app", "-q", QUEUE, "-p", str(processes)]
+        argv = ["-m", "windlass", "worker", "windlass.bench.jobs:app", "-q", QUEUE, "-p", str(processes)]
         started = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program
             [sys.executable, *argv, "--log-level", "warning"],
             env={**os.environ, **environment, NOTES: folder},

@@ -1,5 +1,11 @@
 """Runs jobs. Speaks to the store protocol only.
 
-`runner` turns one claimed job into its outcome, `threads` runs plain functions, `outcomes` writes results
-back in batches, `heartbeat` keeps the lease, `drain` puts them together for one process.
+    supervisor ── process ──(channel, board)── child ── engine ── shift ── runner ── threads, processes
+    embedded (app.worker) ─────────────────────────────┘          │
+    drain (app.run_until_idle) ───────────────────────────────────┘
+
+A `shift` is the work of one worker identity: it claims, runs and writes outcomes back. An `engine` leads one
+identity after another; a `child` is an engine in a process of its own, which a `supervisor` starts, beats
+for and replaces. The `runner` turns one claimed job into its outcome; `threads` and `processes` (over the
+warm `pool`) run plain functions. `handback` settles what a dead child held.
 """

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Final
 
+from windlass.errors import RemoteError
 from windlass.store.records import Failure
 
 MAX_MESSAGE: Final = 2_000
@@ -16,6 +17,8 @@ MAX_CAUSES: Final = 10
 def describe(error: BaseException, attempt: int) -> Failure:
     """The failure that is kept with the job: type, message and the whole traceback with its causes."""
     trace = "".join(traceback.format_exception(error))
+    if isinstance(error, RemoteError):  # where it was raised is in another process
+        trace = error.remote_traceback
     if len(trace) > MAX_TRACEBACK:
         trace = "…" + trace[-MAX_TRACEBACK:]  # the end says what failed; the start is often the same frames
     return Failure(
@@ -41,6 +44,8 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 def type_name(error: BaseException) -> str:
     """`KeyError`, `shop.mail.Bounced`."""
+    if isinstance(error, RemoteError):
+        return error.remote_type
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 

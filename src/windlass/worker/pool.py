@@ -20,29 +20,18 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.errors import ConfigurationError, WindlassError
+from windlass.errors import ConfigurationError, PoolError
 from windlass.worker.groups import Group, ending, to_the_end
 from windlass.worker.pipes import ReadEnd, Tail, WriteEnd
 
 MAX_LINE: Final = 64 * 1024 * 1024
 KEPT_STDERR: Final = 8 * 1024
-SHOWN_STDERR: Final = 1_000
 SHOWN_ARGV: Final = 80
 IDLE: Final = 300.0
 LEAVE: Final = 2.0
 """How long a child may take to end by itself once its input is closed."""
 SETTLE: Final = 0.5
 """How long to wait for what must come at once: the code of a child that closed its output, its last words."""
-
-
-class PoolError(WindlassError):
-    """A child of a pool died, answered garbage or could not be started. `stderr` is the end of what it wrote
-    there while it worked on the request."""
-
-    def __init__(self, message: str, stderr: str = "") -> None:
-        shown = stderr.strip()[-SHOWN_STDERR:]
-        super().__init__(f"{message}; its stderr ends with:\n{shown}" if shown else message)
-        self.stderr = stderr
 
 
 class WarmPool:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.errors import ConfigurationError, WindlassError
+from windlass.errors import ConfigurationError, RemoteError
 from windlass.signals import Dead, Retry, Signal, Snooze, SourceGone, Throttled
 from windlass.task import RegisteredTask
 from windlass.worker.pool import WarmPool
@@ -29,16 +29,6 @@ SIGNALS: Final[dict[str, Callable[..., Signal]]] = {
     "Dead": Dead,
     "SourceGone": SourceGone,
 }
-
-
-class RemoteError(WindlassError):
-    """What a function raised in another process. Its text is that exception's own; `remote_type` and
-    `remote_traceback` say what it was and where it came from."""
-
-    def __init__(self, remote_type: str, message: str, remote_traceback: str) -> None:
-        super().__init__(message)
-        self.remote_type = remote_type
-        self.remote_traceback = remote_traceback
 
 
 class Processes:

@@ -39,6 +39,15 @@ async def _leave_as_it_is(connection: Any) -> None:
     100 of the 200 µs that a bare one takes the client."""
 
 
+async def _acquired(pool: Any) -> Any:
+    """A connection from the pool. A server that let us in before and does not now is one that is away:
+    somebody may have closed or renamed the database, or be changing a password [fault 8]."""
+    try:
+        return await pool.acquire(timeout=DEADLINE)
+    except asyncpg.PostgresError as error:
+        raise StoreUnavailable(f"PostgreSQL lets nobody in at the moment: {error}") from error
+
+
 class Database:
     """A pool of connections to one schema. Every statement has a deadline and every error is typed.
 
@@ -117,7 +126,7 @@ class Database:
         pool = self._opened()
         with translated():
             async with asyncio.timeout(within):
-                connection = await pool.acquire(timeout=DEADLINE)
+                connection = await _acquired(pool)
                 process = connection.get_server_pid()
                 self._taken.add(process)
                 try:
@@ -136,7 +145,7 @@ class Database:
         pool = self._opened()
         async with self._loans:
             with translated():
-                connection = await pool.acquire(timeout=DEADLINE)
+                connection = await _acquired(pool)
             process = connection.get_server_pid()
             self._taken.add(process)
             try:
