@@ -173,9 +173,11 @@ async def _rounds(
             results.taken[name].append(await scenario())
             results.cpu[name] += work.cpu
         progress(f"round {results.rounds + 1} of {plan.rounds}: pick-up")
-        waits = await work.pick_up()
-        for name, share in (("pick_up_p50", 0.5), ("pick_up_p99", 0.99), ("pick_up_max", 1.0)):
-            results.others[name].append(waits[min(int(len(waits) * share), len(waits) - 1)] * 1000)
+        waits, answers = await work.pick_up()
+        for name, values in (("pick_up", waits), ("enqueue", answers)):
+            for label, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
+                value = values[min(int(len(values) * share), len(values) - 1)]
+                results.others[f"{name}_{label}"].append(value * 1000)
         results.rounds += 1
         longest = max(longest, time.monotonic() - began)
     progress("idling")
@@ -226,7 +228,7 @@ def _report(  # noqa: PLR0913 - a report has many parts
     ratios: dict[str, Figure],
     aims: list[Aim],
 ) -> StoreReport:
-    units = {"pick_up": "ms", "idle_transactions": "per second", "idle": "% of one core"}
+    units = {"pick_up": "ms", "enqueue": "ms", "idle_transactions": "per second", "idle": "% of one core"}
     others = {
         name: figure(values, next(unit for start, unit in units.items() if name.startswith(start)))
         for name, values in results.others.items()

@@ -78,23 +78,30 @@ class Work:
         progress.append((took, enqueued))
         return Taken(enqueued, took, thirds(progress, seconds))
 
-    async def pick_up(self) -> list[float]:
-        """Single jobs at an even pace to an idle worker: seconds from the call to the handler's first
-        line."""
+    async def pick_up(self) -> tuple[list[float], list[float]]:
+        """Single jobs at an even pace to an idle worker: seconds from the call to the handler's first line,
+        and, for comparison, to the answer that the job is durable."""
         loop = asyncio.get_running_loop()
-        sending: set[asyncio.Task[object]] = set()
+        sending: set[asyncio.Task[None]] = set()
+        answers: list[float] = []
+
+        async def send(job: NewJob) -> None:
+            sent = time.monotonic()
+            await self._store.enqueue([job])
+            answers.append(time.monotonic() - sent)
+
         async with self._crew(1) as hands:
             began = loop.time()
             for number in range(int(PACE * self._plan.seconds)):
                 await asyncio.sleep(max(0.0, began + number / PACE - loop.time()))
                 job = NewJob(task="bench.picked_up", payload=f'{{"sent": {time.monotonic()!r}}}', queue=QUEUE)
-                task = asyncio.ensure_future(self._store.enqueue([job]))
+                task = asyncio.ensure_future(send(job))
                 sending.add(task)
                 task.add_done_callback(sending.discard)
             await asyncio.gather(*sending)
             while await self._looked():
                 pass
-        return sorted(hands.notes)
+        return sorted(hands.notes), sorted(answers)
 
     def _crew(self, processes: int) -> AbstractAsyncContextManager[Crew]:
         return crew(self._store, self._environment, processes)

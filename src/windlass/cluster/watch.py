@@ -24,7 +24,8 @@ class BeatWatch:
         """Note where the counters stand now, and answer with the workers to be taken for dead.
 
         `took` is how long the store needed to say so: while it did not answer us, it may not have answered
-        them either, so after a long time the counting starts over. One that is known to be dead already, with jobs not yet taken back, is among them at once."""
+        them either, so after a long time the counting starts over. One that is known to be dead already,
+        with jobs not yet taken back, is among them at once."""
         now = self._clock()
         before, self._seen = self._seen, {}
         dead: list[WorkerRecord] = []

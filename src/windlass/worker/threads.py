@@ -54,6 +54,7 @@ class Threads:
         self._ended: deque[Call] = deque()
         self._idle: list[_Thread] = []
         self._awake: set[_Thread] = set()
+        self.closed = False
         self._told = False
         self._checking = False
         self._more = 1
@@ -83,7 +84,8 @@ class Threads:
         return call.value
 
     def close(self) -> None:
-        """Let the idle threads end."""
+        """Let the idle threads end, and those that become idle from now on."""
+        self.closed = True  # before looking who is idle: see _Thread._work
         while self._idle:
             self._idle.pop().stop()
 
@@ -191,7 +193,7 @@ class _Thread:
         while not self.left_behind:
             call = self._threads.next_call(self)
             if call is None:
-                if not self._bell.get():
+                if self._threads.closed or not self._bell.get():
                     return
                 continue
             call.thread = self

@@ -1,0 +1,84 @@
+"""Finding an app by its address, and saying what is wrong with one that cannot be found."""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from windlass import Windlass
+from windlass.errors import ConfigurationError
+from windlass.loading import load_app, prefer_uvloop
+
+Write = Callable[[str], str]
+numbers = itertools.count()
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Write a module into the current directory; the answer is its name, which no other test uses."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    known = set(sys.modules)
+
+    def write(text: str) -> str:
+        name = f"loading_{next(numbers)}"
+        (tmp_path / f"{name}.py").write_text(text)
+        return name
+
+    yield write
+    for name in set(sys.modules) - known:
+        if name.startswith("loading_"):
+            del sys.modules[name]
+
+
+APP = "from windlass import Windlass\n"
+
+
+def test_an_app_is_found_by_its_address(write: Write) -> None:
+    name = write(APP + "app = other = Windlass('memory://')\nclass Shop:\n    jobs = app\n")
+    found = load_app(f"{name}:app")
+    assert isinstance(found, Windlass)
+    for address in (name, f"{name}:", f"{name}:other", f"{name}:Shop.jobs"):
+        assert load_app(address) is found
+
+
+def test_an_app_can_be_made(write: Write) -> None:
+    name = write(APP + "def make_app():\n    return Windlass('memory://')\n")
+    assert isinstance(load_app(f"{name}:make_app()"), Windlass)
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "says"),
+    [
+        ("app = 5", "app", "is int, not a Windlass app"),
+        ("", "app", "has no app; give the app as module:attribute"),
+        (APP + "def make_app(): ...", "make_app()", "is NoneType, not a Windlass app"),
+        (APP + "def make_app(): ...", "make_app", "is function, not a Windlass app"),
+        ("import no_such_thing", "app", "cannot be imported: No module named 'no_such_thing'"),
+        ("1 / 0", "app", "cannot be imported: ZeroDivisionError"),
+        ("def make_app():\n    raise OSError('no file')", "make_app()", "cannot be made: OSError: no file"),
+    ],
+)
+def test_what_is_wrong_is_said(write: Write, text: str, attribute: str, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says) as told:
+        load_app(f"{write(text)}:{attribute}")
+    assert told.value.__cause__ is not None or "not a Windlass" in says
+
+
+def test_a_module_that_is_not_there_is_named(write: Write) -> None:
+    for address in ("no_such_module:app", "no_such_package.jobs:app"):
+        with pytest.raises(ConfigurationError, match="there is no module no_such_"):
+            load_app(address)
+    for address in ("", ":app", "../app:app", "my-app.py"):
+        with pytest.raises(ConfigurationError):
+            load_app(address)
+
+
+def test_uvloop_is_used_where_it_is() -> None:
+    make = prefer_uvloop()
+    if make is not None:
+        loop = make()
+        assert type(loop).__module__.startswith("uvloop")
+        loop.close()

@@ -1,0 +1,1 @@
+"""What makes workers one cluster: beats, terms, duties, slots."""

@@ -1,0 +1,274 @@
+"""One host in the cluster: it beats for its workers and tells them their slots [C4] [K1] [K2]."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.worker.line import Line, set_quick, until, until_it_is
+from windlass import State, Windlass
+from windlass.cluster import member as module
+from windlass.cluster.member import Member
+from windlass.errors import StoreUnavailable
+from windlass.settings import Settings
+from windlass.store.records import NewJob, WorkerInfo
+from windlass.worker.view import View
+
+
+@pytest.fixture(autouse=True)
+def often(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steer ten times as often, except where it is about how often that is."""
+    if "within_two_seconds" not in request.node.name:
+        monkeypatch.setattr(module, "STEER_EVERY", 0.1)
+        monkeypatch.setattr("windlass.cluster.coordinator.SLOTS_EVERY", 0.1)
+
+
+class Local:
+    """A worker that only remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.views: list[View] = []
+        self.cancels: list[frozenset[int]] = []
+        self.lost: list[int] = []
+        self.breathing = True
+
+    @property
+    def slots(self) -> dict[str, int]:
+        return self.views[-1].slots if self.views else {}
+
+    def steer(self, view: View) -> None:
+        self.views.append(view)
+
+    def cancel(self, jobs: frozenset[int]) -> None:
+        self.cancels.append(jobs)
+
+    def lose(self, worker: int) -> None:
+        self.lost.append(worker)
+
+    def breathes(self) -> bool:
+        return self.breathing
+
+
+@asynccontextmanager
+async def membership(line: Line, queues: dict[str, int | None], lease: float = 0.6) -> AsyncIterator[Member]:
+    """A member that runs while the block lasts."""
+    await line.open()
+    member = Member(line.as_store, Settings(lease=lease, sweep=60.0), queues)
+    running = asyncio.create_task(member.run())
+    try:
+        yield member
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def seated(
+    line: Line, member: Member, *workers: int, queues: tuple[str, ...] = ("mail",)
+) -> list[Local]:
+    locals = []
+    for worker in workers:
+        await line.register(WorkerInfo(id=worker, queues=queues, lease=60.0))
+        locals.append(Local())
+        member.join(worker, locals[-1])
+    return locals
+
+
+async def beats(line: Line, worker: int) -> int:
+    (record,) = [record for record in await line.real.workers() if record.id == worker]
+    return int(record.beat)
+
+
+# -- beats ------------------------------------------------------------------------------------------------
+
+
+async def test_c4_a_failed_beat_is_logged_and_tried_again_at_once(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[C4] Before the next one would be due."""
+    async with membership(line, {"mail": 2}, lease=3.0) as member:
+        line.fail("beat", StoreUnavailable("just now"))
+        (local,) = await seated(line, member, 7)
+        await until(lambda: line.calls["beat"] >= 1)
+        await until_it_is(lambda: beats(line, 7), 1, within=0.8)
+        assert local.lost == []
+    assert "a heartbeat failed: just now" in caplog.text
+
+
+async def test_c5_lost_is_signalled_once_and_ends_the_beats(line: Line) -> None:
+    """[C5] [C7]"""
+    async with membership(line, {"mail": 2}, lease=0.3) as member:
+        one, other = await seated(line, member, 7, 8)
+        await until_it_is(lambda: _beat_past(line, 7, 1), True)
+        await line.retire(7)
+        await until(lambda: one.lost == [7])
+        seen = await beats(line, 8)
+        await until_it_is(lambda: _beat_past(line, 8, seen + 4), True)
+        assert one.lost == [7]
+        assert other.lost == []
+
+
+async def _beat_past(line: Line, worker: int, count: int) -> bool:
+    return await beats(line, worker) >= count
+
+
+async def test_c9_without_a_beat_for_a_lease_every_worker_is_given_up(line: Line) -> None:
+    """[C9] By one's own clock, while the store is still away."""
+    async with membership(line, {"mail": 2}, lease=0.3) as member:
+        one, other = await seated(line, member, 7, 8)
+        await until_it_is(lambda: _beat_past(line, 7, 1), True)
+        with line.cut():
+            await until(lambda: one.lost == [7] and other.lost == [8])
+            assert not member.reached
+
+
+async def test_c9_a_beat_that_hangs_is_as_bad_as_one_that_fails(line: Line) -> None:
+    """[C9] An answer that never comes must not hold up the fence."""
+
+    async def never(worker: int) -> None:
+        await asyncio.Event().wait()
+
+    async with membership(line, {"mail": 2}, lease=0.3) as member:
+        line.before["beat"] = never
+        (local,) = await seated(line, member, 7)
+        await until(lambda: local.lost == [7])
+
+
+async def test_c4_an_error_nobody_foresaw_does_not_end_the_beats(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[C4] [C9] It is told, with its traceback, and beats, fence and steering go on."""
+    async with membership(line, {"mail": 2}) as member:
+        line.fail("beat", RuntimeError("a bug in the driver"))
+        line.fail("steering", RuntimeError("another bug"))
+        line.fail("lead", RuntimeError("a third one"))
+        (local,) = await seated(line, member, 7)
+        await until_it_is(lambda: _beat_past(line, 7, 2), True)
+        await until(lambda: local.slots == {"mail": 2} or local.slots == {"mail": 16})
+        await until(lambda: member.coordinator.term is not None)
+        assert local.lost == []
+    for bug in ("a bug in the driver", "another bug", "a third one"):
+        assert bug in caplog.text
+
+
+async def test_c5_nobody_beats_for_a_process_that_was_stopped(line: Line) -> None:
+    """[C5] Others may have its jobs when it wakes up."""
+    async with membership(line, {"mail": 2}, lease=0.3) as member:
+        (local,) = await seated(line, member, 7)
+        await until_it_is(lambda: _beat_past(line, 7, 1), True)
+        local.breathing = False
+        await until(lambda: local.lost == [7])
+
+
+async def test_o5_a_beat_brings_the_wish_to_cancel(line: Line) -> None:
+    """[O5]"""
+    async with membership(line, {"mail": 2}) as member:
+        (receipt,) = await line.enqueue([NewJob(task="t", payload="[]", queue="mail")])
+        (local,) = await seated(line, member, 7)
+        await line.claim(7, ["mail"], 1)
+        await line.cancel([receipt.id])
+        await until(lambda: local.cancels)
+        assert local.cancels[0] == {receipt.id}
+
+
+# -- slots ------------------------------------------------------------------------------------------------
+
+
+async def test_k1_slots_are_shared_out_and_conserved(line: Line) -> None:
+    """[K1] 10 over 3 → 4, 3, 3; when one goes, 5 and 5."""
+    async with membership(line, {"mail": None}) as member:
+        await line.set_queue("mail", {"max_workers": 10})
+        locals = await seated(line, member, 7, 8, 9)
+        await until(lambda: sorted(local.slots.get("mail", 0) for local in locals) == [3, 3, 4])
+        member.leave(8)
+        await line.retire(8)
+        await until(lambda: [locals[0].slots.get("mail"), locals[2].slots.get("mail")] == [5, 5])
+
+
+async def test_k1_before_an_assignment_a_worker_takes_its_share(line: Line) -> None:
+    """[K1] Never the full total."""
+    await line.open()
+    await line.lead(99, 60)  # somebody coordinates, and is slow about it
+    async with membership(line, {"mail": None}) as member:
+        await line.set_queue("mail", {"max_workers": 10})
+        locals = await seated(line, member, 7, 8, 9)
+        await until(lambda: [local.slots.get("mail") for local in locals] == [4, 4, 4])
+
+
+async def test_k1_a_read_error_makes_it_the_share_too(line: Line, caplog: pytest.LogCaptureFixture) -> None:
+    """[K1] An old assignment no longer counts: others may have got its slots."""
+    await line.open()
+    term = await line.lead(99, 60)
+    async with membership(line, {"mail": None}) as member:
+        await line.set_queue("mail", {"max_workers": 10})
+        locals = await seated(line, member, 7, 8, 9)
+        await line.assign(term, {7: {"mail": 8}, 8: {"mail": 1}, 9: {"mail": 1}})
+        await until(lambda: [local.slots.get("mail") for local in locals] == [8, 1, 1])
+
+        async def broken(*_: object) -> None:
+            raise StoreUnavailable("cannot be read")
+
+        line.before["steering"] = broken
+        await until(lambda: [local.slots.get("mail") for local in locals] == [4, 4, 4])
+    assert "cannot read how queues are set: cannot be read" in caplog.text
+
+
+@pytest.mark.parametrize("line", ["memory"], indirect=True)
+async def test_k2_pause_resume_and_resize_take_effect_within_two_seconds(wired: Windlass, line: Line) -> None:
+    """[K2] What runs goes on, nothing new starts; then it does."""
+    set_quick(wired, lease=3.0)
+    started, proceed = asyncio.Event(), asyncio.Event()
+    running = most = 0
+
+    @wired.task(queue="mail")
+    async def waits() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        started.set()
+        try:
+            await proceed.wait()
+        finally:
+            running -= 1
+
+    first = await waits.aenqueue()
+    async with wired.worker({"mail": 2}) as worker:
+        await started.wait()
+        await line.set_queue("mail", {"paused": True})
+        engine = worker._engine
+        assert engine is not None
+        await until(lambda: engine._view.slots == {"mail": 0}, within=2.2)
+        others = [await waits.aenqueue() for _ in range(4)]
+        assert (await first.astatus(), running) == (State.RUNNING, 1)
+        await line.set_queue("mail", {"paused": False, "max_workers": 4})
+        await until(lambda: running == 4, within=2.2)
+        await line.set_queue("mail", {"max_workers": 1})
+        await until(lambda: engine._view.slots == {"mail": 1}, within=2.2)
+        assert running == 4  # nobody is stopped for that
+        most = 0
+        proceed.set()
+        for job in [first, *others]:
+            await until_it_is(job.astatus, State.SUCCEEDED)
+    assert most <= 4
+
+
+async def test_k2_a_pause_survives_a_restart(wired: Windlass, line: Line) -> None:
+    """[K2]"""
+    await line.open()
+    await line.set_queue("mail", {"paused": True})
+    job = await wired.named("windlass.echo").using(queue="mail").aenqueue(1)
+    async with wired.worker({"mail": 2}) as worker:
+        await until(lambda: worker._engine is not None and worker._engine._view.slots == {"mail": 0})
+        assert await job.astatus() == State.READY
+        await line.set_queue("mail", {"paused": False})
+        assert await job.aresult("10s") == 1
+
+
+async def test_a_worker_that_joins_is_steered_at_once(line: Line) -> None:
+    """[K1] It does not wait for the next second."""
+    async with membership(line, {"mail": 2}, lease=60.0) as member:
+        await until(lambda: line.calls["steering"] >= 1)
+        began = asyncio.get_running_loop().time()
+        (local,) = await seated(line, member, 7)
+        await until(lambda: local.views)
+        assert asyncio.get_running_loop().time() - began < 0.5

@@ -1,0 +1,62 @@
+"""Slots of a queue over the workers that serve it: totals are kept, whoever joins or leaves [K1]."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.slots import MOST, share, split
+
+totals = st.integers(0, 500)
+
+
+def test_k1_ten_over_three() -> None:
+    """[K1]"""
+    assert split(10, [7, 8, 9]) == {7: 4, 8: 3, 9: 3}
+    assert split(2, [7, 8, 9]) == {7: 1, 8: 1, 9: 0}
+    assert split(0, [7]) == {7: 0}
+    assert split(-5, [7]) == {7: 0}
+    assert split(10, []) == {}
+
+
+def test_k1_no_process_gets_more_than_it_can_use() -> None:
+    """[K1]"""
+    assert split(1000, [7, 8]) == {7: MOST, 8: MOST}
+    assert share(1000, None, 1) == MOST
+    assert share(1000, 500, 1) == MOST
+
+
+@given(totals, st.lists(st.integers(1, 10**6), unique=True, max_size=40))
+def test_k1_the_parts_are_even_and_make_the_whole(total: int, workers: list[int]) -> None:
+    """[K1]"""
+    slots = split(total, workers)
+    assert list(slots) == workers
+    if workers:
+        assert max(slots.values()) - min(slots.values()) <= 1
+        assert sum(slots.values()) == min(
+            total, sum(slots.values()) if max(slots.values()) == MOST else total
+        )
+        assert sorted(slots.values(), reverse=True) == list(slots.values())
+
+
+@given(totals, st.integers(1, 40))
+def test_k1_a_fair_share_is_never_the_full_total_beside_others(total: int, serving: int) -> None:
+    """[K1] Rounded up, so that all of them together can always do all of it; by less than one each."""
+    mine = share(total, None, serving)
+    assert mine <= MOST
+    assert mine * serving < total + serving
+    if mine < MOST:
+        assert mine * serving >= total
+    if serving > 1 and total > 1:
+        assert mine < total
+
+
+@given(totals, st.integers(0, 100), st.integers(0, 40))
+def test_k1_an_assignment_counts_for_more_than_a_share(total: int, assigned: int, serving: int) -> None:
+    """[K1] Also an assignment of none."""
+    assert share(total, assigned, serving) == min(assigned, MOST)
+
+
+def test_k1_nonsense_gives_nothing() -> None:
+    """[K1] Negative numbers are none, and nobody known to serve the queue means: only this one does."""
+    assert share(-3, None, 2) == 0
+    assert share(5, -1, 2) == 0
+    assert share(5, None, 0) == 5

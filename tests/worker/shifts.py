@@ -1,0 +1,64 @@
+"""A shift on its own, without engine and member: the tests say what it is told, and when."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.worker.line import Line
+from windlass import Windlass
+from windlass.core.retry import Backoff, DeathPolicy
+from windlass.store.records import NewJob, QueueRecord, WorkerInfo
+from windlass.worker.runner import Runner
+from windlass.worker.running import Why
+from windlass.worker.shift import Shift
+from windlass.worker.view import View
+
+
+class Calm:
+    """Policies of queues that nobody has set."""
+
+    def backoff(self, queue: str) -> Backoff:
+        return Backoff()
+
+    async def throttle(self, queue: str, hint: float | None) -> float:
+        return 60.0
+
+
+@asynccontextmanager
+async def on_shift(
+    app: Windlass, line: Line, slots: int = 4, *, queue: str = "default", **settings: Any
+) -> AsyncIterator[Shift]:
+    """A registered worker that claims and writes while the block lasts; then it hands everything back."""
+    await line.open()
+    worker = secrets.randbelow(2**62) + 1
+    await line.register(WorkerInfo(id=worker, queues=(queue,)))
+    runner = Runner(app.tasks, Calm(), hooks=app.hooks)
+    view = View({queue: slots}, {queue: QueueRecord(name=queue, **settings)})
+    shift = Shift(line.as_store, worker, runner, view)
+    tasks = [asyncio.create_task(shift.claim_for_ever()), asyncio.create_task(shift.log.run())]
+    try:
+        yield shift
+    finally:
+        tasks[0].cancel()
+        await asyncio.wait({tasks[0]})
+        await shift.stop(Why.RELEASED)
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await shift.log.flush()
+        await line.retire(worker)
+        await runner.close()
+
+
+async def suspect(line: Line, task: str, *, queue: str = "default", deaths: int = 1) -> int:
+    """A job that has seen workers die: enqueued, claimed, and rescued, as often as that takes. It must be
+    the only job of its queue."""
+    await line.open()
+    (receipt,) = await line.enqueue([NewJob(task=task, payload="[]", queue=queue)])
+    for _ in range(deaths):
+        worker = secrets.randbelow(2**62) + 1
+        await line.register(WorkerInfo(id=worker, queues=(queue,)))
+        await line.claim(worker, [queue], 1)
+        await line.rescue(worker, 0, DeathPolicy(backoff=Backoff(0.0)))
+    return int(receipt.id)
