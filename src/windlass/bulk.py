@@ -12,7 +12,7 @@ named by its id.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
@@ -64,8 +64,10 @@ async def apply(
     batch: int = BATCH,
     limit: int | None = None,
     progress: Progress | None = None,
+    requested: Callable[[frozenset[int]], None] = lambda _: None,
 ) -> Answers:
-    """Retry, cancel or delete every job the filter finds, newest first, at most `limit` of them.
+    """Retry, cancel or delete every job the filter finds, newest first, at most `limit` of them. `requested`
+    hears of running jobs whose cancel was asked for: some may run in this very process [O5].
 
     Each batch is one call to the store and atomic; the walk as a whole is not. Stopped half-way, it can be
     started again and goes on with what is left.
@@ -79,7 +81,9 @@ async def apply(
         jobs = [job.id for job in page if job.id not in seen][: max(room, 0)]
         if jobs:
             seen.update(jobs)
-            answers.update((await _act(store, verb, jobs)).values())
+            told = await _act(store, verb, jobs)
+            answers.update(told.values())
+            requested(frozenset(job for job, answer in told.items() if answer == "requested"))
             if progress is not None:
                 progress(len(seen))
         if limit is not None and len(seen) >= limit:
@@ -174,7 +178,11 @@ class Jobs:
         return await self._aapply("delete", batch, progress)
 
     def _apply(self, verb: Verb, batch: int, progress: Progress | None) -> Answers:
-        return self._home().call(lambda s: apply(s, self.where, verb, batch=batch, progress=progress))
+        return self._home().call(lambda store: self._on(store, verb, batch, progress))
 
     async def _aapply(self, verb: Verb, batch: int, progress: Progress | None) -> Answers:
-        return await self._home().acall(lambda s: apply(s, self.where, verb, batch=batch, progress=progress))
+        return await self._home().acall(lambda store: self._on(store, verb, batch, progress))
+
+    def _on(self, store: Store, verb: Verb, batch: int, progress: Progress | None) -> Awaitable[Answers]:
+        requested = self._home().tell_cancelled
+        return apply(store, self.where, verb, batch=batch, progress=progress, requested=requested)

@@ -81,11 +81,11 @@ class StoreHome:
         loop = asyncio.get_running_loop()
         if self._roams or loop in self._own:
             own = self._own.get(loop)
-            yield await _patiently(self._opened, patience) if own is None else own
+            yield await patiently(self._opened, patience) if own is None else own
             return
         store = self._make()
         try:
-            await _patiently(store.open, patience)
+            await patiently(store.open, patience)
             self._own[loop] = store
             yield store
         finally:
@@ -145,7 +145,8 @@ class StoreHome:
             await store.close()
 
 
-async def _patiently(opening: Callable[[], Awaitable[T]], patience: Patience | None) -> T:
+async def patiently(opening: Callable[[], Awaitable[T]], patience: Patience | None) -> T:
+    """Do something with the store; with `patience`, again and again while it cannot be reached."""
     failures = 0
     while True:
         try:

@@ -14,6 +14,7 @@ from windlass.app import Windlass
 from windlass.cli.options import database_option, schema_option
 from windlass.cluster.queues import seed
 from windlass.errors import ConfigurationError
+from windlass.home import patiently
 from windlass.loading import load_app, prefer_uvloop
 from windlass.settings import PREFIX, Settings, load
 from windlass.store.factory import MEMORY, describe, kind_of
@@ -106,7 +107,7 @@ async def _run(address: str, app: Windlass, settings: Settings, health: str | No
     watching: asyncio.Task[None] | None = None
     try:
         async with app._home().here(wait_for_store) as store:
-            await seed(store, settings.queues)
+            await patiently(lambda: seed(store, settings.queues), wait_for_store)
             supervisor = Supervisor(store, address, settings, os.environ)
             if reloads:
                 watching = asyncio.create_task(watch(Path.cwd(), supervisor.reload))

@@ -24,6 +24,7 @@ from windlass import loopthread
 from windlass.cluster.member import Member
 from windlass.cluster.queues import seed
 from windlass.errors import ConfigurationError
+from windlass.home import patiently
 from windlass.store.records import WorkerInfo
 from windlass.worker.engine import Engine, wait_for_store
 from windlass.worker.label import make_label
@@ -62,7 +63,7 @@ class Worker:
         chores = loopthread.current().loop
         leaving = asyncio.Event()
         async with home.here(wait_for_store) as store:
-            await seed(store, self._queues)
+            await patiently(lambda: seed(store, self._queues), wait_for_store)
             await app.hooks.start()
             self._engine = engine = Engine(
                 store,

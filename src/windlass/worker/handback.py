@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from itertools import count
 from typing import Final
 
 from windlass.core.retry import Backoff, DeathPolicy
@@ -21,8 +22,9 @@ from windlass.store.records import ClaimedJob, Failure, Outcome
 from windlass.worker.runner import name
 
 logger = logging.getLogger("windlass.worker")
-FIRST_FLUSH: Final = 1 << 40
-"""Far beyond any number that the child itself can have used."""
+_flushes: Final = count(1 << 40)
+"""Numbers far beyond any that a child itself can have used. Each is used once, also when a step is tried
+again: what is sent then may be other jobs."""
 
 BATCH: Final = 1000
 TRIES: Final = 10
@@ -48,8 +50,8 @@ async def hand_back(
         if job not in suspects
     ]
     try:
-        for number, start in enumerate(range(0, len(outcomes), BATCH)):
-            await store.finish(worker, FIRST_FLUSH + number, outcomes[start : start + BATCH])
+        for start in range(0, len(outcomes), BATCH):
+            await store.finish(worker, next(_flushes), outcomes[start : start + BATCH])
     except WorkerLost:
         return  # somebody else was faster
     if suspects:
