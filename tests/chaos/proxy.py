@@ -6,6 +6,10 @@ has done everything and is ready for the next one, and then cuts without passing
 (`answer`), or it cuts before the server has seen the request (`request`). So "after COMMIT was sent" is a
 fact here, not a matter of timing. It knows the protocol as drivers use it: Query holds its text, Parse names
 one, Bind executes it. Encryption is refused.
+
+It can also turn clients away (`refuse`) and be the dead middle of a half-open connection (`swallow`): it
+takes what it is sent, passes nothing on and says nothing. A connection that was swallowed stays so after
+`restore`, as one whose state a router has lost; new ones work.
 """
 
 import asyncio
@@ -17,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 Loses = Literal["answer", "request"]
+Mode = Literal["pass", "refuse", "swallow"]
 READY = b"Z"
 ENCRYPT = struct.pack("!I", 80877103)
 
@@ -41,8 +46,12 @@ class Proxy:
         self._chance = 0.0
         self._dice = random.Random(0)
         self._marks: tuple[str, ...] = ()
+        self._live: set[Session] = set()
+        self.mode: Mode = "pass"
         self.port = 0
         self.cuts = 0
+        self.attempts = 0
+        """Connections that clients have begun, in whatever mode."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -67,6 +76,22 @@ class Proxy:
         """From now on cut one in `1 / chance` executions of statements that hold one of these texts."""
         self._chance, self._marks = chance, marks
 
+    def refuse(self) -> None:
+        """Break off every connection, and every new one at once."""
+        self.mode = "refuse"
+        for session in list(self._live):
+            session.break_off()
+
+    def swallow(self) -> None:
+        """From now on nothing gets through, in either direction, and nobody is told."""
+        self.mode = "swallow"
+        for session in self._live:
+            session.mute = True
+
+    def restore(self) -> None:
+        """Serve new connections again."""
+        self.mode = "pass"
+
     def choose(self, sql: str) -> Cut | None:
         """Whether this execution is to be cut, and how."""
         for wanted in self._wanted:
@@ -81,9 +106,22 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._sessions.add(task)
+        self.attempts += 1
+        session = Session(self, reader, writer)
+        self._live.add(session)
         try:
-            await Session(self, reader, writer).run(*self._upstream)
+            match self.mode:
+                case "pass":
+                    await session.run(*self._upstream)
+                case "swallow":
+                    await session.swallow()
+                case "refuse":
+                    pass
+        except asyncio.CancelledError:
+            return  # only we cancel a session, at the very end; the loop would log it as an error
         finally:
+            session.break_off()
+            self._live.discard(session)
             self._sessions.discard(task)
 
 
@@ -95,9 +133,23 @@ class Session:
         self.client = (reader, writer)
         self.statements: dict[bytes, str] = {}
         self.cut: Cut | None = None
+        self.mute = False
+
+    def break_off(self) -> None:
+        """End it at once; the other side's end follows."""
+        self.client[1].transport.abort()
+
+    async def swallow(self) -> None:
+        """Take everything and answer nothing until the client gives up."""
+        with contextlib.suppress(OSError):
+            while await self.client[0].read(65536):
+                pass
 
     async def run(self, host: str, port: int) -> None:
-        server_reader, server_writer = await asyncio.open_connection(host, port)
+        try:
+            server_reader, server_writer = await asyncio.open_connection(host, port)
+        except OSError:
+            return
         client_reader, client_writer = self.client
         both = [
             asyncio.create_task(self._pump(client_reader, server_writer, self._from_client, first=True)),
@@ -108,10 +160,10 @@ class Session:
         finally:
             for task in both:
                 task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
             for writer in (client_writer, server_writer):
                 # Not closed but broken off: nothing that was held back may still reach anybody.
                 writer.transport.abort()
+            await asyncio.gather(*both, return_exceptions=True)
             if self.cut is not None:
                 self.proxy.cuts += 1
                 self.cut.done.set()
@@ -136,6 +188,8 @@ class Session:
                 first = False
                 if not await judge(kind, body):
                     return
+                if self.mute:
+                    continue
                 if judge != self._from_server or self.cut is None:
                     writer.write(kind + size + body)
                     await writer.drain()

@@ -32,6 +32,7 @@ from windlass.worker.threads import Threads
 
 logger = logging.getLogger("windlass.worker")
 THROTTLE_DELAY: Final = 60.0
+MOST_TOLD: Final = 1000
 
 Tasks: TypeAlias = Mapping[str, RegisteredTask[..., Any]]
 Observer: TypeAlias = Callable[[ClaimedJob, Outcome, BaseException | None], None]
@@ -208,6 +209,8 @@ class Runner:
             failure = Failure("UnknownTask", "no worker knows this task", attempt=job.attempt)
             return Outcome(job=job, kind=Kind.DEAD, error=failure)
         if job.task not in self._unknown_told:
+            if len(self._unknown_told) >= MOST_TOLD:  # names come from producers: there may be any number
+                self._unknown_told.clear()
             self._unknown_told.add(job.task)
             logger.warning("%s waits: this worker does not know task %s", name(job), job.task)
         return Outcome(job=job, kind=Kind.UNKNOWN, delay=unknown_delay(for_how_long))

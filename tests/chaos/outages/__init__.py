@@ -1,0 +1,1 @@
+"""Outages between the worker and its store, met by real worker processes."""
