@@ -48,6 +48,9 @@ STALE: Final = 1.0
 QUIET_WAIT: Final = 10.0
 """Seconds that a job which has seen a worker die waits for the others to end before it runs beside them."""
 
+SUSPECT_TIME: Final = 10.0
+"""Seconds that such a job has its worker to itself."""
+
 SAFETY_BOUND: Final = DEFAULT.safety_bound
 TROUBLE: Final = Backoff(0.02, 5.0, jitter=0.5)
 
@@ -271,6 +274,16 @@ class Shift:
             self.loop.call_later(QUIET_WAIT, self._start_alone)
             return
         self._start(job)
+        self.loop.call_later(SUSPECT_TIME, self._trust, job)
+
+    def _trust(self, job: ClaimedJob) -> None:
+        """The job has run for a while and its worker lives: others may run beside it. Else the long jobs of a
+        host that died would be run one after the other."""
+        if self._alone is job:
+            self._alone = None
+            for queue in self._buffers:
+                self._pump(queue)
+            self.changed.set()
 
     def _end_alone(self, kind: Kind) -> None:
         """Nothing comes of the job that waits to be alone; where it runs already, it goes on."""

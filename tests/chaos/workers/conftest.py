@@ -1,0 +1,25 @@
+"""Where the workers' jobs live: PostgreSQL 18, and SQLite where the fault makes sense there."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.workers.kit import Scene
+
+
+@pytest.fixture(params=["postgres", "sqlite"])
+async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
+    """A store of the test's own, on either kind, and the hosts on it."""
+    url = (
+        request.getfixturevalue("pg_dsn") if request.param == "postgres" else f"sqlite:///{tmp_path}/jobs.db"
+    )
+    async with Scene(url, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def pg_scene(pg_dsn: str, tmp_path: Path) -> AsyncIterator[Scene]:
+    """The same on PostgreSQL alone."""
+    async with Scene(pg_dsn, tmp_path) as opened:
+        yield opened

@@ -1,0 +1,54 @@
+"""A child that dies right after it has begun: its supervisor must still hear what it had begun, and must not
+beat for it afterwards. The child here is a few lines of Python that say the word and end.
+"""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from windlass.cluster.member import Member
+from windlass.core.slots import MOST
+from windlass.settings import Settings
+from windlass.store.memory import MemoryStore
+from windlass.worker.board import Board
+from windlass.worker.channel import Channel
+from windlass.worker.process import Process
+
+DIES = """
+import os, socket, sys, time
+end = socket.socket(fileno=int(sys.argv[1]))
+sys.stdin.read()
+end.sendall(b'{"type":"Began","worker":7}\\n')
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("busy", [0.0, 0.2])
+async def test_what_a_dying_child_said_last_is_heard(busy: float) -> None:
+    """Also by a supervisor that was busy with something else at that moment."""
+    store = MemoryStore()
+    member = Member(store, Settings(lease=2.0), {"work": 1})
+    ours, theirs = socket.socketpair()
+    with theirs:
+        child = subprocess.Popen(  # noqa: ASYNC220 - starting it is quick
+            [sys.executable, "-c", DIES, str(theirs.fileno())],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.PIPE,
+        )
+    process = Process(child, await Channel.over(ours), Board.make(MOST), member)
+    listening = asyncio.create_task(process.listen(lambda: None))
+    ending = asyncio.create_task(process.wait(listening))
+    await asyncio.sleep(0)
+    assert child.stdin is not None
+    child.stdin.close()
+    time.sleep(busy)  # noqa: ASYNC251 - the loop is busy while the child speaks and dies
+    assert await ending == -9
+    await listening
+    assert process.workers == {7}
+    assert not member._seats, "somebody still beats for it"
+    assert not process.breathes()
+    process.board.close()
