@@ -117,7 +117,7 @@ async def test_nothing_is_lost_or_given_twice_whatever_happens_between_two_steps
                 seen.add((step, action.__name__))
             gap += 1
     await ledger.settle()
-    assert len(ledger.cancelled) > 2
+    assert ledger.cancelled
     assert {step for step, _ in seen} == {"begin", "seal", "touch", "judge", "move", "failures", "reclaim"}
     for lane in lanes:
         assert await alone.depth(lane) == 0

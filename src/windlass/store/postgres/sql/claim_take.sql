@@ -111,8 +111,9 @@ BEGIN
 
     -- What was taken, and what was passed without being seen.
     IF v_n = 0 THEN
-        -- An idle poll passes burnt numbers, so that depth falls back to 0; after another one at most once a second.
-        v_hi := CASE WHEN c.n > 0 OR v_now >= c.claimed_at + interval '1 second' THEN v_position ELSE c.hi END;
+        -- An idle poll passes burnt numbers, so that depth falls back to 0; not before the lane was quiet for a second:
+        -- most numbers that are not visible yet are about to be, and a job found in a hole is found later.
+        v_hi := CASE WHEN v_now >= c.claimed_at + interval '1 second' THEN v_position ELSE c.hi END;
     ELSE
         v_hi := greatest(c.hi, seqs[v_n]);
     END IF;
