@@ -8,6 +8,7 @@ import pytest
 
 from tests.pg.kit import Base, Session, answer
 from windlass.core.retry import DeathPolicy
+from windlass.core.states import Kind
 from windlass.errors import WorkerLost
 
 BURY = "SELECT windlass.bury($1, $2)"
@@ -165,3 +166,45 @@ async def test_a_rescue_that_is_cut_off_is_finished_by_the_next(base: Base) -> N
     left = [(await rescuer.row(step, worker))["left_over"] for _ in range(3)]
     assert left == [True, True, False]
     assert sorted(await base.drain(lane, other)) == jobs
+
+
+@pytest.mark.parametrize("kind", [Kind.RELEASED, Kind.RETRY, Kind.CANCELLED])
+@pytest.mark.parametrize("first_commits", [True, False])
+async def test_a_job_is_not_given_back_while_its_success_is_being_written(
+    base: Base, kind: Kind, first_commits: bool
+) -> None:
+    """[C5] [fault 1] The child was killed while its flush was under way, and its jobs are handed back."""
+    lane, worker, other = await base.lane(), await base.worker(), await base.worker()
+    jobs = [await base.look.enqueue() for _ in range(3)]
+    held = (await base.claim(lane, worker)).jobs
+    child, supervisor = await base.sessions(2)
+    await child.begin()
+    assert (await base.finish(worker, held, by=child)).applied == 3
+    handing_back = asyncio.create_task(base.finish(worker, held, kind, flush=1 << 40, by=supervisor))
+    await base.blocked(supervisor)
+    if first_commits:
+        await child.commit()
+        assert sorted((await handing_back).refused) == jobs
+        assert [await base.state(job) for job in jobs] == ["succeeded"] * 3
+        assert await base.drain(lane, other) == []
+    else:
+        await child.rollback()
+        assert (await handing_back).applied == 3
+
+
+async def test_held_waits_for_a_claim_under_way(base: Base) -> None:
+    """[C5] [fault 5] The claim's connection broke: what it is about to give must not stay unknown."""
+    lane, worker = await base.lane(), await base.worker()
+    job = await base.look.enqueue()
+    store = await base.store()
+    claimer = await base.session()
+    await claimer.begin()
+    await claimer.run(LOCK, lane)
+    assert answer(lane, await claimer.row(TAKE, lane, worker)).ids == [job]
+    asking = asyncio.create_task(store.held(worker))
+    await base.until(
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))", claimer.pid
+    )
+    await claimer.commit()
+    (claim,) = await asking
+    assert [held.id for held in claim.jobs] == [job]

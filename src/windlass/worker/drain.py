@@ -73,7 +73,7 @@ async def drain(
         raise ConfigurationError(f"queues must be a list of names; write queues=[{queues!r}]")
     names = None if queues is None else [check_name("queue", name) for name in queues]
     work = _Drain(store, names, concurrency, seconds(wait))
-    runner = Runner(tasks, work, hooks=hooks, observe=observe)
+    runner = Runner(tasks, work, hooks=hooks, observe=observe, interruptible=True)
     try:
         return await work.run(runner, beat_every)
     finally:

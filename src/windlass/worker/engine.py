@@ -44,7 +44,8 @@ class Host(Protocol):
 
 
 class Engine:
-    """Runs the jobs of one process. `introduce` makes what the store is told about an identity."""
+    """Runs the jobs of one process. `introduce` makes what the store is told about an identity. `supervised`
+    says that somebody hands back what is left when this process has ended."""
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Engine:
         *,
         shutdown: float = 30.0,
         board: Board | None = None,
+        supervised: bool = False,
         ended: Callable[[Outcome], None] = lambda _: None,
     ) -> None:
         self._store = store
@@ -62,6 +64,7 @@ class Engine:
         self._host = host
         self._shutdown = shutdown
         self._board = board
+        self._supervised = supervised
         self._ended = ended
         self._view = View()
         self._shift: Shift | None = None
@@ -113,8 +116,16 @@ class Engine:
 
     @property
     def stained(self) -> bool:
-        """Whether a plain function runs on here though its job was taken from it."""
+        """Whether a handler runs on here though its job was taken from it."""
         return self._stained or (self._shift is not None and self._shift.abandoned > 0)
+
+    def _left_running(self, shift: Shift) -> bool:
+        """Whether handlers do not stop though they were told to. Their jobs may not go to others while they
+        run: where there is a supervisor, it gives them back once this process is gone."""
+        if shift.running:
+            self._stained = True
+            logger.error("jobs %s do not stop", ", ".join(map(str, list(shift.running)[:10])))
+        return bool(shift.running) and self._supervised
 
     # -- what runs ask: see windlass.worker.runner.Policies -----------------------------------------------
 
@@ -206,6 +217,8 @@ class Engine:
         )
         await shift.stop(Why.LOST)
         shift.log.drop()
+        if self._left_running(shift):
+            return
         # If it was given up and not rescued, its jobs need not wait for the lease to run out.
         await self._retire(shift.worker)
 
@@ -226,7 +239,8 @@ class Engine:
             logger.warning("not every outcome could be written; their jobs are offered again")
         except Exception:
             logger.exception("outcomes could not be written; their jobs are offered again")
-        await self._retire(shift.worker)
+        if not self._left_running(shift):
+            await self._retire(shift.worker)
         return None
 
     async def _let_go(self, shift: Shift) -> None:

@@ -51,7 +51,8 @@ class Policies(Protocol):
 class Runner:
     """Runs jobs of known tasks: `async def` ones on this loop, plain ones in threads or processes.
 
-    `observe` is told of every outcome, with the exception behind it if there was one.
+    `observe` is told of every outcome, with the exception behind it if there was one. `interruptible` says
+    that a KeyboardInterrupt is the user's and not a handler's.
     """
 
     def __init__(
@@ -62,11 +63,13 @@ class Runner:
         hooks: Hooks | None = None,
         observe: Observer | None = None,
         processes: Processes | None = None,
+        interruptible: bool = False,
     ) -> None:
         self._tasks = tasks
         self._policies = policies
         self._hooks = hooks or Hooks()
         self._observe = observe
+        self._interruptible = interruptible
         self._unknown_told: set[str] = set()
         self.threads = Threads()
         self.processes = processes or Processes(os.cpu_count() or 1)
@@ -105,8 +108,14 @@ class Runner:
             if _cancelled_from_outside():
                 raise
             return await self._raised(task, job, context, cancelled, began)
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
+        except KeyboardInterrupt as interrupt:
+            if self._interruptible:
+                raise
+            return await self._raised(task, job, context, interrupt, began)
+        except GeneratorExit as closed:
+            if asyncio.current_task() is None:
+                raise  # nobody raised it: the loop is gone and takes this run along
+            return await self._raised(task, job, context, closed, began)
         except BaseException as error:  # noqa: BLE001 - nobody else sees a job's error
             return await self._raised(task, job, context, error, began)
 
@@ -143,6 +152,11 @@ class Runner:
         error: BaseException,
         began: float,
     ) -> Outcome:
+        if context.ended:
+            logger.warning(
+                "%s raised after it had ended in its own transaction: %s", name(job), causes(error)
+            )
+            return Outcome(job=job)
         outcome = await self._outcome(task, job, error)
         outcome = _with_time(outcome, (time.monotonic() - began) * 1000.0)
         if outcome.error is not None:
@@ -165,7 +179,7 @@ class Runner:
                 logger.info("%s ended well: %s", name(job), error.reason)
                 return Outcome(job=job, kind=Kind.SUCCEEDED, forget=True)
             case Dead():
-                logger.error("%s is dead: %s", name(job), causes(error))
+                logger.error("%s is dead: %s", name(job), causes(error), extra=about(job))
                 return Outcome(job=job, kind=Kind.DEAD, error=describe(error, job.attempt))
             case _:
                 return self._failed(task, job, error)
@@ -193,9 +207,11 @@ class Runner:
         if isinstance(error, Retry) and error.__cause__ is not None:
             error = error.__cause__  # what went wrong, rather than the wish to try again
         if job.attempt >= job.options.max_attempts:
-            logger.error("%s is dead, no attempt is left: %s", name(job), causes(error))
+            told = "%s is dead, no attempt is left: %s"
+            logger.error(told, name(job), causes(error), extra=about(job))
         else:
-            logger.warning("%s failed, next try in %.1f s: %s", name(job), delay, causes(error))
+            told = "%s failed, next try in %.1f s: %s"
+            logger.warning(told, name(job), delay, causes(error), extra=about(job))
         # The store makes the last attempt's retry a death: it alone knows that count for certain.
         return Outcome(job=job, kind=Kind.RETRY, delay=delay, error=describe(error, job.attempt))
 
@@ -219,6 +235,11 @@ class Runner:
 def name(job: ClaimedJob) -> str:
     """A job as the log names it [O4]."""
     return f"{job.task} on {job.queue}, job {job.id}, attempt {job.attempt} of {job.options.max_attempts}"
+
+
+def about(job: ClaimedJob) -> dict[str, object]:
+    """The same as fields, for logs that machines read [M6]."""
+    return {"job": str(job.id), "task": job.task, "queue": job.queue, "attempt": job.attempt}
 
 
 def _keep(value: Any) -> str:

@@ -16,9 +16,9 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from windlass.context import Context
 from windlass.core.appetite import Appetite
@@ -35,6 +35,7 @@ from windlass.worker.running import Deadlines, Run, Why
 from windlass.worker.view import DEFAULT, View
 from windlass.worker.waiting import first
 
+T = TypeVar("T")
 logger = logging.getLogger("windlass.worker")
 IDLE: Final = 60.0
 """Seconds to wait for a wake-up at most; the store polls more often than that."""
@@ -50,6 +51,13 @@ QUIET_WAIT: Final = 10.0
 
 SUSPECT_TIME: Final = 10.0
 """Seconds that such a job has its worker to itself."""
+
+DOUBT: Final = 3.0
+"""Seconds after a lost answer for which a claim may still come about: it waits for its lane for 100 ms."""
+
+DOUBT_EVERY: Final = 0.5
+UNWIND: Final = 10.0
+"""Seconds that handlers have to unwind once they were told to stop."""
 
 SAFETY_BOUND: Final = DEFAULT.safety_bound
 TROUBLE: Final = Backoff(0.02, 5.0, jitter=0.5)
@@ -91,7 +99,8 @@ class Shift:
         self._deadlines = Deadlines(self.loop, self.running, self._overdue)
         self._asked: frozenset[str] = frozenset()
         self._closed = False
-        self._unsure = False
+        self._doubt_again = float("inf")
+        self._doubt_until = 0.0
         self._full_since: dict[str, float] = {}
         self._succeeded: set[str] = set()
 
@@ -180,11 +189,13 @@ class Shift:
         wants = self._wants() if wants is None else wants
         if not wants:
             return 0
-        if self._unsure:
+        if time.monotonic() >= self._doubt_again:
             await self.let_go_of_the_unknown()
-        self._unsure = True
-        claims = await self._store.claim(self.worker, wants, self._limit(wants))
-        self._unsure = False
+        try:
+            claims = await self._store.claim(self.worker, wants, self._limit(wants))
+        except BaseException:
+            self._doubt_again, self._doubt_until = 0.0, time.monotonic() + DOUBT
+            raise
         return self._take(claims)
 
     def _wants(self) -> dict[str, int]:
@@ -213,19 +224,26 @@ class Shift:
         return min(room, self._total - len(self.running) - sum(map(len, self._buffers.values())))
 
     async def let_go_of_the_unknown(self) -> None:
-        """Where a claim's answer was lost, what it gave us that we do not know of goes back, uncharged
-        [C5]."""
-        if not self._unsure:
+        """Where a claim's answer was lost, what it gave us that we do not know of goes back, uncharged [C5].
+
+        The store waits for a claim that is under way, but one may not even have begun when its connection
+        broke; so this is asked again until none can be left."""
+        if not self._doubt_until:
             return
         known = set(self.running) | {job.id for buffer in self._buffers.values() for job in buffer}
         known |= self.log.unwritten
         if self._alone is not None:
             known.add(self._alone.id)
+        asked = time.monotonic()
         for claim in await self._store.held(self.worker):
             for job in claim.jobs:
                 if job.id not in known:
                     self._settle(Outcome(job=job, kind=Kind.RELEASED))
-        self._unsure = False
+        if asked >= self._doubt_until:
+            self._doubt_again, self._doubt_until = float("inf"), 0.0
+        else:
+            self._doubt_again = asked + DOUBT_EVERY
+            self.loop.call_later(DOUBT_EVERY, self.changed.set)
 
     def _take(self, claims: Sequence[Claim]) -> int:
         found = 0
@@ -235,6 +253,7 @@ class Shift:
                 self._give_back(deque(claim.jobs))
             elif claim.jobs[0].deaths:
                 self._alone, self._alone_since = claim.jobs[0], time.monotonic()
+                self.loop.call_later(QUIET_WAIT, self._start_alone)
             else:
                 self._buffers[claim.queue].extend(claim.jobs)
         for queue in {claim.queue for claim in claims}:
@@ -271,7 +290,6 @@ class Shift:
         if job is None or job.id in self.running:
             return
         if self.running and time.monotonic() - self._alone_since < QUIET_WAIT:
-            self.loop.call_later(QUIET_WAIT, self._start_alone)
             return
         self._start(job)
         self.loop.call_later(SUSPECT_TIME, self._trust, job)
@@ -380,10 +398,12 @@ class Shift:
         run.context._cancel()
         if run.task is None or (why is Why.CANCELLED and not run.stoppable):
             return
-        unborn = inspect.getcoroutinestate(run.task.get_coro()) == inspect.CORO_CREATED  # type: ignore[arg-type]
+        coroutine: Any = run.task.get_coro()
+        unborn = inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
         run.task.cancel()
         if unborn:  # a task that is cancelled before its first step takes none, not even into its `finally`
-            self._done(run, run.instead(None))
+            late = Outcome(job=run.job, kind=Kind.RELEASED)  # its time passed before it began: not its fault
+            self._done(run, late if run.why is Why.TIMEOUT else run.instead(None))
 
     def _overdue(self, run: Run) -> None:
         self._stop(run, Why.TIMEOUT)
@@ -415,7 +435,7 @@ class Shift:
         for run in list(self.running.values()):
             self._stop(run, why)
         if tasks:
-            await asyncio.wait(tasks, timeout=5.0)
+            await asyncio.wait(tasks, timeout=UNWIND)
         self._deadlines.close()
 
     def _give_back(self, jobs: deque[ClaimedJob]) -> None:
@@ -426,15 +446,28 @@ class Shift:
 
     async def load(self, job: ClaimedJob) -> Checkpoint | None:
         """The job's last checkpoint."""
-        return (await self._store.checkpoints([job.id])).get(job.id)
+        return (await self._insist(lambda: self._store.checkpoints([job.id]))).get(job.id)
 
     async def save(self, job: ClaimedJob, checkpoint: Checkpoint) -> None:
         """Write a checkpoint. Raises WorkerLost or ClaimLost [C5]."""
         try:
-            await self._store.checkpoint(self.worker, job, checkpoint)
+            await self._insist(lambda: self._store.checkpoint(self.worker, job, checkpoint))
         except (ClaimLost, WorkerLost):
             self.log.refused += 1
             raise
+
+    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """A store that is away for a moment must not cost a job its attempt: try again, until this worker is
+        taken for lost and its handlers are stopped [C9]."""
+        troubles = 0
+        while True:
+            try:
+                return await call()
+            except StoreUnavailable as error:
+                troubles += 1
+                pause = TROUBLE.delay(troubles, random.random())
+                logger.warning("a checkpoint waits for the store, next try in %.1f s: %s", pause, error)
+            await asyncio.sleep(pause)
 
     def transaction(
         self, job: ClaimedJob, outcome: Callable[[], Outcome]

@@ -125,15 +125,20 @@ class Database:
         mean to wait until the server agrees to a cancellation."""
         pool = self._opened()
         with translated():
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(within) as timing:
                 connection = await _acquired(pool)
                 process = connection.get_server_pid()
                 self._taken.add(process)
                 try:
                     yield connection
-                except (TimeoutError, asyncio.CancelledError):
+                except TimeoutError:
                     connection.terminate()
                     self._cut_idle()
+                    raise
+                except asyncio.CancelledError:
+                    connection.terminate()  # it is in the middle of a statement
+                    if timing.expired():
+                        self._cut_idle()
                     raise
                 finally:
                     self._taken.discard(process)

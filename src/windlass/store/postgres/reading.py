@@ -119,8 +119,13 @@ class Reader:
             return Page(await self._complete(connection, page), following)
 
     async def held(self, worker: int) -> list[Claim]:
-        """See Store.held."""
-        rows = await self._db.query("held_jobs", worker)
+        """See Store.held. A claim whose answer was lost may still be under way: it is waited for."""
+        async with (
+            self._db.connection(self._db.deadline) as connection,
+            connection.transaction(isolation="read_committed"),
+        ):
+            await connection.execute(schemas.call("worker_alone", 1, self._db.schema), worker)
+            rows = await connection.fetch(schemas.query("held_jobs", self._db.schema), worker)
         claims: dict[int, Claim] = {}
         for r in rows:
             claim = claims.setdefault(r["claim"], Claim(r["claim"], r["lane"], r["queue"], r["priority"], []))

@@ -79,7 +79,7 @@ class PostgresStore(Cluster):
         self._reader = Reader(self._db)
         self._rotator = Rotator(self._db, dump_grace)
         self._declared: set[tuple[str, int]] = set()
-        self._checkpointed: set[int] = set()
+        self._checkpointed: dict[int, set[int]] = {}
         self._pending_pause = FIRST_PENDING_POLL
         self._looked: dict[str, int] = {}
 
@@ -186,6 +186,7 @@ class PostgresStore(Cluster):
 
     async def retire(self, worker: int) -> int:
         """See Store.retire."""
+        self._checkpointed.pop(worker, None)
         return int(await self._db.value("retire", worker))
 
     async def beat(self, worker: int) -> Beat:
@@ -231,23 +232,24 @@ class PostgresStore(Cluster):
         """See Store.finish."""
         if not outcomes:
             return Finished()
+        checkpointed = self._checkpointed.setdefault(worker, set())
         async with self._db.connection(self._db.deadline) as connection:
             finished = await claims.finish(
-                connection, self.schema, worker, flush, outcomes, self._checkpointed
+                connection, self.schema, worker, flush, outcomes, checkpointed
             )
-        if self._checkpointed:
-            self._checkpointed.difference_update(outcome.job.id for outcome in outcomes)
+        if checkpointed:
+            checkpointed.difference_update(outcome.job.id for outcome in outcomes)
         return finished
 
     def transaction(
         self, worker: int, flush: int, outcome: Callable[[], Outcome]
     ) -> AbstractAsyncContextManager[Any]:
         """See Store.transaction."""
-        return transaction(self._db, worker, flush, outcome, self._checkpointed)
+        return transaction(self._db, worker, flush, outcome, self._checkpointed.setdefault(worker, set()))
 
     async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
         """See Store.checkpoint."""
-        self._checkpointed.add(job.id)
+        self._checkpointed.setdefault(worker, set()).add(job.id)
         kept = await self._db.value(
             "checkpoint",
             worker,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 
@@ -48,5 +48,24 @@ async def transaction(
                     await own.rollback()
             raise
         with translated():
-            await own.commit()
+            await _to_the_end(own.commit())
         checkpointed.discard(told.job.id)
+
+
+async def _to_the_end(commit: Coroutine[Any, Any, None]) -> None:
+    """A commit that was sent is awaited whatever happens: only its answer says whether the job has ended.
+    Who was cancelled meanwhile is cancelled again right after."""
+    task = asyncio.current_task()
+    under_way = asyncio.ensure_future(commit)
+    cancels = 0
+    while not under_way.done():
+        try:
+            await asyncio.shield(under_way)
+        except asyncio.CancelledError:
+            if under_way.cancelled() or task is None:
+                raise
+            task.uncancel()
+            cancels += 1
+    under_way.result()
+    for _ in range(cancels):
+        asyncio.get_running_loop().call_soon(cast("asyncio.Task[Any]", task).cancel)

@@ -1,4 +1,4 @@
--- The jobs a worker holds, by claim. Callers: Reader.held. Lock: none.
+-- The jobs a worker holds, by claim. Callers: Reader.held, after worker_alone. Lock: none.
 SELECT h.claim, l.id AS lane, l.queue, l.priority, (h.ready).seq AS seq, windlass.job_of(h.ready) AS id,
        (h.ready).task AS task, (h.ready).payload AS payload, (h.ready).options AS options,
        (h.ready).attempt AS attempt, (h.ready).deaths AS deaths,
