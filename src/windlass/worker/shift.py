@@ -16,18 +16,18 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from windlass.context import Context
 from windlass.core.appetite import Appetite
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
-from windlass.errors import ClaimLost, StoreError, StoreFull, StoreUnavailable, WorkerLost
+from windlass.errors import StoreError, StoreFull, StoreUnavailable
 from windlass.store.protocol import Store
-from windlass.store.records import Checkpoint, Claim, ClaimedJob, Outcome
+from windlass.store.records import Claim, ClaimedJob, Outcome
 from windlass.worker.board import Board
+from windlass.worker.desk import Desk
 from windlass.worker.failures import describe
 from windlass.worker.outcomes import OutcomeLog
 from windlass.worker.runner import Runner
@@ -86,6 +86,7 @@ class Shift:
         self.abandoned = 0
         """Plain functions that could not be stopped and still run in their threads."""
         self._store = store
+        self._desk = Desk(store, worker, self.log, self.loop)
         self._runner = runner
         self._total = total
         self._board = board
@@ -321,7 +322,9 @@ class Shift:
             own = task.timeout
         if own is not None and own < limit:
             limit = own
-        run = Run(job, Context(job, self), time.monotonic(), limit, task is None or task.mode != "thread")
+        run = Run(
+            job, Context(job, self._desk), time.monotonic(), limit, task is None or task.mode != "thread"
+        )
         self.running[job.id] = run
         self._busy[queue] += 1
         if run.deadline < self._deadlines.next:
@@ -441,36 +444,3 @@ class Shift:
     def _give_back(self, jobs: deque[ClaimedJob]) -> None:
         while jobs:
             self._settle(Outcome(job=jobs.popleft(), kind=Kind.RELEASED))
-
-    # -- what handlers ask for: see windlass.context.Port and runner.Policies ----------------------------
-
-    async def load(self, job: ClaimedJob) -> Checkpoint | None:
-        """The job's last checkpoint."""
-        return (await self._insist(lambda: self._store.checkpoints([job.id]))).get(job.id)
-
-    async def save(self, job: ClaimedJob, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint. Raises WorkerLost or ClaimLost [C5]."""
-        try:
-            await self._insist(lambda: self._store.checkpoint(self.worker, job, checkpoint))
-        except (ClaimLost, WorkerLost):
-            self.log.refused += 1
-            raise
-
-    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """A store that is away for a moment must not cost a job its attempt: try again, until this worker is
-        taken for lost and its handlers are stopped [C9]."""
-        troubles = 0
-        while True:
-            try:
-                return await call()
-            except StoreUnavailable as error:
-                troubles += 1
-                pause = TROUBLE.delay(troubles, random.random())
-                logger.warning("a checkpoint waits for the store, next try in %.1f s: %s", pause, error)
-            await asyncio.sleep(pause)
-
-    def transaction(
-        self, job: ClaimedJob, outcome: Callable[[], Outcome]
-    ) -> AbstractAsyncContextManager[Any]:
-        """A transaction in which the job ends with the handler's own data."""
-        return self._store.transaction(self.worker, self.log.next_number(), outcome)

@@ -1,0 +1,65 @@
+"""What handlers ask of the worker that runs them: checkpoints, and a transaction in which their job ends.
+
+See `windlass.context.Port`. Every write is fenced by the worker and the claim; one that is refused is
+counted [C5].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, TypeVar
+
+from windlass.core.retry import Backoff
+from windlass.errors import ClaimLost, StoreUnavailable, WorkerLost
+from windlass.store.protocol import Store
+from windlass.store.records import Checkpoint, ClaimedJob, Outcome
+from windlass.worker.outcomes import OutcomeLog
+
+T = TypeVar("T")
+logger = logging.getLogger("windlass.worker")
+PAUSES: Final = Backoff(0.05, 5.0, jitter=0.5)
+
+
+class Desk:
+    """Where the contexts of one worker's handlers turn to."""
+
+    def __init__(self, store: Store, worker: int, log: OutcomeLog, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._log = log
+        self.worker = worker
+        self.loop = loop
+
+    async def load(self, job: ClaimedJob) -> Checkpoint | None:
+        """The job's last checkpoint."""
+        return (await self._insist(lambda: self._store.checkpoints([job.id]))).get(job.id)
+
+    async def save(self, job: ClaimedJob, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint. Raises WorkerLost or ClaimLost [C5]."""
+        try:
+            await self._insist(lambda: self._store.checkpoint(self.worker, job, checkpoint))
+        except (ClaimLost, WorkerLost):
+            self._log.refused += 1
+            raise
+
+    def transaction(
+        self, job: ClaimedJob, outcome: Callable[[], Outcome]
+    ) -> AbstractAsyncContextManager[Any]:
+        """A transaction in which the job ends with the handler's own data."""
+        return self._store.transaction(self.worker, self._log.next_number(), outcome)
+
+    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """A store that is away for a moment must not cost a job its attempt: try again, until this worker is
+        taken for lost and its handlers are stopped [C9]."""
+        troubles = 0
+        while True:
+            try:
+                return await call()
+            except StoreUnavailable as error:
+                troubles += 1
+                pause = PAUSES.delay(troubles, random.random())
+                logger.warning("a checkpoint waits for the store, next try in %.1f s: %s", pause, error)
+            await asyncio.sleep(pause)
