@@ -12,5 +12,6 @@ lint:           ## the fast half of it
 soak:           ## long runs under load and faults
 	$(PYTHON) -m pytest -m soak --timeout 0
 
-bench:          ## the stores, measured beside a raw insert and a SKIP LOCKED loop
+bench:          ## stores and worker processes, measured beside a raw insert and a SKIP LOCKED loop
 	$(dir $(PYTHON))windlass bench store
+	$(dir $(PYTHON))windlass bench worker

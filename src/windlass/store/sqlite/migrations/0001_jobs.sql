@@ -3,7 +3,7 @@
 -- Invariants (tests/sqlite/invariants.py checks them):
 --   I1  In a lane, beyond its cursor `hi`, stand exactly its ready jobs, each in state 2 or 3.
 --   I2  In a lane, up to `hi`, every row belongs to the claim whose range lo..hi covers its seq; in state 2 or 3
---       it is running. (A deferred job stays there until it is offered again.)
+--       it is running. (A deferred job stays there until it is offered again, though its claim may go; cancelled, it stays.)
 --   I3  In lane 0 stand jobs without a place in a lane: scheduled before their first run, held, and those that
 --       ended while they waited.
 --   I4  The counters of a lane equal a count of its jobs by state.
