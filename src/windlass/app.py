@@ -150,8 +150,8 @@ class Windlass:
         env: Mapping[str, str] | None = None,
         **options: Unpack[CommandOptions],
     ) -> AsyncTask[..., CommandResult]:
-        """Register a task whose jobs run a program: of those in `allow`, below the directory `root`, for at
-        most `timeout`, and never through a shell [K8]. See `windlass.commands`."""
+        """Register a task whose jobs run a program: of those in `allow`, with a working directory inside
+        `root`, for at most `timeout`, and never through a shell [K8]. See `windlass.commands`."""
         from windlass.commands import command_task
 
         return command_task(self, name, allow=allow, root=root, timeout=timeout, env=env, **options)

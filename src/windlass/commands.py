@@ -4,14 +4,22 @@
     encode.enqueue(["ffmpeg", "-i", "a.mov", "a.mp4"], cwd="uploads")
 
 A job says what to run; the registration says what may run. So a job that was put into the queue by the wrong
-hands can use the named programs inside the named directory, and that is all: there is no shell, no other
-executable, no working directory elsewhere, and no secret in the environment. (What such a program can itself
-be talked into by its arguments is its own: allow no interpreter.) A job that asks for more is dead at once.
+hands can start the named programs with a working directory inside the named one, and that is all: there is no
+shell, no other executable, and no secret in the environment. A job that asks for more is dead at once.
+
+Only the working directory is confined. Arguments are the program's own business: one that takes a path can be
+given any path that the worker may read or write, so allow no interpreter, and none that you would not trust
+with that.
+
+A process that only makes jobs needs neither the programs nor the directory, and nor does a worker of other
+queues. So a worker that lacks them says so when it starts, and starts; a job that needs them fails, and is
+tried again where the next worker takes it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import time
@@ -32,6 +40,7 @@ from windlass.worker.pipes import ReadEnd, Tail, WriteEnd
 if TYPE_CHECKING:
     from windlass.app import Windlass
 
+logger = logging.getLogger("windlass.worker")
 KEPT_OUTPUT: Final = 64 * 1024
 SHOWN_LINES: Final = 20
 SHOWN_CHARACTERS: Final = 1_500
@@ -86,10 +95,18 @@ def command_task(
         where = _inside(place, cwd)
         return await _run(line, where, stdin, _environment(extra), limit)
 
+    def look_round() -> None:
+        for trouble in _troubles(programs, place):
+            logger.warning("task %s: %s; its jobs fail on this worker", name, trouble)
+
     # Two registrations of one name that differ in what they allow must not pass for the same one.
     command.__qualname__ = f"command(allow={sorted(programs)}, root={place!r}, timeout={limit:g})"
     command.__doc__ = f"Run {' or '.join(allow)} in {place}."
-    return app.task(name=name, timeout=limit + MARGIN, **options)(command)
+    again = name in app.tasks  # a reloaded module
+    task = app.task(name=name, timeout=limit + MARGIN, **options)(command)
+    if not again:
+        app.on_start(look_round)
+    return task
 
 
 async def _run(
@@ -160,6 +177,18 @@ def _programs(task: str, allow: Sequence[str]) -> dict[str, str | None]:
     return programs
 
 
+def _troubles(programs: Mapping[str, str | None], root: str) -> list[str]:
+    """What is missing on this machine, in words."""
+    troubles = [
+        f"there is no program {name} on this worker"
+        for name, path in programs.items()
+        if path is None or not os.access(path, os.X_OK)
+    ]
+    if not os.path.isdir(root):
+        troubles.append(f"its root {root} is no directory on this worker")
+    return troubles
+
+
 def _allowed(programs: Mapping[str, str | None], argv: Any) -> list[str]:
     """The command as it will be executed. Raises Dead for one that must not be."""
     if not isinstance(argv, list) or not argv:
@@ -184,6 +213,8 @@ def _allowed(programs: Mapping[str, str | None], argv: Any) -> list[str]:
 
 def _inside(root: str, cwd: Any) -> str:
     """The working directory with every link followed. Raises Dead for one outside the root."""
+    if not os.path.isdir(root):
+        raise NotADirectoryError(f"the root {root} is no directory on this worker; make or mount it")
     if not isinstance(cwd, str) or "\0" in cwd:
         raise Dead(f"cwd is {cwd!r}; it must be a directory inside {root}")
     where = os.path.realpath(os.path.join(root, cwd))

@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Iterable
 
 from windlass.errors import ConfigurationError
+from windlass.worker.failures import message, place, type_name
 
 
 def import_all(names: Iterable[str]) -> None:
@@ -37,6 +38,8 @@ def _import(name: str) -> None:
 
 
 def _failed(name: str, error: BaseException) -> ConfigurationError:
+    where = place(error)
     return ConfigurationError(
-        f"cannot discover tasks: module {name} fails to import with {type(error).__name__}: {error}"
+        f"cannot discover tasks: module {name} fails to import with {type_name(error)}: {message(error)}"
+        f"{f' ({where})' if where else ''}"
     )

@@ -17,6 +17,7 @@ WindlassError
 ├── JobNotFound
 ├── ResultTimeout               the result did not arrive in time
 ├── JobFailed                   the awaited job ended dead or cancelled
+├── ResultInvalid               the kept result does not fit the task's return annotation
 ├── RemoteError                 what a function raised in another process
 ├── PoolError                   a child of a pool died, or answered garbage
 ├── CommandFailed               a command ended with a code other than 0
@@ -106,6 +107,11 @@ class ResultTimeout(WindlassError, TimeoutError):
 
 class JobFailed(WindlassError):
     """The awaited job ended as dead or cancelled, so it has no result."""
+
+
+class ResultInvalid(WindlassError):
+    """The job has succeeded, and what it returned is not what its task's return annotation says. The value is
+    kept: `job.record().result` is its JSON text."""
 
 
 class RemoteError(WindlassError):

@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
-from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultTimeout
+from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
 from windlass.store.records import CancelAnswer, DeleteAnswer, JobRecord, NewJob, Receipt, RetryAnswer
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class Job(Generic[R]):
         """Wait for the job to end and return what its task returned [O8].
 
         Raises ResultTimeout when it takes longer than `timeout` (None: wait for ever), JobFailed when it
-        ended dead or cancelled, JobNotFound when there is no such job.
+        ended dead or cancelled, JobNotFound when there is no such job, ResultInvalid when the result does not
+        fit the task's return annotation.
         """
         return self._value(self._home().call(lambda store: self._finished(store, timeout)))
 
@@ -173,7 +174,13 @@ class Job(Generic[R]):
 
     def _value(self, record: JobRecord) -> R:
         if record.state is State.SUCCEEDED:
-            value: R = self._decode(record.result)
+            try:
+                value: R = self._decode(record.result)
+            except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+                raise ResultInvalid(
+                    f"job {self.id} of task {record.task} succeeded, but its result is not what the task's "
+                    f"return annotation says: {error}; mend the annotation, or read job.record().result"
+                ) from error
             return value
         last = record.errors[-1] if record.errors else None
         why = f": {last.type}: {last.message}" if last else f": {record.reason}" if record.reason else ""

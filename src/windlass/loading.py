@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from windlass.app import Windlass
 from windlass.errors import ConfigurationError
+from windlass.worker.failures import message, place, type_name
 
 
 def load_app(address: str) -> Windlass:
@@ -23,15 +24,13 @@ def load_app(address: str) -> Windlass:
         found: object = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise ConfigurationError(f"{module_name} cannot be imported: {error}") from error
+            raise ConfigurationError(f"{module_name} cannot be imported: {_told(error)}") from error
         raise ConfigurationError(
             f"there is no module {module_name} here; give the app as module:attribute, from the directory "
             "that holds the module"
         ) from error
     except Exception as error:
-        raise ConfigurationError(
-            f"{module_name} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        raise ConfigurationError(f"{module_name} cannot be imported: {_told(error)}") from error
     for name in attribute.removesuffix("()").split("."):
         try:
             found = getattr(found, name)
@@ -43,10 +42,16 @@ def load_app(address: str) -> Windlass:
         try:
             found = found()
         except Exception as error:
-            raise ConfigurationError(f"{address} cannot be made: {type(error).__name__}: {error}") from error
+            raise ConfigurationError(f"{address} cannot be made: {_told(error)}") from error
     if not isinstance(found, Windlass):
         raise ConfigurationError(f"{address} is {type(found).__name__}, not a Windlass app")
     return found
+
+
+def _told(error: Exception) -> str:
+    """What went wrong, and the line of the user's code where it did."""
+    where = place(error)
+    return f"{type_name(error)}: {message(error)}{f' ({where})' if where else ''}"
 
 
 def prefer_uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:

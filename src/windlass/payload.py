@@ -216,6 +216,8 @@ class Signature:
             return decoder(arguments)
         except (NameError, TypeError, ValueError, ConfigurationError):
             return None  # the annotation at fault is named when it is read by itself
+        except RuntimeError:  # a name such as __x, which a class would mangle
+            return None
 
     @cached_property
     def _decoders(self) -> dict[str, Decoder]:

@@ -12,11 +12,13 @@ never shown: not in a repr, not in an error.
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -30,6 +32,12 @@ from windlass.store.settings import StoreSettings
 logger = logging.getLogger("windlass")
 DEFAULT_URL: Final = "sqlite:///windlass.db"
 PREFIX: Final = "WINDLASS_"
+OTHERS: Final = ("HEALTH", "LOG_FORMAT", "LOG_LEVEL")
+"""Variables that begin with the prefix and are no settings: the worker's command reads them."""
+_NOT_OURS: Final = ("BENCH_", "SOAK_", "TEST_")
+"""Beginnings of variables that benchmarks and tests read."""
+_ALIKE: Final = 0.75
+"""How much a variable must look like a setting to be taken for a misspelt one."""
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
@@ -150,6 +158,7 @@ def load(
     for name in _READERS:
         if environ.get(variable := PREFIX + name.upper()):
             found |= _checked({name: environ[variable]}, variable)
+    _warn_of_misspelt(environ)
     found |= _checked(flags or {}, "command line")
     return Settings(**found)
 
@@ -181,6 +190,27 @@ def _checked(given: Mapping[str, Any], source: str) -> dict[str, Any]:
         except ValueError as error:
             raise ConfigurationError(f"{source}: {name}: {error}") from None
     return checked
+
+
+def _warn_of_misspelt(environ: Iterable[str]) -> None:
+    """A variable that no setting heeds may be a slip. It is no error: others may use the prefix, too."""
+    known = [name.upper() for name in _READERS] + list(OTHERS)
+    for variable in environ:
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in known or name.startswith(_NOT_OURS):
+            continue
+        for nearest in difflib.get_close_matches(name, known, 1, _ALIKE):
+            _warn_once(f"{variable} is no setting and does nothing; did you mean {PREFIX}{nearest}?")
+
+
+def _warn_once(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        logger.warning("%s", message)
+
+
+_warned: Final[set[str]] = set()
+"""What was said: settings are read more than once, by a command and by its app."""
 
 
 def _url(value: Any) -> str:
@@ -250,26 +280,31 @@ def _names(value: Any) -> tuple[str, ...]:
 
 def _lease(value: Any) -> float:
     """A lease that would lose every worker falls back to the default, and says so [C4]."""
-    try:
-        span = seconds(value)
-    except ValueError:
-        span = 0.0
+    span = _signed(value)
     if span < 1.0:
-        logger.warning("lease: %r is shorter than 1 s; using 30 s instead", value)
+        _warn_once(f"lease: {value!r} is shorter than 1 s; using 30 s instead")
         return 30.0
     return span
 
 
 def _sweep(value: Any) -> float:
     """No time at all would mean to look for dead workers without a pause [C4]."""
-    try:
-        span = seconds(value)
-    except ValueError:
-        span = 0.0
+    span = _signed(value)
     if span <= 0.0:
-        logger.warning("sweep: %r is no time between two sweeps; using 15 s instead", value)
+        _warn_once(f"sweep: {value!r} is no time between two sweeps; using 15 s instead")
         return 15.0
     return span
+
+
+def _signed(value: Any) -> float:
+    """A span of time that may be negative. Raises ValueError for what is none at all."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, str) and value.strip().startswith("-"):
+        return -seconds(value.strip()[1:])
+    if type(value) in (int, float) and value < 0:
+        return float(value)
+    return seconds(value)
 
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {

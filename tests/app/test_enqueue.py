@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from windlass import State, Windlass
-from windlass.errors import AlreadyEnqueued, InvalidArguments, JobFailed, JobNotFound, ResultTimeout
+from windlass.errors import (
+    AlreadyEnqueued,
+    InvalidArguments,
+    JobFailed,
+    JobNotFound,
+    ResultInvalid,
+    ResultTimeout,
+)
 
 
 @dataclass
@@ -173,6 +180,20 @@ def test_o8_a_job_that_ended_otherwise_says_so(any_app: Windlass) -> None:
     assert job.cancel() == "finished"
     with pytest.raises(JobFailed, match=r"windlass\.echo ended cancelled"):
         job.result(timeout=5)
+
+
+def test_o8_a_result_that_is_not_what_was_promised_says_so(any_app: Windlass) -> None:
+    """[O8] It is kept all the same."""
+
+    @any_app.task(name="counts")
+    def counts() -> int:
+        return "many"  # type: ignore[return-value]
+
+    job = counts.enqueue()
+    any_app.run_until_idle()
+    with pytest.raises(ResultInvalid, match=rf"job {job.id} of task counts succeeded.* `int`, got `str`"):
+        job.result(timeout="5s")
+    assert job.record().result == '"many"'
 
 
 async def test_o5_o6_a_handle_steers_its_job(any_app: Windlass) -> None:

@@ -56,9 +56,19 @@ def test_an_app_can_be_made(write: Write) -> None:
         ("", "app", "has no app; give the app as module:attribute"),
         (APP + "def make_app(): ...", "make_app()", "is NoneType, not a Windlass app"),
         (APP + "def make_app(): ...", "make_app", "is function, not a Windlass app"),
-        ("import no_such_thing", "app", "cannot be imported: No module named 'no_such_thing'"),
-        ("1 / 0", "app", "cannot be imported: ZeroDivisionError"),
-        ("def make_app():\n    raise OSError('no file')", "make_app()", "cannot be made: OSError: no file"),
+        (
+            "import no_such_thing",
+            "app",
+            r"ModuleNotFoundError: No .*'no_such_thing' \(loading_\d+\.py, line 1\)",
+        ),
+        ("1 / 0", "app", r"cannot be imported: ZeroDivisionError: .* \(loading_\d+\.py, line 1\)"),
+        ("\nimport json\njson.loads('')", "app", r"JSONDecodeError: .* \(loading_\d+\.py, line 3\)"),
+        ("app = 1\nfor", "app", r"SyntaxError: .* \(loading_\d+\.py, line 2\)"),
+        (
+            "def make_app():\n    raise OSError('no file')",
+            "make_app()",
+            r"cannot be made: OSError: no file \(loading_\d+\.py, line 2\)",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(write: Write, text: str, attribute: str, says: str) -> None:

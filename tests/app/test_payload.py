@@ -217,6 +217,16 @@ def test_no_annotation_takes_anything(annotation: Any) -> None:
     assert signature.decode(signature.encode(({"a": 1},), {})) == ((), {"value": {"a": 1}})
 
 
+def test_a_name_that_a_class_would_mangle_is_a_name_like_others() -> None:
+    def odd(__x: int, _y: int = 2, __z__: int = 3) -> None: ...
+
+    signature = Signature("odd", odd)
+    assert signature.encode([1], {"__z__": 4}) == '{"__x":1,"__z__":4}'
+    assert signature.decode('{"__x":1}') == ((1,), {})
+    with pytest.raises(InvalidArguments, match="argument '__x'"):
+        signature.encode(["one"], {})
+
+
 def test_uuid_and_friends_are_read_back_by_annotation() -> None:
     def take(id: uuid.UUID, when: datetime, price: Decimal, tags: set[str]) -> None: ...
 

@@ -12,6 +12,11 @@ from windlass.settings import Settings, load, read_queues
 NOWHERE = Path("/")
 
 
+@pytest.fixture(autouse=True)
+def nothing_was_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.settings._warned", set())
+
+
 def settings(**code: Any) -> Settings:
     return load(code=code, environ={}, directory=NOWHERE)
 
@@ -22,13 +27,26 @@ def test_c4_the_defaults() -> None:
     assert (found.lease, found.sweep, found.shutdown, found.poison, found.processes) == (30, 15, 30, 3, 1)
 
 
-@pytest.mark.parametrize("lease", [0, -5, "0s", "999ms", 0.5, "soon", float("nan"), None, timedelta(-1)])
+@pytest.mark.parametrize("lease", [0, -5, "0s", "-5s", "999ms", 0.5, None, timedelta(-1)])
 def test_c4_a_lease_that_would_lose_every_worker_falls_back(
     lease: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """[C4] With a warning that says so; None is no wish at all."""
     assert settings(lease=lease).lease == 30
-    assert ("shorter than 1 s; using 30 s instead" in caplog.text) == (lease is not None)
+    assert caplog.text.count("shorter than 1 s; using 30 s instead") == (lease is not None)
+    assert settings(lease=lease).lease == 30
+    assert len(caplog.records) <= 1  # said once, however often settings are read
+
+
+@pytest.mark.parametrize("name", ["lease", "sweep"])
+@pytest.mark.parametrize("span", ["10q", "soon", "", "-", "--5s", float("nan"), [], True])
+def test_c4_what_is_no_span_of_time_is_refused(
+    name: str, span: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[C4] A slip must not pass for a wish."""
+    with pytest.raises(ConfigurationError, match=rf"{name}: .* is not a span of time"):
+        settings(**{name: span})
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(("lease", "seconds"), [(1, 1), ("1s", 1), ("2m", 120), (timedelta(seconds=5), 5)])
@@ -40,7 +58,7 @@ def test_c4_a_lease_that_makes_sense_is_kept(
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("sweep", [0, "0s", -1, "soon"])
+@pytest.mark.parametrize("sweep", [0, "0s", -1, "-1s"])
 def test_c8_sweeps_without_a_pause_fall_back(sweep: Any, caplog: pytest.LogCaptureFixture) -> None:
     """[C8]"""
     assert settings(sweep=sweep).sweep == 15
@@ -89,3 +107,24 @@ def test_k7_what_is_no_queue_is_refused(queues: Any) -> None:
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         settings(**wrong)
+
+
+def test_a_misspelt_variable_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """With the setting that was probably meant; what resembles none may be anybody's."""
+    environ = {
+        "WINDLASS_LEASES": "5s",
+        "WINDLASS_MAX_MEM": "1GiB",
+        "WINDLASS_LOGLEVEL": "debug",
+        "WINDLASS_HEALTH": "127.0.0.1:80",
+        "WINDLASS_LOG_LEVEL": "info",
+        "WINDLASS_SOAK_JOBS": "5",
+        "WINDLASS_PORT": "tcp://10.0.0.1:80",
+        "WINDLASS_SERVICE_HOST": "10.0.0.1",
+        "OTHER_LEASE": "5s",
+    }
+    assert load(environ=environ, directory=NOWHERE) == load(environ={}, directory=NOWHERE)
+    load(environ=environ, directory=NOWHERE)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"WINDLASS_{name} is no setting and does nothing; did you mean WINDLASS_{meant}?"
+        for name, meant in (("LEASES", "LEASE"), ("MAX_MEM", "MAX_MEMORY"), ("LOGLEVEL", "LOG_LEVEL"))
+    ]

@@ -7,7 +7,8 @@ import pytest
 
 from tests.cli.kit import Desk, windlass
 from windlass.cli import main
-from windlass.cli.text import clean, iso, local, one_line, parsed, span
+from windlass.cli.text import iso, local, one_line, parsed, span
+from windlass.core.harmless import harmless
 
 READING = [
     *("jobs", "job show", "queues", "dead list", "workers", "doctor", "top", "migrate"),
@@ -76,9 +77,9 @@ def test_a_schema_that_was_never_migrated_names_the_command(pg_database: str) ->
 
 
 def test_m5_text_that_a_terminal_would_obey() -> None:
-    assert clean("a\x1b[2Jb\x9b\u202e\ud800\n") == "a\\x1b[2Jb\\x9b\\u202e\\ud800\\n"
-    assert clean("a\n\tb\r", lines=True) == "a\n\tb\\r"
-    assert clean("Grüße 漢字 🎉") == "Grüße 漢字 🎉"
+    assert harmless("a\x1b[2Jb\x9b\u202e\ud800\n") == "a\\x1b[2Jb\\x9b\\u202e\\ud800\\n"
+    assert harmless("a\n\tb\r", lines=True) == "a\n\tb\\r"
+    assert harmless("Grüße 漢字 🎉") == "Grüße 漢字 🎉"
     assert one_line("a\n  b", 3) == "a b"
     assert one_line("abcd", 3) == "ab…"
 

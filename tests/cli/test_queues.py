@@ -82,7 +82,7 @@ def test_o3_warm_ends_a_cool_down(desk: Desk) -> None:
 
 
 def test_k1_set_changes_what_is_said_and_none_brings_the_default_back(any_desk: Desk) -> None:
-    any_desk.ok("queue", "set", "mail")
+    assert "retention       default (7 d)\n" in any_desk.ok("queue", "set", "mail")
     assert record(any_desk, "mail") == QueueRecord(name="mail")
     said = any_desk.ok(
         *("queue", "set", "mail", "--max-workers", "8", "--retention", "1h", "--dead-retention", "2d"),

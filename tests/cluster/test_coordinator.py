@@ -107,14 +107,52 @@ async def _ready(line: Line, queue: str) -> int:
     return depth.ready if depth is not None else 0
 
 
+async def test_a_queue_is_called_unserved_only_at_the_second_look(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[K3] At the first one the worker of the same host may not have registered yet."""
+    await line.open()
+    for queue in ("mail", "orphan"):
+        await line.enqueue([NewJob(task="t", payload="[]", queue=queue)])
+    looks = 0
+
+    async def look(answer: object) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            await line.register(WorkerInfo(id=7, queues=("mail",), lease=60.0))
+
+    line.after["depth"] = look
+    async with standing(line, 1):
+        await until(lambda: "queue orphan" in caplog.text)
+        assert looks >= 2
+        seen = looks
+        await until(lambda: looks >= seen + 2)
+    assert "queue mail" not in caplog.text
+
+
+async def test_an_outage_is_told_once_and_so_is_its_end(line: Line, caplog: pytest.LogCaptureFixture) -> None:
+    """However many chores fail, and however often."""
+    caplog.set_level("INFO")
+    async with standing(line, 1, term=30.0):
+        await until(lambda: line.calls["promote"] and line.calls["workers"])
+        with line.cut():
+            seen = line.calls["promote"]
+            await until(lambda: line.calls["promote"] >= seen + 5)
+        await until(lambda: "chores of the cluster: all is well again" in caplog.text)
+    assert caplog.text.count("a chore of the cluster failed") == 1
+
+
 async def test_a_chore_that_fails_is_tried_again(line: Line, caplog: pytest.LogCaptureFixture) -> None:
     """[K3]"""
+    caplog.set_level("INFO")
     await line.open()
     await line.enqueue([NewJob(task="t", payload="[]", delay=0.01)])
     line.fail("promote", StoreUnavailable("just now"), StoreUnavailable("and now"))
     async with standing(line, 1):
         await until_it_is(lambda: _ready(line, "default"), 1)
-    assert caplog.text.count("a chore of the cluster failed") == 2
+    assert caplog.text.count("a chore of the cluster failed") == 1
+    assert "chores of the cluster: all is well again, after 2 failures" in caplog.text
 
 
 async def test_c8_an_outage_of_the_observer_buries_nobody(line: Line) -> None:

@@ -10,6 +10,7 @@ from tests.worker.line import Line, set_quick, until, until_it_is
 from windlass import State, Windlass
 from windlass.cluster import member as module
 from windlass.cluster.member import Member
+from windlass.core.retry import Backoff
 from windlass.errors import StoreUnavailable
 from windlass.settings import Settings
 from windlass.store.records import NewJob, WorkerInfo
@@ -120,6 +121,66 @@ async def test_c9_without_a_beat_for_a_lease_every_worker_is_given_up(line: Line
         with line.cut():
             await until(lambda: one.lost == [7] and other.lost == [8])
             assert not member.reached
+
+
+async def test_c9_the_fence_comes_before_anybody_else_may_take_the_jobs(line: Line) -> None:
+    """[C9] Others wait for a whole lease since the last beat that they saw."""
+    lease = 1.0
+    async with membership(line, {"mail": 2}, lease=lease) as member:
+        (local,) = await seated(line, member, 7)
+        await until_it_is(lambda: _beat_past(line, 7, 1), True)
+        line.is_cut = True
+        beaten_at = member._seats[7].beaten_at
+        await until(lambda: local.lost == [7])
+        assert lease * 0.9 <= asyncio.get_running_loop().time() - beaten_at < lease
+        line.is_cut = False
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_m6_a_store_that_is_away_is_out_of_reach_long_before_the_lease_is_over(
+    line: Line, hangs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[M6] It fails twice in a row, or says nothing at all."""
+    monkeypatch.setattr(module, "UNHEARD", 0.5)
+
+    async def away(*_: object) -> None:
+        if hangs:
+            await asyncio.Event().wait()
+        raise StoreUnavailable("away")
+
+    async with membership(line, {"mail": 2}, lease=60.0) as member:
+        await until(lambda: member.reached)
+        line.before["steering"] = away
+        await until(lambda: not member.reached, within=2.0)
+        del line.before["steering"]
+        if not hangs:
+            await until(lambda: member.reached)
+
+
+async def test_an_outage_is_told_once_of_each_kind_and_so_is_its_end(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not once for each call that fails."""
+    caplog.set_level("INFO")
+    async with membership(line, {"mail": 2}, lease=6.0) as member:
+        await seated(line, member, 7, 8)
+        await until_it_is(lambda: _beat_past(line, 8, 1), True)
+        with line.cut():
+            calls = dict(line.calls)
+            await until(lambda: line.calls["beat"] >= calls["beat"] + 3)
+            await until(lambda: line.calls["steering"] >= calls["steering"] + 3)
+        for kind in ("heartbeats", "steering"):
+            await until(lambda kind=kind: f"{kind}: all is well again" in caplog.text)  # type: ignore[misc]
+    assert caplog.text.count("a heartbeat failed") == 1
+    assert caplog.text.count("cannot read how queues are set") == 1
+
+
+async def test_o2_the_back_off_of_a_queue_is_the_stored_one(line: Line) -> None:
+    """[O2] Also for whoever hands back the jobs of a child that was killed."""
+    async with membership(line, {"mail": 2}) as member:
+        assert member.backoff("mail") == Backoff()
+        await line.set_queue("mail", {"backoff_base": 60.0, "backoff_cap": 120.0})
+        await until(lambda: member.backoff("mail") == Backoff(60.0, 120.0))
 
 
 async def test_c9_a_beat_that_hangs_is_as_bad_as_one_that_fails(line: Line) -> None:

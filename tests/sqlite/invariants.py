@@ -70,7 +70,7 @@ def _check_places(
                 assert job["state"] in OFFERED, f"I1: {job}"
             else:
                 assert job["state"] not in (HELD,), f"I2: {job}"
-                # One that was put off keeps its place though its claim may be gone, and may be cancelled there.
+                # One that was put off keeps its place though its claim may go, and is cancelled there.
                 wanted = job["state"] in (*OFFERED, *ENDED) and job["state"] != CANCELLED
                 assert not wanted or len(_covering(claims, job)) == 1, f"I2: {job}"
         assert (job["run_at"] is not None) == (job["state"] in DEFERRED), f"run_at: {job}"

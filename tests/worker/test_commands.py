@@ -219,6 +219,27 @@ async def test_k8_a_command_stays_inside_its_root(app: Windlass, tmp_path: Path)
         await task(["pwd"], "nowhere")
 
 
+async def test_what_a_worker_lacks_is_told_when_it_starts(
+    app: Windlass, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It starts: it may be there for other queues. A job that needs it fails and says what to do."""
+    nowhere = tmp_path / "nowhere"
+    command_task(app, "list", allow=["ls", "no-such-tool"], root=nowhere)
+    task = command_task(app, "list", allow=["ls", "no-such-tool"], root=nowhere)  # a reloaded module
+    assert caplog.text == ""
+    with app.testing():
+        await app.arun_until_idle()
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        "task list: there is no program no-such-tool on this worker; its jobs fail on this worker",
+        f"task list: its root {nowhere} is no directory on this worker; its jobs fail on this worker",
+    ]
+    with pytest.raises(NotADirectoryError, match="make or mount it"):
+        await task(["ls"])
+    nowhere.mkdir()
+    assert (await task(["ls"])).output == ""
+
+
 def test_a_registration_that_cannot_work_is_refused(app: Windlass, tmp_path: Path) -> None:
     for allow in ("ls", [], [""], ["bin/ls"], ["../ls"], ["/bin/../bin/ls"], [".."], ["ls\0"]):
         with pytest.raises(ConfigurationError, match="task t: "):

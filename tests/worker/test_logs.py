@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from windlass.errors import ConfigurationError
-from windlass.worker.logs import JsonFormatter, set_up_logs
+from windlass.worker.failures import causes
+from windlass.worker.logs import TEXT, JsonFormatter, TextFormatter, set_up_logs
 
 
 def formatted(record: logging.LogRecord) -> dict[str, Any]:
@@ -50,6 +51,31 @@ def test_m6_a_traceback_is_one_field() -> None:
         made = record("failed")
         made.exc_info = sys.exc_info()
     assert "OSError: broken" in formatted(made)["traceback"]
+
+
+def test_m6_what_a_caller_gave_overwrites_no_field_of_ours() -> None:
+    """[M6]"""
+    line = formatted(record("said", at="never", level=9, logger="x", pid=-1, traceback="none", queue="mail"))
+    assert (line["message"], line["level"], line["logger"], line["pid"]) == (
+        "said",
+        "warning",
+        "windlass.job",
+        os.getpid(),
+    )
+    assert (line["at_"], line["level_"], line["traceback_"], line["queue"]) == ("never", 9, "none", "mail")
+
+
+def test_m5_a_log_for_people_holds_nothing_that_a_terminal_obeys() -> None:
+    """[M5] Line breaks and tabs stay: a stack needs them."""
+    text = TextFormatter(TEXT).format(record("stack:\n\tline %s", "\x1b[2J\x9b1m\u202e"))
+    assert text.endswith("windlass.job: stack:\n\tline \\x1b[2J\\x9b1m\\u202e")
+
+
+def test_m5_the_causes_of_a_failure_hold_nothing_that_a_terminal_obeys() -> None:
+    """[M5] [O4] Whoever set the log up."""
+    error = ValueError("a\x1b]0;title\x07\nb")
+    error.__cause__ = OSError("\x9b2J")
+    assert causes(error) == "ValueError: a\\x1b]0;title\\x07 b, caused by OSError: \\x9b2J"
 
 
 def test_m6_what_json_cannot_carry_is_shown_as_text() -> None:

@@ -55,6 +55,14 @@ async def who(pool: WarmPool) -> tuple[int, int]:
     return pid, served
 
 
+async def test_as_a_block() -> None:
+    async with WarmPool(ARGV, size=1) as pool:
+        child, _ = await who(pool)
+    assert not psutil.pid_exists(child)
+    with pytest.raises(PoolError, match="is closed"):
+        await who(pool)
+
+
 async def test_k8_a_child_stays_warm_and_leads_its_own_group(pool: WarmPool) -> None:
     first, served = await who(pool)
     assert served == 1

@@ -123,6 +123,35 @@ async def test_k8_on_cancel_and_timeout_all_it_has_started_dies(processes: Proce
     await until_gone(second)
 
 
+async def test_what_is_killed_says_where_it_stood(
+    processes: Processes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Once: in the exception, for whoever logs it."""
+    told = tmp_path / "told"
+    payload = tasks.hang.signature.encode([str(told)], {})
+    call = asyncio.create_task(processes.run(tasks.hang, payload))
+    await written(told)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError) as cancelled:
+        await call
+    assert "process_tasks.py" in cancelled.value.__notes__[0]
+    assert "in hang" in cancelled.value.__notes__[0]
+    assert "in hang" not in capfd.readouterr().err
+
+
+async def test_no_job_waits_for_a_child_by_default(tmp_path: Path) -> None:
+    """A job that waits for a process spends the time that it was given."""
+    processes = Processes()
+    files = [tmp_path / str(number) for number in range((os.cpu_count() or 1) + 1)]
+    calls = [
+        asyncio.create_task(processes.run(tasks.hang, tasks.hang.signature.encode([str(file)], {})))
+        for file in files
+    ]
+    assert len({await written(file, 60) for file in files}) == len(files)
+    await processes.close()
+    assert all(isinstance(end, PoolError) for end in await asyncio.gather(*calls, return_exceptions=True))
+
+
 PARENT = """
 import asyncio, sys
 from tests.worker import process_tasks as tasks

@@ -14,7 +14,8 @@ import msgspec
 
 from windlass.cli.options import json_option, on_store
 from windlass.cli.target import Target
-from windlass.cli.text import clean, print_json
+from windlass.cli.text import print_json
+from windlass.core.harmless import harmless
 from windlass.core.retry import DeathPolicy
 from windlass.store.protocol import Store
 from windlass.store.records import Rescued, WorkerRecord
@@ -86,7 +87,7 @@ def rescue(target: Target, as_json: bool) -> None:
         print_json({"rescued": shape})
         return
     for worker, jobs in rescued:
-        click.echo(f"{clean(worker.label) or worker.id}: {_counts(msgspec.structs.asdict(jobs))}")
+        click.echo(f"{harmless(worker.label) or worker.id}: {_counts(msgspec.structs.asdict(jobs))}")
     if not rescued:
         click.echo("no worker has died")
 
@@ -136,4 +137,4 @@ def _counts(counts: dict[str, Any]) -> str:
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "–" if value is None else f"{value:,}" if isinstance(value, int) else clean(str(value))
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else harmless(str(value))

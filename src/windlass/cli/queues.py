@@ -18,17 +18,8 @@ from windlass.core.names import check_name
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, QueueRecord
 
-_COLUMNS = (
-    "queue",
-    ">ready",
-    ">running",
-    ">scheduled",
-    ">retrying",
-    ">dead",
-    ">oldest",
-    ">slots",
-    ">workers",
-)
+COLUMNS: Final = ("queue", ">ready", ">running", ">scheduled", ">retrying", ">dead", ">oldest")
+"""What is shown of a queue wherever queues are listed; see `counts`."""
 _DEFAULTS: Final = QueueRecord(name="default")
 _SPANS: Final = frozenset(
     {
@@ -54,7 +45,9 @@ def queues(target: Target, as_json: bool) -> None:
     if as_json:
         print_json({"queues": queues_as_json(sample)})
     else:
-        print_table((*_COLUMNS, "state"), [_row(sample, name) for name in sample.names()])
+        print_table(
+            (*COLUMNS, ">slots", ">workers", "state"), [_row(sample, name) for name in sample.names()]
+        )
 
 
 def queues_as_json(sample: Sample) -> list[Shape]:
@@ -174,13 +167,15 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
     if as_json:
         print_json({"queue": msgspec.structs.asdict(record)})
         return
-    for setting in _settings(record):
+    for setting in _settings(record, target.settings.retention):
         click.echo(setting)
 
 
-def _settings(record: QueueRecord) -> Iterable[str]:
+def _settings(record: QueueRecord, retention: float) -> Iterable[str]:
     for setting, value in msgspec.structs.asdict(record).items():
-        if value is None:
+        if value is None and setting == "retention":
+            shown = f"default ({span(retention)})"
+        elif value is None:
             shown = "none"
         elif isinstance(value, bool):
             shown = "yes" if value else "no"

@@ -8,8 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.cli.shapes import priority_name
-from windlass.cli.text import clean, console, local, one_line, show, span
+from windlass.cli.text import console, local, one_line, show, span
 from windlass.cli.waiting import state_in_words, why_it_waits
+from windlass.core.harmless import harmless
 from windlass.store.records import JobRecord, Steering
 
 Line = tuple[str, str]
@@ -29,7 +30,7 @@ def print_job(job: JobRecord, steering: Steering, now: float, *, traceback: bool
         head = f"attempt {error.attempt}, {when}: {error.type}: {error.message}"
         shown.print(Text(one_line(head)), soft_wrap=True)
         if traceback and error.traceback:
-            shown.print(Text(clean(error.traceback.rstrip(), lines=True)), soft_wrap=True)
+            shown.print(Text(harmless(error.traceback.rstrip(), lines=True)), soft_wrap=True)
 
 
 def _state(job: JobRecord, steering: Steering, now: float) -> Iterator[Line]:

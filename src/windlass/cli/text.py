@@ -1,6 +1,6 @@
 """How things are shown: hostile text made harmless, times, spans, JSON, tables.
 
-Task names, payloads, errors and labels come from anywhere. They reach a terminal only through `clean`, as
+Task names, payloads, errors and labels come from anywhere. They reach a terminal only through `harmless`, as
 plain text and never as markup [M5].
 """
 
@@ -10,7 +10,6 @@ import json
 import math
 import sys
 import time
-import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -21,29 +20,14 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from windlass.core.harmless import harmless
+
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-_HARMFUL: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Controls, directions and joiners, surrogates, the unassigned: what a terminal might obey, or not show."""
-
-
-def clean(text: str, *, lines: bool = False) -> str:
-    """Text that a terminal only shows: what it might obey is written as an escape. With `lines`, line breaks
-    and tabs stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        each if (lines and each in "\n\t") or unicodedata.category(each) not in _HARMFUL else _escape(each)
-        for each in text
-    )
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def one_line(text: str, most: int = 2000) -> str:
-    """Clean text on one line, cut to a length."""
-    line = clean(" ".join(text.split()))
+    """Harmless text on one line, cut to a length."""
+    line = harmless(" ".join(text.split()))
     return line if len(line) <= most else line[: most - 1] + "…"
 
 

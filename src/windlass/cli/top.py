@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from windlass.cli.options import Span, json_option, on_store
-from windlass.cli.queues import counts, queues_as_json
+from windlass.cli.queues import COLUMNS, counts, queues_as_json
 from windlass.cli.sample import Sample, look
 from windlass.cli.shapes import Shape
 from windlass.cli.target import Target
@@ -24,18 +24,7 @@ from windlass.errors import StoreUnavailable
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, QueueRecord
 
-_QUEUES = (
-    "queue",
-    ">ready",
-    ">running",
-    ">scheduled",
-    ">retrying",
-    ">dead",
-    ">oldest",
-    ">±/s",
-    ">dead/s",
-    "state",
-)
+_QUEUES = (*COLUMNS, ">±/s", ">dead/s", "state")
 _WORKERS = ("worker", ">beat", "alive", "queues")
 _QUIT = "q"
 

@@ -62,6 +62,7 @@ def worker(app: str, reloads: bool, health: str | None, **flags: Any) -> None:
     _hand_down(given)
     loaded = load_app(app)
     settings = _settings(loaded)
+    _warn_of_strange_queues(loaded, settings)
     with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
         runner.run(_run(app, loaded, settings, health or os.environ.get("WINDLASS_HEALTH"), reloads))
 
@@ -78,22 +79,41 @@ def _hand_down(flags: dict[str, Any]) -> None:
 
 def _settings(app: Windlass) -> Settings:
     settings = app.settings
+    app.discover(*settings.imports)
     if kind_of(settings.database_url) == MEMORY:
         raise ConfigurationError(
             "memory:// jobs live in one process, so no worker process could see them; use sqlite:///jobs.db"
         )
     if not settings.queues:
-        names = ", ".join(sorted({task.queue for task in app.tasks.values()}))
+        names = ", ".join(_task_queues(app))
         raise ConfigurationError(f"name the queues to serve with -q; the tasks of this app go to: {names}")
     return settings
 
 
+def _task_queues(app: Windlass) -> list[str]:
+    return sorted({task.queue for task in app.tasks.values()})
+
+
+def _warn_of_strange_queues(app: Windlass, settings: Settings) -> None:
+    """A name with a typo in it would be served for ever, with nothing to do. It may be meant: a job can go to
+    any queue when it is enqueued."""
+    known = _task_queues(app)
+    for queue in settings.queues:
+        if queue not in known:
+            logger.warning(
+                "no task of this app goes to queue %s unless it is sent there; the tasks go to: %s",
+                queue,
+                ", ".join(known),
+            )
+
+
 async def _run(address: str, app: Windlass, settings: Settings, health: str | None, reloads: bool) -> None:
     logger.info(
-        "windlass worker on %s: queues %s, %d processes",
+        "windlass worker on %s: queues %s, %d process%s",
         describe(settings.database_url),
         ", ".join(f"{name}={slots}" if slots else name for name, slots in settings.queues.items()),
         settings.processes,
+        "" if settings.processes == 1 else "es",
     )
     supervisor: Supervisor | None = None
 
@@ -108,7 +128,7 @@ async def _run(address: str, app: Windlass, settings: Settings, health: str | No
     try:
         async with app._home().here(wait_for_store) as store:
             await patiently(lambda: seed(store, settings.queues), wait_for_store)
-            supervisor = Supervisor(store, address, settings, os.environ)
+            supervisor = Supervisor(store, address, settings, os.environ, reloads=reloads)
             if reloads:
                 watching = asyncio.create_task(watch(Path.cwd(), supervisor.reload))
             await supervisor.run()

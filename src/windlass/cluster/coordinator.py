@@ -19,6 +19,7 @@ from windlass.cluster.watch import BeatWatch
 from windlass.core.retry import DeathPolicy
 from windlass.errors import StoreError, TermLost
 from windlass.store.protocol import Store
+from windlass.worker.complaints import Complaints
 
 logger = logging.getLogger("windlass.cluster")
 PROMOTE_EVERY: Final = 0.5
@@ -27,6 +28,7 @@ ROTATE_EVERY: Final = 60.0
 EXPIRE_EVERY: Final = 300.0
 WARN_EVERY: Final = 60.0
 TERM: Final = 15.0
+CHORES: Final = "chores of the cluster"
 
 
 class Coordinator:
@@ -49,7 +51,10 @@ class Coordinator:
         self._watch = BeatWatch()
         self._term: int | None = None
         self._until = 0.0
+        self._unserved: set[str] = set()
         self._told: set[str] = set()
+        self._failing: set[str] = set()
+        self._complaints = Complaints(logger)
         self._assigned: tuple[int, dict[int, dict[str, int]]] | None = None
 
     @property
@@ -60,7 +65,6 @@ class Coordinator:
     async def run(self) -> None:
         """Stand for coordinator and do what it must, until cancelled; then resign."""
         chores: list[tuple[float, Callable[[], Awaitable[object]]]] = [
-            (self._sweep, self._rescue),
             (PROMOTE_EVERY, self._promote),
             (SLOTS_EVERY, self._assign),
             (ROTATE_EVERY, self._rotate),
@@ -70,6 +74,7 @@ class Coordinator:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._lead())
+                group.create_task(self._repeat(self._sweep, self._rescue, leading=False))
                 for every, chore in chores:
                     group.create_task(self._repeat(every, chore))
         finally:
@@ -103,16 +108,31 @@ class Coordinator:
         if self._term is not None:
             logger.warning("term %d is over: this host no longer coordinates the cluster", self._term)
         self._term = None
+        self._unserved.clear()
 
-    async def _repeat(self, every: float, chore: Callable[[], Awaitable[object]]) -> None:
+    async def _repeat(
+        self, every: float, chore: Callable[[], Awaitable[object]], *, leading: bool = True
+    ) -> None:
+        """Do a chore every so often; with `leading`, only while the term is ours."""
         while True:
-            try:
-                await chore()
-            except TermLost:
-                self._step_down()
-            except StoreError as error:
-                logger.warning("a chore of the cluster failed and is tried again: %s", error)
+            if leading and self.term is None:
+                self._failing.discard(chore.__name__)  # it is not ours any more, nor is its failure
+            else:
+                await self._do(chore)
             await asyncio.sleep(every * random.uniform(0.9, 1.1))
+
+    async def _do(self, chore: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await chore()
+        except TermLost:
+            self._step_down()
+        except StoreError as error:
+            self._failing.add(chore.__name__)
+            self._complaints.told(CHORES, "a chore of the cluster failed and is tried again: %s", error)
+        else:
+            self._failing.discard(chore.__name__)
+            if not self._failing:
+                self._complaints.over(CHORES)
 
     async def _rescue(self) -> None:
         asked = time.monotonic()
@@ -126,8 +146,7 @@ class Coordinator:
             await duties.bury(self._store, dead, self._policy)
 
     async def _promote(self) -> None:
-        if self.term is not None:
-            await duties.promote(self._store)
+        await duties.promote(self._store)
 
     async def _assign(self) -> None:
         term = self.term
@@ -137,24 +156,23 @@ class Coordinator:
         self._assigned = (term, await duties.assign_slots(self._store, term, before))
 
     async def _rotate(self) -> None:
-        if self.term is not None:
-            await self._store.rotate()
+        await self._store.rotate()
 
     async def _expire(self) -> None:
-        if self.term is not None:
-            await duties.expire(self._store)
+        await duties.expire(self._store)
 
     async def _warn(self) -> None:
-        """Say once for each queue that nobody serves it, and again when that has changed and come back."""
-        if self.term is None:
-            return
+        """Say once for each queue that nobody serves it, and again when that has changed and come back. One
+        look is not enough: a worker that starts may have registered a moment after it."""
         unserved = await duties.unserved(self._store)
         for queue, depth in unserved.items():
-            if queue not in self._told:
+            if queue in self._unserved and queue not in self._told:
+                self._told.add(queue)
                 logger.warning(
                     "%d jobs wait in queue %s, which no worker serves; start one with -q %s",
                     depth.ready,
                     queue,
                     queue,
                 )
-        self._told = set(unserved)
+        self._told &= unserved.keys()
+        self._unserved = set(unserved)

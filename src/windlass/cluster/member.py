@@ -1,8 +1,8 @@
 """One host in the cluster: it beats for its workers, tells them what to do, and stands for coordinator.
 
 Beats come from here and not from the workers, so that a handler that holds the interpreter for minutes does
-not lose its lease [C4]. When no beat could be delivered for a whole lease, the workers are told to stop:
-others may have their jobs by now [C9].
+not lose its lease [C4]. When no beat could be delivered for most of a lease, the workers are told to stop:
+others may have their jobs soon [C9].
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from windlass.cluster.coordinator import TERM, Coordinator
-from windlass.core.retry import DeathPolicy
+from windlass.core.retry import Backoff, DeathPolicy
 from windlass.errors import StoreError, WorkerLost
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Steering
+from windlass.worker.complaints import Complaints
 from windlass.worker.view import View, steer
 
 logger = logging.getLogger("windlass.cluster")
 STEER_EVERY: Final = 1.0
+FENCE: Final = 0.9
+"""The part of a lease after which a worker without a beat is given up. Others wait for the whole."""
+
+UNHEARD: Final = 3.0
+"""Seconds without a word of the store after which it is out of reach."""
 
 
 class Local(Protocol):
@@ -65,6 +71,9 @@ class Member:
         self._gone: set[str] = set()
         self._joined = asyncio.Event()
         self._heard_at = float("-inf")
+        self._unanswered = 0
+        """How often in a row the store did not say how to steer."""
+        self._complaints = Complaints(logger)
         self.coordinator = Coordinator(
             store,
             secrets.randbelow(2**62) + 1,
@@ -84,8 +93,12 @@ class Member:
 
     @property
     def reached(self) -> bool:
-        """Whether the store has answered within the last lease."""
-        return time.monotonic() - self._heard_at < self._lease
+        """Whether the store answers: it did a moment ago, and the last two questions were not in vain."""
+        return self._unanswered < 2 and time.monotonic() - self._heard_at < min(UNHEARD, self._lease)
+
+    def backoff(self, queue: str) -> Backoff:
+        """How this queue spaces retries, as far as is known here [O2]."""
+        return View(queues=self._told.queues if self._told is not None else {}).backoff(queue)
 
     async def run(self) -> None:
         """Beat, steer and coordinate until cancelled."""
@@ -131,23 +144,25 @@ class Member:
             except WorkerLost:
                 self._lose(worker, seat)
             except (StoreError, TimeoutError) as error:
-                logger.warning("a heartbeat failed: %s", str(error) or "no answer")
+                self._complaints.told("heartbeats", "a heartbeat failed: %s", str(error) or "no answer")
                 if time.monotonic() + pause < until:
                     await asyncio.sleep(pause * random.uniform(0.5, 1.5))
                     pause *= 2
                     continue
             else:
-                seat.beaten_at = self._heard_at = began
+                seat.beaten_at = began
+                self._heard_at = max(self._heard_at, began)
+                self._complaints.over("heartbeats")
                 if beat.cancel:
                     seat.local.cancel(beat.cancel)
             return
 
     async def _fence_for_ever(self) -> None:
-        """Give up on workers whose last beat is a lease ago, before anybody else may [C9]."""
+        """Give up on workers whose last beat is nearly a lease ago, before anybody else may [C9]."""
         while True:
-            await asyncio.sleep(min(1.0, self._lease / 10))
+            await asyncio.sleep(min(1.0, self._lease / 20))
             for worker, seat in list(self._seats.items()):
-                if time.monotonic() - seat.beaten_at >= self._lease:
+                if time.monotonic() - seat.beaten_at >= self._lease * FENCE:
                     self._lose(worker, seat)
 
     def _lose(self, worker: int, seat: Seat) -> None:
@@ -165,10 +180,15 @@ class Member:
             try:
                 async with asyncio.timeout(self._lease / 3):
                     self._told = await self._store.steering(list(self._seats))
-                self._heard_at = time.monotonic()
             except (StoreError, TimeoutError) as error:
                 trusted = False
-                logger.warning("cannot read how queues are set: %s", str(error) or "no answer")
+                self._unanswered += 1
+                self._complaints.told(
+                    "steering", "cannot read how queues are set: %s", str(error) or "no answer"
+                )
+            else:
+                self._heard_at, self._unanswered = time.monotonic(), 0
+                self._complaints.over("steering")
             for worker, seat in self._seats.items():
                 seat.view, gone = steer(worker, self._queues, self._told, seat.view, trusted=trusted)
                 self._warn(gone)

@@ -10,11 +10,14 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from windlass.worker.view import View
+
+UNREAD: Final = 2**14
+"""Bytes that may wait to be read before new slots are not sent any more."""
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
@@ -77,6 +80,8 @@ class Recycle(msgspec.Struct, frozen=True, tag=True):
     """From the child: it is leaving, for this reason, and wants to be replaced."""
 
     reason: str
+    memory: int = 0
+    """The bytes it uses, where these are the reason."""
 
 
 Message: TypeAlias = (
@@ -100,8 +105,11 @@ class Channel:
         return cls(*await asyncio.open_connection(sock=end, limit=2**24))
 
     def send(self, message: Message) -> None:
-        """Send a message, if anybody is still there."""
+        """Send a message, if anybody is still there. Slots are left out while the other side does not read:
+        it gets newer ones when it does, and a process that was stopped must not fill our memory."""
         with contextlib.suppress(OSError, RuntimeError):
+            if isinstance(message, Steer) and self._writer.transport.get_write_buffer_size() > UNREAD:
+                return
             self._writer.write(_encode(message) + b"\n")
 
     async def messages(self) -> AsyncIterator[Message]:

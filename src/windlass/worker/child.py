@@ -22,7 +22,6 @@ from typing import Final
 from windlass.app import Windlass
 from windlass.errors import ConfigurationError, WindlassError
 from windlass.loading import load_app, prefer_uvloop
-from windlass.store.records import WorkerInfo
 from windlass.worker.board import Board
 from windlass.worker.channel import (
     Began,
@@ -40,6 +39,7 @@ from windlass.worker.channel import (
     Steer,
 )
 from windlass.worker.engine import Engine, wait_for_store
+from windlass.worker.label import introduce
 from windlass.worker.logs import set_up_logs
 from windlass.worker.memory import used_memory
 from windlass.worker.processes import Processes
@@ -47,12 +47,15 @@ from windlass.worker.runner import Runner
 
 logger = logging.getLogger("windlass.worker")
 CHECK_EVERY: Final = 1.0
+ORPHAN_TIME: Final = 5.0
+"""Seconds beyond a grace that a child without a supervisor has to hand its jobs back and leave."""
 
 
 class Child:
     """One worker process."""
 
-    def __init__(self, channel: Channel, board: Board) -> None:
+    def __init__(self, channel: Channel, board: Board, parent: int) -> None:
+        self._parent = parent
         self._channel = channel
         self._board = board
         self._engine: Engine | None = None
@@ -82,7 +85,7 @@ class Child:
 
     async def _work(self, start: Start, app: Windlass, messages: AsyncIterator[Message]) -> int:
         """From the open store to the exit code."""
-        _leave_with_parent(asyncio.get_running_loop(), app.settings.grace)
+        _leave_with_parent(self._parent, asyncio.get_running_loop(), app.settings.grace)
         async with app._home().here(wait_for_store) as store:
             try:
                 await app.hooks.start()
@@ -93,7 +96,7 @@ class Child:
             self._engine = engine = Engine(
                 store,
                 lambda engine: Runner(app.tasks, engine, hooks=app.hooks, processes=processes),
-                lambda worker: _introduce(worker, start, app),
+                lambda worker: introduce(worker, start.label, start.queues, app.settings.lease),
                 self,
                 shutdown=app.settings.shutdown,
                 board=self._board,
@@ -133,12 +136,12 @@ class Child:
         loop.add_signal_handler(signal.SIGTERM, lambda: self._recycle("it was told to"))
         loop.add_signal_handler(signal.SIGINT, lambda: None)
 
-    def _recycle(self, reason: str) -> None:
+    def _recycle(self, reason: str, memory: int = 0) -> None:
         """Leave in good order, and ask to be replaced."""
         assert self._engine is not None
         if not self._leaving:
             self._leaving = True
-            self._channel.send(Recycle(reason))
+            self._channel.send(Recycle(reason, memory))
         self._engine.drain()
 
     async def _listen(self, messages: AsyncIterator[Message]) -> None:
@@ -168,33 +171,23 @@ class Child:
         assert engine is not None
         while True:
             await asyncio.sleep(CHECK_EVERY)
+            memory = 0
             if settings.max_jobs and engine.done >= settings.max_jobs:
                 reason = f"it has run {engine.done} jobs"
-            elif settings.max_memory and used_memory() > settings.max_memory:
-                reason = f"it uses {used_memory() // 2**20} MiB"
+            elif settings.max_memory and (used := used_memory()) > settings.max_memory:
+                reason, memory = f"it uses {used // 2**20} MiB", used
             elif engine.stained:
                 reason = "a plain function did not end with its job"
             else:
                 continue
-            self._recycle(reason)
+            self._recycle(reason, memory)
             return
 
 
-def _introduce(worker: int, start: Start, app: Windlass) -> WorkerInfo:
-    return WorkerInfo(
-        id=worker,
-        label=start.label,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        queues=tuple(start.queues),
-        lease=app.settings.lease,
-    )
-
-
-def _leave_with_parent(loop: asyncio.AbstractEventLoop, grace: float) -> None:
-    """A blocked loop does not hear that the supervisor is gone, and then nobody is left to kill it: its job
-    would go on here while another worker has it. So a thread looks, too."""
-    parent = os.getppid()
+def _leave_with_parent(parent: int, loop: asyncio.AbstractEventLoop, grace: float) -> None:
+    """A blocked loop does not hear that the supervisor is gone, and a handler may not heed that it should
+    stop; nobody is left to kill them, and their jobs would go on here while another worker has them. So a
+    thread looks, too, and ends the process when its time is over."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -203,19 +196,26 @@ def _leave_with_parent(loop: asyncio.AbstractEventLoop, grace: float) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(heard.set)
             if not heard.wait(grace):
-                logger.error("the supervisor is gone and the loop is blocked; leaving. The stacks:")
-                faulthandler.dump_traceback()
-                os._exit(1)
+                _end("the supervisor is gone and the loop is blocked; leaving. The stacks:")
+        time.sleep(grace + ORPHAN_TIME)
+        _end("the supervisor is gone and something here does not end; leaving. The stacks:")
 
     threading.Thread(target=watch, name="windlass-parent", daemon=True).start()
 
 
-async def _main(end: socket.socket, board: Board) -> int:
-    return await Child(await Channel.over(end), board).run()
+def _end(why: str) -> None:
+    logger.error(why)
+    faulthandler.dump_traceback()
+    os._exit(1)
+
+
+async def _main(end: socket.socket, board: Board, parent: int) -> int:
+    return await Child(await Channel.over(end), board, parent).run()
 
 
 def main() -> None:
     """Start from the descriptors that the supervisor named."""
+    parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.register(signal.SIGUSR2, all_threads=True)  # works while the interpreter is stuck
     set_up_logs(os.environ.get("WINDLASS_LOG_FORMAT", "text"), os.environ.get("WINDLASS_LOG_LEVEL", "info"))
@@ -224,7 +224,7 @@ def main() -> None:
     sys.path.insert(0, os.getcwd())
     end = socket.socket(fileno=int(sys.argv[1]))
     with asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
-        code = runner.run(_main(end, Board(int(sys.argv[2]))))
+        code = runner.run(_main(end, Board(int(sys.argv[2])), parent))
     sys.exit(code)
 
 

@@ -6,6 +6,9 @@
 Handlers run on the loop that enters the block, heartbeats and the cluster's chores on the loop thread of the
 process: a handler that blocks its loop does not lose its lease. There is no supervisor here: a plain
 function that ignores its timeout cannot be killed and is left behind in its thread.
+
+The end of the block, also by Ctrl-C, waits for what runs, at most as long as the setting `shutdown`. A second
+Ctrl-C, or a cancel of the task that waits, hands it back at once, uncharged [K2].
 """
 
 from __future__ import annotations
@@ -13,8 +16,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import os
-import socket
+import logging
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -23,16 +25,21 @@ from typing import TYPE_CHECKING, Any, Self
 from windlass import loopthread
 from windlass.cluster.member import Member
 from windlass.cluster.queues import seed
-from windlass.errors import ConfigurationError
+from windlass.errors import ConfigurationError, WindlassError
 from windlass.home import patiently
+from windlass.store.protocol import Store
 from windlass.store.records import WorkerInfo
-from windlass.worker.engine import Engine, wait_for_store
-from windlass.worker.label import make_label
+from windlass.worker.engine import RELEASE_TIME, Engine, wait_for_store
+from windlass.worker.groups import to_the_end
+from windlass.worker.label import introduce, make_label
+from windlass.worker.processes import Processes
 from windlass.worker.runner import Runner
 from windlass.worker.view import View
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
+
+logger = logging.getLogger("windlass.worker")
 
 
 class Worker:
@@ -49,10 +56,14 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
         self._member: Member | None = None
+        self._identity: int | None = None
+        """The worker id in the store, the last one if there were several."""
         self._started = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
         self._thread_error: list[BaseException] = []
+        self._gone = threading.Event()
+        """That thread is through. Python 3.11 takes a thread for dead whose join was interrupted."""
         self._stops = 0
         """How often it was told to stop, also before there was anything to stop."""
 
@@ -67,7 +78,7 @@ class Worker:
             await app.hooks.start()
             self._engine = engine = Engine(
                 store,
-                lambda engine: Runner(app.tasks, engine, hooks=app.hooks),
+                lambda engine: Runner(app.tasks, engine, hooks=app.hooks, processes=Processes()),
                 self._introduce,
                 self,
                 shutdown=app.settings.shutdown,
@@ -80,7 +91,7 @@ class Worker:
             try:
                 self._member = await asyncio.wrap_future(ready)
                 self._started.set()
-                await self._work(engine)
+                await self._work(engine, store)
             finally:
                 home.listeners.discard(self._hear_of_cancels)
                 chores.call_soon_threadsafe(leaving.set)
@@ -101,8 +112,16 @@ class Worker:
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.run(), name=f"windlass {self._label}")
         started = asyncio.create_task(self._started.wait())
-        await asyncio.wait({self._task, started}, return_when=asyncio.FIRST_COMPLETED)
-        started.cancel()
+        try:
+            await asyncio.wait({self._task, started}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # Nobody will ever leave a block that was not entered.
+            self._task.cancel()
+            await to_the_end(_ended(self._task))
+            raise
+        finally:
+            started.cancel()
+            await asyncio.gather(started, return_exceptions=True)
         if self._task.done():
             self._task.result()
         return self
@@ -119,6 +138,7 @@ class Worker:
         up = threading.Event()
 
         async def run() -> None:
+            self._loop = asyncio.get_running_loop()
             async with self:
                 up.set()
                 assert self._task is not None
@@ -131,10 +151,17 @@ class Worker:
                 self._thread_error.append(error)
             finally:
                 up.set()
+                self._gone.set()
 
         self._thread = threading.Thread(target=work, name="windlass-worker", daemon=True)
         self._thread.start()
-        up.wait()
+        try:
+            up.wait()
+        except BaseException:  # Ctrl-C
+            self._stops = 2  # for the case that it has no loop yet to hear the rest
+            self._call(self._give_up)
+            self._gone.wait()
+            raise
         self._raise()
         return self
 
@@ -143,6 +170,12 @@ class Worker:
     ) -> None:
         assert self._thread is not None
         self._call(self._leave)
+        try:
+            self._gone.wait()
+        except BaseException:  # the second Ctrl-C
+            self._call(self._release)
+            self._gone.wait()
+            raise
         self._thread.join()
         self._raise()
 
@@ -153,23 +186,33 @@ class Worker:
     # -- how --------------------------------------------------------------------------------------------
 
     def _introduce(self, worker: int) -> WorkerInfo:
-        return WorkerInfo(
-            id=worker,
-            label=self._label,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            queues=tuple(self._queues),
-            lease=self._app.settings.lease,
-        )
+        return introduce(worker, self._label, self._queues, self._app.settings.lease)
 
-    async def _work(self, engine: Engine) -> None:
+    async def _work(self, engine: Engine, store: Store) -> None:
         working = asyncio.create_task(engine.run())
         try:
             await asyncio.shield(working)
         except asyncio.CancelledError:
             engine.release()
-            await working
+            try:
+                await to_the_end(_ended(working))
+            finally:
+                if working.cancelled():
+                    await to_the_end(self._hand_back(store))
             raise
+
+    async def _hand_back(self, store: Store) -> None:
+        """The second Ctrl-C under `asyncio.run` cancels every task of the loop, also the engine in the middle
+        of its leave. What it held must not wait for the lease."""
+        if self._identity is None:
+            return
+        try:
+            async with asyncio.timeout(RELEASE_TIME):
+                jobs = await store.retire(self._identity)
+        except (TimeoutError, WindlassError) as error:
+            logger.warning("running jobs could not be handed back and wait for a rescue: %s", error)
+        else:
+            logger.info("%d running jobs are handed back, uncharged", jobs)
 
     def _stop(self) -> None:
         self._stops += 1
@@ -177,13 +220,28 @@ class Worker:
 
     def _heed(self) -> None:
         if self._engine is not None and self._stops:
-            (self._engine.drain if self._stops == 1 else self._engine.release)()
+            (self._leave if self._stops == 1 else self._release)()
 
     def _leave(self) -> None:
         """The end of the block. Where it was told to stop before, this is no second word: what runs may
         finish."""
+        if self._engine is None or self._engine.stopping:
+            return
+        if self._engine.busy:
+            logger.info(
+                "waiting up to %g s for %d running jobs; a second Ctrl-C or stop() hands them back",
+                self._app.settings.shutdown,
+                self._engine.busy,
+            )
+        self._engine.drain()
+
+    def _release(self) -> None:
         if self._engine is not None:
-            self._engine.drain()
+            self._engine.release()
+
+    def _give_up(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
     def _call(self, word: Callable[[], None]) -> None:
         """Say something on the worker's loop, from any thread; where that has ended, nobody is left to
@@ -197,8 +255,10 @@ class Worker:
         store = await self._app._home().shared()
         member = Member(store, self._app.settings, self._queues)
         running = asyncio.create_task(member.run())
-        ready.set_result(member)
         try:
+            # Whoever waited may have been cancelled, and then tells us to leave.
+            with contextlib.suppress(concurrent.futures.InvalidStateError):
+                ready.set_result(member)
             await leaving.wait()
         finally:
             running.cancel()
@@ -212,6 +272,7 @@ class Worker:
     def began(self, worker: int) -> None:
         """Let the member beat for this identity."""
         assert self._member is not None
+        self._identity = worker
         loopthread.current().loop.call_soon_threadsafe(self._member.join, worker, self)
 
     def ended(self, worker: int) -> None:
@@ -245,5 +306,10 @@ class Worker:
 
 def _fail(ready: concurrent.futures.Future[Member], done: concurrent.futures.Future[Any]) -> None:
     """The member ended before it began: whoever waits for it should know why."""
-    if not ready.done() and not done.cancelled() and (error := done.exception()) is not None:
-        ready.set_exception(error)
+    if not done.cancelled() and (error := done.exception()) is not None:
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # nobody waits any more
+            ready.set_exception(error)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    await asyncio.wait({task})

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import sysconfig
 import traceback
 from collections.abc import Iterator
 from typing import Final
 
+from windlass.core.harmless import harmless
 from windlass.errors import RemoteError
 from windlass.store.records import Failure
 
 MAX_MESSAGE: Final = 2_000
 MAX_TRACEBACK: Final = 20_000
 MAX_CAUSES: Final = 10
+_WINDLASS: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_PACKAGES: Final = tuple(os.path.join(sysconfig.get_path(kind), "") for kind in ("purelib", "platlib"))
+_LIBRARIES: Final = (
+    *_PACKAGES,
+    *(os.path.join(sysconfig.get_path(kind), "") for kind in ("stdlib", "platstdlib")),
+)
+"""Where code lives that is not the user's: installed packages, and Python's own."""
 
 
 def describe(error: BaseException, attempt: int) -> Failure:
@@ -27,9 +37,10 @@ def describe(error: BaseException, attempt: int) -> Failure:
 
 
 def causes(error: BaseException) -> str:
-    """The chain of causes on one line, as a log wants it: the failure first, then what led to it [O4]."""
+    """The chain of causes on one line, as a log wants it: the failure first, then what led to it [O4]. What
+    a terminal might obey is escaped: messages come from anywhere [M5]."""
     links = [f"{type_name(link)}: {' '.join(message(link).split())}".rstrip(": ") for link in chain(error)]
-    return clean(", caused by ".join(links))
+    return harmless(", caused by ".join(links))
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
@@ -40,6 +51,24 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         seen.append(link)
         yield link
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+def place(error: BaseException) -> str:
+    """Where it was raised, as far as that is the user's own code: `shop/tasks.py, line 12`. Where that is
+    installed, the innermost line of any package; empty where no such line is known."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shown_path(error.filename)}, line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith((*_LIBRARIES, _WINDLASS, "<"))]
+    if not own:
+        installed = [frame for frame in frames if frame.filename.startswith(_PACKAGES)]
+        own = [frame for frame in installed if not frame.filename.startswith(_WINDLASS)]
+    return f"{_shown_path(own[-1].filename)}, line {own[-1].lineno}" if own else ""
+
+
+def _shown_path(path: str) -> str:
+    here = os.path.relpath(path)
+    return path if here.startswith("..") else here
 
 
 def type_name(error: BaseException) -> str:

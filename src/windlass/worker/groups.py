@@ -67,21 +67,12 @@ class Group:
 
     async def exited(self) -> None:
         """Wait until the leader has ended. It stays unreaped, so that its number stays its own."""
-        if self._process.returncode is not None:
-            return
-        try:
-            watch = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # not Linux, or forbidden in this container
-            while self._process.poll() is None:  # noqa: ASYNC110 - nothing here could set an event
-                await asyncio.sleep(POLL)
-            return
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(watch, ended.set)
-        try:
-            await ended.wait()
-        finally:
-            loop.remove_reader(watch)
-            os.close(watch)
+        await exited(self._process)
+
+    def tell(self, number: signal.Signals) -> None:
+        """Send the leader a signal."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            self._process.send_signal(number)
 
     async def end(self) -> int:
         """Kill whatever is left of the group, reap the leader and return its code (-9: signal 9)."""
@@ -91,6 +82,26 @@ class Group:
             await self.exited()
             self._ended = True
         return self._process.wait()
+
+
+async def exited(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a child process has ended, without a thread: one each would use up those of the loop. It
+    stays unreaped where the system can tell its end otherwise."""
+    if process.returncode is not None:
+        return
+    try:
+        watch = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # not Linux, or forbidden in this container
+        while process.poll() is None:  # noqa: ASYNC110 - nothing here could set an event
+            await asyncio.sleep(POLL)
+        return
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(watch, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(watch)
+        os.close(watch)
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:

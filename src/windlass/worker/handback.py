@@ -4,22 +4,30 @@ The board says which jobs it was running. What it had claimed and not started go
 happened, and so does what ran beside a job that we had to kill the child for; that one has failed its
 attempt. Where the child died by itself, each job that ran may be the reason: it gets one death more, and the
 store does with it what the policy says.
+
+Where the store does not answer, `insist` tries again until it does, or until the supervisor has to leave: the
+lease gives back then what nobody else could.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+import random
+from collections.abc import Awaitable, Callable, Collection
 from itertools import count
 from typing import Final
 
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.core.states import Kind
-from windlass.errors import WorkerLost
+from windlass.errors import StoreError, WorkerLost
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Failure, Outcome
+from windlass.worker.complaints import Complaints
+from windlass.worker.engine import RECONNECT
+from windlass.worker.halt import Halt
 from windlass.worker.runner import name
+from windlass.worker.waiting import first
 
 logger = logging.getLogger("windlass.worker")
 _flushes: Final = count(1 << 40)
@@ -29,6 +37,8 @@ again: what is sent then may be other jobs."""
 BATCH: Final = 1000
 TRIES: Final = 10
 TRY_EVERY: Final = 0.2
+UNFORESEEN: Final = 5
+"""How often an error that is none of the store's is met before the lease has to do it."""
 
 
 async def hand_back(
@@ -39,13 +49,14 @@ async def hand_back(
     *,
     crashed: bool,
     policy: DeathPolicy,
+    backoff: Callable[[str], Backoff],
 ) -> None:
     """Settle what a dead child held. `running` are the jobs on its board, `overdue` those it was killed
-    for."""
+    for; `backoff` is how a queue spaces retries."""
     held = [job for claim in await store.held(worker) for job in claim.jobs]
     suspects = [job for job in held if crashed and job.id in running and job.id not in overdue]
     outcomes = [
-        _killed(job) if job.id in overdue else Outcome(job=job, kind=Kind.RELEASED)
+        _killed(job, backoff(job.queue)) if job.id in overdue else Outcome(job=job, kind=Kind.RELEASED)
         for job in held
         if job not in suspects
     ]
@@ -80,9 +91,42 @@ async def _rescue(store: Store, worker: int, beat: int, policy: DeathPolicy) -> 
     logger.warning("worker %d cannot be rescued yet; its jobs wait until its lease is over", worker)
 
 
-def _killed(job: ClaimedJob) -> Outcome:
+async def insist(step: Callable[[], Awaitable[None]], halt: Halt) -> bool:
+    """Take a step of a hand-back again and again until it is done. False: given up, since the supervisor has
+    to leave, or since an error came back that no waiting mends."""
+    trying = asyncio.create_task(_try(step, halt))
+    try:
+        await first(trying, halt.out_of_time())
+        return trying.done() and trying.result()
+    finally:
+        trying.cancel()
+        await asyncio.gather(trying, return_exceptions=True)
+
+
+async def _try(step: Callable[[], Awaitable[None]], halt: Halt) -> bool:
+    complaints = Complaints(logger)
+    troubles = unforeseen = 0
+    while True:
+        try:
+            await step()
+        except StoreError as error:
+            complaints.told("hand-back", "cannot hand jobs back yet: %s", error)
+        except Exception:
+            logger.exception("jobs could not be handed back")
+            unforeseen += 1
+        else:
+            complaints.over("hand-back")
+            return True
+        if halt.hurrying.is_set() or unforeseen >= UNFORESEEN:
+            return False
+        troubles += 1
+        await first(asyncio.sleep(RECONNECT.delay(troubles, random.random())), halt.hurrying.wait())
+
+
+def _killed(job: ClaimedJob, backoff: Backoff) -> Outcome:
     logger.error("%s did not end when its time was over; its worker was killed", name(job))
     failure = Failure(
         "TimeoutError", "did not end when its time was over; its worker was killed", "", job.attempt
     )
-    return Outcome(job=job, kind=Kind.RETRY, delay=Backoff().delay(job.attempt), error=failure)
+    delay = backoff.delay(job.attempt, random.random())
+    return Outcome(job=job, kind=Kind.RETRY, delay=delay, error=failure)

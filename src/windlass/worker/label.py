@@ -1,10 +1,14 @@
-"""What a worker is called: `{prefix}-worker-{version}-{id}` [K7]. The id is 4 hex digits of the process's
-own."""
+"""What a worker is called: `{prefix}-worker-{version}-{id}` [K7], and what the store is told about it. The id
+is 4 hex digits of the process's own."""
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
+from collections.abc import Iterable
+
+from windlass.store.records import WorkerInfo
 
 
 def make_label(prefix: str = "", version: str = "", id: str | None = None) -> str:
@@ -12,3 +16,15 @@ def make_label(prefix: str = "", version: str = "", id: str | None = None) -> st
     none."""
     parts = [prefix.strip() or socket.gethostname(), "worker", version.strip(), id or secrets.token_hex(2)]
     return "-".join(part for part in parts if part)
+
+
+def introduce(worker: int, label: str, queues: Iterable[str], lease: float) -> WorkerInfo:
+    """What the store is told about an identity of this process."""
+    return WorkerInfo(
+        id=worker,
+        label=label,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        queues=tuple(queues),
+        lease=lease,
+    )

@@ -15,8 +15,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -30,6 +32,10 @@ SHOWN_ARGV: Final = 80
 IDLE: Final = 300.0
 LEAVE: Final = 2.0
 """How long a child may take to end by itself once its input is closed."""
+STACK: Final = 0.2
+"""How long a child that is to be killed may take to write where it stands."""
+QUIET: Final = 0.03
+"""So long after its last words, it has said them all."""
 SETTLE: Final = 0.5
 """How long to wait for what must come at once: the code of a child that closed its output, its last words."""
 
@@ -38,6 +44,10 @@ class WarmPool:
     """At most `size` children of one program, for one loop. A child unused for `idle` seconds is let go.
 
     `env` None gives them this process's environment. `echo` is handed what they write to stderr.
+    `stack_signal` is for children that answer it with their stack on stderr, as `faulthandler.register` does:
+    one that took too long gets it before it is killed, and the stack is a note of the exception.
+
+    As a block, `async with WarmPool(...) as pool:`, it is closed at the end.
     """
 
     def __init__(
@@ -49,6 +59,7 @@ class WarmPool:
         cwd: str | os.PathLike[str] | None = None,
         idle: float = IDLE,
         echo: Callable[[bytes], None] | None = None,
+        stack_signal: signal.Signals | None = None,
     ) -> None:
         if size < 1:
             raise ConfigurationError(f"a pool of {size} processes cannot run anything; give it at least 1")
@@ -59,11 +70,20 @@ class WarmPool:
         self._cwd = cwd
         self._idle_for = idle
         self._echo = echo
+        self._stack_signal = stack_signal
         self._slots = asyncio.Semaphore(size)
         self._children: set[_Child] = set()
         self._idle: list[_Child] = []
         self._leaving: set[asyncio.Task[None]] = set()
         self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def call(self, request: Any, timeout: float | None = None) -> Any:
         """Send a request to a free child, or wait for one, and return its answer.
@@ -83,10 +103,11 @@ class WarmPool:
             except _Broken as broken:
                 raise await to_the_end(self._blame(child, str(broken))) from None
             except TimeoutError:
-                await to_the_end(self._kill(child))
-                raise TimeoutError(f"`{self._name}` gave no answer within {timeout:g} s") from None
-            except BaseException:
-                await to_the_end(self._kill(child))
+                late = TimeoutError(f"`{self._name}` gave no answer within {timeout:g} s")
+                await to_the_end(self._cut_off(child, late))
+                raise late from None
+            except BaseException as error:
+                await to_the_end(self._cut_off(child, error))
                 raise
             await self._give_back(child)
             return value
@@ -139,6 +160,13 @@ class WarmPool:
         self._children.discard(child)
         return code
 
+    async def _cut_off(self, child: _Child, error: BaseException) -> None:
+        """Kill a child at work; the error tells where it stood."""
+        stack = "" if self._stack_signal is None else await child.stack(self._stack_signal)
+        await self._kill(child)
+        if stack:
+            error.add_note(f"Its process was killed and stood at:\n{stack}")
+
     async def _blame(self, child: _Child, what: str) -> PoolError:
         """The error for a child that broke the contract, once it is gone."""
         left = not what and await child.settle()
@@ -168,6 +196,7 @@ class _Child:
         self._answer: asyncio.Future[bytes] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._tail = Tail(KEPT_STDERR)
+        self._words: asyncio.Event | None = None
         self._echo = echo
         self._group = Group(argv, env=env, cwd=cwd)
         self._stdin = WriteEnd(self._group.stdin)
@@ -212,6 +241,21 @@ class _Child:
             return False
         return True
 
+    async def stack(self, number: signal.Signals) -> str:
+        """Where it stands, in its own words; empty, if it does not say in time."""
+        self._tail.clear()
+        self._words, self._echo = asyncio.Event(), None
+        self._group.tell(number)
+        try:
+            async with asyncio.timeout(STACK):
+                await self._words.wait()
+                while self._words.is_set():
+                    self._words.clear()
+                    await asyncio.sleep(QUIET)
+        except TimeoutError:
+            pass
+        return self._tail.text()
+
     async def end(self) -> int:
         """Kill it with its group, keep its last words, and return its code."""
         code = await self._group.end()
@@ -243,6 +287,8 @@ class _Child:
 
     def _complained(self, data: bytes) -> None:
         self._tail.add(data)
+        if self._words is not None:
+            self._words.set()
         if self._echo is not None:
             self._echo(data)
 

@@ -30,6 +30,7 @@ from windlass.worker.channel import (
     Start,
     Steer,
 )
+from windlass.worker.groups import exited
 from windlass.worker.view import View
 
 logger = logging.getLogger("windlass.worker")
@@ -59,21 +60,30 @@ class Process:
         """We ended it ourselves, so none of its jobs is to blame."""
         self.failure: str | None = None
         self.reason: str | None = None
+        self.memory = 0
+        """The bytes it used, where it leaves because of them."""
 
     @classmethod
     async def start(cls, start: Start, member: Member, environment: Mapping[str, str]) -> Process:
         """Start a child and tell it what to be."""
-        ours, theirs = socket.socketpair()
-        board = Board.make(MOST * len(start.queues))
-        argv = [sys.executable, "-m", "windlass.worker.child", str(theirs.fileno()), str(board.fd)]
-        try:
-            # Not asyncio's: its child watcher would have to share signals with the app's own.
-            child = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program, and starting it is quick
-                argv, pass_fds=(theirs.fileno(), board.fd), env=dict(environment), stdin=subprocess.DEVNULL
-            )
-        finally:
-            theirs.close()
-        channel = await Channel.over(ours)
+        with contextlib.ExitStack() as undone:
+            ours, theirs = socket.socketpair()
+            undone.callback(ours.close)
+            with theirs:
+                board = Board.make(MOST * len(start.queues))
+                undone.callback(board.close)
+                argv = [sys.executable, "-m", "windlass.worker.child", str(theirs.fileno()), str(board.fd)]
+                # Not asyncio's: its child watcher would have to share signals with the app's own.
+                child = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program, and starting it is quick
+                    argv,
+                    pass_fds=(theirs.fileno(), board.fd),
+                    env=dict(environment),
+                    stdin=subprocess.DEVNULL,
+                )
+            undone.callback(child.wait)
+            undone.callback(child.kill)
+            channel = await Channel.over(ours)
+            undone.pop_all()
         channel.send(start)
         return cls(child, channel, board, member)
 
@@ -133,12 +143,14 @@ class Process:
         await asyncio.sleep(STACK_TIME)
         self.kill()
 
-    async def listen(self, recycle: Callable[[], None]) -> None:
-        """Hear the child out, until it is gone."""
+    async def listen(self, recycle: Callable[[], None], up: Callable[[], None] = lambda: None) -> None:
+        """Hear the child out, until it is gone. `up` is called when it can work, and `recycle` when it wants
+        to be replaced."""
         async for message in self._channel.messages():
             match message:
                 case Ready():
                     self.ready.set()
+                    up()
                 case Failed():
                     self.failure = message.message
                 case Began():
@@ -148,14 +160,15 @@ class Process:
                     # Not forgotten yet: what it could not give back itself is given back when it has ended.
                     self._member.leave(message.worker)
                 case Recycle():
-                    self.leaving, self.reason = True, message.reason
+                    self.leaving, self.reason, self.memory = True, message.reason, message.memory
                     recycle()
                 case _:
                     logger.debug("a child said %r", message)
 
     async def wait(self, listening: asyncio.Task[None]) -> int:
         """Wait for its end; the answer is its exit code, negative where a signal ended it."""
-        code = await asyncio.to_thread(self._child.wait)
+        await exited(self._child)
+        code = self._child.wait()
         # What it said last may still be in the line, and an identity we did not hear of would wait for its
         # lease. But a process that it started may hold the other end, and that one says nothing.
         await asyncio.wait({listening}, timeout=LAST_WORDS)

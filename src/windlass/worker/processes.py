@@ -8,6 +8,7 @@ result or error the other. The program of the child is `windlass.worker.python_c
 from __future__ import annotations
 
 import inspect
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,13 +32,21 @@ SIGNALS: Final[dict[str, Callable[..., Signal]]] = {
 }
 
 
-class Processes:
-    """Up to `size` children for one loop. `spec` is the address of the app, such as `shop.jobs:app`: then a
-    child knows all its tasks; without it, those that the module of a task's function shows."""
+SIZE: Final = 256
+"""Children are made when they are needed, so it is the slots of a worker that bound their number. With fewer
+children than slots, jobs would wait for one while their time runs."""
 
-    def __init__(self, size: int, spec: str | None = None) -> None:
+
+class Processes:
+    """Up to `size` children for one loop; give it no fewer than jobs run at a time.
+
+    `spec` is the address of the app, such as `shop.jobs:app`: then a child knows all its tasks; without it,
+    those that the module of a task's function shows.
+    """
+
+    def __init__(self, size: int = SIZE, spec: str | None = None) -> None:
         self._spec = spec
-        self._pool = WarmPool([sys.executable, *PROGRAM], size=size, echo=_show)
+        self._pool = WarmPool([sys.executable, *PROGRAM], size=size, echo=_show, stack_signal=signal.SIGUSR2)
 
     async def run(
         self, task: RegisteredTask[..., Any], payload: str, timeout: float | None = None
@@ -46,7 +55,8 @@ class Processes:
 
         Raises what the function raised: its signals as they were, all else as RemoteError. Raises PoolError
         when the child died, TimeoutError when it took too long; then, and when this is cancelled, the child
-        and all it has started are dead before the exception is raised.
+        and all it has started are dead before the exception is raised, and a note says where the function
+        stood.
         """
         request = self._request(task, payload)
         answer = msgspec.convert(await self._pool.call(request, timeout), Answer)
@@ -103,11 +113,11 @@ def _raised(trouble: Trouble) -> BaseException:
     make = SIGNALS.get(trouble.signal or "")
     if make is None:
         return RemoteError(trouble.type, trouble.message, trouble.traceback)
-    signal = make(**trouble.arguments)
-    signal.add_note(f"Raised in another process:\n{trouble.traceback}")
+    sent = make(**trouble.arguments)
+    sent.add_note(f"Raised in another process:\n{trouble.traceback}")
     if trouble.cause is not None:
-        signal.__cause__ = _raised(trouble.cause)
-    return signal
+        sent.__cause__ = _raised(trouble.cause)
+    return sent
 
 
 def _show(data: bytes) -> None:

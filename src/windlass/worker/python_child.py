@@ -10,6 +10,7 @@ or is gone itself, and then nothing may stay behind, not even in the middle of a
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib
 import os
 import queue
@@ -25,11 +26,11 @@ from typing import IO, Any, Final
 import msgspec
 
 from windlass.app import Windlass
-from windlass.encoding import encode
-from windlass.errors import ConfigurationError, EnqueueError
+from windlass.errors import ConfigurationError
 from windlass.signals import Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.task import RegisteredTask, Task
 from windlass.worker.failures import clean, describe
+from windlass.worker.results import keep
 
 LEAVE: Final = 1.0
 """How long exit handlers may take after the input has ended."""
@@ -70,7 +71,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def main() -> None:
-    """Serve requests until the input ends."""
+    """Serve requests until the input ends. SIGUSR2 has it write where it stands to stderr."""
+    faulthandler.register(signal.SIGUSR2, all_threads=True)  # works while a function holds the interpreter
     source, answers = _take_over()
     printed = sys.stdout
     inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -96,12 +98,7 @@ def answer_to(request: Request) -> Answer:
 def _run(request: Request) -> str | None:
     task = find_task(request)
     args, kwargs = task.signature.decode(request.payload)
-    value = task.function(*args, **kwargs)
-    try:
-        return None if value is None else encode(value)
-    except EnqueueError as error:
-        # It ran to its end: trying again would only repeat what it did.
-        raise Dead(f"its return value cannot be kept: it {error}") from error
+    return keep(task.function(*args, **kwargs))
 
 
 # -- finding the task -----------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -20,14 +19,15 @@ from windlass.context import Context, entered
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.core.unknown import GIVE_UP_AFTER, unknown_delay
-from windlass.encoding import decode, encode
-from windlass.errors import EnqueueError, StoreError
+from windlass.encoding import decode
+from windlass.errors import StoreError
 from windlass.hooks import Hooks
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.store.records import ClaimedJob, Failure, Outcome
 from windlass.task import RegisteredTask
 from windlass.worker.failures import causes, describe
 from windlass.worker.processes import Processes
+from windlass.worker.results import keep
 from windlass.worker.threads import Threads
 
 logger = logging.getLogger("windlass.worker")
@@ -72,7 +72,7 @@ class Runner:
         self._interruptible = interruptible
         self._unknown_told: set[str] = set()
         self.threads = Threads()
-        self.processes = processes or Processes(os.cpu_count() or 1)
+        self.processes = processes or Processes()
 
     async def close(self) -> None:
         """Let idle threads end and stop the processes."""
@@ -99,7 +99,7 @@ class Runner:
                 value = await task.function(*args, **kwargs)
             else:
                 value = await self._call(task, job, context)
-            result = None if value is None else _keep(value)
+            result = None if value is None else keep(value)
             outcome = Outcome(job=job, result=result, run_ms=(time.monotonic() - began) * 1000.0)
             if self._observe is not None:
                 self._observe(job, outcome, None)
@@ -240,14 +240,6 @@ def name(job: ClaimedJob) -> str:
 def about(job: ClaimedJob) -> dict[str, object]:
     """The same as fields, for logs that machines read [M6]."""
     return {"job": str(job.id), "task": job.task, "queue": job.queue, "attempt": job.attempt}
-
-
-def _keep(value: Any) -> str:
-    try:
-        return encode(value)
-    except EnqueueError as error:
-        # It ran to its end: trying again would only repeat what it did.
-        raise Dead(f"its return value cannot be kept: it {error}") from error
 
 
 def _retry_delay(backoff: Backoff, job: ClaimedJob, error: BaseException) -> float:

@@ -353,8 +353,8 @@ class Shift:
 
     async def _stopped(self, run: Run, cancelled: BaseException) -> Outcome | None:
         """The outcome of a run that was told to stop, and did."""
-        if not run.stoppable and run.why is not None:
-            self.abandoned += 1
+        if not run.stoppable and getattr(cancelled, "__notes__", None):
+            self.abandoned += 1  # the note says where its thread stands
         if run.why is not Why.TIMEOUT:
             return run.instead(None)
         logger.warning("the stack of job %d when its time was over:\n%s", run.job.id, run.stack(cancelled))

@@ -5,7 +5,7 @@
 
 A child that dies is noticed at once, its jobs are handed back before it is replaced, and nobody waits for a
 lease. One that ignores a deadline is killed. The supervisor itself runs no jobs, so nothing a handler does
-can stop it.
+can stop it; and what goes wrong with one child is no reason to give up the others.
 """
 
 from __future__ import annotations
@@ -15,31 +15,30 @@ import logging
 import random
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from windlass.cluster.member import Member
 from windlass.core.retry import Backoff, DeathPolicy
-from windlass.errors import ConfigurationError, StoreError
+from windlass.errors import ConfigurationError
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.worker.channel import Start
-from windlass.worker.engine import RECONNECT
-from windlass.worker.handback import hand_back
+from windlass.worker.groups import ending
+from windlass.worker.halt import Halt, Word
+from windlass.worker.handback import hand_back, insist
 from windlass.worker.label import make_label
+from windlass.worker.life import Life
 from windlass.worker.process import Process
 from windlass.worker.waiting import first
 
 logger = logging.getLogger("windlass.worker")
 RESTARTS: Final = Backoff(0.5, 30.0)
-HEALTHY: Final = 60.0
-"""A child that lived for so many seconds may be replaced at once."""
-
 WATCH_EVERY: Final = 0.5
 
 
 class Supervisor:
-    """The parent of worker processes."""
+    """The parent of worker processes. With `reloads`, code that cannot be started may be mended."""
 
     def __init__(
         self,
@@ -47,15 +46,17 @@ class Supervisor:
         address: str,
         settings: Settings,
         environment: Mapping[str, str],
+        *,
+        reloads: bool = False,
     ) -> None:
         self._store = store
         self._address = address
         self._settings = settings
         self._environment = environment
-        self._grace = settings.grace
+        self._reloads = reloads
         self._policy = DeathPolicy(poison=settings.poison)
-        self._stopping = asyncio.Event()
-        self._hurrying = asyncio.Event()
+        self._halt = Halt(settings.shutdown, settings.grace)
+        self._changed = asyncio.Event()
         self._children: set[Process] = set()
         self._leavers: set[asyncio.Task[bool]] = set()
         self._been_ready = False
@@ -64,12 +65,13 @@ class Supervisor:
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Whether jobs can be run right now, and what that hangs on: the store answers and a child is up."""
-        up = sum(child.ready.is_set() and not child.leaving for child in self._children)
-        ready = up > 0 and self.member.reached and not self._stopping.is_set()
+        up = [child for child in self._children if child.ready.is_set()]
+        reached, stopping = self.member.reached, self._halt.draining.is_set()
+        ready = reached and not stopping and not all(child.leaving for child in up)
         return ready, {
-            "store": "reached" if self.member.reached else "out of reach",
-            "processes": up,
-            "stopping": self._stopping.is_set(),
+            "store": "reached" if reached else "out of reach",
+            "processes": len(up),
+            "stopping": stopping,
             "coordinator": self.member.coordinator.term is not None,
         }
 
@@ -79,7 +81,7 @@ class Supervisor:
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self.stop)
         membership = asyncio.create_task(self.member.run(), name="windlass member")
-        watching = asyncio.create_task(self._watch(), name="windlass watch")
+        watching = asyncio.create_task(self._watch_for_ever(), name="windlass watch")
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._settings.processes):
@@ -93,22 +95,29 @@ class Supervisor:
 
     def stop(self) -> None:
         """Drain; when called again, release."""
-        if not self._stopping.is_set():
-            logger.info(
-                "stopping: running jobs have %g s to finish; stop again to hand them back now",
-                self._settings.shutdown,
-            )
-            self._stopping.set()
-            for child in self._children:
-                child.drain()
-        else:
-            logger.info("stopping now: running jobs are handed back")
-            self._hurrying.set()
-            for child in self._children:
-                child.release()
+        match self._halt.hear():
+            case Word.DRAIN:
+                logger.info(
+                    "stopping: running jobs have %g s to finish; stop again to hand them back now",
+                    self._settings.shutdown,
+                )
+                self._drain()
+            case Word.RELEASE:
+                logger.info("stopping now: running jobs are handed back")
+                for child in self._children:
+                    child.release()
+            case Word.AGAIN:
+                logger.debug("told to stop twice at once, which counts once")
+
+    def _drain(self) -> None:
+        self._halt.drain()
+        for child in self._children:
+            child.drain()
 
     def reload(self) -> None:
         """The code has changed: replace every child, each after it has finished what it runs."""
+        before, self._changed = self._changed, asyncio.Event()
+        before.set()
         for child in self._children:
             child.reason = "the code has changed"
             child.drain()
@@ -118,107 +127,148 @@ class Supervisor:
     async def _keep(self) -> None:
         """Keep one child alive: start it, see it out, replace it."""
         failures = 0
-        while not self._stopping.is_set():
-            began = time.monotonic()
-            follow = asyncio.Event()
-            living = asyncio.create_task(self._live(follow.set))
-            await first(living, follow.wait())
+        while not self._halt.draining.is_set():
+            changed, life = self._changed, Life()
+            living = asyncio.create_task(self._live(life))
+            await first(living, life.follow.wait())
             if not living.done():
-                # It leaves in its own time, and its successor need not wait for that.
                 self._leavers.add(living)
                 living.add_done_callback(self._leavers.discard)
-                continue
-            if living.result():
+            if life.bloated:
+                logger.warning(life.advice(self._settings.max_memory))
+            elif not living.done() or living.result():
                 failures = 0
                 continue
-            failures = 1 if time.monotonic() - began >= HEALTHY else failures + 1
-            if not self._stopping.is_set():
+            failures = failures + 1 if life.short else 1
+            if not self._halt.draining.is_set():
                 pause = RESTARTS.delay(failures, random.random())
-                logger.info("a new process starts in %.1f s", pause)
-                await first(asyncio.sleep(pause), self._stopping.wait())
+                or_else = ", or when the code has changed" if self._reloads else ""
+                logger.info("a new process starts in %.1f s%s", pause, or_else)
+                await first(asyncio.sleep(pause), self._halt.draining.wait(), changed.wait())
+                failures = 0 if changed.is_set() else failures
         if self._leavers:
             await asyncio.wait(set(self._leavers))
 
-    async def _live(self, recycle: Callable[[], None]) -> bool:
-        """One child from start to hand-back. True: it left in good order."""
+    async def _live(self, life: Life) -> bool:
+        """One child from start to hand-back. True: it left in good order. What goes wrong costs this place a
+        pause, and the others nothing."""
         settings = self._settings
         label = make_label(settings.label_prefix, settings.label_version)
         start = Start(self._address, label, settings.queues)
-        child = await Process.start(start, self.member, self._environment)
+        try:
+            child = await Process.start(start, self.member, self._environment)
+        except OSError as error:
+            logger.error("no process can be started: %s", error)
+            return False
+        except Exception:
+            logger.exception("no process can be started")
+            return False
+        logger.debug("worker %s starts, process %d", label, child.pid)
         self._children.add(child)
-        if self._stopping.is_set():
+        try:
+            code = await self._see_out(child, life, label)
+            orderly = child.leaving and not child.overdue and code == 0
+            self._tell(child, label, code, orderly=orderly)
+            await self._settle(child, crashed=not orderly and not child.killed)
+        except Exception:
+            logger.exception("worker %s, process %d, is given up", label, child.pid)
+            child.kill()
+            return False
+        finally:
+            self._children.discard(child)
+            child.board.close()
+        return orderly
+
+    async def _see_out(self, child: Process, life: Life, label: str) -> int:
+        """Hear a child until its end; the answer is its exit code."""
+
+        def up() -> None:
+            self._been_ready = True
+            logger.info("worker %s is up, process %d", label, child.pid)
+
+        async def listen() -> None:
+            try:
+                await child.listen(lambda: life.recycle(child.memory), up)
+            except Exception:
+                logger.exception("what process %d says makes no sense; killing it", child.pid)
+                child.kill()
+
+        if self._halt.draining.is_set():
             child.release()
-        listening = asyncio.create_task(child.listen(recycle))
-        logger.info("worker %s started, process %d", label, child.pid)
+        listening = asyncio.create_task(listen())
         try:
             code = await child.wait(listening)
             await listening
         finally:
             self._children.discard(child)
             listening.cancel()
-        self._been_ready = self._been_ready or child.ready.is_set()
-        orderly = child.leaving and not child.overdue and code == 0
+        return code
+
+    def _tell(self, child: Process, label: str, code: int, *, orderly: bool) -> None:
+        """Say how it ended."""
         if child.failure is not None and not child.ready.is_set():
-            self._refuse(child.failure)
+            logger.error("the app cannot be started: %s", child.failure)
+            if not self._been_ready and not self._reloads:
+                # It never ran, so that to try again would not help.
+                self._refused = child.failure
+                self._drain()
         elif orderly:
             logger.info("worker %s left%s", label, f": {child.reason}" if child.reason else "")
         else:
             why = f": {child.failure}" if child.failure is not None else ""
-            logger.error("worker %s, process %d, %s%s", label, child.pid, _ending(code), why)
-        await self._settle(child, crashed=not orderly and not child.killed)
-        child.board.close()
-        return orderly
-
-    def _refuse(self, reason: str) -> None:
-        """The app itself cannot start: to try again would not help, unless it has run before."""
-        logger.error("the app cannot be started: %s", reason)
-        if not self._been_ready:
-            self._refused = reason
-            self._stopping.set()
+            logger.error("worker %s, process %d, %s%s", label, child.pid, ending(code), why)
 
     async def _settle(self, child: Process, *, crashed: bool) -> None:
         """Hand its jobs back, however long the store takes to answer."""
-        failures = 0
-        for worker in child.workers:
-            while not self._hurrying.is_set() or not failures:
-                try:
-                    await hand_back(
-                        self._store,
-                        worker,
-                        child.board.running(),
-                        child.overdue,
-                        crashed=crashed,
-                        policy=self._policy,
-                    )
-                    break
-                except StoreError as error:
-                    failures += 1
-                    pause = RECONNECT.delay(failures, random.random())
-                    logger.warning("cannot hand jobs back, next try in %.1f s: %s", pause, error)
-                    await asyncio.sleep(pause)
+        left = set(child.workers)
 
-    async def _watch(self) -> None:
-        """Kill children that ignore a deadline, or that take too long to leave."""
+        async def step() -> None:
+            for worker in list(left):
+                await hand_back(
+                    self._store,
+                    worker,
+                    child.board.running(),
+                    child.overdue,
+                    crashed=crashed,
+                    policy=self._policy,
+                    backoff=self.member.backoff,
+                )
+                left.discard(worker)
+
+        if not await insist(step, self._halt):
+            logger.warning(
+                "what process %d held could not be handed back; its jobs run elsewhere when its lease of "
+                "%g s is over",
+                child.pid,
+                self._settings.lease,
+            )
+
+    # -- those that do not end -----------------------------------------------------------------------------
+
+    async def _watch_for_ever(self) -> None:
         late: dict[Process, float] = {}
         while True:
             await asyncio.sleep(WATCH_EVERY)
-            for child in list(self._children):
-                overdue = child.board.overdue(self._grace)
-                if overdue and not child.overdue and child.breathes():
-                    await child.kill_for(overdue)
-                if child.leaving:
-                    limit = self._grace + (0.0 if self._hurrying.is_set() else self._settings.shutdown)
-                    if time.monotonic() - late.setdefault(child, time.monotonic()) > limit + 10.0:
-                        logger.error("process %d does not leave; killing it", child.pid)
-                        child.killed = True
-                        child.kill()
-            late = {child: since for child, since in late.items() if child in self._children}
+            try:
+                await self._watch(late)
+            except Exception:
+                logger.exception("the watch over the children failed, and goes on")
 
-
-def _ending(code: int) -> str:
-    if code < 0:
-        try:
-            return f"was killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was killed by signal {-code}"
-    return f"ended with exit code {code}"
+    async def _watch(self, late: dict[Process, float]) -> None:
+        """Kill children that ignore a deadline, or that take too long to leave."""
+        grace = self._settings.grace
+        for child in list(self._children):
+            if child not in self._children:
+                continue  # it ended while another was killed, and its board is closed
+            overdue = child.board.overdue(grace)
+            if overdue and not child.overdue and child.breathes():
+                await child.kill_for(overdue)
+            if child.leaving:
+                runs = child.ready.is_set() and not self._halt.hurrying.is_set()
+                limit = grace + (self._settings.shutdown if runs else 0.0)
+                if time.monotonic() - late.setdefault(child, time.monotonic()) > limit + 10.0:
+                    logger.error("process %d does not leave; killing it", child.pid)
+                    child.killed = True
+                    child.kill()
+        for child in late.keys() - self._children:
+            del late[child]

@@ -32,12 +32,16 @@ PATIENCE: Final = 0.001
 class Call:
     """One function call on its way through a thread."""
 
-    __slots__ = ("answer", "error", "function", "thread", "value")
+    __slots__ = ("answer", "ended", "error", "function", "left_behind", "thread", "value")
 
     def __init__(self, function: Callable[[], Any], answer: asyncio.Future[None]) -> None:
         self.function: Callable[[], Any] | None = function
         self.answer = answer
         self.thread: _Thread | None = None
+        self.ended = False
+        """Set by the thread, before it looks whether the call was left behind."""
+        self.left_behind = False
+        """Set by the caller, before it looks whether the call has ended."""
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -62,7 +66,8 @@ class Threads:
     async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a function in a thread, with this task's context, and await what it returns or raises.
 
-        When this is cancelled the thread is left behind, and the exception carries a note of where it stood.
+        When this is cancelled while the function runs, its thread is left behind, and then, and only then,
+        the exception carries a note of where it stood.
         """
         loop = asyncio.get_running_loop()
         call = Call(
@@ -113,10 +118,13 @@ class Threads:
     def _leave_behind(self, call: Call, cancelled: asyncio.CancelledError) -> None:
         call.function = None  # not to be started any more
         thread = call.thread
-        if thread is None or call in self._ended:
+        if thread is None:
             return
-        cancelled.add_note(f"Its thread could not be stopped and stood at:\n{thread.stack()}")
-        thread.left_behind = True
+        call.left_behind = True
+        stack = thread.stack()
+        if call.ended:  # and then its thread may have another job by now
+            return
+        cancelled.add_note(f"Its thread could not be stopped and stood at:\n{stack}")
         self._awake.discard(thread)
 
     # -- from the threads ---------------------------------------------------------------------------------
@@ -145,6 +153,10 @@ class Threads:
             with contextlib.suppress(RuntimeError):  # the loop that asked is closed
                 loop.call_soon_threadsafe(self._deliver)
 
+    def gone(self, thread: _Thread) -> None:
+        """A thread that was left behind ends."""
+        self._awake.discard(thread)
+
     def woken(self, thread: _Thread) -> None:
         """A thread that slept is at work again."""
         self._awake.add(thread)
@@ -161,7 +173,6 @@ class _Thread:
     """One thread."""
 
     def __init__(self, threads: Threads, loop: asyncio.AbstractEventLoop) -> None:
-        self.left_behind = False
         self.began = float("inf")
         """When its present function began; never, between two."""
         self._threads = threads
@@ -190,7 +201,7 @@ class _Thread:
         return "".join(traceback.format_stack(frame)) if frame else "(it has ended)"
 
     def _work(self) -> None:
-        while not self.left_behind:
+        while True:
             call = self._threads.next_call(self)
             if call is None:
                 if self._threads.closed or not self._bell.get():
@@ -205,5 +216,9 @@ class _Thread:
                 except BaseException as error:  # noqa: BLE001 - handed to the one who awaits it
                     call.error = error
                 self.began = float("inf")
+            call.ended = True
+            if call.left_behind:
+                self._threads.gone(self)
+                return
             self._threads.has_ended(call, self._loop)
             del call, function  # an idle thread must not keep a job's values alive

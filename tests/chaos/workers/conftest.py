@@ -19,6 +19,13 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.fixture
+async def sqlite_scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    """The same on SQLite alone, where the store has no part in the fault."""
+    async with Scene(f"sqlite:///{tmp_path}/jobs.db", tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
 async def pg_scene(pg_dsn: str, tmp_path: Path) -> AsyncIterator[Scene]:
     """The same on PostgreSQL alone."""
     async with Scene(pg_dsn, tmp_path) as opened:

@@ -6,6 +6,7 @@ clock.
 """
 
 import asyncio
+import contextlib
 import ctypes
 import itertools
 import os
@@ -201,6 +202,15 @@ async def hang_the_loop(ctx: Context) -> None:
     with run(ctx):
         while True:
             time.sleep(0.05)  # noqa: ASYNC251 - that is the fault
+
+
+@app.task(name="hang.stubborn", queue=QUEUE)
+async def hang_stubbornly(ctx: Context) -> None:
+    """Does not heed that it should stop."""
+    with run(ctx):
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
 
 
 @app.task(name="hang.process", queue=QUEUE, mode="process")

@@ -82,3 +82,21 @@ async def test_a_blocked_child_does_not_outlive_its_supervisor(pg_scene: Scene, 
 
     figure("killed supervisor → its blocked child is gone, s", await until(gone, GRACE + 5.0))
     assert "in hang_the_loop" in host.log
+
+
+async def test_a_stubborn_handler_does_not_outlive_its_supervisor(
+    sqlite_scene: Scene, figure: Figure
+) -> None:
+    """The loop is free and hears of it, but the handler does not heed its cancellation: the process ends
+    itself."""
+    scene = sqlite_scene
+    host = await scene.host(WINDLASS_GRACE=f"{GRACE:g}s")
+    (stubborn,) = await scene.enqueue("hang.stubborn")
+    (first,) = await scene.seen(stubborn)
+    scene.kill(host.pid)
+
+    async def gone() -> bool:
+        return not alive(first.pid)
+
+    figure("killed supervisor → its stubborn child is gone, s", await until(gone, GRACE + 5.0 + 5.0))
+    assert "something here does not end" in host.log

@@ -52,7 +52,7 @@ class Look(Base):
 
         found = await self._until(look, timeout)
         if found is None:
-            raise ResultTimeout(f"job {job} did not finish within {timeout} s")
+            raise ResultTimeout(f"job {job} did not finish within {timeout:g} s")
         return found
 
     @atomic

@@ -234,9 +234,7 @@ class PostgresStore(Cluster):
             return Finished()
         checkpointed = self._checkpointed.setdefault(worker, set())
         async with self._db.connection(self._db.deadline) as connection:
-            finished = await claims.finish(
-                connection, self.schema, worker, flush, outcomes, checkpointed
-            )
+            finished = await claims.finish(connection, self.schema, worker, flush, outcomes, checkpointed)
         if checkpointed:
             checkpointed.difference_update(outcome.job.id for outcome in outcomes)
         return finished

@@ -228,7 +228,7 @@ class SQLiteStore:
         look = lambda connection: lookup.finished_job(connection, job)  # noqa: E731
         found = await until(reader, self._bell, look, timeout)
         if found is None:
-            raise ResultTimeout(f"job {job} did not finish within {timeout} s")
+            raise ResultTimeout(f"job {job} did not finish within {timeout:g} s")
         return found
 
     async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:

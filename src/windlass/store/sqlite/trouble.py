@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import apsw
 
 from windlass.errors import ConfigurationError, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
@@ -44,10 +46,14 @@ def _translated(error: apsw.Error, path: str) -> Exception:  # noqa: PLR0911 - a
             return ConfigurationError(
                 f"{path} cannot be written ({error}): check the rights of file and folder"
             )
+        case apsw.CantOpenError() if not os.path.isdir(folder := os.path.dirname(os.path.abspath(path))):
+            return ConfigurationError(
+                f"{path} cannot be opened: there is no folder {folder}; make it, or give another path in the "
+                "database URL (sqlite:///relative.db, sqlite:////absolute/path.db)"
+            )
         case apsw.CantOpenError():
             return StoreUnavailable(
-                f"{path} cannot be opened: check that its folder exists and may be written, and the limit of "
-                "open files"
+                f"{path} cannot be opened: check that its folder may be written, and the limit of open files"
             )
         case apsw.IOError() | apsw.InterruptError() | apsw.ProtocolError():
             return StoreUnavailable(f"{path}: {error}; nothing was written")

@@ -1,0 +1,24 @@
+"""What `windlass worker` looks at before it starts anything."""
+
+import pytest
+
+from windlass import Windlass
+from windlass.cli.worker import _settings, _warn_of_strange_queues
+
+
+@pytest.fixture
+def shop() -> Windlass:
+    app = Windlass("sqlite:///shop.db", queues=["mail", "parcel"])
+
+    @app.task(queue="mail")
+    def letter() -> None: ...
+
+    return app
+
+
+def test_a_queue_that_no_task_goes_to_is_told(shop: Windlass, caplog: pytest.LogCaptureFixture) -> None:
+    """A name with a typo would be served for ever, with nothing to do."""
+    _warn_of_strange_queues(shop, _settings(shop))
+    assert "no task of this app goes to queue parcel unless" in caplog.text
+    assert "the tasks go to: default, mail" in caplog.text
+    assert "queue mail" not in caplog.text
