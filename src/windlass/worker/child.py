@@ -92,7 +92,7 @@ class Child:
             except Exception as error:
                 logger.exception("a start hook failed")
                 return await self._fail(f"a start hook failed: {type(error).__name__}: {error}")
-            processes = Processes(size=sum(slots or 1 for slots in start.queues.values()), spec=start.app)
+            processes = Processes(spec=start.app)
             self._engine = engine = Engine(
                 store,
                 lambda engine: Runner(app.tasks, engine, hooks=app.hooks, processes=processes),
@@ -100,6 +100,7 @@ class Child:
                 self,
                 shutdown=app.settings.shutdown,
                 board=self._board,
+                supervised=True,
             )
             self._heed_signals()
             self._channel.send(Ready())

@@ -17,6 +17,7 @@ from windlass.core.retry import Backoff
 from windlass.errors import ClaimLost, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
 from windlass.store.records import Checkpoint, ClaimedJob, Outcome
+from windlass.worker.complaints import Complaints
 from windlass.worker.outcomes import OutcomeLog
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ class Desk:
     def __init__(self, store: Store, worker: int, log: OutcomeLog, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
         self._log = log
+        self._complaints = Complaints(logger)
         self.worker = worker
         self.loop = loop
 
@@ -57,9 +59,12 @@ class Desk:
         troubles = 0
         while True:
             try:
-                return await call()
+                answer = await call()
+                self._complaints.over("checkpoints")
+                return answer
             except StoreUnavailable as error:
                 troubles += 1
                 pause = PAUSES.delay(troubles, random.random())
-                logger.warning("a checkpoint waits for the store, next try in %.1f s: %s", pause, error)
+                told = "a checkpoint waits for the store, next try in %.1f s: %s"
+                self._complaints.told("checkpoints", told, pause, error)
             await asyncio.sleep(pause)

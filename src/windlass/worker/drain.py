@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
-import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,8 +24,8 @@ from windlass.core.states import Kind
 from windlass.errors import ConfigurationError, StoreUnavailable, WindlassError
 from windlass.hooks import Hooks
 from windlass.store.protocol import Store
-from windlass.store.records import Outcome, WorkerInfo
-from windlass.worker.label import make_label
+from windlass.store.records import Outcome
+from windlass.worker.label import introduce, make_label
 from windlass.worker.runner import Observer, Runner, Tasks
 from windlass.worker.running import Why
 from windlass.worker.shift import Shift
@@ -93,16 +91,7 @@ class _Drain:
 
     async def run(self, runner: Runner, beat_every: float) -> Drained:
         worker = secrets.randbelow(2**62) + 1
-        await self._store.register(
-            WorkerInfo(
-                id=worker,
-                label=make_label(),
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                queues=tuple(self._queues),
-                lease=LEASE,
-            )
-        )
+        await self._store.register(introduce(worker, make_label(), self._queues, LEASE))
         view = everything(self._queues, self._concurrency)
         self._shift = shift = Shift(
             self._store, worker, runner, view, total=self._concurrency, ended=self._count

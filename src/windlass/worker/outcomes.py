@@ -17,6 +17,7 @@ from windlass.core.retry import Backoff
 from windlass.errors import StoreFull, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
 from windlass.store.records import Finished, Outcome
+from windlass.worker.complaints import Complaints
 
 logger = logging.getLogger("windlass.worker")
 MAX_BATCH: Final = 1000
@@ -38,6 +39,7 @@ class OutcomeLog:
         self._turn = asyncio.Lock()
         self.written = 0
         self.refused = 0
+        self._complaints = Complaints(logger)
 
     def add(self, outcome: Outcome) -> None:
         """Hand over an outcome; it is on its way as soon as the flush before it is done."""
@@ -90,13 +92,14 @@ class OutcomeLog:
         troubles = 0
         while True:
             try:
-                return await self._store.finish(self._worker, self._number, self._sending)
+                finished = await self._store.finish(self._worker, self._number, self._sending)
+                self._complaints.over("outcomes")
+                return finished
             except (StoreUnavailable, StoreFull) as error:
                 troubles += 1
                 pause = PAUSES.delay(troubles, random.random())
-                logger.warning(
-                    "cannot write %d outcomes, next try in %.1f s: %s", len(self._sending), pause, error
-                )
+                told = "cannot write %d outcomes, next try in %.1f s: %s"
+                self._complaints.told("outcomes", told, len(self._sending), pause, error)
             except WorkerLost:
                 self.drop()
                 raise

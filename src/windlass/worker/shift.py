@@ -27,6 +27,7 @@ from windlass.errors import StoreError, StoreFull, StoreUnavailable
 from windlass.store.protocol import Store
 from windlass.store.records import Claim, ClaimedJob, Outcome
 from windlass.worker.board import Board
+from windlass.worker.complaints import Complaints
 from windlass.worker.desk import Desk
 from windlass.worker.failures import describe
 from windlass.worker.outcomes import OutcomeLog
@@ -104,6 +105,7 @@ class Shift:
         self._doubt_until = 0.0
         self._full_since: dict[str, float] = {}
         self._succeeded: set[str] = set()
+        self._complaints = Complaints(logger)
 
     # -- steering ---------------------------------------------------------------------------------------
 
@@ -176,10 +178,11 @@ class Shift:
             except (StoreUnavailable, StoreFull) as error:
                 troubles += 1
                 pause = TROUBLE.delay(troubles, random.random())
-                logger.warning("cannot claim, next try in %.1f s: %s", pause, error)
+                self._complaints.told("claims", "cannot claim, next try in %.1f s: %s", pause, error)
                 await asyncio.sleep(pause)
                 continue
             troubles = 0
+            self._complaints.over("claims")
             if not found:
                 await self._wait(wants)
             elif found < sum(wants.values()):
@@ -273,7 +276,8 @@ class Shift:
             word.cancel()
             (trouble,) = await asyncio.gather(word, return_exceptions=True)
         if isinstance(trouble, Exception):
-            logger.warning("cannot wait for a wake-up, polling: %s: %s", type(trouble).__name__, trouble)
+            told = "cannot wait for a wake-up, polling: %s: %s"
+            self._complaints.told("wake-ups", told, type(trouble).__name__, trouble)
             await asyncio.sleep(TROUBLE.delay(3, random.random()))
 
     # -- running ----------------------------------------------------------------------------------------

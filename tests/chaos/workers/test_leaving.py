@@ -1,4 +1,6 @@
-"""A worker that is told to stop while its database is away leaves all the same; the lease returns its jobs."""
+"""A worker that is told to stop while its database is away leaves all the same; the lease returns its
+jobs.
+"""
 
 import re
 import signal
