@@ -1,4 +1,4 @@
-"""The first thing to run: a worker with two processes, a few hundred jobs, a failure, a retry, a job for later.
+"""The first thing to run: a worker with two processes, 302 jobs, a failure, a retry and a job for later.
 
     python examples/hello.py
 

@@ -55,9 +55,10 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 def place(error: BaseException) -> str:
     """Where it was raised, as far as that is the user's own code: `shop/tasks.py, line 12`. Where that is
-    installed, the innermost line of any package; empty where no such line is known."""
+    installed, the innermost line of any package; empty where no such line is known, or where the error says
+    it itself."""
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{_shown_path(error.filename)}, line {error.lineno}"
+        return ""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith((*_LIBRARIES, _WINDLASS, "<"))]
     if not own:
