@@ -99,6 +99,25 @@ async def test_a_lost_answer_does_not_release_what_runs(
     assert handlers.runs == {first.id: 1, second.id: 1}
 
 
+async def test_a_claim_that_comes_about_late_is_found_though_no_slot_is_free(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[C5] [fault 5] Its connection broke before the server began it; by then the worker has asked what it
+    holds, and is full. Its job must not wait for a slot here."""
+    late, other = [await handlers.waits.aenqueue() for _ in range(2)]
+    line.fail("claim", StoreUnavailable("broken before it began"))
+
+    async def begin_it_now(_: object) -> None:
+        del line.after["held"]
+        await line.real.claim(line.arguments["held"][0], ["default"], 1)
+
+    line.after["held"] = begin_it_now
+    async with on_shift(wired, line, slots=1):
+        await until(lambda: handlers.running == {other.id})
+        await until_it_is(late.astatus, State.READY)
+        assert handlers.running == {other.id}
+
+
 async def test_looking_for_lost_jobs_is_tried_again(wired: Windlass, line: Line, handlers: Handlers) -> None:
     """[C5] The line may break a second time, while the worker asks what it holds."""
     job = await handlers.quick.aenqueue()

@@ -169,10 +169,6 @@ class Shift:
         while True:
             self.changed.clear()
             wants = self._wants()
-            if not wants:
-                self._asked = frozenset()
-                await self.changed.wait()
-                continue
             try:
                 found = await self.claim(wants)
             except (StoreUnavailable, StoreFull) as error:
@@ -183,18 +179,20 @@ class Shift:
                 continue
             troubles = 0
             self._complaints.over("claims")
-            if not found:
+            if not wants:
+                await self.changed.wait()
+            elif not found:
                 await self._wait(wants)
             elif found < sum(wants.values()):
                 await asyncio.sleep(LINGER)
 
     async def claim(self, wants: dict[str, int] | None = None) -> int:
         """Claim once, as much as there is room for, and start it. The answer is the number of jobs."""
+        if time.monotonic() >= self._doubt_again:
+            await self.let_go_of_the_unknown()  # also without room: what it finds is nobody else's until then
         wants = self._wants() if wants is None else wants
         if not wants:
             return 0
-        if time.monotonic() >= self._doubt_again:
-            await self.let_go_of_the_unknown()
         try:
             claims = await self._store.claim(self.worker, wants, self._limit(wants))
         except BaseException:
