@@ -15,9 +15,10 @@ import contextlib
 import logging
 import os
 import threading
+import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeAlias, TypeVar
 
 from windlass import loopthread
@@ -28,6 +29,8 @@ from windlass.store.records import Migration
 T = TypeVar("T")
 Patience: TypeAlias = Callable[[int, StoreUnavailable], Awaitable[None]]
 logger = logging.getLogger("windlass")
+CLOSE_TIME: Final = 5.0
+"""Seconds that calls under way have to end before their store is closed."""
 
 
 class StoreHome:
@@ -49,6 +52,8 @@ class StoreHome:
         self._pid = os.getpid()
         self._store: Store | None = None
         self._open = False
+        self._calls = 0
+        self._holders = 0
         self._opening = asyncio.Lock()  # used on the loop thread alone
         self._own: dict[asyncio.AbstractEventLoop, Store] = {}
 
@@ -81,7 +86,11 @@ class StoreHome:
         loop = asyncio.get_running_loop()
         if self._roams or loop in self._own:
             own = self._own.get(loop)
-            yield await patiently(self._opened, patience) if own is None else own
+            if own is not None:
+                yield own
+                return
+            async with self._held(patience) as shared:
+                yield shared
             return
         store = self._make()
         try:
@@ -92,9 +101,21 @@ class StoreHome:
             self._own.pop(loop, None)
             await store.close()
 
-    async def shared(self) -> Store:
-        """The store that the process shares, for use on the loop thread."""
-        return await self._opened()
+    def shared(self) -> AbstractAsyncContextManager[Store]:
+        """The store that the process shares, for use on the loop thread while the block lasts."""
+        return self._held(None)
+
+    @asynccontextmanager
+    async def _held(self, patience: Patience | None) -> AsyncIterator[Store]:
+        """The shared store, which nobody closes while the block lasts."""
+        self._shared()  # after a fork, count anew
+        with self._door:
+            self._holders += 1
+        try:
+            yield await patiently(self._opened, patience)
+        finally:
+            with self._door:
+                self._holders -= 1
 
     def tell_cancelled(self, jobs: frozenset[int]) -> None:
         """Cancel was requested for these running jobs: some may run right here."""
@@ -112,7 +133,14 @@ class StoreHome:
             await loopthread.current().arun(self._close())
 
     async def _with_store(self, operation: Callable[[Store], Awaitable[T]]) -> T:
-        return await operation(await self._opened())
+        self._shared()  # after a fork, count anew
+        with self._door:
+            self._calls += 1
+        try:
+            return await operation(await self._opened())
+        finally:
+            with self._door:
+                self._calls -= 1
 
     async def _opened(self) -> Store:
         store = self._shared()
@@ -139,7 +167,15 @@ class StoreHome:
             return self._store
 
     async def _close(self) -> None:
+        """Close the shared store, unless a worker or another loop holds it: then it goes with the process.
+        Calls under way from other loops come to their end first."""
+        deadline = time.monotonic() + CLOSE_TIME
+        # They end on other loops, whose events are not ours to await.
+        while self._calls and not self._holders and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
         with self._door:
+            if self._holders or (self._calls and time.monotonic() < deadline):
+                return  # somebody came in between, and is using it
             store, self._store, self._open = self._store, None, False
         if store is not None:
             await store.close()

@@ -14,6 +14,7 @@ from windlass import State, Windlass, loopthread
 from windlass.errors import SchemaMissing
 from windlass.home import StoreHome
 from windlass.store.memory import MemoryStore
+from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
 
 
@@ -137,3 +138,32 @@ def test_the_same_store_serves_sync_and_async_calls_of_an_app_in_memory(app: Win
 
     app.enqueue("windlass.echo")
     assert asyncio.run(look()) == 1
+
+
+async def test_leaving_a_block_does_not_close_the_store_under_a_worker(any_app: Windlass) -> None:
+    """Beats and chores of the worker go on over the store that the process shares."""
+    async with any_app.worker(["default"]):
+        async with any_app:
+            assert await (await any_app.aenqueue("windlass.echo", 1)).aresult("10s") == 1
+        await any_app.aclose()
+        assert await (await any_app.aenqueue("windlass.echo", 2)).aresult("10s") == 2
+
+
+def test_closing_waits_for_a_call_under_way(any_app: Windlass) -> None:
+    """Another thread may be in the middle of one: it is answered, and the next call opens the store anew."""
+    began, proceed = threading.Event(), threading.Event()
+
+    async def slow(store: Store) -> int:
+        began.set()
+        await asyncio.to_thread(proceed.wait, 10)
+        return len(await store.queues())
+
+    any_app.enqueue("windlass.echo", 1)
+    with ThreadPoolExecutor(2) as pool:
+        call = pool.submit(any_app._home().call, slow)
+        assert began.wait(10)
+        closing = pool.submit(any_app.close)
+        proceed.set()
+        assert call.result(10) == 1
+        closing.result(10)
+    assert any_app.run_until_idle().succeeded == 1

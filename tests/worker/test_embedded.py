@@ -168,7 +168,7 @@ async def test_the_stop_hooks_run_when_the_member_cannot_begin(
     stopped: list[str] = []
     wired.on_stop(lambda: stopped.append("hook"))
 
-    async def shared() -> Any:
+    def shared() -> Any:
         raise StoreError("the shared store is broken")
 
     monkeypatch.setattr(wired._home(), "shared", shared)

@@ -626,12 +626,11 @@ async def test_a_transaction_of_a_lost_worker_commits_nothing(tmp_path: Path) ->
         await app.amigrate()
         with sqlite3.connect(path) as database:
             database.execute("CREATE TABLE book (deaths INTEGER)")
-        line = Line(await app._home().shared())
         job = await books.aenqueue()
         set_quick(app)
-        async with app.worker({"default": 1}):
+        async with app._home().shared() as store, app.worker({"default": 1}):
             await started.wait()
-            await declare_dead(line)
+            await declare_dead(Line(store))
             await job.aresult("10s")
         with sqlite3.connect(path) as database:
             assert database.execute("SELECT deaths FROM book").fetchall() == [(1,)]

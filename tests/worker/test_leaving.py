@@ -7,13 +7,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.worker.line import Line, until
 from windlass import State, Windlass, loopthread
+from windlass.store.protocol import Store
 from windlass.worker.embedded import Worker
 
 REPOSITORY = Path(__file__).parents[2]
@@ -63,10 +65,12 @@ async def test_cancelled_while_the_member_begins(
     home = wired._home()
     real = home.shared
 
-    async def shared() -> Any:
+    @asynccontextmanager
+    async def shared() -> AsyncIterator[Store]:
         asked.set()
         await until(proceed.is_set)
-        return await real()
+        async with real() as store:
+            yield store
 
     monkeypatch.setattr(home, "shared", shared)
     before = asyncio.all_tasks()

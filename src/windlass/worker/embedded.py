@@ -252,17 +252,17 @@ class Worker:
 
     async def _belong(self, ready: concurrent.futures.Future[Member], leaving: asyncio.Event) -> None:
         """The life of the member, on the loop thread."""
-        store = await self._app._home().shared()
-        member = Member(store, self._app.settings, self._queues)
-        running = asyncio.create_task(member.run())
-        try:
-            # Whoever waited may have been cancelled, and then tells us to leave.
-            with contextlib.suppress(concurrent.futures.InvalidStateError):
-                ready.set_result(member)
-            await leaving.wait()
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+        async with self._app._home().shared() as store:
+            member = Member(store, self._app.settings, self._queues)
+            running = asyncio.create_task(member.run())
+            try:
+                # Whoever waited may have been cancelled, and then tells us to leave.
+                with contextlib.suppress(concurrent.futures.InvalidStateError):
+                    ready.set_result(member)
+                await leaving.wait()
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
 
     def _hear_of_cancels(self, jobs: frozenset[int]) -> None:
         self.cancel(jobs)
