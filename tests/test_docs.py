@@ -11,6 +11,7 @@ from windlass.store.settings import StoreSettings
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDE = (ROOT / "docs" / "workers.md").read_text(encoding="utf-8")
+CHUNKS = (ROOT / "docs" / "chunks.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WITHOUT_A_VARIABLE = {"routes"}
 """Settings that no single line of text could hold."""
@@ -29,7 +30,7 @@ def test_every_setting_is_in_the_guide(setting: str) -> None:
 
 def test_the_guide_names_no_variable_that_nobody_reads() -> None:
     known = {PREFIX + name.upper() for name in (*Settings.__struct_fields__, *OTHERS)}
-    for text in (GUIDE, README):
+    for text in (GUIDE, CHUNKS, README):
         assert set(re.findall(rf"\b{PREFIX}[A-Z_]+\b", text)) <= known
 
 
@@ -47,13 +48,14 @@ def test_the_guide_tells_the_defaults() -> None:
 
 @pytest.mark.parametrize("command", ALL)
 def test_every_command_is_told_of(command: str) -> None:
-    assert re.search(rf"windlass {command}\b", GUIDE + README)
+    assert re.search(rf"windlass {command}\b", GUIDE + CHUNKS + README)
 
 
 def test_every_command_that_is_told_of_is_there() -> None:
     """In code and in fenced blocks; a group may stand for its commands."""
     groups = {name.split()[0] for name in ALL}
-    for words in re.findall(r"^(?:`|)windlass ([a-z]+)|`windlass ([a-z]+)", GUIDE + README, re.MULTILINE):
+    told = GUIDE + CHUNKS + README
+    for words in re.findall(r"^(?:`|)windlass ([a-z]+)|`windlass ([a-z]+)", told, re.MULTILINE):
         assert "".join(words) in groups
 
 

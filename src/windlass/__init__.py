@@ -15,22 +15,33 @@ The names below are the public face. Exceptions live in `windlass.errors`, the k
 """
 
 from windlass.app import Windlass
+from windlass.chunks.items import Items, planner
+from windlass.chunks.ndjson import NDJSON
+from windlass.chunks.parts import Part
+from windlass.chunks.ranges import Ranges, Shards
 from windlass.context import Context, current_context
 from windlass.core.states import Priority, State
 from windlass.errors import WindlassError
 from windlass.job import Job
+from windlass.parent import Parent
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.task import Task
 from windlass.version import __version__
 from windlass.worker.pool import WarmPool
 
 __all__ = [
+    "NDJSON",
     "Cancelled",
     "Context",
     "Dead",
+    "Items",
     "Job",
+    "Parent",
+    "Part",
     "Priority",
+    "Ranges",
     "Retry",
+    "Shards",
     "Snooze",
     "SourceGone",
     "State",
@@ -41,4 +52,5 @@ __all__ = [
     "WindlassError",
     "__version__",
     "current_context",
+    "planner",
 ]

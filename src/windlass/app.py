@@ -25,6 +25,7 @@ from typing import (
     Self,
     TypeVar,
     Unpack,
+    cast,
     overload,
 )
 
@@ -37,10 +38,12 @@ from windlass.core.states import State
 from windlass.discovery import import_all
 from windlass.encoding import decode
 from windlass.errors import ConfigurationError
+from windlass.gaps import RECONCILE, reconciler
 from windlass.home import StoreHome
 from windlass.hooks import F, Hooks, Life, M
 from windlass.job import Job
 from windlass.options import Template
+from windlass.parent import Parent
 from windlass.producer import Producer
 from windlass.settings import Settings, SettingsInCode, load
 from windlass.store.factory import MEMORY, POSTGRES, kind_of, make_store
@@ -60,6 +63,9 @@ from windlass.task import (
 if TYPE_CHECKING:
     from os import PathLike
 
+    from windlass.chunks.parts import Part
+    from windlass.chunks.splitter import Splitter
+    from windlass.chunks.task import AsyncChunkedTask, ChunkedOptions, SyncChunkedTask
     from windlass.commands import CommandOptions, CommandResult
     from windlass.testing import Clock, TestMode
     from windlass.worker.drain import Drained
@@ -84,6 +90,17 @@ class TaskDecorator(Protocol):
     ) -> AsyncTask[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
+
+
+class ChunkedDecorator(Protocol):
+    """What `app.chunked(...)` returns: it turns a function of a part into a task and keeps its types."""
+
+    @overload
+    def __call__(
+        self, handler: Callable[Concatenate[Part, P], Coroutine[Any, Any, Any]], /
+    ) -> AsyncChunkedTask[P]: ...
+    @overload
+    def __call__(self, handler: Callable[Concatenate[Part, P], Any], /) -> SyncChunkedTask[P]: ...
 
 
 class Windlass:
@@ -112,6 +129,7 @@ class Windlass:
         self._building = threading.Lock()
         self._built: Producer | None = None
         self.task(name=builtin.ECHO)(builtin.echo)
+        self.task(name=RECONCILE)(reconciler(self))
 
     # -- tasks ------------------------------------------------------------------------------------------
 
@@ -139,6 +157,21 @@ class Windlass:
             return self._register(make_task(self, function, options))
 
         return register if function is None else register(function)
+
+    def chunked(
+        self, *, split: Splitter | Callable[..., Any], **options: Unpack[ChunkedOptions]
+    ) -> ChunkedDecorator:
+        """Register a function as a task whose jobs are split into parts, which run side by side and resume
+        where they stopped: `@app.chunked(split=NDJSON("256MiB"))`. See `windlass.chunks`.
+
+        `split` is a splitter (NDJSON, Ranges, Shards, Items), or a function that takes the job's arguments
+        and yields for each part what it covers. The handler takes a `Part` first."""
+        from windlass.chunks.task import make_chunked
+
+        def register(handler: Callable[..., Any]) -> Any:
+            return self._register(make_chunked(self, handler, split, options))
+
+        return cast("ChunkedDecorator", register)
 
     def command(
         self,
@@ -211,6 +244,10 @@ class Windlass:
     def job(self, id: int | str) -> Job[Any]:
         """The handle of a job, from its id."""
         return Job(int(id), home=self._home, decode=decode)
+
+    def parent(self, id: int | str) -> Parent:
+        """The handle of a job that was split into parts, from its id."""
+        return Parent(int(id), home=self._home)
 
     def jobs(
         self,

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from windlass.errors import StoreError
 from windlass.port import Port
@@ -39,12 +41,22 @@ class Checkpoints:
             await self._load()
             return None if self._last is None else self._last.data
 
-    async def save(self, data: str, done: int | None, total: int | None) -> None:
-        """Write data, with the progress told here or before."""
+    async def save(self, data: str, done: int | None, total: int | None, connection: Any = None) -> None:
+        """Write data, with the progress told here or before; with a connection, in its transaction."""
         async with self._turn:
             if done is not None or total is not None:
                 self._done, self._total = done, total
-            await self._write(data)
+            await self._write(data, connection)
+
+    @asynccontextmanager
+    async def saving(self, data: str, done: int, total: int) -> AsyncIterator[Any]:
+        """A transaction that writes this together with what the block does on the connection it gets."""
+        checkpoint = Checkpoint(data, done, total)
+        async with self._turn:
+            async with self._port.saving(self._job, lambda: checkpoint) as connection:
+                yield connection
+            self._done, self._total = done, total
+            self._last, self._loaded = checkpoint, True
 
     def is_due(self, done: int, total: int | None) -> bool:
         """Note progress, from any thread. True: write it now. What is not written goes along with the next
@@ -74,7 +86,7 @@ class Checkpoints:
         if self._last is not None and self._done is None and self._total is None:
             self._done, self._total = self._last.done, self._last.total
 
-    async def _write(self, data: str) -> None:
+    async def _write(self, data: str, connection: Any = None) -> None:
         checkpoint = Checkpoint(data, self._done, self._total)
-        await self._port.save(self._job, checkpoint)
+        await self._port.save(self._job, checkpoint, connection)
         self._last, self._loaded = checkpoint, True

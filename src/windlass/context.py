@@ -74,7 +74,13 @@ class Context:
 
     def __repr__(self) -> str:
         job = self._job
-        return f"<Context of {job.task}, job {job.id}, attempt {job.attempt} of {job.options.max_attempts}>"
+        attempt = f"attempt {job.attempt} of {job.options.max_attempts}"
+        return f"<{type(self).__name__} of {job.task}, job {job.id}, {attempt}>"
+
+    @property
+    def _typical(self) -> bool:
+        """Whether the time this run takes says something about the next job of its queue."""
+        return True
 
     # -- the job ----------------------------------------------------------------------------------------
 
@@ -142,6 +148,11 @@ class Context:
     def trace(self) -> str | None:
         """The W3C traceparent that this run continues."""
         return self._job.options.trace
+
+    @property
+    def parent(self) -> int | None:
+        """The id of the parent that this job is a part or the finalizer of [P4]."""
+        return None if self._job.options.part is None else self._job.options.part.parent
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -21,6 +21,11 @@ WindlassError
 ├── RemoteError                 what a function raised in another process
 ├── PoolError                   a child of a pool died, or answered garbage
 ├── CommandFailed               a command ended with a code other than 0
+├── EmptyRun                    a run that has seen nothing may not replace a set [P6]
+├── SourceError                 what a chunked job reads cannot be read as it stands
+│   ├── BadRecord               a line is not a record: malformed, of another shape, or too long [P2]
+│   ├── BadArchive              a gzip or zstd file is cut short or damaged [P2]
+│   └── SourceChanged           the file is not the one that was split; enqueue the job anew
 └── StoreError
     ├── StoreUnavailable        the database could not be reached; trying again is right
     ├── StoreFull               disk or size limit reached
@@ -141,6 +146,31 @@ class CommandFailed(WindlassError):
     def __init__(self, message: str, result: CommandResult) -> None:
         super().__init__(message)
         self.result = result
+
+
+class SourceError(WindlassError):
+    """What a chunked job reads cannot be read as it stands."""
+
+
+class BadRecord(SourceError, ValueError):
+    """A line is not a record: malformed, of another shape than `type` says, or too long [P2]. `offset` is
+    where in the file it begins, in decompressed bytes."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class BadArchive(SourceError):
+    """A gzip or zstd file is cut short or damaged [P2]."""
+
+
+class SourceChanged(SourceError):
+    """The file is not the one that was split, so its parts no longer fit it. Enqueue the job anew."""
+
+
+class EmptyRun(WindlassError):
+    """A run has seen no row of its set, so its replacement would leave nothing; nothing was removed [P6]."""
 
 
 class StoreError(WindlassError):

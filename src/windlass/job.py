@@ -148,8 +148,13 @@ class Job(Generic[R]):
                 f"job {self.id} is {record.state.value} and has not ended, so there is nothing to repeat; "
                 "await its result() or cancel() it first, or enqueue its task again"
             )
+        if record.options.part is not None:
+            raise EnqueueError(
+                f"job {self.id} is a part of parent {record.options.part.parent} and means nothing without "
+                "it; redrive the parent, or replay it as a whole"
+            )
         options = msgspec.structs.replace(
-            record.options, unique_key=None, unknown_since=None, replay_of=self.id
+            record.options, unique_key=None, unknown_since=None, replay_of=self.id, after=()
         )
         job = NewJob(
             task=record.task,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypedDict, get_args
+from typing import Any, Final, Protocol, TypedDict, get_args
 
 import msgspec
 
@@ -17,10 +17,11 @@ from windlass.core.names import check_name
 from windlass.core.states import Priority
 from windlass.errors import InvalidOption
 from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
-from windlass.store.records import NewJob, OnConflict, Options
+from windlass.store.records import NewJob, OnConflict, Options, Otherwise
 
 MAX_KEY: Final = 255
 MAX_TAGS: Final = 32
+MAX_AFTER: Final = 1000
 MAX_HEADERS: Final = 64
 MAX_HEADER: Final = 4096
 MAX_TIMEOUT: Final = 30 * 86400.0
@@ -56,6 +57,10 @@ class JobOptions(TypedDict, total=False):
     """One at a time and in order per key. Not available yet."""
     concurrency_key: str
     """A limit of running jobs per key. Not available yet."""
+    after: Iterable[int | HasId]
+    """Jobs, or their ids, that must have succeeded before this one is ready [P12]."""
+    otherwise: Otherwise
+    """What becomes of this job where one of those ends in another way: dead (default), cancel or run."""
     tags: Iterable[str]
     """Words to find the job by."""
     headers: Mapping[str, str]
@@ -64,6 +69,14 @@ class JobOptions(TypedDict, total=False):
     """A W3C traceparent that the run continues."""
     connection: Any
     """A PostgreSQL connection: the job exists if and only if its transaction commits [E1]."""
+
+
+class HasId(Protocol):
+    """Something with a job's id, such as a Job."""
+
+    @property
+    def id(self) -> int:
+        """The id."""
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +107,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
             (carried if target in Options.__struct_fields__ else plain)[target] = read
         if plain.get("delay") is not None and plain.get("run_at") is not None:
             raise InvalidOption("delay and run_at say the same in two ways; give one of them")
+        if carried.get("after") and (plain.get("delay") is not None or plain.get("run_at") is not None):
+            raise InvalidOption("a job runs after others or at a time, not both; leave delay and run_at out")
         if "delay" in plain or "run_at" in plain:
             plain = {"delay": None, "run_at": None, **plain}
         options = msgspec.structs.replace(self.options, **carried) if carried else self.options
@@ -188,6 +203,24 @@ def _not_yet(name: str, value: Any) -> str:
     raise InvalidOption(f"{name} has no effect in this version, so it is refused rather than ignored")
 
 
+def _after(name: str, value: Any) -> tuple[int, ...]:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidOption(f"{name}: {value!r} is not a list of jobs; write after=[job]")
+    ids: tuple[Any, ...] = tuple(dict.fromkeys(getattr(each, "id", each) for each in value))
+    for id in ids:
+        if type(id) is not int or id < 1:
+            raise InvalidOption(f"{name}: {id!r} is neither a job nor its id")
+    if len(ids) > MAX_AFTER:
+        raise InvalidOption(f"{name}: {len(ids)} jobs are too many; at most {MAX_AFTER} are allowed")
+    return ids
+
+
+def _otherwise(name: str, value: Any) -> str:
+    if value not in get_args(Otherwise):
+        raise InvalidOption(f"{name}: {value!r} is not one of {', '.join(get_args(Otherwise))}")
+    return str(value)
+
+
 def _tags(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidOption(f"{name}: {value!r} is not a list of tags")
@@ -221,6 +254,8 @@ _READERS: Final[Mapping[str, Any]] = {
     "idempotency_key": _text,
     "fair_key": _text,
     **dict.fromkeys(NOT_YET, _not_yet),
+    "after": _after,
+    "otherwise": _otherwise,
     "tags": _tags,
     "headers": _headers,
     "trace": _text,

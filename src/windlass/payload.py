@@ -59,6 +59,7 @@ class Signature:
         self._task = task
         self._function = function
         whole = inspect.signature(function)
+        self.context_type: type[Context] = Context
         self.context = self._find_context(whole)
         self._signature = whole.replace(
             parameters=[each for each in whole.parameters.values() if each.name != self.context]
@@ -110,6 +111,12 @@ class Signature:
     def decode_result(self, text: str | None) -> Any:
         """A kept return value, read by the function's return annotation [O8]."""
         return None if text is None else self._result.decode(text)
+
+    def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Values:
+        """All arguments of a call by name, defaults included."""
+        bound = self._bind(args, kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
 
     def partial(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Values:
         """Some of a call's arguments by name, for comparing; unlike `encode` it asks for none of them."""
@@ -173,16 +180,20 @@ class Signature:
         return found[0].name
 
     def _is_context(self, annotation: Any) -> bool:
-        """Whether it is Context, or Context | None: handy where the function is called directly, too."""
+        """Whether it is Context or a kind of it, or that | None: handy where the function is called directly,
+        too."""
         if isinstance(annotation, str):
             try:
                 annotation = self._resolve(annotation)
             except Exception:  # noqa: BLE001 - any text may stand here; `_reader` tells what is wrong, in time
                 return False
         choices = typing.get_args(annotation)
-        return annotation is Context or (
-            len(choices) == 2 and Context in choices and types.NoneType in choices
-        )
+        if len(choices) == 2 and types.NoneType in choices:
+            annotation = choices[0] if choices[1] is types.NoneType else choices[1]
+        if not (isinstance(annotation, type) and issubclass(annotation, Context)):
+            return False
+        self.context_type = annotation
+        return True
 
     def _split(self, text: str) -> Call:
         try:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol, TypeVar
 
-from windlass.errors import WorkerLost
-from windlass.store.records import Checkpoint, ClaimedJob, Outcome
+from windlass.errors import ConfigurationError, WorkerLost
+from windlass.store.records import Checkpoint, ClaimedJob, Outcome, Plan, TaskRecord
 
 T = TypeVar("T")
 LOOK_EVERY: Final = 1.0
@@ -34,8 +34,20 @@ class Port(Protocol):
     async def load(self, job: ClaimedJob) -> Checkpoint | None:
         """The job's last checkpoint."""
 
-    async def save(self, job: ClaimedJob, checkpoint: Checkpoint) -> None:
-        """Make a checkpoint durable. Raises WorkerLost or ClaimLost [C5], or StoreUnavailable."""
+    async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
+        """Make a checkpoint durable, or part of the caller's transaction. Raises WorkerLost or ClaimLost
+        [C5], or StoreUnavailable."""
+
+    def saving(
+        self, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+    ) -> AbstractAsyncContextManager[Any]:
+        """A transaction that makes a checkpoint together with other data; see `Store.saving`."""
+
+    async def split(self, job: ClaimedJob, plan: Plan) -> None:
+        """End the attempt by making the job a parent; see `Store.split`."""
+
+    async def settings(self, task: str) -> TaskRecord:
+        """The settings of a task as the store has them, at most a few seconds old [P6]."""
 
     def transaction(
         self, job: ClaimedJob, outcome: Callable[[], Outcome]
@@ -75,6 +87,21 @@ def wait(loop: asyncio.AbstractEventLoop, name: str, operation: Callable[[], Cor
         return future.result()
     except concurrent.futures.CancelledError:
         raise WorkerLost(_STOPPED) from None
+
+
+def finish_here(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in this thread that waits for nothing: one that uses a blocking connection of the
+    caller's, which no other thread may touch."""
+    try:
+        coroutine.send(None)
+    except StopIteration as finished:
+        value: T = finished.value
+        return value
+    coroutine.close()
+    raise ConfigurationError(
+        "the connection of a plain function must be a blocking one (psycopg, SQLAlchemy, Django); with "
+        "asyncpg make the handler `async def`"
+    )
 
 
 def _submit(

@@ -49,6 +49,7 @@ class SettingsInCode(TypedDict, total=False):
     size_limit: Size
     idempotency_retention: Duration
     ageing_step: Duration
+    park_after: int
     routes: Mapping[str, str]
     lease: Duration
     sweep: Duration
@@ -84,6 +85,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     ageing_step: float = StoreSettings().ageing_step
     """A waiting job gains one priority step per this much time; 0 switches ageing off [C2]."""
+
+    park_after: int = StoreSettings().park_after
+    """After so many dead runs of a unique key in a row, what a schedule or a reconciler enqueues with it is
+    parked for a while [O7]."""
 
     routes: dict[str, str] = {}
     """Which queue a task goes to when nobody named one: {"gh.*": "gh"} [E5]."""
@@ -133,6 +138,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             retention=self.retention,
             size_limit=self.size_limit,
             idempotency_retention=self.idempotency_retention,
+            park_after=self.park_after,
         )
 
     def __repr__(self) -> str:
@@ -314,6 +320,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "size_limit": size,
     "idempotency_retention": seconds,
     "ageing_step": seconds,
+    "park_after": _whole(1),
     "routes": _routes,
     "lease": _lease,
     "sweep": _sweep,

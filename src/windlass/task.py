@@ -12,6 +12,7 @@ worker's to fill in; as the first one it is left out of what mypy asks of `enque
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import inspect
@@ -26,11 +27,13 @@ from typing import (
     Generic,
     Literal,
     ParamSpec,
+    Protocol,
     Self,
     TypedDict,
     TypeVar,
     Unpack,
     cast,
+    overload,
 )
 
 from windlass.context import Context
@@ -39,6 +42,7 @@ from windlass.core.names import check_name, derive_name
 from windlass.core.states import Priority
 from windlass.encoding import decode
 from windlass.errors import ConfigurationError, InvalidArguments
+from windlass.gaps import EVERY, Gaps, Reconciled
 from windlass.job import Job
 from windlass.options import JobOptions, Template
 from windlass.payload import Signature, encode_call
@@ -50,6 +54,13 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+G = TypeVar("G", bound=Callable[..., Any])
+
+
+class Finder(Protocol):
+    """What `task.find_gaps(...)` returns: a decorator that leaves its function as it is."""
+
+    def __call__(self, find: G, /) -> G: ...
 
 
 class TaskOptions(TypedDict, total=False):
@@ -165,6 +176,8 @@ class RegisteredTask(Task[P, R]):
     """
 
     is_async: ClassVar[bool]
+    context_type: ClassVar[type[Context]] = Context
+    """What the worker makes for each run."""
     __name__: str
 
     def __init__(self, app: Windlass, function: Callable[P, Any], options: TaskOptions) -> None:
@@ -185,10 +198,49 @@ class RegisteredTask(Task[P, R]):
         limit = JobOptions(timeout=options["timeout"]) if "timeout" in options else JobOptions()
         self.timeout = Template().using(limit).options.timeout
         self.function = function
+        self.gaps: Gaps | None = None
+        """How it finds what is missing, if it does."""
         self.signature = Signature(self.name, function)
+        if not issubclass(self.context_type, self.signature.context_type):
+            raise ConfigurationError(
+                f"task {self.name}: parameter {self.signature.context!r} takes a part, and only chunked "
+                "tasks have parts; write @app.chunked(split=…), or annotate it with Context"
+            )
         self.mode: Final = self._mode(options.get("mode"))
         # Its name and text, not its attributes: one called `retry` must not become ours.
         functools.update_wrapper(cast("Callable[..., Any]", self), function, updated=())
+
+    # -- what is missing [K5] -----------------------------------------------------------------------------
+
+    @overload
+    def find_gaps(self, find: G, /) -> G: ...
+    @overload
+    def find_gaps(self, /, *, every: Duration = ..., key: Callable[..., str] | None = ...) -> Finder: ...
+    def find_gaps(
+        self, find: Any = None, /, *, every: Duration = EVERY, key: Callable[..., str] | None = None
+    ) -> Any:
+        """Say with this function which jobs of the task are missing: `@embed.find_gaps(every="5m")` [K5].
+
+        It yields their arguments, each as a tuple or a mapping, and is plain or `async`. `key` makes the
+        unique key of a job from its arguments. See `windlass.gaps`."""
+
+        def register(find: G) -> G:
+            self.gaps = Gaps(self, find, every, key)
+            return find
+
+        return register if find is None else register(find)
+
+    def reconcile(self) -> Reconciled:
+        """Enqueue now what `find_gaps` says is missing, and tell what came of it."""
+        return asyncio.run(self.areconcile())
+
+    async def areconcile(self) -> Reconciled:
+        """Enqueue now what `find_gaps` says is missing; see `reconcile`."""
+        if self.gaps is None:
+            raise ConfigurationError(
+                f"task {self.name} does not say what is missing: write @{self.__name__}.find_gaps"
+            )
+        return await self.gaps.fill()
 
     def _mode(self, wish: str | None) -> Literal["loop", "thread", "process"]:
         if wish is not None and wish not in MODES:

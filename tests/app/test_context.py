@@ -24,7 +24,16 @@ from windlass.errors import (
 )
 from windlass.payload import Signature
 from windlass.store.memory import MemoryStore
-from windlass.store.records import Checkpoint, ClaimedJob, NewJob, Options, Outcome, WorkerInfo
+from windlass.store.records import (
+    Checkpoint,
+    ClaimedJob,
+    NewJob,
+    Options,
+    Outcome,
+    Plan,
+    TaskRecord,
+    WorkerInfo,
+)
 
 
 class StorePort:
@@ -43,7 +52,7 @@ class StorePort:
         self.loads += 1
         return (await self.store.checkpoints([job.id])).get(job.id)
 
-    async def save(self, job: ClaimedJob, checkpoint: Checkpoint) -> None:
+    async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         if self.gate is not None:
             await self.gate.wait()
         if self.trouble is not None:
@@ -55,6 +64,17 @@ class StorePort:
         self, job: ClaimedJob, outcome: Callable[[], Outcome]
     ) -> AbstractAsyncContextManager[Any]:
         return self.store.transaction(self.worker, 1, outcome)
+
+    def saving(
+        self, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+    ) -> AbstractAsyncContextManager[Any]:
+        return self.store.saving(self.worker, job, checkpoint)
+
+    async def split(self, job: ClaimedJob, plan: Plan) -> None:
+        await self.store.split(self.worker, 1, job, plan)
+
+    async def settings(self, task: str) -> TaskRecord:
+        return TaskRecord(name=task)
 
 
 @pytest.fixture

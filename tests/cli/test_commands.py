@@ -12,9 +12,10 @@ from windlass.core.harmless import harmless
 
 READING = [
     *("jobs", "job show", "queues", "dead list", "workers", "doctor", "top", "migrate"),
+    *("parents", "parent show", "parent set", "parent redrive", "parent cancel", "tasks"),
     *("maintain promote", "maintain rescue", "maintain retention", "maintain slots"),
 ]
-OF_THEIR_OWN = {"sql", "worker"}
+OF_THEIR_OWN = {"demo", "reconcile", "sql", "worker"}
 """These say in another way where jobs live, as does `bench`."""
 
 
@@ -56,7 +57,9 @@ def test_every_verb_can_be_pointed_at_a_database(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in READING if name not in ("migrate", "doctor")])
 def test_a_file_that_is_not_there_is_not_made(path: str, tmp_path: object, name: str) -> None:
-    arguments = {"job show": ("1",)}.get(name, ()) + (("--once",) if name.startswith(("top", "main")) else ())
+    arguments: tuple[str, ...] = ("1",) if name.startswith(("job ", "parent ")) else ()
+    arguments += ("--once",) if name.startswith(("top", "main")) else ()
+    arguments += ("--parallel", "2") if name == "parent set" else ()
     result = windlass(*name.split(), *arguments, "--database", path)
     assert result.exit_code == 1
     assert "there is no such file yet" in result.stderr

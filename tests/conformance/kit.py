@@ -26,12 +26,17 @@ from windlass.store.records import (
     NewJob,
     Options,
     Outcome,
+    ParentRecord,
+    PartPlan,
+    PartRecord,
+    Plan,
     Receipt,
     Rescued,
     WorkerInfo,
 )
 
 OPTION_FIELDS = frozenset(Options.__struct_fields__)
+PLAN_FIELDS = frozenset(Plan.__struct_fields__) - {"parts"}
 POLICY = DeathPolicy()
 
 
@@ -185,15 +190,46 @@ class Rig:
         """Make a job stand in this state and return its id; the default queue must be empty."""
         if state is State.SCHEDULED:
             return (await self.one(task, delay=3600, **fields)).id
-        id = (await self.one(task, **fields)).id
+        id = (await self.one(task, chunked=state is State.SPLITTING, **fields)).id
         if state is State.READY:
             return id
         claimed = await self.run(worker, id)
         if state is State.RETRYING:
             await self.finish(worker, claimed, Kind.RETRY, delay=3600, error=failure())
-        elif state is not State.RUNNING:
+        elif state not in (State.RUNNING, State.SPLITTING):
             await self.finish(worker, claimed, Kind(state.value))
         return id
+
+    # -- parents ----------------------------------------------------------------------------------------
+
+    async def split(self, worker: int, job: ClaimedJob, parts: int = 3, **plan: Any) -> None:
+        """Split a claimed job into so many parts, each of size 10."""
+        plans = [PartPlan(f"[{index}]", size=10) for index in range(parts)]
+        await self.store.split(worker, self.next_flush(worker), job, Plan(parts=plans, **plan))
+
+    async def parent(self, worker: int, parts: int = 3, **fields: Any) -> int:
+        """A job that was split into so many parts; the default queue must be empty. Fields of the plan may be
+        given beside those of the job."""
+        plan = {name: fields.pop(name) for name in PLAN_FIELDS & fields.keys()}
+        (id,) = await self.add("t", chunked=True, **fields)
+        await self.split(worker, await self.run(worker, id), parts, **plan)
+        return id
+
+    async def told(self, id: int) -> ParentRecord:
+        """The parent, which must exist, brought up to date with its parts."""
+        await self.store.promote()
+        record = await self.store.parent(id)
+        assert record is not None, f"parent {id} is not found"
+        return record
+
+    async def strip(self, id: int) -> list[PartRecord]:
+        """Every part of a parent that is up to date."""
+        await self.store.promote()
+        return await self.store.parts(id)
+
+    async def states(self, id: int) -> list[State]:
+        """How every part of a parent stands."""
+        return [part.state for part in await self.strip(id)]
 
     # -- looking ----------------------------------------------------------------------------------------
 

@@ -42,12 +42,12 @@ class Plans:
         if mark:
             self._found.append(json.loads(text))
 
-    def scans(self) -> list[Scan]:
-        """Every scan of a log partition."""
+    def scans(self, tables: re.Pattern[str] = LOGS) -> list[Scan]:
+        """Every scan of a log partition, or of these tables."""
         return [
             Scan(node["Relation Name"], node["Node Type"], touched(node), plan["Query Text"])
             for plan, node in self._nodes()
-            if LOGS.fullmatch(node.get("Relation Name", "")) and node["Node Type"] != "ModifyTable"
+            if tables.fullmatch(node.get("Relation Name", "")) and node["Node Type"] != "ModifyTable"
         ]
 
     def kinds(self) -> set[str]:

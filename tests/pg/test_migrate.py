@@ -18,7 +18,7 @@ from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
 from windlass.store.postgres import PostgresStore, schema
 from windlass.store.records import NewJob, Outcome, QueueRecord, WorkerInfo
 
-LATEST = 2
+LATEST = 3
 LEAKS = """
 SELECT proname FROM pg_proc WHERE pronamespace = $1::text::regnamespace AND prosrc ~ '\\mwindlass[.'']'
 """
@@ -26,7 +26,13 @@ FIRST = """
 CREATE FUNCTION windlass.schema_version(OUT version int, OUT functions text)
 LANGUAGE sql AS $$ SELECT 1, '' $$;
 CREATE FUNCTION windlass.register(bigint, text, text, int, text[]) RETURNS void LANGUAGE sql AS $$ $$;
+CREATE FUNCTION windlass.enqueue_one(text, text, text, smallint, float8, timestamptz, text, text, text)
+RETURNS void LANGUAGE sql AS $$ $$;
+CREATE FUNCTION windlass.expire(int) RETURNS void LANGUAGE sql AS $$ $$;
 INSERT INTO windlass.queue (name, max_workers) VALUES ('mail', 3)
+"""
+TWICE = """
+SELECT proname FROM pg_proc WHERE pronamespace = 'windlass'::regnamespace GROUP BY 1 HAVING count(*) > 1
 """
 COMMAND = [sys.executable, "-c", "from windlass.cli import main; main()", "migrate", "--json"]
 
@@ -75,7 +81,7 @@ async def test_a_newer_schema_is_refused_and_not_touched(pg_database: str) -> No
     )
     before = await picture(session, "windlass")
     for attempt in (store.migrate, store.open):
-        with pytest.raises(SchemaTooNew, match=r"version 99.*up to 2.*upgrade Windlass"):
+        with pytest.raises(SchemaTooNew, match=r"version 99.*up to 3.*upgrade Windlass"):
             await attempt()
     assert await picture(session, "windlass") == before
     assert await session.value("SELECT version FROM windlass.meta") == 99
@@ -115,6 +121,7 @@ async def test_an_older_schema_is_brought_up_to_date(pg_database: str) -> None:
     done = await store.migrate()
     assert (done.before, done.after) == (1, LATEST)
     await store.open()
+    assert await session.rows(TWICE) == [], "a call could mean either"
     await session.run("SELECT windlass.register(1, 'w', 'here', 1, '{mail}')")
     assert [worker.lease for worker in await store.workers()] == [30.0]
     assert await store.queues() == [QueueRecord(name="mail", max_workers=3)], "with the record's defaults"

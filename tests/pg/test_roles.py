@@ -10,7 +10,18 @@ import pytest
 from tests.pg.kit import Base, Session
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
-from windlass.store.records import Checkpoint, Failure, JobFilter, NewJob, Options, Outcome, WorkerInfo
+from windlass.store.postgres import PostgresStore
+from windlass.store.records import (
+    Checkpoint,
+    Failure,
+    JobFilter,
+    NewJob,
+    Options,
+    Outcome,
+    PartPlan,
+    Plan,
+    WorkerInfo,
+)
 
 MakeRole = Callable[[str | None], str]
 RELATIONS = """
@@ -95,6 +106,32 @@ async def test_a_producer_enqueues_in_every_way(alone: Base, role: MakeRole) -> 
     assert await alone.drain(await alone.lane("other"), worker) == [other]
 
 
+async def a_worker_splits(store: PostgresStore) -> None:
+    """[P4] [P6] [P12] A parent from its split to its removal, a job after it, and settings of its task."""
+    (parent,) = await store.enqueue(
+        [NewJob(task="p", payload="{}", queue="big", options=Options(chunked=True))]
+    )
+    (claim,) = await store.claim(1, ["big"], 1)
+    await store.split(1, 2, claim.jobs[0], Plan(parts=[PartPlan("1"), PartPlan("2")], parallel=1))
+    after = NewJob(
+        task="a", payload="{}", queue="big", options=Options(after=(parent.id,), otherwise="cancel")
+    )
+    (waiting,) = await store.enqueue([after])
+    (claim,) = await store.claim(1, ["big"], 9)
+    async with store.saving(1, claim.jobs[0], lambda: Checkpoint("{}", 1, 2)):
+        pass
+    await store.finish(1, 3, [Outcome(job=claim.jobs[0], kind=Kind.DEAD)])
+    assert await store.set_parent(parent.id, parallel=2) is not None
+    assert await store.redrive(parent.id) == 1
+    assert await store.cancel([parent.id]) == {parent.id: "requested"}
+    await store.promote()
+    assert [found.state for found in await store.parents()] == [State.CANCELLED]
+    assert (await store.wait_finished(waiting.id, 5)).state is State.CANCELLED
+    assert await store.delete([parent.id]) == {parent.id: "deleted"}
+    assert (await store.set_task("p", {"batch": 5})).batch == 5
+    assert await store.turn("p", 60)
+
+
 async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: MakeRole) -> None:
     """[rule 11] From a queue that nobody declared to retention; opening a second store buries nobody."""
     dsn = role("worker")
@@ -132,6 +169,7 @@ async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: Make
     assert (await store.set_queue("mail", {"max_workers": 3})).max_workers == 3
     assert await store.throttle("mail") == 60.0
     assert await store.warm("mail", force=True)
+    await a_worker_splits(store)
     term = await store.lead(7, 30.0)
     assert term is not None
     await store.assign(term, {2: {"mail": 3}})
@@ -167,6 +205,9 @@ async def test_a_reader_sees_everything_and_changes_nothing(alone: Base, role: M
     assert [queue.name for queue in await store.queues()] == [alone.queue]
     assert list((await store.steering([])).queues) == [alone.queue]
     assert [job.id for job in (await store.jobs(JobFilter(state=State.SCHEDULED), 10)).jobs] == jobs[1:]
+    assert (await store.parents(), await store.parts(jobs[0]), await store.tasks()) == ([], [], [])
+    assert await reader.value("SELECT count(*) FROM windlass.job_parent, windlass.job_part") == 0
+    await denied(reader, "SELECT windlass.advance(1)")
     await denied(reader, "SELECT windlass.throttle('q')")
     await denied(reader, "SELECT windlass.lead(1, 30)")
     for name, what, oid in await alone.look.rows(RELATIONS):

@@ -25,7 +25,9 @@ OPERATORS = (
     ("-", "bigint", "bigint"), ("@>", "int8multirange", "int8multirange"),
     ("-", "int8multirange", "int8multirange"), ("->>", "json", "text"),
 )  # fmt: skip
+ONE = "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{\"{}\"}')"
 MANY = "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{\"{}\",\"[]\"}')"
+SPLIT = "SELECT windlass.split(1, 2, $1, $2, $3, 2, '{1,2}', '{1,1}', 1, 0, true)"
 FINISH = """SELECT * FROM windlass.finish(
     1, 1, $1, $2, '{"{[1,2)}"}', '{1}', '{NULL}', NULL, NULL, NULL, NULL, NULL, NULL)"""
 TABLES = ("lane", "queue", "ready", "claim", "outcome", "deferred", "worker_life", "unique_key", "meta")
@@ -82,8 +84,9 @@ async def test_a_producers_traps_are_not_stepped_into(alone: Base, role: MakeRol
         {}, {"delay": timedelta(hours=1)}, {"unique_key": "k"}, {"idempotency_key": "i"}, {"fair_key": "f"},
         {"queue": "undeclared"}, {"tags": ["a"]},
     )]  # fmt: skip
+    jobs.append(await session.enqueue(after=jobs[:2], otherwise="run"))
     jobs += await session.value(MANY, alone.queue)
-    assert len(set(jobs)) == 9
+    assert len(set(jobs)) == 10
 
 
 async def test_a_workers_traps_are_not_stepped_into(alone: Base, role: MakeRole) -> None:
@@ -101,7 +104,19 @@ async def test_a_workers_traps_are_not_stepped_into(alone: Base, role: MakeRole)
     flush = await session.row(FINISH, [lane], [taken["claim"]])
     assert flush["applied"] == 1
     assert await session.value("SELECT windlass.beat(1)") == []
+    assert await session.value(SPLIT, jobs[1], lane, taken["claim"]) == "split"
+    assert await session.value("SELECT windlass.set_parent($1, 2)", jobs[1])
     assert await session.value("SELECT windlass.cancel($1)", jobs[1]) == "requested"
+    assert await session.value("SELECT windlass.redrive($1)", jobs[1]) == 2
+    (job,) = await session.value(ONE, alone.queue)
+    await session.begin()
+    await session.run("SELECT pg_catalog.pg_advisory_xact_lock($1, $2)", space, lane)
+    taken = await session.row("SELECT * FROM windlass.claim_take($1, 1, 9)", lane)
+    await session.commit()
+    assert len(taken["seqs"]) == 3
+    assert await session.value("SELECT windlass.cancel($1)", job) == "requested"
+    assert await session.value("SELECT windlass.turn('t', 60)")
+    await session.run("""SELECT windlass.set_task('t', '{"batch": 5}')""")
     for step in (
         "publish_horizon()",
         "settle_rest(9)",
@@ -109,6 +124,8 @@ async def test_a_workers_traps_are_not_stepped_into(alone: Base, role: MakeRole)
         "promote(9)",
         "admit(9)",
         "expire(9)",
+        "follow(9)",
+        "advance(1, 9)",
     ):
         await session.run(f"SELECT windlass.{step}")
     assert await session.value("SELECT (windlass.rotation_begin(true, '{}')).victim") == 0

@@ -1,4 +1,5 @@
-"""What must hold in a file of the SQLite store at any time: I1 to I5 of migrations/0001_jobs.sql.
+"""What must hold in a file of the SQLite store at any time: I1 to I5 of migrations/0001_jobs.sql. What
+migrations/0003_parents.sql adds to that is in `families`.
 
 A scan of everything, written without the store's own statements, so that the two can disagree.
 """
@@ -9,8 +10,10 @@ from typing import Any
 
 import apsw
 
+from tests.sqlite.families import Family
+
 SEQ = (1 << 44) - 1
-OFFERED, ENDED, CANCELLED, DEFERRED, HELD = (2, 3), (4, 5, 6), 6, (7, 8), 9
+OFFERED, ENDED, CANCELLED, DEFERRED, HELD, WAITING = (2, 3), (4, 5, 6), 6, (7, 8), 9, 10
 NAMES = {5: "dead", 7: "scheduled", 8: "retrying", 9: "held"}
 
 
@@ -23,11 +26,20 @@ def check(path: str | os.PathLike[str]) -> None:
         lanes = {row["id"]: row for row in _rows(connection, "windlass_lane")}
         claims = _rows(connection, "windlass_claim")
         jobs = _rows(connection, "windlass_job")
-        _check_places(lanes, claims, jobs)
+        family = Family(
+            _rows(connection, "windlass_parent"),
+            _rows(connection, "windlass_part"),
+            _rows(connection, "windlass_after"),
+            _rows(connection, "windlass_awaited"),
+            {row["job"]: row for row in _rows(connection, "windlass_checkpoint")},
+            {_id(job): job for job in jobs},
+        )
+        _check_places(lanes, claims, jobs, family)
         _check_counters(lanes, claims, jobs)
-        _check_keys(connection, jobs)
+        _check_keys(connection, jobs, family)
         _check_unknown(jobs)
         _check_births(connection, jobs)
+        family.check()
     finally:
         connection.close()
 
@@ -57,23 +69,28 @@ def _covering(claims: list[dict[str, Any]], job: dict[str, Any]) -> list[dict[st
 
 
 def _check_places(
-    lanes: dict[int, dict[str, Any]], claims: list[dict[str, Any]], jobs: list[dict[str, Any]]
+    lanes: dict[int, dict[str, Any]],
+    claims: list[dict[str, Any]],
+    jobs: list[dict[str, Any]],
+    family: Family,
 ) -> None:
     for job in jobs:
         lane, seq = job["pos"] >> 44, job["pos"] & SEQ
         assert seq <= lanes[lane]["seq"], f"{job} stands at a place that was never given out"
         if lane == 0:
-            assert job["state"] in (6, 7, HELD, 8), f"I3: {job}"
+            allowed = ENDED if _id(job) in family.parents else (5, 6)
+            assert job["state"] in (*allowed, *DEFERRED, HELD, WAITING), f"I3: {job}"
         else:
             assert lane == job["lane"], f"{job} stands in another lane than its own"
             if seq > lanes[lane]["hi"]:
                 assert job["state"] in OFFERED, f"I1: {job}"
             else:
-                assert job["state"] not in (HELD,), f"I2: {job}"
+                assert job["state"] not in (HELD, WAITING), f"I2: {job}"
                 # One that was put off keeps its place though its claim may go, and is cancelled there.
                 wanted = job["state"] in (*OFFERED, *ENDED) and job["state"] != CANCELLED
                 assert not wanted or len(_covering(claims, job)) == 1, f"I2: {job}"
-        assert (job["run_at"] is not None) == (job["state"] in DEFERRED), f"run_at: {job}"
+        due = job["state"] in DEFERRED and _id(job) not in family.waiting
+        assert (job["run_at"] is not None) == due, f"I8: {job}"
     ids = [_id(job) for job in jobs]
     assert len(set(ids)) == len(ids), "I5: two jobs share an id"
 
@@ -98,17 +115,18 @@ def _check_counters(
         assert claim["unfinished"] == running[claim["id"]], f"unfinished of {claim}"
 
 
-def _check_keys(connection: apsw.Connection, jobs: list[dict[str, Any]]) -> None:
+def _check_keys(connection: apsw.Connection, jobs: list[dict[str, Any]], family: Family) -> None:
     unfinished = {_id(job): job for job in jobs if job["state"] not in ENDED}
     held = {row["job"] for row in _rows(connection, "windlass_unique")}
     wanted = {id for id, job in unfinished.items() if '"unique_key"' in (job["options"] or "")}
     assert held == wanted, "unique keys are held by other jobs than the unfinished ones that have them"
     for row in _rows(connection, "windlass_checkpoint"):
         assert row["job"] in unfinished, f"checkpoint without a job: {row}"
-    bound = held | {row["job"] for row in _rows(connection, "windlass_checkpoint")}
+    bound = held | {row["job"] for row in _rows(connection, "windlass_checkpoint")} | family.awaited
     for id, job in unfinished.items():
         if job["state"] == 2:
             assert id not in bound, f"{job} would end without freeing its key"
+            assert '"part"' not in (job["options"] or ""), f"{job} would end without its parent's knowledge"
             assert job["cancel"] is None, f"{job} would end without regard to its cancel"
 
 

@@ -1,4 +1,4 @@
-"""Enqueue in the caller's own transaction: an apsw connection to the same file [E1]."""
+"""Enqueue and checkpoint in the caller's own transaction: an apsw connection to the same file [E1] [P6]."""
 
 import sqlite3
 from pathlib import Path
@@ -7,7 +7,8 @@ import pytest
 
 from tests.sqlite.invariants import check
 from tests.sqlite.kit import drain, foreign, job, opened
-from windlass.errors import AlreadyEnqueued, ConfigurationError
+from windlass.errors import AlreadyEnqueued, ClaimLost, ConfigurationError
+from windlass.store.records import Checkpoint, Outcome, WorkerInfo
 
 
 async def test_jobs_share_the_fate_of_the_transaction(tmp_path: Path) -> None:
@@ -58,3 +59,60 @@ async def test_other_connections_are_refused_in_words(tmp_path: Path) -> None:
         mine.close()
         elsewhere.close()
         assert await store.depth() == {}
+
+
+async def test_a_checkpoint_shares_the_fate_of_the_transaction(tmp_path: Path) -> None:
+    """[P6] Rolled back it was never saved; committed it is there with the data."""
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        await store.register(WorkerInfo(id=1))
+        await store.enqueue([job()])
+        (claim,) = await store.claim(1, ["default"], 1)
+        (mine,) = claim.jobs
+        own = foreign(path)
+        own.execute("CREATE TABLE rows (n INTEGER)")
+        for n, (verb, saved) in enumerate((("ROLLBACK", None), ("COMMIT", 1), ("ROLLBACK", 1)), 0):
+            own.execute("BEGIN IMMEDIATE")
+            own.execute("INSERT INTO rows VALUES (?)", (n,))
+            await store.checkpoint(1, mine, Checkpoint("{}", done=n), connection=own)
+            own.execute(verb)
+            found = (await store.checkpoints([mine.id])).get(mine.id)
+            assert (found.done if found else None) == saved
+        assert own.execute("SELECT n FROM rows").fetchall() == [(1,)]
+        await store.finish(1, 1, [Outcome(job=mine)])
+        own.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ClaimLost):
+            await store.checkpoint(1, mine, Checkpoint("{}"), connection=own)
+        own.execute("INSERT INTO rows VALUES (9); COMMIT")
+        own.close()
+    check(path)
+
+
+async def test_a_handlers_own_transaction_saves_its_progress(tmp_path: Path) -> None:
+    """[P6] [C5] Data and checkpoint together, again and again; nothing of a block that raises, or that comes
+    too late."""
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        await store.register(WorkerInfo(id=1))
+        await store.enqueue([job()])
+        (claim,) = await store.claim(1, ["default"], 1)
+        (mine,) = claim.jobs
+        look = foreign(path)
+        look.execute("CREATE TABLE rows (n INTEGER)")
+
+        async def save(n: int) -> None:
+            async with store.saving(1, mine, lambda: Checkpoint("{}", done=n)) as own:
+                own.execute("INSERT INTO rows VALUES (?)", (n,))
+                assert n != 3, "three is one too many"
+
+        for n in (1, 2):
+            await save(n)
+        with pytest.raises(AssertionError, match="three"):
+            await save(3)
+        assert (await store.checkpoints([mine.id]))[mine.id].done == 2
+        await store.finish(1, 1, [Outcome(job=mine)])
+        with pytest.raises(ClaimLost):
+            await save(4)
+        assert look.execute("SELECT n FROM rows").fetchall() == [(1,), (2,)]
+        look.close()
+    check(path)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.sqlite.kit import foreign, job, opened
 from windlass.core.states import State
-from windlass.store.records import JobFilter, Outcome, WorkerInfo
+from windlass.store.records import JobFilter, Outcome, PartPlan, Plan, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
 from windlass.store.sqlite.statements import Statements
 
@@ -38,6 +38,61 @@ async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> No
             scans = [step for step in plan if re.match(r"SCAN (windlass_job|j|windlass_claim)\b", step)]
             assert not scans, f"{operation}.{name}: {scans}"
         connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "parts.pending", "parts.release", "parts.of_job", "parts.end", "parts.out", "parts.failed",
+        "parents.load", "parents.save", "parents.origin", "progress.parent", "progress.active",
+        "progress.saved", "progress.parts", "after.after", "after.arrived", "after.waits", "after.ended",
+        "retention.past_parents", "moves.is_bound",
+    ],
+)  # fmt: skip
+async def test_parents_and_edges_are_found_by_an_index(tmp_path: Path, statement: str) -> None:
+    """[P8] [P12] Releasing a part, folding its end and following edges search, and sort nothing."""
+    path = tmp_path / "w.db"
+    operation, name = statement.split(".")
+    async with opened(path):
+        connection = foreign(path)
+        sql = Statements(operation)[name]
+        bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d", sql))))
+        plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+        rests = [step for step in plan if step.startswith(("SCAN ", "USE TEMP"))]
+        allowed = {"SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active"}
+        assert set(rests) <= allowed, plan
+        connection.close()
+
+
+async def test_the_end_of_a_part_costs_the_same_however_many_there_are(tmp_path: Path) -> None:
+    """[P8] Its fold into the parent, and the release of the next one."""
+    costs = []
+    for size in (50, 20_000):
+        async with opened(tmp_path / f"{size}.db") as store:
+            await store.register(WorkerInfo(id=1))
+            await store.enqueue([job(chunked=True)])
+            (claim,) = await store.claim(1, ["default"], 1)
+            await store.split(1, 1, claim.jobs[0], Plan(parts=[PartPlan("0", 1)] * size, parallel=4))
+            (claim,) = await store.claim(1, ["default"], 2)
+            first, second = (Outcome(job=claimed) for claimed in claim.jobs)
+            await store.finish(1, 2, [first])
+            costs.append(await cost(store, partial(store.finish, 1, 3, [second])))
+    assert costs[1] < 1.2 * costs[0] + 50
+
+
+async def test_jobs_that_nobody_waits_for_cost_nothing_more(tmp_path: Path) -> None:
+    """[P12] Beside ten thousand edges plain jobs are still ended together, in one statement."""
+    costs = []
+    for edges in (0, 10_000):
+        async with opened(tmp_path / f"{edges}.db") as store:
+            await store.register(WorkerInfo(id=1))
+            (first,) = await store.enqueue([job(queue="other")])
+            await store.enqueue([job(after=(first.id,)) for _ in range(edges)])
+            await store.enqueue([job() for _ in range(100)])
+            (claim,) = await store.claim(1, ["default"], 100)
+            outcomes = [Outcome(job=claimed) for claimed in claim.jobs]
+            costs.append(await cost(store, partial(store.finish, 1, 1, outcomes)))
+    assert costs[1] < 1.1 * costs[0] + 20
 
 
 async def cost(store: SQLiteStore, call: Callable[[], Any]) -> int:

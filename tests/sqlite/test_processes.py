@@ -79,6 +79,23 @@ async def test_what_a_killed_consumer_held_is_rescued(tmp_path: Path) -> None:
     assert foreign(path).execute("SELECT count(*) FROM windlass_job WHERE state = 4").get == 5000
 
 
+async def test_a_kill_in_the_middle_of_splits_loses_no_part(tmp_path: Path) -> None:
+    """[P4] [fault 5] A job has all of its parts, or none and is still to be split."""
+    path = tmp_path / "w.db"
+    process = start("splitter", path, 500)
+    assert process.stdout is not None
+    seen = [await asyncio.to_thread(process.stdout.readline) for _ in range(5)]
+    process.send_signal(signal.SIGKILL)
+    rest, _ = await asyncio.to_thread(process.communicate)
+    check(path)
+    async with opened(path) as store:
+        parents = await store.parents(active=True, limit=1000)
+        assert {parent.id for parent in parents} >= told("".join(seen) + rest)
+        assert {(parent.total, parent.out, parent.size) for parent in parents} == {(500, 20, 500)}
+        for parent in parents:
+            assert len(await store.parts(parent.id)) == 500
+
+
 async def test_other_processes_wake_a_waiting_worker(tmp_path: Path) -> None:
     """A commit of another connection is found by polling, well within the time-out."""
     path = tmp_path / "w.db"

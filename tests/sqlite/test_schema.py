@@ -10,9 +10,10 @@ import apsw
 import pytest
 
 from tests.sqlite.invariants import check
-from tests.sqlite.kit import foreign, job, opened
+from tests.sqlite.kit import drain, foreign, job, opened
+from windlass.core.retry import DeathPolicy
 from windlass.errors import SchemaTooNew
-from windlass.store.records import Migration, QueueRecord
+from windlass.store.records import Migration, QueueRecord, Rescued
 from windlass.store.sqlite import SQLiteStore, schema
 from windlass.store.sqlite.connection import check_version, connect
 from windlass.store.sqlite.schema import VERSION
@@ -45,6 +46,49 @@ async def test_a_file_of_the_first_version_goes_on(tmp_path: Path) -> None:
         assert queue == QueueRecord(name="default", paused=True, max_workers=4, dead_retention=60.0, window=9)
         assert [(worker.id, worker.beat, worker.lease) for worker in await store.workers()] == [(7, 3, 30.0)]
         assert await store.lead(1, 30) == 1
+    check(path)
+
+
+async def test_a_file_of_the_second_version_goes_on(tmp_path: Path) -> None:
+    """Its jobs are claimed and finished, those that ran are rescued, and the dead can be brought back."""
+    path = tmp_path / "w.db"
+    old = connect(str(path), 10)
+    for number in (1, 2):
+        old.execute(dict(schema.MIGRATIONS)[number])
+    old.execute("CREATE TABLE windlass_schema (only INTEGER PRIMARY KEY, version INTEGER)")
+    old.execute("INSERT INTO windlass_schema VALUES (1, 2)")
+    old.execute("INSERT INTO windlass_queue (name, dead_retention, window) VALUES ('default', 60.0, 9)")
+    lane = "(id, queue, priority, seq, hi, ready, running, scheduled, dead)"
+    old.execute(f"INSERT INTO windlass_lane {lane} VALUES (1, 'default', 2, 4, 3, 1, 1, 1, 1)")
+    old.execute("UPDATE windlass_lane SET seq = 1 WHERE id = 0")
+    old.execute(
+        "INSERT INTO windlass_worker"
+        " (id, label, host, pid, queues, machine, boot, alive, started_at, beat_at)"
+        " VALUES (7, 'w', 'here', 1, '[\"default\"]', 'm', 'b', 1, 5.0, 5.0)"
+    )
+    base, dead, runs, ready, later = 1 << 44, 5, 3, 2, 7
+    states = [(base + 2, dead, None), (base + 3, runs, '{"unique_key":"k"}'), (base + 4, ready, None)]
+    for number, (pos, state, options) in enumerate([*states, (1, later, None)], 1):
+        old.execute(
+            "INSERT INTO windlass_job (pos, lane, state, touched_at, enqueued_at, number, attempt, deaths,"
+            " task, payload, options, run_at) VALUES (?, 1, ?, 5, 5, ?, 1, 0, 't', '{}', ?, ?)",
+            (pos, state, number, options, 5.0 if state == later else None),
+        )
+        old.execute("INSERT INTO windlass_birth (number, lo, n, at) VALUES (?, ?, 1, 5)", (number, pos))
+    claim = "(id, lane, lo, hi, worker, unfinished, at)"
+    old.execute(f"INSERT INTO windlass_claim {claim} VALUES (1, 1, 2, 3, 7, 1, 5)")
+    old.execute("INSERT INTO windlass_unique (key, job) VALUES ('k', ?)", (base + 3,))
+    old.execute("INSERT INTO windlass_checkpoint (job, data, at) VALUES (?, '{}', 5)", (base + 3,))
+    old.close()
+    async with opened(path) as store:
+        check(path)
+        assert await store.rescue(7, 0, DeathPolicy()) == Rescued(offered=1)
+        await store.promote()
+        assert await store.retry([base + 2]) == {base + 2: "retried"}
+        (receipt,) = await store.enqueue([job(after=(base + 3,))])
+        assert {claimed.id for claimed in await drain(store, 1)} == {base + n for n in (2, 3, 4)} | {1}
+        await store.promote()
+        assert [claimed.id for claimed in await drain(store, 2)] == [receipt.id]
     check(path)
 
 

@@ -93,3 +93,12 @@ def test_o3_a_queue_can_be_closed() -> None:
     view = everything(["a", "b"], 4)
     assert view.closed("a").slots == {"a": 0, "b": 4}
     assert view.slots == {"a": 4, "b": 4}
+
+
+def test_k1_who_comes_up_first_leaves_room_for_its_siblings() -> None:
+    """Long jobs that it began with in their place would stay with it."""
+    alone = told(QueueRecord(name="mail", max_workers=4), mine={"mail": 4}, serving={"mail": 1})
+    view, _ = steer(ME, {"mail": 4}, alone, View(), missing=1)
+    assert view.slots == {"mail": 2}
+    view, _ = steer(ME, {"mail": 4}, alone, View())
+    assert view.slots == {"mail": 4}

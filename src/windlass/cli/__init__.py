@@ -10,7 +10,22 @@ from typing import Any
 
 import click
 
-from windlass.cli import bench, database, dead, doctor, enqueue, jobs, maintain, queues, top, worker, workers
+from windlass.cli import (
+    bench,
+    database,
+    dead,
+    demo,
+    doctor,
+    enqueue,
+    jobs,
+    maintain,
+    parents,
+    queues,
+    tasks,
+    top,
+    worker,
+    workers,
+)
 from windlass.cli.text import one_line
 from windlass.errors import WindlassError
 from windlass.version import __version__
@@ -38,13 +53,19 @@ for _command in (
     database.migrate,
     database.sql,
     dead.dead,
+    demo.demo,
     doctor.doctor,
     enqueue.enqueue,
     jobs.job,
     jobs.jobs,
     maintain.maintain,
+    parents.parent,
+    parents.parents,
     queues.queue,
     queues.queues,
+    tasks.reconcile,
+    tasks.task,
+    tasks.tasks,
     top.top,
     worker.worker,
     workers.workers,

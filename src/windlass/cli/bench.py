@@ -1,21 +1,41 @@
-"""The verbs that measure: bench store, bench worker. What they do lives in `windlass.bench`."""
+"""The verbs that measure: bench store, bench worker, bench chunks. What they do lives in `windlass.bench`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import msgspec
 from rich.console import Console
 
-from windlass.cli.options import json_option
+from windlass.cli.options import Reader, json_option
+from windlass.core.durations import size as size_in_bytes
 
 if TYPE_CHECKING:
+    from windlass.bench.figures import Report
     from windlass.bench.plan import Plan
+    from windlass.bench.rounds import Progress
     from windlass.bench.run import Bench
 
 F = TypeVar("F", bound=Callable[..., Any])
+MIB: Final = 1024 * 1024
+
+
+class _Size(Reader):
+    """A size as people write it, in bytes; at least 1 MiB, since less tells nothing."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read a size."""
+        try:
+            count = size_in_bytes(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if count < MIB:
+            self.fail(f"{value} is too little to measure; give at least 1MiB", param, ctx)
+        return count
 
 
 @click.group()
@@ -72,13 +92,44 @@ def worker(database: str | None, jobs: int | None, seconds: float | None, quick:
     _measure(on_workers, make_work_plan(quick=quick, jobs=jobs, seconds=seconds), database, as_json)
 
 
+@bench.command()
+@click.option(
+    "--database",
+    "--url",
+    "database",
+    metavar="URL",
+    help="Measure here, in a schema or file of the run's own. [temporary ones]",
+)
+@click.option("--size", type=_Size(), help="Bytes of the file that is imported, such as 200MiB. [1GiB]")
+@click.option("--rounds", type=click.IntRange(min=1), help="How often everything is repeated. [3]")
+@click.option("--quick", is_flag=True, help="Less of everything: 64 MiB, once.")
+@json_option
+def chunks(database: str | None, size: int | None, rounds: int | None, quick: bool, as_json: bool) -> None:
+    """Import NDJSON with real worker processes, beside a plain loop over the same file.
+
+    It takes about 6 minutes a store, and room for the file where temporary files go (TMPDIR). Without
+    --database nothing of yours is used, whatever the environment says."""
+    from windlass.bench.chunks import measure
+    from windlass.bench.chunks_plan import make_chunk_plan
+    from windlass.bench.chunks_table import show
+
+    plan = make_chunk_plan(quick=quick, size=size, rounds=rounds)
+    _shown(lambda progress: measure(plan, database, progress), show, as_json)
+
+
 def _measure(bench: Bench, plan: Plan, database: str | None, as_json: bool) -> None:
     from windlass.bench.run import run
     from windlass.bench.table import show
 
-    talk = Console(stderr=True)
-    with talk.status("starting") as status:
-        report = run(bench, plan, database, status.update)
+    _shown(lambda progress: run(bench, plan, database, progress), show, as_json)
+
+
+def _shown(
+    measure: Callable[[Progress], Report], show: Callable[[Report, Console], None], as_json: bool
+) -> None:
+    """Measure, telling how far it is on stderr, and print what was found."""
+    with Console(stderr=True).status("starting") as status:
+        report = measure(status.update)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
     else:

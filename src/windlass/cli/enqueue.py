@@ -10,7 +10,7 @@ from typing import Any, NoReturn, cast, get_args
 
 import click
 
-from windlass.cli.options import Span, json_option, on_store
+from windlass.cli.options import JobId, Span, json_option, on_store
 from windlass.cli.shapes import failure_as_json
 from windlass.cli.target import Target
 from windlass.cli.text import one_line, parsed, print_json
@@ -19,7 +19,7 @@ from windlass.errors import ConfigurationError, ResultTimeout
 from windlass.job import Job
 from windlass.options import JobOptions
 from windlass.store.protocol import Store
-from windlass.store.records import JobRecord, OnConflict
+from windlass.store.records import JobRecord, OnConflict, Otherwise
 from windlass.task import Task
 
 _PRIORITIES = [each.name.lower() for each in Priority]
@@ -38,6 +38,16 @@ _EVER = "ever"
 @click.option("--on-conflict", type=click.Choice(get_args(OnConflict)), help="Where it is held. [skip]")
 @click.option("--idempotency-key", metavar="KEY", help="The same key again adds nothing.")
 @click.option("--max-attempts", type=click.IntRange(min=1), help="Tries before it is dead. [5]")
+@click.option(
+    "--after",
+    type=JobId(),
+    metavar="ID",
+    multiple=True,
+    help="Ready once this job has succeeded; repeatable.",
+)
+@click.option(
+    "--otherwise", type=click.Choice(get_args(Otherwise)), help="If one of those ends otherwise. [dead]"
+)
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="A word to find it by; may be repeated.")
 @click.option(
     "--header", "headers", metavar="KEY=TEXT", multiple=True, help="Travels along; may be repeated."
@@ -68,7 +78,7 @@ def enqueue(
     its queue and attempts count.
     """
     args, kwargs = _arguments(words, named)
-    wanted = _task(target, task).using(**_options(options))
+    wanted = find_task(target, task).using(**_options(options))
 
     async def work(store: Store) -> tuple[Job[Any], JobRecord | None]:
         job = await wanted.aenqueue(*args, **kwargs)
@@ -92,7 +102,8 @@ async def _end(store: Store, job: Job[Any], wait: float) -> JobRecord:
         raise click.ClickException(f"{error}; it goes on, see `windlass job show {job.id}`") from error
 
 
-def _task(target: Target, name: str) -> Task[..., Any]:
+def find_task(target: Target, name: str) -> Task[..., Any]:
+    """The task of this name. Where --app was given, it must be one of the app's."""
     app = target.app
     if target.app_name is not None:
         app.discover(*app.settings.imports)

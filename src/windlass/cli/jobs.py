@@ -18,14 +18,14 @@ from windlass.cli.waiting import state_in_words
 from windlass.core.states import FINISHED
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
 from windlass.store.protocol import Store
-from windlass.store.records import JobFilter, JobRecord, Page, Steering
+from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord, Steering
 
 _GOOD = frozenset({"dead", "retried", "cancelled", "requested", "deleted"})
 _WHY_NOT = {
     "unchanged": "unchanged: only dead, scheduled and retrying jobs can be retried, and only while no other "
     "holds their unique key",
     "finished": "finished already; it stays as it is",
-    "requested": "runs; its worker was asked to stop",
+    "requested": "is under way; it was asked to stop",
 }
 _COLUMNS = ("id", "task", "queue", "priority", "state", ">attempt", ">age", "reason")
 limit_option = click.option(
@@ -97,10 +97,14 @@ def job() -> None:
 def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -> None:
     """Everything about jobs: state, why it waits, attempts and errors, payload, result, progress, times."""
 
-    async def work(store: Store) -> tuple[dict[int, JobRecord | None], Steering]:
-        return {id: await store.job(id) for id in ids}, await store.steering([])
+    async def work(
+        store: Store,
+    ) -> tuple[dict[int, JobRecord | None], dict[int, ParentRecord | None], Steering]:
+        looked = {id: await store.job(id) for id in ids}
+        # Any of them may be a parent: one enqueued by name does not know that its task is chunked.
+        return looked, {id: await store.parent(id) for id in ids}, await store.steering([])
 
-    looked, steering = target.run(work)
+    looked, parents, steering = target.run(work)
     found = [record for record in looked.values() if record is not None]
     if as_json:
         print_json({"jobs": [job_as_json(record) for record in found]})
@@ -108,7 +112,8 @@ def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -
         for place, record in enumerate(found):
             if place:
                 click.echo()
-            print_job(record, steering, time.time(), traceback=traceback)
+            parent = parents.get(record.id)
+            print_job(record, steering, time.time(), traceback=traceback, parent=parent)
     _refuse_unknown([id for id, record in looked.items() if record is None])
 
 

@@ -96,18 +96,19 @@ class Span(Reader):
         return span
 
 
-class OrNone(Reader):
-    """A value, or the word `none`, which takes a setting back to its default."""
+class OrWord(Reader):
+    """A value, or a word such as `none`, which takes a setting back to its default."""
 
     UNSET: Final = object()
 
-    def __init__(self, kind: Reader) -> None:
+    def __init__(self, kind: Reader, word: str = "none") -> None:
         self._kind = kind
+        self._word = word
         self.name = kind.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read the value, unless it is none."""
-        if value is self.UNSET or (isinstance(value, str) and value.strip().lower() == "none"):
+        """Read the value, unless it is that word."""
+        if value is self.UNSET or (isinstance(value, str) and value.strip().lower() == self._word):
             return self.UNSET
         return self._kind.convert(value, param, ctx)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from windlass.cli.options import OrNone, Span, json_option, on_store
+from windlass.cli.options import OrWord, Span, json_option, on_store
 from windlass.cli.sample import Sample, look
 from windlass.cli.shapes import Shape, queue_as_json
 from windlass.cli.target import Target
@@ -32,8 +32,8 @@ _SPANS: Final = frozenset(
         "cool_cap",
     }
 )
-_WHOLE: Final = OrNone(click.IntRange(min=1))
-_SPAN: Final = OrNone(Span())
+_WHOLE: Final = OrWord(click.IntRange(min=1))
+_SPAN: Final = OrWord(Span())
 
 
 @click.command()
@@ -156,7 +156,7 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
     """Change settings of a queue, or declare it, and print them all; `none` brings a default back."""
     check_name("queue", name)
     changes = {
-        setting: getattr(_DEFAULTS, setting) if value is OrNone.UNSET else value
+        setting: getattr(_DEFAULTS, setting) if value is OrWord.UNSET else value
         for setting, value in given.items()
         if value is not None
     }

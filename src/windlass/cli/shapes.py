@@ -11,8 +11,18 @@ import click
 import msgspec
 
 from windlass.cli.text import iso, parsed
+from windlass.core.progress import Look, progress
 from windlass.core.states import Priority
-from windlass.store.records import Depth, Failure, JobRecord, QueueRecord, WorkerRecord
+from windlass.store.records import (
+    Depth,
+    Failure,
+    JobRecord,
+    ParentRecord,
+    PartOf,
+    PartRecord,
+    QueueRecord,
+    WorkerRecord,
+)
 
 Shape = dict[str, Any]
 
@@ -48,6 +58,10 @@ def job_as_json(job: JobRecord) -> Shape:
         "headers": options.headers,
         "trace": options.trace,
         "replay_of": _id(options.replay_of),
+        "chunked": options.chunked,
+        "part": _part_of(options.part),
+        "after": [str(id) for id in options.after],
+        "otherwise": options.otherwise if options.after else None,
     }
 
 
@@ -84,6 +98,39 @@ def worker_as_json(worker: WorkerRecord, slots: Mapping[str, int], now: float) -
     }
 
 
+def parent_as_json(parent: ParentRecord, *looks: Look) -> Shape:
+    """A parent and how far it is, from looks at it, the latest last."""
+    told = progress(looks)
+    return {
+        **msgspec.structs.asdict(parent),
+        "id": str(parent.id),
+        "state": str(parent.state),
+        "final": _id(parent.final),
+        "created_at": iso(parent.created_at),
+        "finished_at": iso(parent.finished_at),
+        "progress": {
+            "fraction": round(told.fraction, 6),
+            "percent": told.percent,
+            "unit": told.unit,
+            "per_second": _rounded(told.rate),
+            "records_per_second": _rounded(told.records_rate),
+            "seconds_left": _rounded(told.left),
+        },
+    }
+
+
+def part_as_json(part: PartRecord) -> Shape:
+    """A part of a parent [P4]."""
+    return {
+        **msgspec.structs.asdict(part),
+        "parent": str(part.parent),
+        "span": parsed(part.span),
+        "state": str(part.state),
+        "job": _id(part.job),
+        "created_at": iso(part.created_at),
+    }
+
+
 def listing_as_json(jobs: Sequence[JobRecord], cursor: str | None) -> Shape:
     """A page of jobs; `cursor` is what --cursor takes for the next one."""
     return {"jobs": [job_as_json(job) for job in jobs], "cursor": None if cursor is None else wrap(cursor)}
@@ -114,6 +161,23 @@ def priority_name(priority: int) -> str:
 
 def _id(number: int | None) -> str | None:
     return None if number is None else str(number)
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)
+
+
+def _part_of(part: PartOf | None) -> Shape | None:
+    if part is None:
+        return None
+    return {
+        "parent": str(part.parent),
+        "index": part.index,
+        "total": part.total,
+        "span": parsed(part.span),
+        "size": part.size,
+        "created_at": iso(part.created_at),
+    }
 
 
 def _checkpoint(job: JobRecord) -> Shape | None:

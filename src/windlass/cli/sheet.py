@@ -7,21 +7,32 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
+from windlass.cli.family import FINAL
 from windlass.cli.shapes import priority_name
 from windlass.cli.text import console, local, one_line, show, span
 from windlass.cli.waiting import state_in_words, why_it_waits
 from windlass.core.harmless import harmless
-from windlass.store.records import JobRecord, Steering
+from windlass.core.progress import progress
+from windlass.core.states import FINISHED
+from windlass.store.records import JobRecord, ParentRecord, Steering
 
 Line = tuple[str, str]
 
 
-def print_job(job: JobRecord, steering: Steering, now: float, *, traceback: bool) -> None:
-    """Print everything about a job. Without `traceback`, an error is its type and message."""
+def print_job(
+    job: JobRecord, steering: Steering, now: float, *, traceback: bool, parent: ParentRecord | None = None
+) -> None:
+    """Print everything about a job. Without `traceback`, an error is its type and message. `parent` is how
+    far its parts are, where it was split."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, told in [*_state(job, steering, now), *_times(job, now), *_data(job, now)]:
+    for name, told in [
+        *_state(job, steering, now),
+        *_family(job, parent, now),
+        *_times(job, now),
+        *_data(job, now),
+    ]:
         grid.add_row(Text(name), Text(told))
     show(grid)
     shown = console()
@@ -47,6 +58,25 @@ def _state(job: JobRecord, steering: Steering, now: float) -> Iterator[Line]:
         yield "deaths", f"{job.deaths} (workers that died while they ran it)"
     if job.worker is not None:
         yield "worker", f"{job.worker}, claim {job.claim}"
+
+
+def _family(job: JobRecord, parent: ParentRecord | None, now: float) -> Iterator[Line]:
+    """What it has to do with other jobs: its parts, its parent [P4], those that it comes after [P12]."""
+    part, after = job.options.part, job.options.after
+    if parent is not None:
+        percent = progress([(now, parent)]).percent
+        how = f"{parent.succeeded:,} of {parent.total:,} parts succeeded, {percent} %"
+        yield "parent", f"it was split: {how}; see `windlass parent show {job.id}`"
+    elif job.options.chunked and job.state not in FINISHED:
+        yield "parent", "a worker splits it into parts"
+    if part is not None:
+        which = "finalizer" if part.index == FINAL else f"index {part.index} (from 0) of {part.total:,}"
+        yield "part", f"{which}; see `windlass parent show {part.parent}`"
+        yield "of parent", f"{part.parent}, split {local(part.created_at, now)}"
+        if part.index != FINAL:
+            yield "covers", one_line(part.span)
+    if after:
+        yield "after", f"{', '.join(map(str, after))}; otherwise {job.options.otherwise}"
 
 
 def _times(job: JobRecord, now: float) -> Iterator[Line]:

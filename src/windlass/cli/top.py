@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from windlass.cli.keys import happens, keys
 from windlass.cli.options import Span, json_option, on_store
 from windlass.cli.queues import COLUMNS, counts, queues_as_json
 from windlass.cli.sample import Sample, look
@@ -26,7 +27,6 @@ from windlass.store.records import Depth, QueueRecord
 
 _QUEUES = (*COLUMNS, ">±/s", ">dead/s", "state")
 _WORKERS = ("worker", ">beat", "alive", "queues")
-_QUIT = "q"
 
 
 @click.command()
@@ -57,8 +57,8 @@ async def _watch(store: Store, interval: float, once: bool, as_json: bool) -> No
     if once or as_json:
         await _print(store, sample, interval, once, as_json)
         return
-    with _keys() as quit_wanted, Live(frame(sample, None), console=console(), screen=True) as live:
-        while not await _happens(quit_wanted, interval):
+    with keys() as quit_wanted, Live(frame(sample, None), console=console(), screen=True) as live:
+        while not await happens(quit_wanted, interval):
             try:
                 before, sample = sample, await look(store)
                 live.update(frame(sample, before), refresh=True)
@@ -124,42 +124,3 @@ def rates(sample: Sample, before: Sample | None, queue: str) -> Sequence[float |
 
 def _unfinished(depth: Depth) -> int:
     return depth.ready + depth.running + depth.scheduled + depth.retrying
-
-
-# -- keys -----------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _keys() -> Iterator[asyncio.Event]:
-    """Hear of q without Enter, where the terminal can do that; Ctrl-C works everywhere."""
-    wanted = asyncio.Event()
-    try:
-        import termios
-        import tty
-    except ImportError:
-        yield wanted
-        return
-    if not sys.stdin.isatty():
-        yield wanted
-        return
-    keyboard, loop = sys.stdin.fileno(), asyncio.get_running_loop()
-    before = termios.tcgetattr(keyboard)
-
-    def pressed() -> None:
-        if sys.stdin.read(1).lower() == _QUIT:
-            wanted.set()
-
-    try:
-        tty.setcbreak(keyboard)
-        loop.add_reader(keyboard, pressed)
-        yield wanted
-    finally:
-        loop.remove_reader(keyboard)
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
-
-
-async def _happens(event: asyncio.Event, within: float) -> bool:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(within):
-            await event.wait()
-    return event.is_set()

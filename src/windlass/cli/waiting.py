@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from windlass.cli.text import span
 from windlass.core.states import State
-from windlass.store.records import JobRecord, QueueRecord
+from windlass.store.records import JobRecord, PartRecord, QueueRecord
 
 
-def state_in_words(job: JobRecord) -> str:
-    """The state, and how often a job that retries was tried: `retrying (2 tries)`."""
+def state_in_words(job: JobRecord | PartRecord) -> str:
+    """The state, and how often a job or a part that retries was tried: `retrying (2 tries)`."""
     if job.state is not State.RETRYING:
         return str(job.state)
     tries = job.attempt - 1
@@ -27,6 +27,8 @@ def queue_in_words(queue: QueueRecord) -> str:
 def why_it_waits(job: JobRecord, queue: QueueRecord | None, serving: int, now: float) -> str | None:
     """Why the job is not running; None where it runs or has ended. `serving` counts the workers of its queue
     that are alive."""
+    if job.state is State.WAITING and not job.cancel_requested:
+        return "it waits for its parts"
     if job.state not in (State.SCHEDULED, State.READY, State.RETRYING):
         return "its cancel was requested" if job.cancel_requested else None
     reasons = [job.reason] if job.reason else []

@@ -26,6 +26,9 @@ from windlass.worker.view import View, steer
 
 logger = logging.getLogger("windlass.cluster")
 STEER_EVERY: Final = 1.0
+START_TIME: Final = 10.0
+"""Seconds that those who came up first leave room for the others that are started with them."""
+
 FENCE: Final = 0.9
 """The part of a lease after which a worker without a beat is given up. Others wait for the whole."""
 
@@ -62,8 +65,13 @@ class Seat:
 class Member:
     """The cluster, as far as this host is concerned."""
 
-    def __init__(self, store: Store, settings: Settings, queues: Mapping[str, int | None]) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, queues: Mapping[str, int | None], *, workers: int = 1
+    ) -> None:
+        """`workers` is how many of this host are being started together."""
         self._store = store
+        self._starting = workers
+        self._starting_until = time.monotonic() + START_TIME
         self._lease = settings.lease
         self._queues = dict(queues)
         self._seats: dict[int, Seat] = {}
@@ -85,6 +93,8 @@ class Member:
     def join(self, worker: int, local: Local) -> None:
         """Beat for this worker from now on, and steer it."""
         self._seats[worker] = Seat(local)
+        if len(self._seats) >= self._starting:
+            self._starting = 0  # all were here; one that leaves later is no reason to wait
         self._joined.set()
 
     def leave(self, worker: int) -> None:
@@ -189,8 +199,13 @@ class Member:
             else:
                 self._heard_at, self._unanswered = time.monotonic(), 0
                 self._complaints.over("steering")
+            missing = max(0, self._starting - len(self._seats))
+            if time.monotonic() >= self._starting_until:
+                missing = 0
             for worker, seat in self._seats.items():
-                seat.view, gone = steer(worker, self._queues, self._told, seat.view, trusted=trusted)
+                seat.view, gone = steer(
+                    worker, self._queues, self._told, seat.view, trusted=trusted, missing=missing
+                )
                 self._warn(gone)
                 seat.local.steer(seat.view)
             await self._pause(STEER_EVERY * random.uniform(0.9, 1.1))

@@ -1,5 +1,5 @@
-"""Enqueues on the caller's own PostgreSQL connection, inside his transaction [E1]. Rolled back = never
-existed.
+"""Enqueues and saves on the caller's own PostgreSQL connection, inside his transaction [E1] [P6]. Rolled
+back = never existed.
 
 The statements come from `windlass.store.postgres.statements` as data; here they meet a driver:
 
@@ -13,6 +13,7 @@ statements get one of their own, for many jobs are all or none.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -54,6 +55,31 @@ async def asend(connection: Any, schema: str, jobs: Sequence[NewJob]) -> list[Re
         return combine(jobs, calls, await _ASYNC[name](connection, calls))
 
 
+async def run_one(connection: Any, call: Call) -> Row:
+    """Run one statement on a connection of either kind: a synchronous one in this thread, without awaiting
+    anything, so a caller without an event loop may do so."""
+    name = _recognise(connection)
+    with _translated():
+        if name in _ASYNC:
+            (row,) = await _ASYNC[name](connection, [call])
+            return row
+        if _on_a_loop():
+            raise ConfigurationError(
+                f"{_shown(connection)} is synchronous and would block the event loop: use it in a handler "
+                "that is a plain function, or pass an asynchronous connection"
+            )
+        (row,) = _SYNC[name](connection, [call])
+        return row
+
+
+def _on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 # -- recognising ----------------------------------------------------------------------------------------
 
 
@@ -64,7 +90,7 @@ def _recognise(connection: Any) -> str:
         if name in _SYNC or name in _ASYNC:
             return name
     raise ConfigurationError(
-        f"cannot enqueue on {_shown(connection)}; pass a connection (not a pool or engine) of asyncpg, "
+        f"cannot work on {_shown(connection)}; pass a connection (not a pool or engine) of asyncpg, "
         "psycopg, SQLAlchemy (Connection, Session, AsyncConnection, AsyncSession) or Django"
     )
 

@@ -16,6 +16,10 @@ class State(StrEnum):
     SUCCEEDED = "succeeded"
     DEAD = "dead"
     CANCELLED = "cancelled"
+    SPLITTING = "splitting"
+    """A parent that is being planned into parts."""
+    WAITING = "waiting"
+    """A parent that waits for its parts; a part that waits to be released."""
 
 
 FINISHED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
@@ -24,9 +28,10 @@ FINISHED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
 class Kind(StrEnum):
     """How one claimed attempt ended.
 
-    The first four end the job. The others offer it again: RETRY and UNKNOWN after a delay, SNOOZE and
-    THROTTLED after a delay without charging the attempt, RELEASED and LOST at once without charging it.
-    DELETED and REPLACED are written only for waiting jobs that an operator or a producer took back.
+    The first five end the job. SPLIT makes it a parent, which waits for its parts. The others offer it
+    again: RETRY and UNKNOWN after a delay, SNOOZE and THROTTLED after a delay without charging the attempt,
+    RELEASED and LOST at once without charging it. DELETED and REPLACED are written only for waiting jobs
+    that an operator or a producer took back.
     """
 
     SUCCEEDED = "succeeded"
@@ -34,6 +39,7 @@ class Kind(StrEnum):
     CANCELLED = "cancelled"
     DELETED = "deleted"
     REPLACED = "replaced"
+    SPLIT = "split"
     RETRY = "retry"
     SNOOZE = "snooze"
     THROTTLED = "throttled"
@@ -43,8 +49,9 @@ class Kind(StrEnum):
 
 
 TERMINAL: Final = frozenset({Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED, Kind.DELETED, Kind.REPLACED})
-WORKERS_OWN: Final = frozenset(Kind) - {Kind.DELETED, Kind.REPLACED, Kind.LOST}
-"""What a worker may say of its own jobs; the rest is for operators, producers and rescue."""
+WORKERS_OWN: Final = frozenset(Kind) - {Kind.DELETED, Kind.REPLACED, Kind.LOST, Kind.SPLIT}
+"""What a worker may say of its own jobs; the rest is for operators, producers, rescue and
+`Store.split`."""
 
 
 class Priority(IntEnum):

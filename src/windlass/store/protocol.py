@@ -32,6 +32,9 @@ from windlass.store.records import (
     NewJob,
     Outcome,
     Page,
+    ParentRecord,
+    PartRecord,
+    Plan,
     Promoted,
     QueueRecord,
     Receipt,
@@ -39,6 +42,7 @@ from windlass.store.records import (
     RetryAnswer,
     Rotation,
     Steering,
+    TaskRecord,
     WorkerInfo,
     WorkerRecord,
 )
@@ -80,6 +84,15 @@ class Store(Protocol):
           remembered for `skipped` and `rerun`, too, and not for a rejected call.
         - `delay` or `run_at` in the future: the job is `scheduled` until `promote` finds it due.
         - `options.fair_key`: the job is `held` aside (its state is ready) until `promote` admits it [C3].
+        - `options.after` names jobs: this one is `scheduled` (without a run_at, its `reason` says what it
+          waits for) until `promote` finds that all of them have succeeded. Where one has ended in another way
+          or is gone, it is dead or cancelled, or ready all the same, as `options.otherwise` says [P12]. An id
+          that is no job's raises JobNotFound. The operator's `retry` offers it without waiting any longer.
+        - `automatic` and `options.unique_key`: where the last [3] or more runs of that key have all died and
+          the last death is less than 30 min ago (60 min after 4, and so on, at most 6 h), nothing is added
+          and the receipt is `parked` with id 0 [O7]. A success of the key, or 7 days without a death, forget
+          its deaths. Jobs that are not automatic are never parked, but their deaths count. It is judged
+          before the key itself and after the idempotency key.
         - otherwise it is `enqueued` at the back of its lane, ready to be claimed.
 
         With `connection` a job for a queue never seen before, or one that replaces a twin, may become
@@ -158,11 +171,90 @@ class Store(Protocol):
         where the outcome is refused [C5]. A block that raises rolls back. The memory store raises
         ConfigurationError."""
 
-    async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
-        """Make progress durable; the next attempt finds it. Raises WorkerLost or ClaimLost [C5]."""
+    async def checkpoint(
+        self, worker: int, job: ClaimedJob, checkpoint: Checkpoint, *, connection: Any = None
+    ) -> None:
+        """Make progress durable; the next attempt finds it. Raises WorkerLost or ClaimLost [C5].
+
+        With `connection` (as for `enqueue`) the progress exists if and only if that transaction commits; the
+        memory store raises ConfigurationError."""
+
+    def saving(
+        self, worker: int, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+    ) -> AbstractAsyncContextManager[Any]:
+        """A transaction of the handler's own that makes progress: as `transaction`, but when the block ends
+        well the checkpoint is asked for and written in it, and the job goes on."""
 
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
         """The checkpoints of these jobs, for those that have one. They go when the job ends for good."""
+
+    # -- parents and parts ------------------------------------------------------------------------------
+
+    async def split(self, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
+        """A claimed attempt ends by becoming a parent: its parts, its new state and the release of the first
+        of them are one step [P4]. Its checkpoint goes, its unique key stays with it.
+
+        The parent is `waiting` and holds no lease. At most `parallel` of its parts are released at a time,
+        the lowest index first; whenever one ends, the next goes to the back of its lane. The job of a part
+        has the parent's task, payload, queue, priority and options (but `unique_key`, `after`, `chunked`,
+        `replay_of`, `unknown_since`) and `options.part`. How a part ends is folded into its parent by the
+        store, within a moment (`promote` at the latest), however it ended: finish, cancel, delete, rescue.
+
+        A parent ends only through its parts [P9]: when none is left to release or to wait for,
+        - if more of them are dead or cancelled than `tolerated`, it is dead;
+        - else, with a `finalizer`, the job of part -1 is released, and the parent ends as that one ends,
+          with its result; without one it has succeeded.
+        See `core.parents` for the decision. Until it ends, `job` shows it as `waiting`, `wait_finished` waits
+        for it and `options.after` may name it. Its unique key is freed when it ends.
+
+        Progress is what parts save: `done` of their checkpoints, and as records the whole number `n` where
+        their data is an object that has one; a part that has succeeded is done as a whole. A part that ends
+        otherwise keeps its checkpoint, for its redrive.
+
+        A cancel that was requested before makes it cancelled instead, without parts. Sent again for the same
+        claim it changes nothing. Raises WorkerLost, or ClaimLost where the claim is not the worker's or the
+        attempt has ended otherwise [C5]."""
+
+    async def parent(self, id: int) -> ParentRecord | None:
+        """The parent with this id, from when it was split until its retention has passed."""
+
+    async def parents(self, *, active: bool = False, limit: int = 50) -> list[ParentRecord]:
+        """Parents, the one split last first; with `active` only those that have not ended."""
+
+    async def parts(self, parent: int, *, start: int = 0, limit: int = 1000) -> list[PartRecord]:
+        """Its parts by index, from `start` on. The finalizer is not among them."""
+
+    async def set_parent(self, id: int, *, parallel: int) -> ParentRecord | None:
+        """Change how many of its parts run at a time, while it runs [P8]: more are released at once, fewer as
+        parts end. ValueError below 1; None for no parent."""
+
+    async def redrive(self, id: int) -> int:
+        """Run again those parts of a parent that are dead or cancelled, each from its last checkpoint, and
+        go on releasing where a cancel had stopped that [P9]. Answers with how many parts that are (those
+        never released included, and a finalizer that did not succeed as one); 0 where there is none or no
+        such parent: nothing has changed then.
+
+        Their dead jobs leave the dead letters, and each part goes on as a new job when its turn comes. A
+        finalizer that did not succeed runs again after them. A parent that had ended waits again; if another
+        job holds its unique key by now, AlreadyEnqueued is raised and nothing is changed.
+
+        `cancel` of a parent stops its releases and cancels the parts that are out; it is `requested` until
+        the last of these has ended, then the parent is cancelled. `delete` of one that has not ended does the
+        same. `retry` of a dead parent is its redrive; of a dead part it brings that part back, and its parent
+        waits again; one that was cancelled is so once more when that part has ended."""
+
+    # -- settings of tasks, and turns -------------------------------------------------------------------
+
+    async def tasks(self) -> list[TaskRecord]:
+        """Every task that has settings in the store, by name."""
+
+    async def set_task(self, name: str, changes: Mapping[str, Any]) -> TaskRecord:
+        """Change settings of a task (see TASK_SETTINGS); None goes back to what the code says. An unknown
+        setting or a value that makes no sense raises ValueError; nothing is changed."""
+
+    async def turn(self, name: str, every: float) -> bool:
+        """Take the turn of this name, if nobody has taken it within the last `every` seconds by the store's
+        clock. Of many who ask at once, one gets it."""
 
     # -- moving jobs into lanes -------------------------------------------------------------------------
 
@@ -170,7 +262,8 @@ class Store(Protocol):
         """One bounded step: offer deferred jobs that are due, earliest first, and admit held jobs while their
         lane holds fewer than the queue's `window` jobs, one of each fair key in turn [C3]. `limit` bounds
         each of the two. A due job with a fair key takes a new turn, behind its key's others. How long a job
-        has waited counts from when it became ready; admission does not start that anew."""
+        has waited counts from when it became ready; admission does not start that anew. It also brings
+        parents up to date with their parts, and jobs with those they come after [P9] [P12]."""
 
     # -- looking and steering ---------------------------------------------------------------------------
 
@@ -250,7 +343,9 @@ class Store(Protocol):
         anywhere; several at once do the work of one."""
 
     async def expire(self, limit: int = 1000) -> Expired:
-        """One bounded step of retention for dead jobs, idempotency keys and workers long gone [K6]."""
+        """One bounded step of retention for dead jobs, idempotency keys, parents that have ended (with their
+        parts; the dead after their queue's dead_retention, others after its retention or the store's), and
+        workers long gone [K6]."""
 
     # -- wake-up ----------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ A payload is JSON text: an object of named arguments, an array of positional one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -13,10 +14,27 @@ import msgspec
 from windlass.core.states import Kind, Priority, State
 
 OnConflict = Literal["skip", "replace", "reject"]
-EnqueueStatus = Literal["enqueued", "scheduled", "held", "skipped", "replaced", "rerun", "repeated"]
+EnqueueStatus = Literal["enqueued", "scheduled", "held", "skipped", "replaced", "rerun", "repeated", "parked"]
+Otherwise = Literal["dead", "cancel", "run"]
 CancelAnswer = Literal["cancelled", "requested", "finished", "not_found"]
 DeleteAnswer = Literal["deleted", "requested", "not_found"]
 RetryAnswer = Literal["retried", "unchanged", "not_found"]
+
+
+class PartOf(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Which part of which parent a job is [P4]."""
+
+    parent: int
+    index: int
+    """From 0; -1 is the finalizer."""
+    total: int
+    """How many parts the parent has."""
+    span: str = "null"
+    """What the part covers, as JSON; its meaning is the splitter's."""
+    size: int = 0
+    """How much that is, in the splitter's unit."""
+    created_at: float = 0.0
+    """When the parent was split."""
 
 
 class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -35,6 +53,14 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The job that this one repeats [O6]."""
     unknown_since: float | None = None
     """Written by the store: when a worker first said that it does not know this task [O4]."""
+    chunked: bool = False
+    """A parent to be: while its first run lasts, its state is `splitting`."""
+    part: PartOf | None = None
+    """Written by the store: set in the jobs of parts and finalizers [P4]."""
+    after: tuple[int, ...] = ()
+    """Jobs that must have succeeded before this one is ready [P12]."""
+    otherwise: Otherwise = "dead"
+    """What becomes of this job where one of them ends in another way."""
 
 
 DEFAULT_OPTIONS = Options()
@@ -52,10 +78,13 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     options: Options = DEFAULT_OPTIONS
     on_conflict: OnConflict = "skip"
     idempotency_key: str | None = None
+    automatic: bool = False
+    """Enqueued by a schedule or a reconciler: such a job may be parked [O7]."""
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What became of one enqueued job: its id, or the id of the twin that stands for it."""
+    """What became of one enqueued job: its id, or the id of the twin that stands for it; 0 where it was
+    parked."""
 
     id: int
     status: EnqueueStatus = "enqueued"
@@ -268,6 +297,94 @@ class Steering(msgspec.Struct, frozen=True):
     """Queue → how many workers that are alive serve it."""
 
 
+class PartPlan(msgspec.Struct, frozen=True):
+    """A part as planned: what it covers (JSON, the splitter's own) and how much that is."""
+
+    span: str
+    size: int = 0
+    """In the splitter's unit: bytes, numbers, items. The unit of a part's progress."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job is split [P4]."""
+
+    parts: Sequence[PartPlan]
+    parallel: int = 8
+    """How many parts are released at a time [P8]."""
+    tolerated: int = 0
+    """How many parts may fail while the parent still ends well [P9]."""
+    finalizer: bool = False
+    """Whether a last job runs once all parts have ended."""
+
+
+class ParentRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A parent and how far its parts are."""
+
+    id: int
+    task: str
+    queue: str
+    state: State
+    total: int
+    """Parts in all. succeeded + dead + cancelled + out + those not yet released."""
+    succeeded: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    out: int = 0
+    """Parts that are released and have not ended."""
+    parallel: int = 8
+    tolerated: int = 0
+    size: int = 0
+    """The sizes of all parts together."""
+    done: int = 0
+    """How much of it is done, by what parts have saved."""
+    records: int = 0
+    """The records done, by what parts have saved."""
+    final: int | None = None
+    """The finalizer's job, once all parts have ended."""
+    cancel_requested: bool = False
+    reason: str | None = None
+    created_at: float = 0.0
+    """When it was split."""
+    finished_at: float | None = None
+
+
+class PartRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a parent [P4]."""
+
+    parent: int
+    index: int
+    total: int
+    span: str
+    size: int
+    state: State
+    """`waiting` before its release, then the state of its job."""
+    job: int | None = None
+    """The job that runs it, or ran it last."""
+    attempt: int = 0
+    """Of that job; 0 before its release."""
+    done: int = 0
+    records: int = 0
+    error: str | None = None
+    """Type and message of the failure it died of."""
+    created_at: float = 0.0
+
+
+class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a task that live in the store; None means what the code says [P6]."""
+
+    name: str
+    batch: int | None = None
+    """Records a batch."""
+    batch_timeout: float | None = None
+    """Seconds that one batch may take before it is halved [P7]."""
+    parallel: int | None = None
+    """How many parts of a parent run at a time, for parents split from now on."""
+
+
+TASK_SETTINGS = frozenset(TaskRecord.__struct_fields__) - {"name"}
+"""What `set_task` may change."""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that `windlass doctor` looked at, and what to do about it."""
 
@@ -293,6 +410,7 @@ class Expired(msgspec.Struct, frozen=True):
     dead: int = 0
     keys: int = 0
     workers: int = 0
+    parents: int = 0
 
 
 class Migration(msgspec.Struct, frozen=True):

@@ -19,3 +19,6 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     idempotency_retention: float = 86400.0
     """How long an idempotency key is remembered; it outlives its job [E2]."""
+
+    park_after: int = 3
+    """After so many dead runs of a unique key in a row its automatic enqueues are parked for a while [O7]."""

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
+import typing
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypedDict
 
 from windlass import loopthread
+from windlass.chunks.batches import BATCH, BATCH_TIMEOUT, Work
+from windlass.chunks.items import ItemReader
+from windlass.chunks.parts import Part
 from windlass.context import Context
 from windlass.encoding import decode, encode
 from windlass.errors import ConfigurationError, InvalidOption
-from windlass.store.records import Checkpoint, ClaimedJob, Options, Outcome
+from windlass.store.records import (
+    Checkpoint,
+    ClaimedJob,
+    Options,
+    Outcome,
+    PartOf,
+    PartPlan,
+    Plan,
+    TaskRecord,
+)
 
 
 class TestFields(TypedDict, total=False):
@@ -36,48 +49,111 @@ class TestFields(TypedDict, total=False):
     """What `async with ctx.transaction()` yields. Beginning and committing it is the test's own business."""
 
 
-class TestContext(Context):
-    """A context that keeps in memory what its handler saves."""
+class TestPartFields(TestFields, total=False):
+    """What `Part.for_test(...)` takes besides the task's name."""
 
-    __test__ = False  # pytest collects classes called Test…
-    __slots__ = ("_memory",)
+    parent: int
+    index: int
+    total: int
+    span: Any
+    """What the part covers, for handlers that look at it themselves."""
+    records: Iterable[Any]
+    """What its batches hold."""
 
-    def __init__(self, task: str, fields: TestFields) -> None:
-        unknown = fields.keys() - TestFields.__annotations__.keys()
-        if unknown:
-            known = ", ".join(TestFields.__annotations__)
-            raise InvalidOption(f"a context has no field {', '.join(sorted(unknown))}; known: {known}")
-        options = Options(
-            max_attempts=fields.get("max_attempts", 5),
-            tags=tuple(fields.get("tags", ())),
-            headers=dict(fields.get("headers", {})),
-            trace=fields.get("trace"),
-        )
-        job = ClaimedJob(
-            id=fields.get("id", 1),
-            lane=0,
-            claim=fields.get("fence", 1),
-            seq=1,
-            task=task,
-            payload="{}",
-            queue=fields.get("queue", "default"),
-            priority=0,
-            attempt=fields.get("attempt", 1),
-            deaths=fields.get("deaths", 0),
-            options=options,
-            enqueued_at=fields.get("enqueued_at", time.time()),
-        )
-        self._memory = _Memory(fields)
-        super().__init__(job, self._memory)
+
+class _InMemory(Context):
+    """What test contexts share."""
+
+    __slots__ = ()
+    _port: _Memory
 
     @property
     def written(self) -> list[tuple[Any, int | None, int | None]]:
         """Every checkpoint that was written, oldest first, as (data, done, total)."""
-        return [(decode(each.data), each.done, each.total) for each in self._memory.written]
+        return [(decode(each.data), each.done, each.total) for each in self._port.written]
 
     def cancel(self) -> None:
         """Ask the handler to stop, as `job.cancel()` would."""
         self._cancel()
+
+
+class TestContext(_InMemory):
+    """A context that keeps in memory what its handler saves."""
+
+    __test__ = False  # pytest collects classes called Test…
+    __slots__ = ()
+
+    def __init__(self, task: str, fields: TestFields) -> None:
+        _check(fields, TestFields)
+        super().__init__(_claimed(task, fields), _Memory(fields))
+
+
+class TestPart(Part, _InMemory):
+    """A part that keeps in memory what its handler saves, and whose records are given."""
+
+    __test__ = False
+    __slots__ = ()
+
+    def __init__(self, task: str, fields: TestPartFields) -> None:
+        _check(fields, TestPartFields)
+        records = list(fields.get("records", ()))
+        part = PartOf(
+            parent=fields.get("parent", 1),
+            index=fields.get("index", 0),
+            total=fields.get("total", 1),
+            span=encode(fields.get("span")),
+            size=len(records),
+            created_at=fields.get("enqueued_at", time.time()),
+        )
+        super().__init__(_claimed(task, fields, part), _Memory(fields))
+        self._work = Work(self, _Given(records), {}, batch=BATCH, timeout=BATCH_TIMEOUT)
+
+
+class _Given:
+    """A splitter of one part, whose records are there as they are."""
+
+    unit = "items"
+
+    def __init__(self, records: list[Any]) -> None:
+        self._records = records
+
+    def plan(self, arguments: Mapping[str, Any]) -> list[PartPlan]:
+        return [PartPlan("null", len(self._records))]
+
+    def read(self, span: Any, arguments: Mapping[str, Any], cursor: Any) -> ItemReader:
+        return ItemReader(self._records, cursor)
+
+
+def _check(fields: Mapping[str, Any], kind: type[TestFields]) -> None:
+    names = typing.get_type_hints(kind)
+    unknown = fields.keys() - names.keys()
+    if unknown:
+        known = ", ".join(names)
+        raise InvalidOption(f"a context has no field {', '.join(sorted(unknown))}; known: {known}")
+
+
+def _claimed(task: str, fields: TestFields, part: PartOf | None = None) -> ClaimedJob:
+    options = Options(
+        max_attempts=fields.get("max_attempts", 5),
+        tags=tuple(fields.get("tags", ())),
+        headers=dict(fields.get("headers", {})),
+        trace=fields.get("trace"),
+        part=part,
+    )
+    return ClaimedJob(
+        id=fields.get("id", 1),
+        lane=0,
+        claim=fields.get("fence", 1),
+        seq=1,
+        task=task,
+        payload="{}",
+        queue=fields.get("queue", "default"),
+        priority=0,
+        attempt=fields.get("attempt", 1),
+        deaths=fields.get("deaths", 0),
+        options=options,
+        enqueued_at=fields.get("enqueued_at", time.time()),
+    )
 
 
 class _Memory:
@@ -100,19 +176,34 @@ class _Memory:
     async def load(self, job: ClaimedJob) -> Checkpoint | None:
         return self.written[-1] if self.written else self._first
 
-    async def save(self, job: ClaimedJob, checkpoint: Checkpoint) -> None:
+    async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         self.written.append(checkpoint)
 
-    def transaction(
-        self, job: ClaimedJob, outcome: Callable[[], Outcome]
-    ) -> AbstractAsyncContextManager[Any]:
+    async def split(self, job: ClaimedJob, plan: Plan) -> None:
+        raise ConfigurationError("memory has no store that could split a job; call the handler with a part")
+
+    async def settings(self, task: str) -> TaskRecord:
+        return TaskRecord(name=task)
+
+    @asynccontextmanager
+    async def saving(self, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]) -> AsyncIterator[Any]:
+        yield self._connection
+        self.written.append(checkpoint())
+
+    @property
+    def _connection(self) -> Any:
         if "connection" not in self._fields:
             raise ConfigurationError(
                 "memory has no transactions; pass the connection to yield: Context.for_test(connection=…)"
             )
-        return self._transaction(outcome)
+        return self._fields["connection"]
+
+    def transaction(
+        self, job: ClaimedJob, outcome: Callable[[], Outcome]
+    ) -> AbstractAsyncContextManager[Any]:
+        return self._transaction(self._connection, outcome)
 
     @asynccontextmanager
-    async def _transaction(self, outcome: Callable[[], Outcome]) -> AsyncIterator[Any]:
-        yield self._fields["connection"]
+    async def _transaction(self, connection: Any, outcome: Callable[[], Outcome]) -> AsyncIterator[Any]:
+        yield connection
         outcome()

@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from windlass.app import Windlass
+from windlass.chunks.task import warn_of_long_batches
 from windlass.errors import ConfigurationError, WindlassError
 from windlass.loading import load_app, prefer_uvloop
 from windlass.worker.board import Board
@@ -43,6 +44,7 @@ from windlass.worker.label import introduce
 from windlass.worker.logs import set_up_logs
 from windlass.worker.memory import used_memory
 from windlass.worker.processes import Processes
+from windlass.worker.reconcile import reconcile_for_ever
 from windlass.worker.runner import Runner
 
 logger = logging.getLogger("windlass.worker")
@@ -102,14 +104,16 @@ class Child:
                 board=self._board,
                 supervised=True,
             )
+            warn_of_long_batches(app.tasks.values(), app.settings.lease)
             self._heed_signals()
             self._channel.send(Ready())
             listening = asyncio.create_task(self._listen(messages))
             checking = asyncio.create_task(self._check(app))
+            reconciling = asyncio.create_task(reconcile_for_ever(app, store, start.queues))
             try:
                 await engine.run()
             finally:
-                for task in (listening, checking):
+                for task in (listening, checking, reconciling):
                     task.cancel()
                 await app.hooks.stop()
         await self._channel.close()

@@ -11,18 +11,21 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from time import monotonic
 from typing import Any, Final, TypeVar
 
 from windlass.core.retry import Backoff
-from windlass.errors import ClaimLost, StoreUnavailable, WorkerLost
+from windlass.errors import ClaimLost, StoreError, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
-from windlass.store.records import Checkpoint, ClaimedJob, Outcome
+from windlass.store.records import Checkpoint, ClaimedJob, Outcome, Plan, TaskRecord
 from windlass.worker.complaints import Complaints
 from windlass.worker.outcomes import OutcomeLog
 
 T = TypeVar("T")
 logger = logging.getLogger("windlass.worker")
 PAUSES: Final = Backoff(0.05, 5.0, jitter=0.5)
+SETTINGS_KEPT: Final = 2.0
+"""Seconds that settings of tasks are used before they are read again [P6]."""
 
 
 class Desk:
@@ -32,6 +35,8 @@ class Desk:
         self._store = store
         self._log = log
         self._complaints = Complaints(logger)
+        self._settings: dict[str, TaskRecord] = {}
+        self._settings_at = float("-inf")
         self.worker = worker
         self.loop = loop
 
@@ -39,13 +44,41 @@ class Desk:
         """The job's last checkpoint."""
         return (await self._insist(lambda: self._store.checkpoints([job.id]))).get(job.id)
 
-    async def save(self, job: ClaimedJob, checkpoint: Checkpoint) -> None:
+    async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         """Write a checkpoint. Raises WorkerLost or ClaimLost [C5]."""
         try:
-            await self._insist(lambda: self._store.checkpoint(self.worker, job, checkpoint))
+            if connection is None:
+                await self._insist(lambda: self._store.checkpoint(self.worker, job, checkpoint))
+            else:  # the caller's transaction cannot be tried again from here
+                await self._store.checkpoint(self.worker, job, checkpoint, connection=connection)
         except (ClaimLost, WorkerLost):
             self._log.refused += 1
             raise
+
+    def saving(
+        self, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+    ) -> AbstractAsyncContextManager[Any]:
+        """A transaction that makes a checkpoint together with the handler's own data."""
+        return self._store.saving(self.worker, job, checkpoint)
+
+    async def split(self, job: ClaimedJob, plan: Plan) -> None:
+        """Make the job a parent. Sent again until it is answered: the store knows it by its claim [P4]."""
+        number = self._log.next_number()
+        try:
+            await self._insist(lambda: self._store.split(self.worker, number, job, plan))
+        except (ClaimLost, WorkerLost):
+            self._log.refused += 1
+            raise
+
+    async def settings(self, task: str) -> TaskRecord:
+        """The settings of a task. What was known last serves while the store is away."""
+        if monotonic() - self._settings_at > SETTINGS_KEPT:
+            self._settings_at = monotonic()
+            try:
+                self._settings = {each.name: each for each in await self._store.tasks()}
+            except StoreError as error:
+                self._complaints.told("settings", "settings of tasks cannot be read: %s", error)
+        return self._settings.get(task) or TaskRecord(name=task)
 
     def transaction(
         self, job: ClaimedJob, outcome: Callable[[], Outcome]

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from windlass import loopthread
+from windlass.chunks.task import warn_of_long_batches
 from windlass.cluster.member import Member
 from windlass.cluster.queues import seed
 from windlass.errors import ConfigurationError, WindlassError
@@ -33,6 +34,7 @@ from windlass.worker.engine import RELEASE_TIME, Engine, wait_for_store
 from windlass.worker.groups import to_the_end
 from windlass.worker.label import introduce, make_label
 from windlass.worker.processes import Processes
+from windlass.worker.reconcile import reconcile_for_ever
 from windlass.worker.runner import Runner
 from windlass.worker.view import View
 
@@ -75,6 +77,7 @@ class Worker:
         leaving = asyncio.Event()
         async with home.here(wait_for_store) as store:
             await patiently(lambda: seed(store, self._queues), wait_for_store)
+            warn_of_long_batches(app.tasks.values(), app.settings.lease)
             await app.hooks.start()
             self._engine = engine = Engine(
                 store,
@@ -91,7 +94,11 @@ class Worker:
             try:
                 self._member = await asyncio.wrap_future(ready)
                 self._started.set()
-                await self._work(engine, store)
+                reconciling = asyncio.create_task(reconcile_for_ever(app, store, self._queues))
+                try:
+                    await self._work(engine, store)
+                finally:
+                    reconciling.cancel()
             finally:
                 home.listeners.discard(self._hear_of_cancels)
                 chores.call_soon_threadsafe(leaving.set)

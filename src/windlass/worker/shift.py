@@ -324,9 +324,8 @@ class Shift:
             own = task.timeout
         if own is not None and own < limit:
             limit = own
-        run = Run(
-            job, Context(job, self._desk), time.monotonic(), limit, task is None or task.mode != "thread"
-        )
+        context = Context(job, self._desk) if task is None else task.context_type(job, self._desk)
+        run = Run(job, context, time.monotonic(), limit, task is None or task.mode != "thread")
         self.running[job.id] = run
         self._busy[queue] += 1
         if run.deadline < self._deadlines.next:
@@ -369,7 +368,8 @@ class Shift:
         if self._board is not None:
             self._board.leave(run.place)
         self._busy[queue] -= 1
-        self._appetites[queue].note(time.monotonic() - run.began)
+        if run.context._typical:
+            self._appetites[queue].note(time.monotonic() - run.began)
         if outcome is not None and run.context.ended:
             self._ended(outcome)  # written by the handler's own transaction
         elif outcome is not None:

@@ -61,7 +61,7 @@ class Supervisor:
         self._leavers: set[asyncio.Task[bool]] = set()
         self._been_ready = False
         self._refused: str | None = None
-        self.member = Member(store, settings, settings.queues)
+        self.member = Member(store, settings, settings.queues, workers=settings.processes)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Whether jobs can be run right now, and what that hangs on: the store answers and a child is up."""

@@ -44,11 +44,14 @@ def steer(
     before: View,
     *,
     trusted: bool = True,
+    missing: int = 0,
 ) -> tuple[View, list[str]]:
     """The worker's new view, and the queues whose row is gone.
 
     `wanted` are the queues it serves, with the slots its flags named. `told` is the store's last answer; with
     `trusted` off it is an old one, so the assignment in it no longer counts and a fair share stands in [K1].
+    While siblings that are being started are `missing`, it has no more than it will have beside them: long
+    jobs that it began with in their place would stay with it.
     """
     if told is None:
         return before, []
@@ -64,8 +67,8 @@ def steer(
         elif queue.max_workers is None:
             slots[name] = min(flag or UNSIZED, MOST)
         else:
-            assigned = told.slots.get(worker, {}).get(name) if trusted else None
-            slots[name] = share(queue.max_workers, assigned, told.serving.get(name, 1))
+            assigned = told.slots.get(worker, {}).get(name) if trusted and not missing else None
+            slots[name] = share(queue.max_workers, assigned, told.serving.get(name, 1) + missing)
     return View(slots, {name: told.queues[name] for name in wanted if name in told.queues}), gone
 
 

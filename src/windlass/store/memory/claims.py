@@ -13,7 +13,8 @@ from windlass.core.priority import LaneHead, claim_order
 from windlass.core.states import WORKERS_OWN, Kind, State
 from windlass.errors import ClaimLost, ConfigurationError
 from windlass.store.memory.base import Base, atomic
-from windlass.store.memory.tables import Job, Lane, Worker
+from windlass.store.memory.job import Job
+from windlass.store.memory.tables import Lane, Worker
 from windlass.store.records import Checkpoint, Claim, ClaimedJob, Finished, Outcome
 
 
@@ -96,6 +97,13 @@ class Claims(Base):
             return None
         return job if (job.lane, job.claim, job.seq) == (claimed.lane, claimed.claim, claimed.seq) else None
 
+    def _own(self, worker: Worker, claimed: ClaimedJob) -> Job:
+        """The same, for those who cannot go on without it."""
+        job = self._running(worker, claimed)
+        if job is None:
+            raise ClaimLost(f"job {claimed.id} is not, or no longer, running under claim {claimed.claim}")
+        return job
+
     def _apply(self, job: Job, outcome: Outcome, now: float) -> None:
         tables = self._tables
         if outcome.forget and outcome.kind is Kind.SUCCEEDED:
@@ -132,11 +140,19 @@ class Claims(Base):
         yield _no_transaction()
 
     @atomic
-    async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
-        running = self._running(self._tables.alive(worker), job)
-        if running is None:
-            raise ClaimLost(f"job {job.id} is not, or no longer, running under claim {job.claim}")
+    async def checkpoint(
+        self, worker: int, job: ClaimedJob, checkpoint: Checkpoint, *, connection: Any = None
+    ) -> None:
+        if connection is not None:
+            raise ConfigurationError("the memory store has no transaction to join: leave out connection=")
+        running = self._own(self._tables.alive(worker), job)
         running.checkpoint = msgspec.structs.replace(checkpoint, at=self._clock())
+
+    @asynccontextmanager
+    async def saving(
+        self, worker: int, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+    ) -> AsyncIterator[Any]:
+        yield _no_transaction()
 
     @atomic
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:

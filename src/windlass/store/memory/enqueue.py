@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from windlass.core.parking import FORGET_AFTER, parked_until
 from windlass.core.states import State
-from windlass.errors import AlreadyEnqueued, ConfigurationError
+from windlass.errors import AlreadyEnqueued, ConfigurationError, JobNotFound
 from windlass.store.memory.base import Base, atomic
 from windlass.store.records import NewJob, Receipt
 
@@ -19,8 +22,19 @@ class Enqueueing(Base):
         if connection is not None:
             raise ConfigurationError("the memory store has no transaction to join: leave out connection=")
         now = self._clock()
+        self._refuse_strangers(jobs)
         self._refuse_conflicts(jobs, now)
-        return [self._enqueue(job, now) for job in jobs]
+        return [self._enqueue(_own(job), now) for job in jobs]
+
+    def _refuse_strangers(self, jobs: Sequence[NewJob]) -> None:
+        """Raise where a job is to come after one that is not there [P12]."""
+        for job in jobs:
+            for other in job.options.after:
+                if other not in self._tables.jobs:
+                    raise JobNotFound(
+                        f"{job.task} cannot come after job {other}: it never existed, was deleted, or its "
+                        "retention has passed"
+                    )
 
     def _refuse_conflicts(self, jobs: Sequence[NewJob], now: float) -> None:
         """Raise before anything is written. Nothing in one call frees a key, so looking ahead is enough."""
@@ -32,7 +46,7 @@ class Enqueueing(Base):
                 if idempotency in repeated or self._first(idempotency, now) is not None:
                     continue
                 repeated.add(idempotency)
-            if key is None:
+            if key is None or self._is_parked(job, now):
                 continue
             twin = self._tables.unique.get(key)
             if job.on_conflict == "reject" and (twin is not None or key in taken):
@@ -53,16 +67,19 @@ class Enqueueing(Base):
         if first is not None:
             return Receipt(first, "repeated")
         receipt = self._enqueue_unique(new, now)
-        self._tables.idempotency[new.idempotency_key] = (receipt.id, now)
+        if receipt.status != "parked":
+            self._tables.idempotency[new.idempotency_key] = (receipt.id, now)
         return receipt
 
     def _enqueue_unique(self, new: NewJob, now: float) -> Receipt:
         tables, key = self._tables, new.options.unique_key
+        if self._is_parked(new, now):
+            return Receipt(0, "parked")
         twin = tables.unique.get(key) if key is not None else None
         if twin is None or key is None:
             job, status = tables.add(new, now)
             return Receipt(job.id, status)
-        if twin.state is State.RUNNING:
+        if twin.state in (State.RUNNING, State.WAITING):  # a parent whose parts run has begun, too
             tables.reruns[key] = new
             return Receipt(twin.id, "rerun")
         if new.on_conflict == "skip":
@@ -72,3 +89,18 @@ class Enqueueing(Base):
         del tables.jobs[twin.id]  # taken back, as if deleted: a debounced job leaves no trail
         job, _ = tables.add(new, now)
         return Receipt(job.id, "replaced")
+
+    def _is_parked(self, new: NewJob, now: float) -> bool:
+        """Whether a schedule or a reconciler asks for what has died too often of late [O7]."""
+        deaths, last = self._tables.deaths.get(new.options.unique_key or "", (0, 0.0))
+        if not new.automatic or now >= last + FORGET_AFTER:
+            return False
+        until = parked_until(deaths, last, self._settings.park_after)
+        return until is not None and now < until
+
+
+def _own(new: NewJob) -> NewJob:
+    """The job as a producer may ask for it: whose part it is, only the store says."""
+    if new.options.part is None:
+        return new
+    return msgspec.structs.replace(new, options=msgspec.structs.replace(new.options, part=None))

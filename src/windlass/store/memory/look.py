@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from windlass.core.states import FINISHED, State
-from windlass.errors import JobNotFound, ResultTimeout
+from windlass.errors import AlreadyEnqueued, JobNotFound, ResultTimeout
 from windlass.store.memory.base import Base, atomic
+from windlass.store.memory.family import Parent, advance
+from windlass.store.memory.job import Job
+from windlass.store.memory.redrive import redrive, retry_part
 from windlass.store.records import (
     CancelAnswer,
     DeleteAnswer,
@@ -37,7 +40,7 @@ class Look(Base):
             if (cursor is None or job.number < int(cursor))
             and where.queue in (None, job.queue)
             and where.task in (None, job.task)
-            and where.state in (None, job.state)
+            and where.state in (None, job.shown)
             and (where.tag is None or where.tag in job.options.tags)
         ]
         page = found[:limit]
@@ -67,10 +70,19 @@ class Look(Base):
         if known.state in WAITING:
             self._tables.end(known, State.CANCELLED, now)
             return "cancelled"
-        if known.state is not State.RUNNING:
+        if known.state in FINISHED:
             return "finished"
         known.cancel_requested = True
+        if known.state is State.WAITING:
+            self._cancel_parts(self._tables.parents[known.id], now)
         return "requested"
+
+    def _cancel_parts(self, parent: Parent, now: float) -> None:
+        """Cancel what is out of a parent; what was not released never will be [P9]."""
+        for job in (*(part.job for part in parent.parts), parent.final):
+            if job is not None:
+                self._cancel(job.id, now)
+        advance(self._tables, parent, now)
 
     @atomic
     async def delete(self, jobs: Sequence[int]) -> dict[int, DeleteAnswer]:
@@ -82,6 +94,7 @@ class Look(Base):
         if answer in ("requested", "not_found"):
             return answer
         del self._tables.jobs[job]
+        self._tables.parents.pop(job, None)
         return "deleted"
 
     @atomic
@@ -93,14 +106,29 @@ class Look(Base):
         known = self._tables.jobs.get(job)
         if known is None:
             return "not_found"
-        if known.state is State.DEAD and known.options.unique_key not in self._tables.unique:
-            self._tables.revive(known, now)
-            return "retried"
+        if known.state is State.DEAD:
+            return "retried" if self._retry_dead(known, now) else "unchanged"
         if known.state in (State.SCHEDULED, State.RETRYING):
             known.attempt = 1 if known.state is State.RETRYING else known.attempt
             self._tables.offer(known, now)
             return "retried"
         return "unchanged"
+
+    def _retry_dead(self, job: Job, now: float) -> bool:
+        """Whether a dead job was brought back: not if another holds its unique key now, or its parent's."""
+        parent = self._tables.parent_of(job)
+        try:
+            if job.id in self._tables.parents:
+                return redrive(self._tables, self._tables.parents[job.id], now) > 0
+            if parent is not None:
+                retry_part(self._tables, parent, job, now)
+                return True
+        except AlreadyEnqueued:
+            return False
+        if job.options.unique_key in self._tables.unique:
+            return False
+        self._tables.revive(job, now)
+        return True
 
     @atomic
     async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:

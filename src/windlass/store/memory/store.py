@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from windlass.store.memory.claims import Claims
 from windlass.store.memory.cluster import Cluster
 from windlass.store.memory.enqueue import Enqueueing
 from windlass.store.memory.look import Look
+from windlass.store.memory.parents import Parents
 from windlass.store.memory.queues import Queues
+from windlass.store.memory.tasks import Tasks
 from windlass.store.memory.upkeep import Upkeep
 from windlass.store.memory.workers import Workers
 from windlass.store.records import Finding, Migration
@@ -14,7 +15,7 @@ from windlass.store.records import Finding, Migration
 VERSION = 1
 
 
-class MemoryStore(Enqueueing, Workers, Claims, Upkeep, Look, Queues, Cluster):
+class MemoryStore(Enqueueing, Workers, Parents, Upkeep, Look, Queues, Tasks, Cluster):
     """A store that lives and dies with its process. It honours the whole contract but durability."""
 
     _version = 0

@@ -1,7 +1,8 @@
 """What the memory store holds, and the moves a job can make. No locks, no waiting, no answers.
 
 Every unfinished job stands in exactly one place, and a place is a plain list: a lane's waiting jobs, the jobs
-held for their fair key, the deferred ones, or those a worker is running. A job that has ended stands in none.
+held for their fair key, the deferred ones, or those a worker is running. A job that has ended stands in none,
+and neither does a parent, which waits for nothing but its parts.
 """
 
 from __future__ import annotations
@@ -13,74 +14,13 @@ from itertools import count
 import msgspec
 
 from windlass.core.ids import RESERVED_LANE, pack
+from windlass.core.parking import FORGET_AFTER
 from windlass.core.states import Kind, State
 from windlass.errors import WorkerLost
 from windlass.store import unknown
-from windlass.store.records import (
-    Checkpoint,
-    ClaimedJob,
-    EnqueueStatus,
-    Failure,
-    JobRecord,
-    NewJob,
-    Options,
-    QueueRecord,
-    WorkerInfo,
-)
-
-KEPT_FAILURES = 32
-
-
-@dataclass(eq=False, kw_only=True)
-class Job:
-    """A job and all that is known about it."""
-
-    id: int
-    number: int
-    task: str
-    payload: str
-    queue: str
-    priority: int
-    options: Options
-    enqueued_at: float
-    state: State = State.READY
-    attempt: int = 1
-    deaths: int = 0
-    lane: int = 0
-    seq: int = 0
-    since: float = 0.0
-    run_at: float | None = None
-    worker: int | None = None
-    claim: int | None = None
-    claimed_at: float | None = None
-    finished_at: float | None = None
-    cancel_requested: bool = False
-    reason: str | None = None
-    errors: tuple[Failure, ...] = ()
-    result: str | None = None
-    checkpoint: Checkpoint | None = None
-    place: list[Job] | None = None
-
-    def stand(self, place: list[Job] | None) -> None:
-        """Leave the old place and go to the back of the new one."""
-        if self.place is not None:
-            self.place.remove(self)
-        self.place = place
-        if place is not None:
-            place.append(self)
-
-    def record(self) -> JobRecord:
-        """The job as callers see it."""
-        return JobRecord(**{name: getattr(self, name) for name in JobRecord.__struct_fields__})
-
-    def claimed(self) -> ClaimedJob:
-        """The job as its worker sees it."""
-        return ClaimedJob(**{name: getattr(self, name) for name in ClaimedJob.__struct_fields__})
-
-    def fail(self, error: Failure, now: float) -> None:
-        """Keep a failure of the present attempt, and the last 32 in all [O4]."""
-        mine = Failure(error.type, error.message, error.traceback, self.attempt, now)
-        self.errors = (*self.errors, mine)[-KEPT_FAILURES:]
+from windlass.store.memory.family import Parent, advance
+from windlass.store.memory.job import Job
+from windlass.store.records import EnqueueStatus, NewJob, QueueRecord, TaskRecord, WorkerInfo
 
 
 @dataclass(eq=False)
@@ -107,6 +47,7 @@ class Worker:
     beat: int = 0
     running: list[Job] = field(default_factory=list)
     ended: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    split: set[tuple[int, int, int]] = field(default_factory=set)
 
 
 @dataclass
@@ -133,6 +74,12 @@ class Tables:
         self.unique: dict[str, Job] = {}
         self.reruns: dict[str, NewJob] = {}
         self.idempotency: dict[str, tuple[int, float]] = {}
+        self.parents: dict[int, Parent] = {}  # in the order in which they were split
+        self.deaths: dict[
+            str, tuple[int, float]
+        ] = {}  # unique key → dead runs in a row, and when the last died
+        self.tasks: dict[str, TaskRecord] = {}
+        self.turns: dict[str, float] = {}
         self.claims = count(1)
         self._numbers = count(1)
         self._reserved = count(1)
@@ -163,7 +110,7 @@ class Tables:
         """Create a job where it belongs; it takes its unique key, which must be free."""
         lane = self.lane(new.queue, new.priority)
         run_at = now + new.delay if new.delay is not None else new.run_at
-        later = run_at is not None and run_at > now
+        later = bool(new.options.after) or (run_at is not None and run_at > now)
         aside = later or new.options.fair_key is not None
         number = next(self._numbers)
         seq = next(self._reserved) if aside else next(lane.seqs)
@@ -184,7 +131,7 @@ class Tables:
         if new.options.unique_key is not None:
             self.unique[new.options.unique_key] = job
         if later:
-            assert run_at is not None
+            job.after = new.options.after
             self.defer(job, State.SCHEDULED, run_at)
             return job, "scheduled"
         if aside:
@@ -197,14 +144,14 @@ class Tables:
         """Put a job at the back of its lane, with a new seq and its old id."""
         lane = self.lane(job.queue, job.priority)
         job.seq = next(lane.seqs)
-        job.since = now
+        job.since, job.after = now, ()
         self._settle(job, State.READY, None)
         job.stand(lane.waiting)
 
-    def defer(self, job: Job, state: State, run_at: float) -> None:
-        """Set a job aside until its time."""
+    def defer(self, job: Job, state: State, run_at: float | None) -> None:
+        """Set a job aside until its time, or until those that it comes after have ended [P12]."""
         self._settle(job, state, run_at)
-        job.reason = unknown.reason(job.options)
+        job.reason = job.waits_for() or unknown.reason(job.options)
         job.stand(self.deferred)
 
     def admit(self, job: Job) -> None:
@@ -215,7 +162,7 @@ class Tables:
 
     def hold(self, job: Job, now: float) -> None:
         """Set a job that is due aside for its fair key; it is ready from now on."""
-        job.since = now
+        job.since, job.after = now, ()
         self._settle(job, State.READY, None)
         job.stand(self.lane(job.queue, job.priority).held)
 
@@ -230,6 +177,12 @@ class Tables:
             self.defer(job, state, now + delay)
         else:
             self.offer(job, now)
+
+    def wait_for_parts(self, job: Job) -> None:
+        """The job is a parent from now on, or again: nobody runs it, and it has not ended."""
+        self._settle(job, State.WAITING, None)
+        job.finished_at = job.result = None
+        job.stand(None)
 
     def alive(self, worker: int) -> Worker:
         """The worker, if it may still write [C5]."""
@@ -248,12 +201,30 @@ class Tables:
         """End a job for good: its key is free again, and its rerun, if one is remembered, begins [E6]."""
         job.stand(None)
         job.state, job.finished_at, job.reason = state, now, reason
-        job.run_at = job.checkpoint = None
+        saved, job.run_at, job.checkpoint, job.after = job.checkpoint, None, None, ()
         key = job.options.unique_key
+        if key is not None:
+            self._count_death(key, state, now)
         if key is not None and self.unique.get(key) is job:
             del self.unique[key]
             if key in self.reruns:
                 self.add(self.reruns.pop(key), now)
+        parent = self.parent_of(job)
+        if parent is not None:
+            parent.keep(job, saved)
+            advance(self, parent, now)
+
+    def parent_of(self, job: Job) -> Parent | None:
+        """The parent of a part, while there is one."""
+        return self.parents.get(job.options.part.parent) if job.options.part is not None else None
+
+    def _count_death(self, key: str, state: State, now: float) -> None:
+        """Count the dead runs of a unique key in a row; a success forgets them, and so do 7 days [O7]."""
+        if state is State.SUCCEEDED:
+            self.deaths.pop(key, None)
+        elif state is State.DEAD:
+            count, last = self.deaths.get(key, (0, now))
+            self.deaths[key] = (count + 1 if now < last + FORGET_AFTER else 1, now)
 
     def revive(self, job: Job, now: float) -> None:
         """Offer a dead job again, as if it had never been tried; its failures stay [O6]."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from windlass.core.fair import turns
-from windlass.core.states import State
+from windlass.core.parking import FORGET_AFTER
+from windlass.core.states import FINISHED, State
 from windlass.store.memory.base import Base, atomic
-from windlass.store.memory.tables import Job, Lane
+from windlass.store.memory.job import Job
+from windlass.store.memory.tables import Lane
 from windlass.store.records import Expired, Promoted, Rotation
 
 
@@ -15,9 +17,10 @@ class Upkeep(Base):
     @atomic
     async def promote(self, limit: int = 1000) -> Promoted:
         now = self._clock()
+        self._follow(now)
         due = sorted(
-            (job for job in self._tables.deferred if job.run_at is not None and job.run_at <= now),
-            key=lambda job: (job.run_at, job.id),
+            (job for job in self._tables.deferred if not job.after and (job.run_at or now) <= now),
+            key=lambda job: (job.run_at or now, job.id),
         )[:limit]
         for job in due:
             if job.options.fair_key is not None:
@@ -28,6 +31,21 @@ class Upkeep(Base):
         for lane in self._tables.lanes.values():
             admitted += self._admit(lane, limit - admitted)
         return Promoted(len(due), admitted)
+
+    def _follow(self, now: float) -> None:
+        """Bring jobs up to date with those they come after [P12]: what waits for nothing more is due."""
+        for job in [job for job in self._tables.deferred if job.after]:
+            states = {
+                id: self._tables.jobs[id].state if id in self._tables.jobs else None for id in job.after
+            }
+            failed = [id for id, state in states.items() if state in (None, State.DEAD, State.CANCELLED)]
+            if failed and job.options.otherwise == "dead":
+                self._tables.end(job, State.DEAD, now, reason=_after(failed[0], states[failed[0]]))
+            elif failed and job.options.otherwise == "cancel":
+                self._tables.end(job, State.CANCELLED, now, reason=_after(failed[0], states[failed[0]]))
+            else:
+                job.after = tuple(id for id, state in states.items() if state and state not in FINISHED)
+                job.reason = job.waits_for()
 
     def _admit(self, lane: Lane, limit: int) -> int:
         """Let held jobs into their lane, one of each fair key in turn, oldest first within a key [C3]."""
@@ -45,10 +63,12 @@ class Upkeep(Base):
     async def rotate(self, *, force: bool = False) -> Rotation:
         """There are no logs to turn here; what has ended well goes when its time is over."""
         now = self._clock()
+        self._follow(now)  # so that nobody finds gone what has succeeded
         gone = [
             job
             for job in self._tables.jobs.values()
-            if job.state in (State.SUCCEEDED, State.CANCELLED)
+            if job.id not in self._tables.parents
+            and job.state in (State.SUCCEEDED, State.CANCELLED)
             and (force or job.finished_at is None or job.finished_at + self._retention(job.queue) <= now)
         ]
         for job in gone:
@@ -66,7 +86,8 @@ class Upkeep(Base):
         dead = [
             job.id
             for job in tables.jobs.values()
-            if job.state is State.DEAD
+            if job.id not in tables.parents
+            and job.state is State.DEAD
             and job.finished_at is not None
             and job.finished_at + tables.queues[job.queue].dead_retention <= now
         ][:limit]
@@ -75,8 +96,26 @@ class Upkeep(Base):
             for key, (_, at) in tables.idempotency.items()
             if at + self._settings.idempotency_retention <= now
         ][:limit]
-        for job in dead:
-            del tables.jobs[job]
+        parents = [parent.job for parent in tables.parents.values() if self._is_past(parent.job, now)][:limit]
+        for id in (*dead, *(parent.id for parent in parents)):
+            del tables.jobs[id]
+        for parent in parents:
+            del tables.parents[parent.id]
         for key in keys:
             del tables.idempotency[key]
-        return Expired(dead=len(dead), keys=len(keys))
+        for key in [key for key, (_, last) in tables.deaths.items() if last + FORGET_AFTER <= now]:
+            del tables.deaths[key]
+        return Expired(dead=len(dead), keys=len(keys), parents=len(parents))
+
+    def _is_past(self, parent: Job, now: float) -> bool:
+        """Whether a parent has ended, and was kept for as long as its end asks for [K6]."""
+        if parent.finished_at is None:
+            return False
+        dead = parent.state is State.DEAD
+        kept = self._tables.queues[parent.queue].dead_retention if dead else self._retention(parent.queue)
+        return parent.finished_at + kept <= now
+
+
+def _after(job: int, state: State | None) -> str:
+    """Why a job that came after another never ran."""
+    return f"job {job}, which it comes after, is {state or 'gone'}"

@@ -7,7 +7,8 @@ from collections import Counter
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
 from windlass.store.memory.base import Base, atomic
-from windlass.store.memory.tables import Job, Worker
+from windlass.store.memory.job import Job
+from windlass.store.memory.tables import Worker
 from windlass.store.records import Beat, Rescued, WorkerInfo, WorkerRecord
 
 

@@ -17,7 +17,7 @@ import msgspec
 from windlass.core import ids
 from windlass.core.priority import LaneHead, claim_order, effective
 from windlass.core.seqset import compress, contains, literal, parse
-from windlass.core.states import WORKERS_OWN, Kind
+from windlass.core.states import TERMINAL, WORKERS_OWN, Kind
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.database import Database
 from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Finished, Options, Outcome
@@ -28,6 +28,8 @@ LANE_WAIT: Final = 100
 
 FEW: Final = 2
 """Up to so many lanes are called without asking first which of them have something: asking costs as much."""
+
+_MAY_END: Final = TERMINAL | {Kind.RETRY}
 
 logger = logging.getLogger("windlass.store")
 _options = msgspec.json.Decoder(Options).decode
@@ -250,8 +252,26 @@ async def finish(
 
 
 def _has_satellites(job: ClaimedJob, checkpointed: set[int]) -> bool:
-    """Whether anything besides the logs may know this job: a unique key, a checkpoint, an earlier attempt."""
-    return job.options.unique_key is not None or job.attempt > 1 or job.deaths > 0 or job.id in checkpointed
+    """Whether anything besides the logs may know this job: a unique key, a parent, a checkpoint, an earlier
+    attempt."""
+    options = job.options
+    return (
+        (options is not DEFAULT_OPTIONS and (options.unique_key is not None or options.part is not None))
+        or job.attempt > 1
+        or job.deaths > 0
+        or job.id in checkpointed
+    )
+
+
+def parents_of(outcomes: Sequence[Outcome]) -> set[int]:
+    """The parents whose parts may have ended with these outcomes [P9]."""
+    return {
+        outcome.job.options.part.parent
+        for outcome in outcomes
+        if outcome.job.options is not DEFAULT_OPTIONS
+        and outcome.job.options.part is not None
+        and outcome.kind in _MAY_END
+    }
 
 
 def _other(outcome: Outcome) -> dict[str, Any]:

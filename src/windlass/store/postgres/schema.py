@@ -133,12 +133,13 @@ async def migrate(connection: Any, schema: str, settings: StoreSettings) -> Migr
         if before < latest() or stamped != fingerprint(schema):
             await connection.execute(render(_load_functions(), schema))
         await connection.execute(
-            call("stamp", 5, schema),
+            call("stamp", 6, schema),
             latest(),
             fingerprint(schema),
             settings.idempotency_retention,
             settings.retention,
             settings.size_limit,
+            settings.park_after,
         )
     return Migration(before, latest())
 

@@ -1,7 +1,8 @@
-"""What it takes to enqueue on a PostgreSQL connection, as data: SQL with its arguments, no I/O.
+"""What it takes to enqueue, or to save a checkpoint, on a PostgreSQL connection, as data: SQL with its
+arguments, no I/O.
 
-The store runs these calls on its own connection, a producer adapter on the caller's, inside the caller's
-transaction. Each call answers with exactly one row.
+The store runs these calls on its own connection, an adapter on the caller's, inside the caller's transaction.
+Each call answers with exactly one row.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from windlass.store.records import DEFAULT_OPTIONS, NewJob, Options, Receipt
+from windlass.errors import ClaimLost
+from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, ClaimedJob, NewJob, Options, Receipt
 
 _encode = msgspec.json.Encoder().encode
 
@@ -22,8 +24,8 @@ class Call(msgspec.Struct, frozen=True):
 
     sql: str
     args: tuple[Any, ...]
-    places: tuple[int, ...]
-    many: bool
+    places: tuple[int, ...] = ()
+    many: bool = False
 
 
 def encode_options(options: Options) -> str | None:
@@ -32,13 +34,16 @@ def encode_options(options: Options) -> str | None:
 
 
 def is_plain(job: NewJob) -> bool:
-    """Whether a job takes the short way: no delay, no keys."""
+    """Whether a job takes the short way: no delay, no keys, after nobody."""
     options = job.options
     return (
         job.delay is None
         and job.run_at is None
         and job.idempotency_key is None
-        and (options is DEFAULT_OPTIONS or (options.unique_key is None and options.fair_key is None))
+        and (
+            options is DEFAULT_OPTIONS
+            or (options.unique_key is None and options.fair_key is None and not options.after)
+        )
     )
 
 
@@ -96,7 +101,7 @@ def _one(schema: str, job: NewJob, place: int) -> Call:
     return Call(
         # The schema's name was checked to need no quoting.
         f"SELECT job, status FROM {schema}.enqueue_one($1::text, $2::text, $3::text, $4::smallint, "  # noqa: S608
-        "$5::float8, $6::timestamptz, $7::text, $8::text, $9::text)",
+        "$5::float8, $6::timestamptz, $7::text, $8::text, $9::text, $10::boolean)",
         (
             job.task,
             job.payload,
@@ -107,7 +112,25 @@ def _one(schema: str, job: NewJob, place: int) -> Call:
             encode_options(job.options),
             job.on_conflict,
             job.idempotency_key,
+            job.automatic,
         ),
         (place,),
         False,
     )
+
+
+def checkpoint_call(schema: str, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> Call:
+    """The call that makes a job's progress durable, fenced by worker and claim; false where it is refused."""
+    return Call(
+        f"SELECT {schema}.checkpoint($1::bigint, $2::bigint, $3::int, $4::bigint, $5::bigint, $6::text, "
+        "$7::bigint, $8::bigint)",
+        (
+            worker, job.id, job.lane, job.claim, job.seq, checkpoint.data, checkpoint.done, checkpoint.total,
+        ),
+    )  # fmt: skip
+
+
+def check_saved(job: ClaimedJob, saved: bool) -> None:
+    """Raise where a checkpoint was refused [C5]."""
+    if not saved:
+        raise ClaimLost(f"job {job.id} is not held by claim {job.claim} any more; its checkpoint was refused")

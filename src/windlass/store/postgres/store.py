@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final
 
 import asyncpg
 
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED
-from windlass.errors import ClaimLost, ConfigurationError, JobNotFound, ResultTimeout, StoreUnavailable
+from windlass.errors import ConfigurationError, JobNotFound, ResultTimeout, StoreUnavailable
 from windlass.store.postgres import claims, schema, statements
 from windlass.store.postgres.cluster import Cluster
 from windlass.store.postgres.database import DEADLINE, Database
@@ -21,7 +21,8 @@ from windlass.store.postgres.faults import translated
 from windlass.store.postgres.listen import DONE, Listener
 from windlass.store.postgres.reading import Reader
 from windlass.store.postgres.rotation import Rotator
-from windlass.store.postgres.transaction import transaction
+from windlass.store.postgres.transaction import saving, transaction
+from windlass.store.postgres.upkeep import Upkeep
 from windlass.store.records import (
     Beat,
     CancelAnswer,
@@ -30,7 +31,6 @@ from windlass.store.records import (
     ClaimedJob,
     DeleteAnswer,
     Depth,
-    Expired,
     Finding,
     Finished,
     JobFilter,
@@ -39,11 +39,9 @@ from windlass.store.records import (
     NewJob,
     Outcome,
     Page,
-    Promoted,
     Receipt,
     Rescued,
     RetryAnswer,
-    Rotation,
     WorkerInfo,
     WorkerRecord,
 )
@@ -55,7 +53,7 @@ RESCUE_STEP: Final = 100
 ADOPT_TRIES: Final = 100
 
 
-class PostgresStore(Cluster):
+class PostgresStore(Upkeep, Cluster):
     """Jobs in PostgreSQL 15 to 18. One store belongs to the event loop that opened it.
 
     `deadline` is how many seconds a worker's call may take before it counts as unanswered; it should be no
@@ -235,57 +233,54 @@ class PostgresStore(Cluster):
         checkpointed = self._checkpointed.setdefault(worker, set())
         async with self._db.connection(self._db.deadline) as connection:
             finished = await claims.finish(connection, self.schema, worker, flush, outcomes, checkpointed)
+            await self._advance(connection, claims.parents_of(outcomes))
         if checkpointed:
             checkpointed.difference_update(outcome.job.id for outcome in outcomes)
         return finished
 
-    def transaction(
+    @asynccontextmanager
+    async def transaction(
         self, worker: int, flush: int, outcome: Callable[[], Outcome]
-    ) -> AbstractAsyncContextManager[Any]:
+    ) -> AsyncIterator[Any]:
         """See Store.transaction."""
-        return transaction(self._db, worker, flush, outcome, self._checkpointed.setdefault(worker, set()))
+        told: list[Outcome] = []
 
-    async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
-        """See Store.checkpoint."""
+        def tell() -> Outcome:
+            told.append(outcome())
+            return told[0]
+
+        checkpointed = self._checkpointed.setdefault(worker, set())
+        async with transaction(self._db, worker, flush, tell, checkpointed) as connection:
+            yield connection
+        if parents := claims.parents_of(told):
+            with suppress(StoreUnavailable):  # the job has ended: what is left to do, promote does
+                async with self._db.connection(self._db.deadline) as own:
+                    await self._advance(own, parents)
+
+    async def checkpoint(
+        self, worker: int, job: ClaimedJob, checkpoint: Checkpoint, *, connection: Any = None
+    ) -> None:
+        """See Store.checkpoint. A blocking connection is used in this thread, without awaiting anything."""
         self._checkpointed.setdefault(worker, set()).add(job.id)
-        kept = await self._db.value(
-            "checkpoint",
-            worker,
-            job.id,
-            job.lane,
-            job.claim,
-            job.seq,
-            checkpoint.data,
-            checkpoint.done,
-            checkpoint.total,
-        )
-        if not kept:
-            raise ClaimLost(
-                f"job {job.id} is not held by claim {job.claim} any more; its checkpoint was refused"
-            )
+        call = statements.checkpoint_call(self.schema, worker, job, checkpoint)
+        if connection is not None:
+            from windlass.contrib.adapters import run_one
+
+            (kept,) = await run_one(connection, call)
+        else:
+            async with self._db.connection(self._db.deadline) as own:
+                kept = await own.fetchval(call.sql, *call.args)
+        statements.check_saved(job, kept)
+
+    def saving(
+        self, worker: int, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+    ) -> AbstractAsyncContextManager[Any]:
+        """See Store.saving."""
+        return saving(self._db, worker, job, checkpoint, self._checkpointed.setdefault(worker, set()))
 
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
         """See Store.checkpoints."""
         return await self._reader.checkpoints(jobs)
-
-    # -- moving jobs into lanes -------------------------------------------------------------------------
-
-    async def promote(self, limit: int = 1000) -> Promoted:
-        """See Store.promote. It publishes the horizon of holes as well, being called about once a second."""
-        async with self._db.connection(self._db.deadline) as connection:
-            await connection.execute(schema.call("publish_horizon", 0, self.schema))
-            (waiting,) = await connection.fetch(schema.query("upkeep", self.schema))
-            steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]
-            await self._steps(connection, *steps, limit=limit)
-            (due,) = await self._steps(connection, "promote", limit=limit)
-            # What fell due may have been put aside for its fair key just now.
-            admits = ["admit"] if waiting["admit"] or due else []
-            admitted = sum(await self._steps(connection, *admits, limit=limit))
-        return Promoted(due, admitted)
-
-    async def _steps(self, connection: Any, *functions: str, limit: int = 1000) -> list[int]:
-        """Bounded steps of moving jobs into lanes, one after another, each a transaction of its own."""
-        return [await connection.fetchval(schema.call(name, 1, self.schema), limit) for name in functions]
 
     # -- looking and steering ---------------------------------------------------------------------------
 
@@ -333,6 +328,7 @@ class PostgresStore(Cluster):
 
         A cancel that was only requested looks again: the job may have been offered anew at that moment."""
         sql = schema.call(verb, 1, self.schema)
+        is_parent = schema.query("parent", self.schema)
         answers: dict[int, Any] = {}
         async with self._db.connection() as connection:
             for job in dict.fromkeys(jobs):
@@ -342,7 +338,8 @@ class PostgresStore(Cluster):
                 for _ in range(2):
                     async with connection.transaction(isolation="read_committed"):
                         answers[job] = await connection.fetchval(sql, job)
-                    if answers[job] != "requested":
+                    # What is asked of a parent is asked of all its parts under its lock: once is enough.
+                    if answers[job] != "requested" or await connection.fetch(is_parent, job):
                         break
         return {job: answers[job] for job in jobs}
 
@@ -353,17 +350,6 @@ class PostgresStore(Cluster):
     async def diagnose(self) -> list[Finding]:
         """See Store.diagnose."""
         return await Diagnosis(self._db, self._listener).findings()
-
-    # -- room -------------------------------------------------------------------------------------------
-
-    async def rotate(self, *, force: bool = False) -> Rotation:
-        """See Store.rotate."""
-        return await self._rotator.rotate(force)
-
-    async def expire(self, limit: int = 1000) -> Expired:
-        """See Store.expire."""
-        row = await self._db.call("expire", limit)
-        return Expired(row["dead"], row["keys"], row["workers"])
 
     # -- wake-up ----------------------------------------------------------------------------------------
 

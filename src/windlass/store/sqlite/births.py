@@ -1,5 +1,5 @@
 """Births: the creation of jobs. Where a new job goes, and the rows that say so. No unique or idempotency keys
-are looked at here; `enqueue` has done that."""
+are looked at here; `enqueue` has done that. What a job comes after is looked at by `after`."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ class Births:
             if run_at is not None and run_at <= now:
                 run_at = None
             pos, state, status = self._place(new, lane, run_at)
+            if options.after:
+                run_at = None  # for `after` to write, once nothing is left to wait for [P12]
             text = options_json(unknown.since(options, None))  # for the store to say, not for a producer
             if options.unique_key is not None:
                 self._keys.append((options.unique_key, pos))
@@ -59,14 +61,15 @@ class Births:
         return Receipt(pos, status)
 
     def _place(self, new: NewJob, lane: Lane, run_at: float | None) -> tuple[int, int, EnqueueStatus]:
-        if run_at is not None:
+        if run_at is not None or new.options.after:
             lane.scheduled += 1
             return self._lanes.reserved().draw(), SCHEDULED, "scheduled"
         if new.options.fair_key is not None:
             lane.held += 1
             return self._lanes.reserved().draw(), HELD, "held"
         lane.ready += 1
-        return lane.draw(), PLAIN if new.options.unique_key is None else BOUND, "enqueued"
+        bound = new.options.unique_key is not None or new.options.part is not None
+        return lane.draw(), BOUND if bound else PLAIN, "enqueued"
 
     def _first_number(self) -> int:
         return self._connection.execute(_SQL["next"]).get or 1

@@ -12,7 +12,7 @@ from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.priority import LaneHead, claim_order
 from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Options
-from windlass.store.sqlite import moves
+from windlass.store.sqlite import moves, parts
 from windlass.store.sqlite.lanes import Lane
 from windlass.store.sqlite.rows import DEAD, OFFERED, Row, decode_options, encode, fetch, readable_options
 from windlass.store.sqlite.statements import Statements
@@ -82,6 +82,7 @@ def _bury_unreadable(tx: Transaction, batch: list[_Found]) -> None:
             row = moves.at(tx, found[0])
             assert row is not None
             moves.end(tx, row, DEAD, reason=f"unreadable options: {error}")
+            tx.endings[-1] = parts.recognise(tx, tx.endings[-1])
 
 
 def _lease(tx: Transaction, lane: Lane, worker: int, batch: list[_Found]) -> Claim:
@@ -132,9 +133,7 @@ def held(connection: apsw.Connection, worker: int) -> list[Claim]:
 def checkpoint(tx: Transaction, worker: int, job: ClaimedJob, given: Checkpoint) -> None:
     """Make progress durable, if the worker runs the job under this very claim [C5]."""
     must_live(tx, worker)
-    row = running(tx, span(tx, worker, job.claim), job)
-    if row is None:
-        raise ClaimLost(f"job {job.id} is not, or no longer, running under claim {job.claim}")
+    row = own(tx, worker, job)
     tx.run(_SQL["checkpoint"], (row.id, given.data, given.done, given.total, tx.now))
     tx.run(_SQL["bind"], (row.pos,))
 
@@ -152,3 +151,11 @@ def running(tx: Transaction, claim: Span | None, job: ClaimedJob) -> Row | None:
         return None
     row = moves.at(tx, pos)
     return row if row is not None and row.state in OFFERED and row.id == job.id else None
+
+
+def own(tx: Transaction, worker: int, job: ClaimedJob) -> Row:
+    """The same, for those who cannot go on without it. Raises ClaimLost [C5]."""
+    row = running(tx, span(tx, worker, job.claim), job)
+    if row is None:
+        raise ClaimLost(f"job {job.id} is not, or no longer, running under claim {job.claim}")
+    return row

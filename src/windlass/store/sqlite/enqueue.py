@@ -1,13 +1,16 @@
-"""Enqueue: idempotency keys and unique keys, and what becomes of a job that has a twin. See the protocol."""
+"""Enqueue: idempotency keys, parking and unique keys, and what becomes of a job that has a twin. See the
+protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from windlass.errors import AlreadyEnqueued
-from windlass.store.records import NewJob, Receipt
-from windlass.store.sqlite import moves
-from windlass.store.sqlite.rows import CANCELLED, OFFERED, Row, encode
+from windlass.store.records import DEFAULT_OPTIONS, NewJob, Receipt
+from windlass.store.sqlite import after, deaths, moves
+from windlass.store.sqlite.rows import CANCELLED, OFFERED, WAITING, Row, encode
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -22,11 +25,18 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
     add = tx.births.add
     receipts: list[Receipt] = []
     for job in jobs:
-        if job.idempotency_key is None and job.options.unique_key is None:
+        if job.options is DEFAULT_OPTIONS and job.idempotency_key is None:
             receipts.append(add(job))
         else:
-            receipts.append(_once(tx, job, stood_for))
+            receipts.append(_once(tx, _own(job), stood_for))
     return receipts
+
+
+def _own(new: NewJob) -> NewJob:
+    """The job as a producer may ask for it: whose part it is, only the store says [P4]."""
+    if new.options.part is None:
+        return new
+    return msgspec.structs.replace(new, options=msgspec.structs.replace(new.options, part=None))
 
 
 def _once(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> Receipt:
@@ -38,23 +48,30 @@ def _once(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> Rec
     if first is not None:
         return Receipt(first[0], "repeated")
     receipt = _unique(tx, new, stood_for)
-    tx.run(_SQL["remember"], (key, receipt.id, tx.now))
+    if receipt.status != "parked":
+        tx.run(_SQL["remember"], (key, receipt.id, tx.now))
     return receipt
 
 
 def _unique(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> Receipt:
     """Enqueue, or do what the policy says where an unfinished job holds the unique key [E6]."""
     key = new.options.unique_key
-    twin = _holder(tx, key) if key is not None else None
+    if key is not None and new.automatic and deaths.is_parked(tx, key):
+        return Receipt(0, "parked")
+    after.refuse_strangers(tx, new)
+    if key is None:
+        return _add(tx, new)
+    twin = _holder(tx, key)
     if twin is None:
-        receipt = tx.births.add(new)
+        receipt = _add(tx, new)
         stood_for[receipt.id] = None
         return receipt
     if new.on_conflict == "reject":
         # A twin of this very call is taken back with it: name the job that holds the key then, if one does.
         holder = stood_for.get(twin.id, twin.id)
         raise AlreadyEnqueued(f"unique key {key!r} is held by an unfinished job", holder)
-    if twin.state in OFFERED and tx.lanes.numbered(twin.lane).runs(twin):
+    begun = twin.state == WAITING  # a parent whose parts run
+    if begun or (twin.state in OFFERED and tx.lanes.numbered(twin.lane).runs(twin)):
         tx.run(_SQL["set_rerun"], (encode(new).decode(), key))
         return Receipt(twin.id, "rerun")
     if new.on_conflict == "skip":
@@ -62,9 +79,13 @@ def _unique(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> R
     tx.run(_SQL["set_rerun"], (None, key))  # this job is newer than a rerun remembered when the twin last ran
     moves.end(tx, twin, CANCELLED)
     moves.remove(tx, twin)  # taken back, as if deleted: a debounced job leaves no trail
-    receipt = tx.births.add(new)
+    receipt = _add(tx, new)
     stood_for[receipt.id] = stood_for.get(twin.id, twin.id)
     return Receipt(receipt.id, "replaced")
+
+
+def _add(tx: Transaction, new: NewJob) -> Receipt:
+    return after.add(tx, new) if new.options.after else tx.births.add(new)
 
 
 def _holder(tx: Transaction, key: str) -> Row | None:

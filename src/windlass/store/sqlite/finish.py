@@ -47,7 +47,7 @@ def finish(tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome]
     """Record a flush. Each outcome is applied, was there already, or is refused."""
     batches = _batches(outcomes)
     must_live(tx, worker)
-    ended = _Ended(tx, worker, flush)
+    ended = Ended(tx, worker, flush)
     done = {batch.claim: _succeed_together(tx, worker, batch) for batch in batches}
     applied = sum(map(len, done.values()))
     for claim, seqs in done.items():
@@ -156,7 +156,7 @@ def _try_again(tx: Transaction, row: Row, delay: float) -> None:
         moves.put_back(tx, row, delay, Kind.RETRY)
 
 
-class _Ended:
+class Ended:
     """Which attempts this flush ended, now or when it was sent before."""
 
     def __init__(self, tx: Transaction, worker: int, flush: int) -> None:
@@ -168,12 +168,15 @@ class _Ended:
             self._seqs[claim] = {seq for lower, upper in _decode_ranges(text) for seq in range(lower, upper)}
 
     def add(self, claim: int, seqs: Iterable[int]) -> None:
+        """This flush has ended these attempts."""
         self._seqs[claim].update(seqs)
 
     def has(self, claim: int, seq: int) -> bool:
+        """Whether it has ended this one."""
         return seq in self._seqs.get(claim, ())
 
     def save(self) -> None:
+        """Remember them, and forget flushes that nobody sends again."""
         rows = [
             (self._worker, self._flush, claim, encode(compress(seqs)).decode())
             for claim, seqs in self._seqs.items()
@@ -182,3 +185,12 @@ class _Ended:
         self._tx.many(_SQL["remember"], rows)
         if self._flush % 64 == 0:
             self._tx.run(_SQL["forget"], (self._worker, self._flush - FLUSHES_KEPT))
+
+
+def was_ended(tx: Transaction, worker: int, claim: int, seq: int) -> bool:
+    """Whether some flush of this worker has ended this attempt."""
+    return any(
+        lower <= seq < upper
+        for (text,) in tx.all(_SQL["ended_in"], (worker, claim))
+        for lower, upper in _decode_ranges(text)
+    )

@@ -1,5 +1,5 @@
-"""Joint transactions: a handler's own writes and the outcome of its job in one commit [C5], and enqueueing in
-a caller's own transaction [E1].
+"""Joint transactions: a handler's own writes and the outcome or progress of its job in one commit [C5], and
+enqueues and checkpoints in a caller's own transaction [E1] [P6].
 
 A handler works on a connection of its own, opened for it and closed behind it (that costs an eighth of a
 millisecond), since the writer's belongs to the writer's thread. Waiting for the write lock must not stop the
@@ -20,19 +20,31 @@ import ctypes
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
 
 import apsw
 
 from windlass.errors import ClaimLost, ConfigurationError
-from windlass.store.records import NewJob, Outcome, Receipt
+from windlass.store.records import ClaimedJob, Outcome
 from windlass.store.sqlite import fork
 from windlass.store.sqlite.connection import Patience, connect
-from windlass.store.sqlite.enqueue import enqueue
 from windlass.store.sqlite.finish import finish
+from windlass.store.sqlite.settle import complete
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.trouble import translate
+
+T = TypeVar("T")
+
+
+def end(tx: Transaction, worker: int, flush: int, outcome: Outcome) -> None:
+    """Write the outcome of a handler's own transaction. Raises ClaimLost [C5]."""
+    finished = finish(tx, worker, flush, [outcome])
+    if finished.applied != 1:  # a flush sent before has committed its data then, and once is enough
+        raise ClaimLost(
+            f"job {outcome.job.id} is not, or no longer, running under claim {outcome.job.claim}; "
+            "nothing of its transaction was kept"
+        )
 
 
 class Joint:
@@ -82,35 +94,31 @@ class Joint:
                 raise translate(error, self._path) from error
         connection.set_busy_handler(Patience(self._busy_timeout))
 
-    def commit(self, tx: Transaction, worker: int, flush: int, outcome: Outcome) -> None:
-        """Write the outcome and commit. Nothing is awaited between the two, so no cancel can part them."""
+    def commit(self, tx: Transaction, job: ClaimedJob, write: Callable[[Transaction], object]) -> None:
+        """Write the outcome, or the checkpoint, and commit. Nothing is awaited between the two, so no cancel
+        can part them."""
         connection = tx.connection
         if not connection.in_transaction:
             raise ConfigurationError(
-                f"the transaction of job {outcome.job.id} was ended inside its block, without the job's "
-                "outcome: leave BEGIN, COMMIT and ROLLBACK to Windlass, and raise to roll back"
+                f"the transaction of job {job.id} was ended inside its block, without what the job has to "
+                "say: leave BEGIN, COMMIT and ROLLBACK to Windlass, and raise to roll back"
             )
         try:
-            finished = finish(tx, worker, flush, [outcome])
-            if finished.applied != 1:  # a flush sent before has committed its data then, and once is enough
-                raise ClaimLost(
-                    f"job {outcome.job.id} is not, or no longer, running under claim {outcome.job.claim}; "
-                    "nothing of its transaction was kept"
-                )
-            tx.save()
+            write(tx)
+            complete(tx)
             connection.execute("COMMIT")
         except apsw.Error as error:
             raise translate(error, self._path) from error
 
-    def enqueue(self, tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Enqueue in the caller's own transaction, on the caller's thread."""
+    def within(self, tx: Transaction, work: Callable[[Transaction], T]) -> T:
+        """Do something in the caller's own transaction, on the caller's thread."""
         try:
             with tx.connection:  # a savepoint within the caller's transaction
-                receipts = enqueue(tx, jobs)
-                tx.save()
+                answer = work(tx)
+                complete(tx)
         except apsw.Error as error:
             raise translate(error, self._path) from error
-        return receipts
+        return answer
 
     def theirs(self, connection: Any) -> apsw.Connection:
         """The caller's connection, if its transaction can be joined.

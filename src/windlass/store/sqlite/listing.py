@@ -15,7 +15,7 @@ import apsw
 from windlass.core.states import State
 from windlass.store.records import JobFilter, JobRecord, Page
 from windlass.store.sqlite.lookup import Found, Seen, record
-from windlass.store.sqlite.rows import CANCELLED, DEAD, HELD, RETRYING, SCHEDULED, readable_options
+from windlass.store.sqlite.rows import CANCELLED, DEAD, HELD, RETRYING, SCHEDULED, WAITING, readable_options
 from windlass.store.sqlite.statements import Statements
 
 _SQL = Statements("listing")
@@ -25,6 +25,7 @@ _ASIDE: Final = {
     State.CANCELLED: CANCELLED,
     State.SCHEDULED: SCHEDULED,
     State.RETRYING: RETRYING,
+    State.WAITING: WAITING,
 }
 
 
@@ -58,7 +59,7 @@ def _newest_first(connection: apsw.Connection, state: State | None, before: int)
     """Rows that may match, lazily, by number from the highest down."""
     if state in _ASIDE:
         return connection.execute(_SQL["aside"], (_ASIDE[state], before))
-    if state is State.RUNNING:
+    if state in (State.RUNNING, State.SPLITTING):
         return connection.execute(_SQL["running"], (before,))
     if state is State.READY and connection.execute(_SQL["count_ready"]).get <= MOST_ROWS:
         return _merged(connection, (_SQL["ready"], (before,)), (_SQL["aside"], (HELD, before)))

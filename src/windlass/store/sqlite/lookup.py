@@ -12,7 +12,17 @@ from windlass.core.ids import SEQ_BITS
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound
 from windlass.store.records import Checkpoint, Depth, JobRecord
-from windlass.store.sqlite.rows import ENDED, OFFERED, STATES, encode, failures, fetch, readable_options
+from windlass.store.sqlite import after
+from windlass.store.sqlite.rows import (
+    ENDED,
+    OFFERED,
+    SCHEDULED,
+    STATES,
+    encode,
+    failures,
+    fetch,
+    readable_options,
+)
 from windlass.store.sqlite.statements import Statements
 
 _SQL = Statements("lookup")
@@ -38,17 +48,25 @@ class Seen:
     @property
     def state(self) -> State:
         """The public state; the cursor of its lane tells ready from running."""
-        if self.state_number in OFFERED:
-            return State.RUNNING if self.pos <= self.hi else State.READY
-        return STATES[self.state_number]
+        if self.state_number not in OFFERED:
+            return STATES[self.state_number]
+        if self.pos > self.hi:
+            return State.READY
+        return State.SPLITTING if readable_options(self.options).chunked else State.RUNNING
 
 
 def job(connection: apsw.Connection, id: int) -> JobRecord | None:
     """The job with this id in whatever state, or None."""
+    seen = seen_job(connection, id)
+    return record(connection, seen) if seen is not None else None
+
+
+def seen_job(connection: apsw.Connection, id: int) -> Seen | None:
+    """The row of the job with this id."""
     if not 0 < id < 1 << 63:
         return None
     found = connection.execute(_SQL["job"], (id, id)).fetchone()
-    return record(connection, Seen(found)) if found else None
+    return Seen(found) if found else None
 
 
 def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
@@ -65,9 +83,12 @@ def record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     ended = seen.state_number in ENDED
     state = seen.state
     claim: Found | None = None
-    if (ended and seen.pos >> SEQ_BITS) or state is State.RUNNING:
+    if (ended and seen.pos >> SEQ_BITS) or state in (State.RUNNING, State.SPLITTING):
         claim = connection.execute(_SQL["claim_of"], (seen.pos,)).fetchone()
     claim_id, worker, claimed_at = claim or (None, None, None)
+    reason = seen.reason
+    if seen.state_number == SCHEDULED and seen.run_at is None:
+        reason = after.reason(connection, id)
     return JobRecord(
         id=id,
         task=seen.task,
@@ -85,7 +106,7 @@ def record(connection: apsw.Connection, seen: Seen) -> JobRecord:
         worker=worker,
         claim=claim_id,
         cancel_requested=seen.cancel is not None,
-        reason=seen.reason,
+        reason=reason,
         errors=failures(seen.errors),
         result=seen.result,
         checkpoint=None if ended else checkpoints(connection, [id]).get(id),

@@ -6,15 +6,19 @@ from __future__ import annotations
 
 from windlass.core.states import Kind
 from windlass.store import unknown
+from windlass.store.sqlite import deaths
 from windlass.store.sqlite.rows import (
     BOUND,
     CANCELLED,
     DEAD,
+    ENDED,
     HELD,
     OFFERED,
     PLAIN,
     RETRYING,
     SCHEDULED,
+    WAITING,
+    Ending,
     Row,
     decode_new_job,
     options_json,
@@ -72,19 +76,37 @@ def defer(tx: Transaction, row: Row, state: int, run_at: float) -> None:
 def end(
     tx: Transaction, row: Row, state: int, *, reason: str | None = None, result: str | None = None
 ) -> None:
-    """End a job for good: its checkpoint goes, its key is free, and its rerun begins [E6]."""
+    """End a job for good: its checkpoint goes, its key is free, and its rerun begins [E6]. What that means
+    for its parent and for jobs that come after it is for `settle` to see to."""
     waits = row.state in OFFERED and not tx.lanes.numbered(row.lane).runs(row)
     _leave(tx, row)
     # A job that ends while it waits gives up its place, since beyond the cursor stand ready jobs only [I1].
     pos = tx.lanes.reserved().draw() if waits else row.pos
     cancel = None if row.cancel is None else 0
     _move(tx, row, pos, state, touched_at=tx.now, cancel=cancel, reason=reason, result=result)
-    tx.run(_SQL["drop_checkpoint"], (row.id,))
-    if row.options.unique_key is not None:
-        freed = tx.one(_SQL["free"], (row.options.unique_key, row.id))
-        if freed is not None and freed[0] is not None:
-            tx.births.add(decode_new_job(freed[0]))
+    options = row.options
+    saved = tx.one(_SQL["drop_checkpoint"], (row.id,))
+    rerun = None
+    if options.unique_key is not None:
+        deaths.note(tx, options.unique_key, state)
+        freed = tx.one(_SQL["free"], (options.unique_key, row.id))
+        rerun = decode_new_job(freed[0]) if freed is not None and freed[0] is not None else None
+    if rerun is not None and not rerun.options.after:
+        tx.births.add(rerun)
+        rerun = None
+    tx.endings.append(
+        Ending(row.id, state, row.attempt, options, row.errors_json, reason, result, saved, rerun)
+    )
     tx.news = True
+
+
+def wait(tx: Transaction, row: Row) -> None:
+    """From now on, or once more, a parent waits for its parts: without a place in its lane, without a lease
+    and without a checkpoint."""
+    _leave(tx, row)
+    pos = row.pos if row.aside else tx.lanes.reserved().draw()
+    _move(tx, row, pos, WAITING, touched_at=tx.now)
+    tx.run(_SQL["drop_checkpoint"], (row.id,))
 
 
 def put_back(tx: Transaction, row: Row, delay: float = 0.0, kind: Kind = Kind.RELEASED) -> None:
@@ -117,8 +139,9 @@ def remove(tx: Transaction, row: Row) -> None:
 
 def _offered(tx: Transaction, row: Row) -> int:
     """Whether the end of this job will have more to do than to write its state."""
-    bound = row.options.unique_key is not None or tx.one(_SQL["has_checkpoint"], (row.id,)) is not None
-    return BOUND if bound else PLAIN
+    options = row.options
+    bound = options.unique_key is not None or options.part is not None
+    return BOUND if bound or tx.one(_SQL["is_bound"], (row.id, row.id)) is not None else PLAIN
 
 
 def _leave(tx: Transaction, row: Row) -> None:
@@ -126,6 +149,8 @@ def _leave(tx: Transaction, row: Row) -> None:
     lane.count(row, -1)
     if row.state in OFFERED and lane.runs(row):
         tx.leases.leave(lane.id, row.seq)
+    elif row.state in ENDED:  # those that come after it go on waiting, unless they have heard already [P12]
+        tx.run(_SQL["not_ended"], (row.id,))
 
 
 def _move(  # noqa: PLR0913 - what changes in a row

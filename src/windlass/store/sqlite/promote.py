@@ -1,11 +1,13 @@
-"""Promotion: deferred jobs that are due go to their lanes, and held ones are let in by fair keys [C3]."""
+"""Promotion: deferred jobs that are due go to their lanes, those that come after others among them [P12], and
+held ones are let in by fair keys [C3]. Parents need nothing here: they are never behind their parts [P9]."""
 
 from __future__ import annotations
 
 from windlass.store.records import Promoted
-from windlass.store.sqlite import moves
+from windlass.store.sqlite import after, moves
 from windlass.store.sqlite.lanes import Lane
 from windlass.store.sqlite.rows import Row
+from windlass.store.sqlite.settle import settle
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -14,6 +16,8 @@ _SQL = Statements("promote")
 
 def promote(tx: Transaction, limit: int) -> Promoted:
     """One bounded step: first what is due, earliest first, then the admission of held jobs."""
+    after.follow(tx, limit)
+    settle(tx)
     due = [Row(*found) for found in tx.all(_SQL["due"], (tx.now, limit))]
     for row in due:
         if row.options.fair_key is not None:

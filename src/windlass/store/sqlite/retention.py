@@ -12,20 +12,22 @@ import apsw
 
 from windlass.store.records import Expired
 from windlass.store.settings import StoreSettings
-from windlass.store.sqlite.rows import fetch
+from windlass.store.sqlite import deaths, parents
+from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, fetch
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("retention")
 STEP_JOBS: Final = 5000
 STEP_ROWS: Final = 1000
+STEP_PARTS: Final = 10_000
 
 
 def retentions(connection: apsw.Connection, settings: StoreSettings) -> list[tuple[int, float]]:
     """Each lane with the seconds its succeeded and cancelled jobs are kept."""
     return [
         (lane, settings.retention if own is None else min(own, settings.retention))
-        for lane, own in fetch(connection, _SQL["lanes"])
+        for lane, own, _ in fetch(connection, _SQL["lanes"])
     ]
 
 
@@ -69,7 +71,8 @@ def sweep_births(tx: Transaction, after: int, keep: float) -> int | None:
 
 
 def expire(tx: Transaction, limit: int) -> Expired:
-    """One bounded step of retention for dead jobs, idempotency keys and workers long gone."""
+    """One bounded step of retention for dead jobs, idempotency keys, parents that have ended, and workers
+    long gone."""
     dead = 0
     for lane, keep in tx.all(_SQL["dead_retentions"]):
         removed = tx.run(_SQL["remove_dead"], (lane, tx.now - keep, limit - dead))
@@ -77,4 +80,21 @@ def expire(tx: Transaction, limit: int) -> Expired:
         dead += removed
     keys = tx.run(_SQL["remove_keys"], (tx.now - tx.settings.idempotency_retention, limit))
     workers = tx.run(_SQL["remove_workers"], (tx.now - tx.settings.retention, limit))
-    return Expired(dead=dead, keys=keys, workers=workers)
+    deaths.forget(tx, limit)
+    return Expired(dead=dead, keys=keys, workers=workers, parents=_expire_parents(tx, limit))
+
+
+def _expire_parents(tx: Transaction, limit: int) -> int:
+    """Remove parents with their parts, as long as the step is not too large for that."""
+    removed = rows = 0
+    for lane, own, dead in tx.all(_SQL["lanes"]):
+        kept = tx.settings.retention if own is None else min(own, tx.settings.retention)
+        for state, keep in ((SUCCEEDED, kept), (CANCELLED, kept), (DEAD, dead)):
+            for (id,) in tx.all(_SQL["past_parents"], (lane, state, tx.now - keep, limit - removed)):
+                parent = parents.load(tx, id)
+                assert parent is not None
+                if rows and rows + parent.total > STEP_PARTS:
+                    return removed
+                parents.remove(tx, parent)
+                removed, rows = removed + 1, rows + parent.total
+    return removed

@@ -23,6 +23,7 @@ CANCELLED: Final = 6
 SCHEDULED: Final = 7
 RETRYING: Final = 8
 HELD: Final = 9
+WAITING: Final = 10
 
 OFFERED: Final = (PLAIN, BOUND)
 ENDED: Final = (SUCCEEDED, DEAD, CANCELLED)
@@ -34,6 +35,7 @@ STATES: Final = {
     SCHEDULED: State.SCHEDULED,
     RETRYING: State.RETRYING,
     HELD: State.READY,
+    WAITING: State.WAITING,
 }
 KEPT_FAILURES: Final = 32
 
@@ -77,6 +79,23 @@ class Row:
     @property
     def options(self) -> Options:
         return readable_options(self.options_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A job that has just ended, with what those need to know who were waiting for that."""
+
+    id: int
+    state: int
+    attempt: int
+    options: Options
+    errors_json: str | None
+    reason: str | None
+    result: str | None
+    saved: tuple[Any, ...] | None
+    """Its last checkpoint: data, done, total, at."""
+    rerun: NewJob | None
+    """What begins now, and comes after other jobs itself [E6] [P12]."""
 
 
 def readable_options(text: str | None) -> Options:

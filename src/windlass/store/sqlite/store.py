@@ -1,22 +1,19 @@
 """The SQLite store as a whole; see `windlass.store.protocol` for what each operation promises.
 
 Nothing is decided here: an operation is a function of a transaction (see the package) that is handed to the
-writer, or a function of a connection that is handed to the reader.
+writer, or a function of a connection that is handed to the reader. How these are reached, `base` says.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 
 from windlass.core.retry import DeathPolicy
-from windlass.errors import ResultTimeout, StoreError
+from windlass.errors import ResultTimeout
 from windlass.store.records import (
     Beat,
     CancelAnswer,
@@ -30,10 +27,12 @@ from windlass.store.records import (
     Finished,
     JobFilter,
     JobRecord,
-    Migration,
     NewJob,
     Outcome,
     Page,
+    ParentRecord,
+    PartRecord,
+    Plan,
     Promoted,
     QueueRecord,
     Receipt,
@@ -41,124 +40,45 @@ from windlass.store.records import (
     RetryAnswer,
     Rotation,
     Steering,
+    TaskRecord,
     WorkerInfo,
     WorkerRecord,
 )
-from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import (
+    cascade,
     claims,
     cluster,
     listing,
     lookup,
     machine,
+    progress,
     promote,
     queues,
     retention,
-    schema,
     steering,
+    tasks,
     workers,
 )
-from windlass.store.sqlite.connection import check_version, connect
+from windlass.store.sqlite.base import Base
 from windlass.store.sqlite.diagnose import diagnose
 from windlass.store.sqlite.enqueue import enqueue
 from windlass.store.sqlite.finish import finish
-from windlass.store.sqlite.joint import Joint
-from windlass.store.sqlite.reader import Reader
+from windlass.store.sqlite.joint import end
 from windlass.store.sqlite.rotation import rotate
-from windlass.store.sqlite.transaction import Transaction
-from windlass.store.sqlite.trouble import translate
-from windlass.store.sqlite.wake import Bell, until
-from windlass.store.sqlite.writer import Writer
-
-T = TypeVar("T")
-DEFAULTS = StoreSettings()
+from windlass.store.sqlite.splitting import split
+from windlass.store.sqlite.wake import until
 
 
-class SQLiteStore:
+class SQLiteStore(Base):
     """A store in one file, for the processes of one machine."""
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        settings: StoreSettings = DEFAULTS,
-        clock: Callable[[], float] = time.time,
-        *,
-        busy_timeout: float = 10.0,
-    ) -> None:
-        """`busy_timeout` is how many seconds a write waits for another process before StoreUnavailable."""
-        self.path = os.fspath(path)
-        self._settings = settings
-        self._clock = clock
-        self._busy_timeout = busy_timeout
-        self._bell = Bell()
-        self._joint = Joint(self.path, busy_timeout)
-        self._lines: tuple[Writer, Reader] | None = None
-
-    # -- life of the store ------------------------------------------------------------------------------
-
-    async def open(self) -> None:
-        if self._lines is None:
-            check_version(apsw.sqlite_lib_version())
-            writer = Writer(self.path, self._migrated, self._transaction, self._bell.ring, self._busy_timeout)
-            self._lines = writer, Reader(self.path, self._connect_reader)
-        try:
-            await self._write(lambda _: None)
-            await self._read(lambda _: None)
-        except BaseException:
-            await self.close()
-            raise
-
-    async def close(self) -> None:
-        lines, self._lines = self._lines, None
-        for line in lines or ():
-            await asyncio.to_thread(line.stop)
-
-    async def migrate(self) -> Migration:
-        def work() -> Migration:
-            try:
-                connection = connect(self.path, self._busy_timeout)
-                try:
-                    return schema.migrate(connection)
-                finally:
-                    connection.close()
-            except apsw.Error as error:
-                raise translate(error, self.path) from error
-
-        return await asyncio.to_thread(work)
-
-    def _migrated(self) -> apsw.Connection:
-        connection = connect(self.path, self._busy_timeout)
-        try:
-            schema.migrate(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _connect_reader(self) -> apsw.Connection:
-        return connect(self.path, self._busy_timeout, reading=True)
-
-    def _transaction(self, connection: apsw.Connection) -> Transaction:
-        return Transaction(connection, self._clock(), self._settings)
-
-    async def _write(self, work: Callable[[Transaction], T]) -> T:
-        return await self._opened()[0].submit(work)  # type: ignore[no-any-return]
-
-    async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
-        return await self._opened()[1].submit(work)  # type: ignore[no-any-return]
-
-    def _opened(self) -> tuple[Writer, Reader]:
-        if self._lines is None:
-            raise StoreError(f"the store at {self.path} is not open: await store.open() first")
-        self._joint.check()
-        return self._lines
 
     # -- enqueue ----------------------------------------------------------------------------------------
 
     async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
         if connection is not None:
             self._opened()
-            return self._joint.enqueue(self._transaction(self._joint.theirs(connection)), jobs)
+            theirs = self._transaction(self._joint.theirs(connection))
+            return self._joint.within(theirs, lambda tx: enqueue(tx, jobs))
         return await self._write(lambda tx: enqueue(tx, jobs))
 
     # -- the life of a worker ---------------------------------------------------------------------------
@@ -201,14 +121,69 @@ class SQLiteStore:
         await self._write(lambda _: None)
         async with self._joint.begin() as connection:
             yield connection
-            self._joint.commit(self._transaction(connection), worker, flush, outcome())
+            told = outcome()
+            self._joint.commit(
+                self._transaction(connection), told.job, lambda tx: end(tx, worker, flush, told)
+            )
         self._bell.ring()
 
-    async def checkpoint(self, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> None:
-        await self._write(lambda tx: claims.checkpoint(tx, worker, job, checkpoint))
+    async def checkpoint(
+        self, worker: int, job: ClaimedJob, checkpoint: Checkpoint, *, connection: Any = None
+    ) -> None:
+        write = lambda tx: claims.checkpoint(tx, worker, job, checkpoint)  # noqa: E731
+        if connection is not None:
+            self._opened()
+            self._joint.within(self._transaction(self._joint.theirs(connection)), write)
+        else:
+            await self._write(write)
+
+    @asynccontextmanager
+    async def saving(
+        self, worker: int, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+    ) -> AsyncIterator[apsw.Connection]:
+        """See Store.saving, and `transaction` for what else is true of the block."""
+        await self._write(lambda _: None)
+        async with self._joint.begin() as connection:
+            yield connection
+            saved = checkpoint()
+            self._joint.commit(
+                self._transaction(connection), job, lambda tx: claims.checkpoint(tx, worker, job, saved)
+            )
 
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
         return await self._read(lambda connection: lookup.checkpoints(connection, jobs))
+
+    # -- parents and parts ------------------------------------------------------------------------------
+
+    async def split(self, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
+        await self._write(lambda tx: split(tx, worker, flush, job, plan))
+
+    async def parent(self, id: int) -> ParentRecord | None:
+        return await self._read(lambda connection: progress.parent(connection, id))
+
+    async def parents(self, *, active: bool = False, limit: int = 50) -> list[ParentRecord]:
+        return await self._read(lambda connection: progress.parents(connection, active=active, limit=limit))
+
+    async def parts(self, parent: int, *, start: int = 0, limit: int = 1000) -> list[PartRecord]:
+        return await self._read(lambda connection: progress.parts(connection, parent, start, limit))
+
+    async def set_parent(self, id: int, *, parallel: int) -> ParentRecord | None:
+        known = await self._write(lambda tx: cascade.set_parallel(tx, id, parallel))
+        return await self.parent(id) if known else None
+
+    async def redrive(self, id: int) -> int:
+        return await self._write(lambda tx: cascade.redrive(tx, id))
+
+    # -- settings of tasks, and turns -------------------------------------------------------------------
+
+    async def tasks(self) -> list[TaskRecord]:
+        return await self._read(tasks.tasks)
+
+    async def set_task(self, name: str, changes: Mapping[str, Any]) -> TaskRecord:
+        return await self._write(lambda tx: tasks.set_task(tx, name, changes))
+
+    async def turn(self, name: str, every: float) -> bool:
+        return await self._write(lambda tx: tasks.turn(tx, name, every))
 
     # -- moving jobs into lanes -------------------------------------------------------------------------
 

@@ -11,13 +11,13 @@ from windlass.store.settings import StoreSettings
 from windlass.store.sqlite.births import Births
 from windlass.store.sqlite.lanes import Lanes
 from windlass.store.sqlite.leases import Leases
-from windlass.store.sqlite.rows import Bindings, fetch
+from windlass.store.sqlite.rows import Bindings, Ending, fetch
 
 
 class Transaction:
     """One operation under the write lock. It happens as a whole or not at all."""
 
-    __slots__ = ("births", "connection", "lanes", "leases", "news", "now", "settings")
+    __slots__ = ("births", "connection", "endings", "lanes", "leases", "news", "now", "settings")
 
     def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
         self.connection = connection
@@ -26,6 +26,8 @@ class Transaction:
         self.lanes = Lanes(connection)
         self.leases = Leases(connection)
         self.births = Births(connection, self.lanes, now)
+        self.endings: list[Ending] = []
+        """The jobs that have ended, and what follows from that is still to be done (see `settle`)."""
         self.news = False
         """Whether somebody in this process may be waiting for this: jobs were offered, or have ended."""
 
@@ -48,7 +50,7 @@ class Transaction:
         self.connection.executemany(sql, bindings)
 
     def save(self) -> None:
-        """Write what was changed in memory. The last step of every operation."""
+        """Write what was changed in memory. The last step of every operation, after `settle`."""
         self.births.write()
         self.news |= self.births.any
         self.leases.save()

@@ -13,6 +13,7 @@ from typing import Final
 import apsw
 
 from windlass.store.sqlite.line import Call, Line
+from windlass.store.sqlite.settle import complete
 from windlass.store.sqlite.transaction import Transaction
 
 MOST_CALLS: Final = 256
@@ -100,7 +101,7 @@ class Writer(Line):
         transaction = self._transaction(connection)
         try:
             call.value = call.work(transaction)
-            transaction.save()
+            complete(transaction)
         except Exception as error:
             call.error = error
             if not connection.in_transaction:

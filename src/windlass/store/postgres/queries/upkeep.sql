@@ -2,4 +2,8 @@
 -- Callers: PostgresStore.promote. Lock: none.
 SELECT EXISTS (SELECT FROM windlass.unsettled) AS settle_rest,
        EXISTS (SELECT FROM windlass.deferred WHERE replaces IS NOT NULL) AS replace_step,
-       EXISTS (SELECT FROM windlass.held) AS admit
+       EXISTS (SELECT FROM windlass.held) AS admit,
+       EXISTS (SELECT FROM windlass.after_edge) AS follow,
+       EXISTS (SELECT FROM windlass.part_event) AS advance,
+       EXISTS (SELECT FROM windlass.cancel_request q JOIN windlass.parent p ON p.id = q.job
+                WHERE p.state = 'waiting') AS cancel

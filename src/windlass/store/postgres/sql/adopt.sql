@@ -33,11 +33,14 @@ BEGIN
        FROM (VALUES ('windlass.claim_id'::regclass, (SELECT max(id) FROM windlass.claim)),
                     ('windlass.lane_id'::regclass, (SELECT max(id) FROM windlass.lane)),
                     ('windlass.seq_set_id'::regclass, (SELECT max(id) FROM windlass.seq_set)),
+                    ('windlass.part_event_no'::regclass, (SELECT max(no) FROM windlass.part_event)),
                     ('windlass.job_id'::regclass,
                      greatest((SELECT max(id) FROM windlass.ready WHERE id < 1::bigint << 44),
                               (SELECT max(id) FROM windlass.deferred WHERE id < 1::bigint << 44),
                               (SELECT max(id) FROM windlass.held WHERE id < 1::bigint << 44),
                               (SELECT max(id) FROM windlass.dead WHERE id < 1::bigint << 44),
+                              (SELECT max(id) FROM windlass.parent WHERE id < 1::bigint << 44),
+                              (SELECT max(job) FROM windlass.part WHERE job < 1::bigint << 44),
                               (SELECT max(job) FROM windlass.unique_key WHERE job < 1::bigint << 44),
                               (SELECT max(job) FROM windlass.idempotency WHERE job < 1::bigint << 44))))
          AS s (sequence, highest)

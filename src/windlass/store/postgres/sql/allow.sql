@@ -21,7 +21,7 @@ BEGIN
            OR f.proname IN ('enqueue', 'enqueue_many', 'enqueue_one') AND p_kind IN ('worker', 'producer')
            OR f.proname IN ('depth', 'locate', 'place_claim', 'place_outcome', 'unfinished', 'job_of', 'enqueued_of', 'now', 'failures_of',
                             'size_of', 'gather', 'cursor_of', 'lane_depth', 'lane_head', 'lane_heads', 'segment_bytes', 'cools',
-                            'put_off_for')
+                            'put_off_for', 'shown_as', 'standing_of', 'records_of')
               AND p_kind IN ('worker', 'reader')
            OR p_kind = 'worker' AND f.proname NOT IN ('allow', 'stamp') THEN
             EXECUTE format('GRANT EXECUTE ON %s %s TO %I', CASE f.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END,

@@ -1,6 +1,6 @@
 -- Refuses options that no worker could read [E4]: they would poison every claim that holds such a job [fault 17].
 -- Callers: enqueue_many, enqueue_one. Lock: none. Answers with them in the form that was judged: text may name a
--- thing twice, or write 5 as 5e0. What only the store may say of a job (unknown_since) is left out.
+-- thing twice, or write 5 as 5e0. What only the store may say of a job (unknown_since, part) is left out.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -15,13 +15,18 @@ DECLARE
         WHEN jsonb_typeof(o -> 'headers') <> 'object' OR o @? 'strict $.headers.* ? (@.type() != "string")' THEN 'headers'
         WHEN jsonb_typeof(o -> 'replay_of') NOT IN ('number', 'null') OR o ->> 'replay_of' !~ '^[1-9][0-9]{0,18}$'
              OR (o ->> 'replay_of')::numeric > 9223372036854775807 THEN 'replay_of'
+        WHEN jsonb_typeof(o -> 'chunked') <> 'boolean' THEN 'chunked'
+        WHEN jsonb_typeof(o -> 'after') <> 'array'
+             OR o @? 'strict $.after[*] ? (@.type() != "number" || @ < 1 || @ > 9223372036854775807 || @.floor() != @)'
+             THEN 'after'
+        WHEN jsonb_typeof(o -> 'otherwise') <> 'string' OR o ->> 'otherwise' NOT IN ('dead', 'cancel', 'run') THEN 'otherwise'
         ELSE (SELECT k FROM unnest('{unique_key,fair_key,ordering_key,concurrency_key,trace}'::text[]) AS k
                WHERE jsonb_typeof(o -> k) NOT IN ('string', 'null') LIMIT 1) END;
 BEGIN
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'the option % is malformed', v_wrong USING ERRCODE = 'WL005',
             HINT = 'Numbers for max_attempts (1 to 32767), timeout and replay_of, a list of texts for tags, texts by name '
-                   'for headers.';
+                   'for headers; ids of jobs for after, and dead, cancel or run for otherwise.';
     END IF;
-    RETURN nullif((o - 'unknown_since')::text, '{}');
+    RETURN nullif((o - 'unknown_since' - 'part')::text, '{}');
 END $$;

@@ -23,7 +23,11 @@ BEGIN
     later AS (
         SELECT d.queue, count(*) FILTER (WHERE NOT d.retrying) AS scheduled, count(*) FILTER (WHERE d.retrying) AS retrying
           FROM windlass.deferred d GROUP BY d.queue),
-    gone AS (SELECT d.queue, count(*) AS n FROM windlass.dead d GROUP BY d.queue)
+    gone AS (
+        SELECT x.queue, count(*) AS n
+          FROM (SELECT d.queue FROM windlass.dead d
+                 UNION ALL
+                SELECT p.queue FROM windlass.parent p WHERE p.state = 'dead') AS x GROUP BY x.queue)
     SELECT q.name, (coalesce(w.n, 0) + coalesce(a.n, 0))::bigint, coalesce(b.n, 0)::bigint, coalesce(s.scheduled, 0),
            coalesce(s.retrying, 0), coalesce(g.n, 0), least(w.oldest, a.oldest)
       FROM (SELECT name FROM windlass.queue UNION SELECT d.queue FROM windlass.deferred d) AS q

@@ -1,5 +1,5 @@
 -- Ends one job that waits somewhere, as cancelled or deleted. True if it did.
--- Callers: cancel, delete, replace_step. Lock: the lane of the job, or its row; ACCESS SHARE on claim first, as in finish.
+-- Callers: cancel, delete, replace_step, follow. Lock: the lane of the job, or its row; ACCESS SHARE on claim first, as in finish.
 -- A scheduled or held job has no place in the logs; to be shown as cancelled it is offered and taken at once. A job
 -- may be on its way from one place to the next (promoted, claimed, retried) while a lock is waited for; then it is
 -- looked for again.
@@ -18,7 +18,7 @@ BEGIN
             IF p.claim IS NOT NULL THEN
                 RETURN false;
             ELSIF windlass.take_ahead((p.ready).lane, ARRAY[(p.ready).seq], p_kind) <> '{}' THEN
-                PERFORM windlass.settle(ARRAY[p_job], NULL, NULL);
+                PERFORM windlass.settle(ARRAY[p_job], NULL, NULL, p_kind);
                 RETURN true;
             END IF;
             CONTINUE;
@@ -37,7 +37,7 @@ BEGIN
                                    ARRAY[d.attempt], ARRAY[d.deaths], ARRAY[d.enqueued_at]),
                     p_kind);
             END IF;
-            PERFORM windlass.settle(ARRAY[p_job], NULL, NULL);
+            PERFORM windlass.settle(ARRAY[p_job], NULL, NULL, p_kind);
             RETURN true;
         ELSIF NOT windlass.is_unfinished(p_job) THEN
             RETURN false;

@@ -1,13 +1,15 @@
 -- Adds one job, from psql, a trigger or any language, in the caller's own transaction [E1].
 -- Callers: users. Lock: those of enqueue_many or enqueue_one. Answers with the job's id.
 -- A transaction that is to be prepared must not notify: SET LOCAL windlass.notify = off before it (see wake).
+-- after: ids of jobs that must have succeeded first; otherwise: dead, cancel or run, where one ends in another way [P12].
 --   SELECT windlass.enqueue('mail.send', '{"to": "a@b.c"}', queue => 'mail', delay => '5 minutes');
 CREATE OR REPLACE FUNCTION windlass.enqueue(
     task text, args json DEFAULT '{}', queue text DEFAULT 'default', priority text DEFAULT 'normal',
     delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, max_attempts int DEFAULT NULL,
     timeout interval DEFAULT NULL, unique_key text DEFAULT NULL, on_conflict text DEFAULT 'skip',
     idempotency_key text DEFAULT NULL, fair_key text DEFAULT NULL, tags text[] DEFAULT NULL,
-    headers json DEFAULT NULL, trace text DEFAULT NULL) RETURNS bigint
+    headers json DEFAULT NULL, trace text DEFAULT NULL, after bigint[] DEFAULT NULL, otherwise text DEFAULT 'dead')
+RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_priority smallint := array_position(ARRAY['urgent', 'high', 'normal', 'low'], priority) - 1;
@@ -28,8 +30,10 @@ BEGIN
     END IF;
     v_options := nullif(json_strip_nulls(json_build_object(
         'max_attempts', max_attempts, 'timeout', date_part('epoch', timeout), 'unique_key', unique_key,
-        'fair_key', fair_key, 'tags', tags, 'headers', headers, 'trace', trace))::text, '{}');
-    IF delay IS NULL AND run_at IS NULL AND unique_key IS NULL AND idempotency_key IS NULL AND fair_key IS NULL THEN
+        'fair_key', fair_key, 'tags', tags, 'headers', headers, 'trace', trace, 'after', nullif(after, '{}'),
+        'otherwise', nullif(otherwise, 'dead')))::text, '{}');
+    IF delay IS NULL AND run_at IS NULL AND unique_key IS NULL AND idempotency_key IS NULL AND fair_key IS NULL
+       AND coalesce(after, '{}') = '{}' THEN
         RETURN (windlass.enqueue_many(queue, v_priority, ARRAY[task], ARRAY[args::text], ARRAY[v_options]))[1];
     END IF;
     RETURN (SELECT e.job FROM windlass.enqueue_one(task, args::text, queue, v_priority, date_part('epoch', delay), run_at,

@@ -1,10 +1,13 @@
--- Adds one job that is more than plain: delayed, unique, idempotent or fair. Answers with its id and what became
+-- Adds one job that is more than plain: delayed, unique, idempotent, fair or after others. Answers with its id and what became
 -- of it (see Receipt). Callers: enqueue, the store and the adapters, settle. Lock: the row of its unique or
 -- idempotency key until the transaction ends; never a lane.
 -- Such a job draws its id before its place, so that its keys can name it. p_options is the JSON of its options.
+-- p_automatic: by a schedule or a reconciler, so it may be parked [O7]. p_known: the jobs that it comes after were there
+-- when it was asked for; those that have gone since are its policy's business [P12].
 CREATE OR REPLACE FUNCTION windlass.enqueue_one(
     p_task text, p_payload text, p_queue text, p_priority smallint, p_delay float8, p_run_at timestamptz,
-    p_options text, p_on_conflict text, p_idempotency_key text, OUT job bigint, OUT status text)
+    p_options text, p_on_conflict text, p_idempotency_key text, p_automatic boolean DEFAULT false,
+    p_known boolean DEFAULT false, OUT job bigint, OUT status text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_now      timestamptz := windlass.now();
@@ -14,6 +17,7 @@ DECLARE
     v_lane     int;
     v_twin     bigint;
     v_replaces bigint;
+    v_after    bigint[] := '{}';
 BEGIN
     PERFORM windlass.check_name('task', p_task), windlass.check_name('queue', p_queue),
             windlass.check_payload(p_payload);
@@ -40,6 +44,16 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    IF p_options::json -> 'after' IS NOT NULL THEN
+        v_after := ARRAY(SELECT DISTINCT a.id::bigint FROM json_array_elements_text(p_options::json -> 'after') AS a (id));
+        PERFORM windlass.check_after(v_after, p_known);
+    END IF;
+    IF p_automatic AND v_key IS NOT NULL AND windlass.is_parked(v_key) THEN
+        DELETE FROM windlass.idempotency i WHERE i.key = p_idempotency_key;
+        job := 0;
+        status := 'parked';
+        RETURN;
+    END IF;
     IF v_key IS NOT NULL THEN
         SELECT u.twin, u.status, u.replaces INTO v_twin, status, v_replaces
           FROM windlass.hold_key(v_key, job, p_on_conflict,
@@ -53,7 +67,12 @@ BEGIN
         END IF;
     END IF;
     v_lane := windlass.lane_for(p_queue, p_priority);
-    IF v_run_at > v_now OR v_replaces IS NOT NULL OR v_lane IS NULL THEN
+    IF v_after <> '{}' THEN
+        INSERT INTO windlass.deferred (id, run_at, not_before, enqueued_at, queue, priority, task, payload, options, replaces)
+        VALUES (job, 'infinity', v_run_at, v_now, p_queue, p_priority, p_task, p_payload::json, p_options::json, v_replaces);
+        INSERT INTO windlass.after_edge (job, on_job) SELECT enqueue_one.job, a FROM unnest(v_after) AS a;
+        status := coalesce(status, 'scheduled');
+    ELSIF v_run_at > v_now OR v_replaces IS NOT NULL OR v_lane IS NULL THEN
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options, replaces)
         VALUES (job, coalesce(v_run_at, v_now), v_now, p_queue, p_priority, p_task, p_payload::json, p_options::json,
                 v_replaces);

@@ -1,8 +1,10 @@
 -- One bounded step of retention outside the logs [K6]. Callers: the store. Lock: the rows it removes.
-CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint)
+CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint,
+                                           OUT parents bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    v_now timestamptz := windlass.now();
+    v_now    timestamptz := windlass.now();
+    v_parent bigint;
 BEGIN
     WITH old AS (
         SELECT d.id FROM windlass.queue q
@@ -17,6 +19,17 @@ BEGIN
          WHERE i.at <= v_now - make_interval(secs => m.idempotency_retention) ORDER BY i.at LIMIT p_limit)
     DELETE FROM windlass.idempotency i WHERE i.key IN (SELECT key FROM old);
     GET DIAGNOSTICS keys = ROW_COUNT;
+    DELETE FROM windlass.key_death k
+     WHERE k.key IN (SELECT x.key FROM windlass.key_death x WHERE x.at <= v_now - interval '7 days'
+                      ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    parents := 0;
+    FOR v_parent IN SELECT p.id FROM windlass.queue q CROSS JOIN windlass.meta m
+                      JOIN windlass.parent p ON p.queue = q.name AND p.state <> 'waiting'
+                       AND p.finished_at <= v_now - make_interval(secs => CASE WHEN p.state = 'dead' THEN q.dead_retention
+                                                                           ELSE coalesce(q.retention, m.retention) END)
+                     LIMIT p_limit FOR UPDATE OF p SKIP LOCKED LOOP
+        parents := parents + windlass.drop_parent(v_parent, p_limit)::int;
+    END LOOP;
     -- A worker's number may stand in claims for as long as the logs keep them; its rows may go sooner, for what is
     -- not there is not alive.
     WITH old AS (

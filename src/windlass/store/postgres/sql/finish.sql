@@ -70,7 +70,7 @@ BEGIN
                      ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
                   WHERE u.forget;
             END IF;
-            PERFORM windlass.settle(array_agg(u.job), array_agg(u.lane), array_agg(u.claim))
+            PERFORM windlass.settle(array_agg(u.job), array_agg(u.lane), array_agg(u.claim), 'succeeded')
                FROM unnest(p_jobs, p_job_claims, p_job_lanes, p_job_seqs) AS u (job, claim, lane, seq)
                JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
                  ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq

@@ -61,11 +61,11 @@ BEGIN
             PERFORM windlass.note_failure(d.id, (d.ready).attempt, d.type, d.message, d.traceback);
         END IF;
         IF d.final = 'cancelled' THEN
-            PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim]);
+            PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);
         ELSIF d.final = 'dead' THEN
             v_reason := CASE WHEN d.kind = 'retry' THEN 'exhausted' ELSE coalesce(d.message, 'dead') END;
             PERFORM windlass.bury_job(d.ready, (d.ready).deaths, v_reason);
-            PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim]);
+            PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);
         ELSE
             v_ready := d.ready;
             v_ready.options := windlass.unknown_since(v_ready.options, d.kind = 'unknown');

@@ -42,11 +42,11 @@ BEGIN
         left_over := d.more;
         IF d.kind = 'cancelled' THEN
             cancelled := cancelled + 1;
-            PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim]);
+            PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.kind);
         ELSIF d.kind = 'dead' THEN
             dead := dead + 1;
             PERFORM windlass.bury_job(d.ready, d.deaths, 'poison');
-            PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim]);
+            PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.kind);
         ELSE
             v_delay := CASE WHEN p_kind = 'lost' THEN p_delays[d.deaths] ELSE 0 END;
             offered := offered + (v_delay <= 0)::int;

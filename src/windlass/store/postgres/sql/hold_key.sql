@@ -37,7 +37,9 @@ BEGIN
         RAISE EXCEPTION 'unique key % is held by job %', quote_literal(p_key), u.job USING ERRCODE = 'WL001',
             DETAIL = u.job::text, HINT = 'Wait until that job has ended, or use on_conflict skip or replace.';
     END IF;
-    v_running := EXISTS (SELECT FROM windlass.locate(u.job) l WHERE l.claim IS NOT NULL AND l.kind IS NULL);
+    -- A parent whose parts run has begun, too.
+    v_running := EXISTS (SELECT FROM windlass.locate(u.job) l WHERE l.claim IS NOT NULL AND l.kind IS NULL)
+              OR EXISTS (SELECT FROM windlass.parent p WHERE p.id = u.job);
     IF v_running THEN
         UPDATE windlass.unique_key SET rerun = p_spec, touched = NULL WHERE key = p_key;
         status := 'rerun';

@@ -1,12 +1,30 @@
 -- The operator's retry [O6]: 'retried', 'unchanged' or 'not_found'. Attempts start anew, failures stay known.
--- Callers: users, the store. Lock: the row it moves; those of offer.
+-- Callers: users, the store. Lock: the row it moves; those of offer; those of redrive_parts or reopen_for first, where it
+-- is a parent or a part [P9].
 CREATE OR REPLACE FUNCTION windlass.retry(job bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    d     windlass.dead;
-    w     windlass.deferred;
-    v_key text;
+    d        windlass.dead;
+    w        windlass.deferred;
+    v_key    text;
+    v_state  text;
+    v_parent bigint;
+    v_parts  int;
+    v_holder bigint;
+    v_held   boolean;
 BEGIN
+    SELECT p.state INTO v_state FROM windlass.parent p WHERE p.id = retry.job;
+    IF v_state = 'dead' THEN
+        SELECT r.parts, r.holder INTO v_parts, v_holder FROM windlass.redrive_parts(retry.job) AS r;
+        RETURN CASE WHEN v_parts > 0 AND v_holder IS NULL THEN 'retried' ELSE 'unchanged' END;
+    ELSIF v_state IS NOT NULL THEN
+        RETURN 'unchanged';
+    ELSIF EXISTS (SELECT FROM windlass.part t WHERE t.job = retry.job) THEN
+        SELECT r.parent, r.held INTO v_parent, v_held FROM windlass.reopen_for(retry.job) AS r;
+        IF v_held THEN
+            RETURN 'unchanged';
+        END IF;
+    END IF;
     SELECT * INTO d FROM windlass.dead x WHERE x.id = retry.job FOR UPDATE;
     IF FOUND THEN
         v_key := d.options ->> 'unique_key';
@@ -25,6 +43,9 @@ BEGIN
         PERFORM windlass.offer(windlass.lane_sure(d.queue, d.priority), 1, ARRAY[d.task], ARRAY[d.payload::text],
                                ARRAY[windlass.unknown_since(d.options, false)::text], ARRAY[d.id], NULL, NULL,
                                ARRAY[d.enqueued_at]);
+        IF v_parent IS NOT NULL THEN
+            PERFORM windlass.advance(v_parent);
+        END IF;
         RETURN 'retried';
     END IF;
     DELETE FROM windlass.deferred x WHERE x.id = retry.job RETURNING * INTO w;

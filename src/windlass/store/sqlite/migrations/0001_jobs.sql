@@ -1,11 +1,11 @@
 -- The tables of the SQLite store. Every table is prefixed, so that they can live in an application's own file.
 --
--- Invariants (tests/sqlite/invariants.py checks them):
+-- Invariants (tests/sqlite/invariants.py checks them; 0003_parents.sql has more):
 --   I1  In a lane, beyond its cursor `hi`, stand exactly its ready jobs, each in state 2 or 3.
 --   I2  In a lane, up to `hi`, every row belongs to the claim whose range lo..hi covers its seq; in state 2 or 3
 --       it is running. (A deferred job stays there until it is offered again, though its claim may go; cancelled, it stays.)
---   I3  In lane 0 stand jobs without a place in a lane: scheduled before their first run, held, and those that
---       ended while they waited.
+--   I3  In lane 0 stand jobs without a place in a lane: scheduled before their first run, held, those that
+--       ended while they waited, and parents.
 --   I4  The counters of a lane equal a count of its jobs by state.
 --   I5  A job's id is `id`, or `pos` where that is NULL. No seq is given out twice, so no two jobs share an id.
 

@@ -24,3 +24,6 @@ ON CONFLICT DO UPDATE SET seqs = excluded.seqs;
 
 -- :forget
 DELETE FROM windlass_flush WHERE worker = ? AND flush < ?;
+
+-- :ended_in  what a worker's flushes have ended of a claim; a worker has a thousand flushes at most
+SELECT seqs FROM windlass_flush WHERE worker = ? AND claim = ?;

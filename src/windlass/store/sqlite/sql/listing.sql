@@ -1,7 +1,7 @@
 -- Listings, newest first: every statement is ordered by number, descending, without sorting more than it must.
 -- Called by listing, in a read transaction; rows are fetched only as far as the page needs them.
 
--- :aside  dead, cancelled, scheduled, retrying or held jobs
+-- :aside  dead, cancelled, scheduled, retrying or held jobs, and parents that wait
 SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
        j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi
 FROM windlass_job j CROSS JOIN windlass_lane l ON l.id = j.lane

@@ -20,11 +20,14 @@ WHERE pos = ?;
 -- :remove
 DELETE FROM windlass_job WHERE pos = ?;
 
--- :has_checkpoint
-SELECT 1 FROM windlass_checkpoint WHERE job = ?;
+-- :is_bound  it has a checkpoint, or others come after it
+SELECT 1 FROM windlass_checkpoint WHERE job = ? UNION ALL SELECT 1 FROM windlass_after WHERE awaited = ?;
 
 -- :drop_checkpoint
-DELETE FROM windlass_checkpoint WHERE job = ?;
+DELETE FROM windlass_checkpoint WHERE job = ? RETURNING data, done, total, at;
 
 -- :free
 DELETE FROM windlass_unique WHERE key = ? AND job = ? RETURNING rerun;
+
+-- :not_ended
+DELETE FROM windlass_awaited WHERE job = ?;

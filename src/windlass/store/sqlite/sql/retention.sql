@@ -1,7 +1,7 @@
 -- Retention. Called by retention: `lanes` by readers, the rest under the write lock.
 
 -- :lanes
-SELECT l.id, q.retention FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue ORDER BY l.id;
+SELECT l.id, q.retention, q.dead_retention FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue ORDER BY l.id;
 
 -- :claims  a lane's claims from the oldest on
 SELECT lo, hi, at FROM windlass_claim WHERE lane = ? AND hi > ? ORDER BY hi;
@@ -17,10 +17,12 @@ WHERE lane = ? AND hi BETWEEN ? AND ? AND unfinished = 0
                                   AND (windlass_claim.lane << 44 | windlass_claim.hi)
                     AND j.state IN (4, 5, 6));
 
--- :remove_cancelled
+-- :remove_cancelled  parents go with their parts
 DELETE FROM windlass_job WHERE pos IN (
-    SELECT pos FROM windlass_job
-    WHERE lane = ? AND state = 6 AND state IN (5, 6) AND touched_at <= ? LIMIT ?);
+    SELECT pos FROM windlass_job j
+    WHERE lane = ? AND state = 6 AND state IN (5, 6) AND touched_at <= ?
+      AND NOT EXISTS (SELECT 1 FROM windlass_parent p WHERE p.id = j.id)
+    LIMIT ?);
 
 -- :last_birth  the last of the next few births that are old enough; the newest of all stays, for its number
 SELECT max(number) FROM (
@@ -39,10 +41,15 @@ WHERE number > ? AND number <= ?
 SELECT l.id, q.dead_retention FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue
 WHERE l.dead > 0 ORDER BY l.id;
 
--- :remove_dead
+-- :remove_dead  parents go with their parts
 DELETE FROM windlass_job WHERE pos IN (
-    SELECT pos FROM windlass_job
-    WHERE lane = ? AND state = 5 AND state IN (5, 6) AND touched_at <= ? LIMIT ?);
+    SELECT pos FROM windlass_job j
+    WHERE lane = ? AND state = 5 AND state IN (5, 6) AND touched_at <= ?
+      AND NOT EXISTS (SELECT 1 FROM windlass_parent p WHERE p.id = j.id)
+    LIMIT ?);
+
+-- :past_parents  those of a lane that ended so, and long enough ago
+SELECT id FROM windlass_parent WHERE lane = ? AND state = ? AND finished_at <= ? ORDER BY finished_at LIMIT ?;
 
 -- :remove_keys
 DELETE FROM windlass_idempotency WHERE key IN (SELECT key FROM windlass_idempotency WHERE at <= ? LIMIT ?);

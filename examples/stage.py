@@ -1,0 +1,57 @@
+"""What the larger examples stand on: a database in a temporary place, a worker beside it, and transactions
+that look the same on SQLite and on PostgreSQL. Nothing here is about jobs."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from windlass import Windlass
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@contextmanager
+def place() -> Iterator[Path]:
+    """A folder that is gone afterwards. Jobs and tables live in it, unless WINDLASS_DATABASE_URL names a
+    database; the worker's processes inherit the address."""
+    with tempfile.TemporaryDirectory(prefix="windlass-example-") as folder:
+        os.environ.setdefault("WINDLASS_DATABASE_URL", f"sqlite:///{Path(folder).as_posix()}/example.db")
+        yield Path(folder)
+
+
+@contextmanager
+def worker(app: str, *flags: str) -> Iterator[None]:
+    """`windlass worker APP …`, started as you would and stopped as an orchestrator would, with SIGTERM."""
+    command = [sys.executable, "-m", "windlass", "worker", app, *flags, "--log-level", "error"]
+    process = subprocess.Popen(command, cwd=ROOT)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def transaction(app: Windlass) -> Iterator[Any]:
+    """A transaction on the database that holds the app's jobs, for code that may block: committed when the
+    block ends well, else rolled back. Both drivers know `execute(sql, values).fetchall()` and $1, $2, …"""
+    url = app.settings.database_url
+    if not url.startswith("sqlite:///"):
+        import psycopg
+
+        with psycopg.connect(url, cursor_factory=psycopg.RawCursor) as connection:
+            yield connection
+        return
+    # Never the sqlite3 module on the file that holds the jobs: two copies of SQLite break each other's locks.
+    with closing(apsw.Connection(url.removeprefix("sqlite:///"))) as connection:
+        connection.set_busy_timeout(10_000)
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("COMMIT")  # what was not committed is undone by closing

@@ -1,0 +1,66 @@
+"""How much is imported, in what pieces and how often. Decided before the run."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from windlass.bench.plan import Plan
+
+MIB: Final = 1024 * 1024
+PARTS: Final = 4
+SLOWEST: Final = 20 * MIB
+"""Bytes a second; an import that takes longer than this allows hangs."""
+
+
+class ChunkPlan(Plan, frozen=True, kw_only=True):
+    """The size of a run with chunked jobs."""
+
+    size: int = 1024 * MIB
+    """Bytes of the file, at most; it ends with a whole record."""
+
+    rounds: int = 3
+    budget: float = 3600.0
+    batch: int = 1000
+    """Records a batch, each of which ends with a checkpoint."""
+
+    pairs: int = 2
+    """How often a round imports with checkpoints and without, for what they cost."""
+
+    @property
+    def chunk(self) -> int:
+        """Bytes of a part: 256 MiB where the file has 1 GiB, as is the default of NDJSON."""
+        return -(-self.size // PARTS)
+
+    @property
+    def warm_up(self) -> int:
+        """Bytes of the file that each process reads before the clock runs; it is one part."""
+        return min(self.chunk, 16 * MIB)
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which an import is given up."""
+        return 60.0 + self.size / SLOWEST
+
+    def conditions(self) -> dict[str, Any]:
+        """What the figures depend on, for the report."""
+        return {
+            "bytes": self.size,
+            "part_bytes": self.chunk,
+            "batch": self.batch,
+            "rounds": self.rounds,
+            "pairs_a_round": self.pairs,
+            "warm_up_bytes": self.warm_up,
+        }
+
+
+def make_chunk_plan(*, quick: bool = False, size: int | None = None, rounds: int | None = None) -> ChunkPlan:
+    """The default plan (1 GiB, about 6 minutes a store) or the quick one (64 MiB, one round), as the flags
+    change it."""
+    plan = ChunkPlan(size=64 * MIB, rounds=1, pairs=1) if quick else ChunkPlan()
+    if size is not None:
+        plan = msgspec.structs.replace(plan, size=size)
+    if rounds is not None:
+        plan = msgspec.structs.replace(plan, rounds=rounds)
+    return plan

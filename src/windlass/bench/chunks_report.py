@@ -1,0 +1,131 @@
+"""What the passes over the file come to: rates, ratios, memory, what checkpoints cost. Nothing is measured
+here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Final
+
+import msgspec
+
+from windlass.bench.chunks_plan import MIB, ChunkPlan
+from windlass.bench.figures import Figure, StoreReport, at_least, at_most, figure, ratio
+from windlass.bench.rounds import ENOUGH
+
+PLAIN: Final = "plain"
+ONE: Final = "one"
+ONE_UNSAVED: Final = "one_unsaved"
+GIB: Final = 1024 * MIB
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """The whole file read once: seconds, and CPU seconds of all processes that worked on it."""
+
+    seconds: float
+    cpu: float
+
+
+class Measured:
+    """The passes of each scenario, round by round, and the peak memory of its processes."""
+
+    def __init__(self, size: int) -> None:
+        """`size` is that of the file in bytes."""
+        self._size = size
+        self._passes: dict[str, list[list[Pass]]] = defaultdict(list)
+        self._memory: dict[str, list[float]] = defaultdict(list)
+        self.rounds = 0
+
+    def note(self, name: str, passes: list[Pass], memory: list[float] | None = None) -> None:
+        """What a scenario yielded in one round; `memory` is the peak of each process, in bytes."""
+        self._passes[name].append(passes)
+        if memory:
+            self._memory[name].append(max(memory))
+
+    def rates(self) -> dict[str, Figure]:
+        """How fast each scenario read the file."""
+        return {name: figure(self._rates(name), "MiB/s") for name in self._passes}
+
+    def ratios(self) -> dict[str, Figure]:
+        """Each import ÷ the plain loop of its round."""
+        loop = self._rates(PLAIN)
+        return {
+            f"{name}_vs_plain": ratio(self._rates(name), loop)
+            for name in self._passes
+            if name not in (PLAIN, ONE_UNSAVED)
+        }
+
+    def overhead(self) -> dict[str, Figure]:
+        """What checkpoints add, in percent: of the time, and of the processors' time."""
+        with_them = [each for passes in self._passes[ONE] for each in passes]
+        without = [each for passes in self._passes[ONE_UNSAVED] for each in passes]
+        pairs = list(zip(with_them, without, strict=True))
+        return {
+            "checkpoint_overhead": figure([100 * (a.seconds / b.seconds - 1) for a, b in pairs], "%"),
+            # A clock tick is 10 ms: with a small file it may be all there is.
+            "checkpoint_overhead_cpu": figure([100 * (a.cpu / max(b.cpu, 0.01) - 1) for a, b in pairs], "%"),
+        }
+
+    def cpu(self) -> dict[str, Figure]:
+        """CPU seconds for 1 GiB, supervisor and children together."""
+        return {
+            f"cpu_{name}": figure(
+                [sum(each.cpu for each in passes) / len(passes) * GIB / self._size for passes in rounds],
+                "s per GiB",
+            )
+            for name, rounds in self._passes.items()
+        }
+
+    def memory(self) -> dict[str, Figure]:
+        """Of the largest process in each round."""
+        return {
+            f"memory_{name}": figure([peak / 1e6 for peak in peaks], "MB")
+            for name, peaks in self._memory.items()
+        }
+
+    def _rates(self, name: str) -> list[float]:
+        return [
+            len(passes) * self._size / MIB / max(sum(each.seconds for each in passes), 1e-9)
+            for passes in self._passes[name]
+        ]
+
+
+def report(
+    measured: Measured,
+    plan: ChunkPlan,
+    *,
+    store: str,
+    place: str,
+    versions: dict[str, str],
+    settings: dict[str, Any],
+    seconds: float,
+) -> StoreReport:
+    """Everything measured on one store, and the aims."""
+    ratios, overhead, memory = measured.ratios(), measured.overhead(), measured.memory()
+    return StoreReport(
+        store=store,
+        place=place,
+        versions=versions,
+        settings=settings,
+        rounds=measured.rounds,
+        seconds=round(seconds, 1),
+        rates=measured.rates(),
+        ratios=ratios,
+        cpu_per_1000_jobs={},
+        aims=[
+            at_least("one_vs_plain", ratios["one_vs_plain"].median, 0.8),
+            at_least("two_vs_plain", ratios["two_vs_plain"].median, 1.5),
+            at_most("checkpoint_overhead_percent", overhead["checkpoint_overhead"].median, 5),
+            at_most("memory_per_process_mb", max(each.high for each in memory.values()), 150),
+        ],
+        others={**overhead, **memory, **measured.cpu()},
+        notes=_notes(measured, plan),
+    )
+
+
+def _notes(measured: Measured, plan: ChunkPlan) -> list[str]:
+    said = []
+    if measured.rounds < plan.rounds:
+        said.append(f"the time sufficed for {measured.rounds} of {plan.rounds} rounds: a busy machine?")
+    if measured.rounds < ENOUGH:
+        said.append(f"ratios of fewer than {ENOUGH} pairs are hints, not results")
+    return said

@@ -1,0 +1,95 @@
+"""Imports by real workers, watched from outside: the clock is the store's own, from the enqueue to the end of
+the parent, so that no look at it is too late."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from windlass.bench import chunks_jobs
+from windlass.bench.chunks_dump import Dump
+from windlass.bench.chunks_jobs import CHUNK
+from windlass.bench.chunks_plan import ChunkPlan
+from windlass.bench.chunks_report import Pass
+from windlass.bench.crew import SETTLE, START_TIME, Crew, crew
+from windlass.bench.jobs import QUEUE
+from windlass.core.states import State
+from windlass.errors import StoreError
+from windlass.store.protocol import Store
+from windlass.store.records import NewJob, Options
+
+LOOK_EVERY: Final = 0.05
+
+
+class Imports:
+    """What a crew of workers does with the file, on one store. `environment` tells the workers of it."""
+
+    def __init__(
+        self, store: Store, environment: Mapping[str, str], plan: ChunkPlan, dump: Dump, small: Dump
+    ) -> None:
+        """`small` is imported once by each process before anything is measured."""
+        self._store = store
+        self._environment = {
+            **environment,
+            "WINDLASS_IMPORTS": chunks_jobs.__name__,
+            CHUNK: str(plan.chunk),
+        }
+        self._plan = plan
+        self._dump = dump
+        self._small = small
+
+    async def run(self, tasks: list[str], processes: int) -> tuple[list[Pass], list[float]]:
+        """Import the file with each of these tasks in turn, by one crew; and the peak memory of each of its
+        processes, in bytes."""
+        done: list[Pass] = []
+        async with self._crew(processes) as hands:
+            for task in dict.fromkeys(tasks):
+                await self._all(task, self._small, processes)
+            for task in tasks:
+                cpu = hands.cpu()
+                [seconds] = await self._all(task, self._dump, 1)
+                done.append(Pass(seconds, hands.cpu() - cpu))
+        if len(hands.notes) != processes:
+            raise StoreError(f"{len(hands.notes)} of {processes} processes told their memory; did one die?")
+        return done, hands.notes
+
+    @asynccontextmanager
+    async def _crew(self, processes: int) -> AsyncIterator[Crew]:
+        """A crew in which each process works on one part at a time."""
+        async with crew(self._store, self._environment, processes) as hands:
+            await self._store.set_queue(QUEUE, {"max_workers": processes})
+            workers = [worker.id for worker in await self._store.workers() if worker.pid in hands.pids]
+            until = time.monotonic() + START_TIME
+            while any(
+                slots.get(QUEUE) != 1 for slots in (await self._store.steering(workers)).slots.values()
+            ):
+                if time.monotonic() > until:
+                    raise StoreError("the workers did not get one slot each; is another one on this queue?")
+                await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(SETTLE)
+            yield hands
+
+    async def _all(self, task: str, dump: Dump, times: int) -> list[float]:
+        """Import a file so many times at once: the seconds of each."""
+        job = NewJob(task=task, payload=_payload(dump.path), queue=QUEUE, options=Options(chunked=True))
+        receipts = await self._store.enqueue([job] * times)
+        return [await self._one(receipt.id, dump) for receipt in receipts]
+
+    async def _one(self, job: int, dump: Dump) -> float:
+        found = await self._store.wait_finished(job, self._plan.patience)
+        parent = await self._store.parent(job)
+        if found.state is not State.SUCCEEDED or parent is None or found.finished_at is None:
+            raise StoreError(f"the import {found.task} is {found.state}: {found.reason or found.errors}")
+        if parent.records != dump.records:
+            raise StoreError(f"{found.task} read {parent.records:,} records, the file has {dump.records:,}")
+        return found.finished_at - found.enqueued_at
+
+
+def _payload(path: Path) -> str:
+    return msgspec.json.encode({"path": str(path)}).decode()

@@ -1,0 +1,355 @@
+"""A chunked task: a function that works on parts, a splitter that makes them, and perhaps a finalizer [P9].
+
+A job of such a task runs three times over, each time through `function`: first it is split and so becomes a
+parent, then each of its parts runs the handler, and when all have ended its finalizer runs. Which of these a
+run is, its job says (`options.part`). What happens between them is the store's: see `Store.split`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, cast
+
+import msgspec
+
+from windlass.chunks.batches import BATCH, BATCH_TIMEOUT, Work
+from windlass.chunks.items import Planner
+from windlass.chunks.parts import FINAL, Part
+from windlass.chunks.splitter import Splitter
+from windlass.core.durations import Duration, seconds
+from windlass.core.states import Priority
+from windlass.encoding import decode
+from windlass.errors import ConfigurationError, SourceChanged
+from windlass.payload import Signature
+from windlass.port import hop, wait
+from windlass.signals import Dead, Retry
+from windlass.store.records import PartPlan, Plan
+from windlass.task import RegisteredTask, TaskOptions
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+logger = logging.getLogger("windlass.worker")
+PARALLEL: Final = 8
+MAX_PARTS: Final = 1_000_000
+
+
+class ChunkedOptions(TypedDict, total=False):
+    """What `@app.chunked(...)` takes besides `split`."""
+
+    name: str
+    """The task's name; without it, that of its module and function."""
+    queue: str
+    """Where its jobs and their parts go; without it, where the app's routes say [E5]."""
+    priority: Priority | str | int
+    """urgent, high, normal or low."""
+    retry: Retry
+    """How often and how far apart each part is tried."""
+    timeout: Duration
+    """How long one attempt at a part may run."""
+    tags: Iterable[str]
+    """Words to find its jobs by."""
+    parallel: int
+    """How many parts of one parent run at a time [8]; changed live with `windlass parent set` [P8]."""
+    tolerate: int | str
+    """How many parts may fail while the parent still ends well [0]: a count, or a share such as "2%" [P9]."""
+    batch: int
+    """Records a batch [1000], where `part.batches()` does not say; changed live with `windlass task set`."""
+    batch_timeout: Duration
+    """How long one batch may take before it is halved [5 min] [P7]."""
+
+
+class ChunkedTask(RegisteredTask[P, Any]):
+    """A task whose jobs are split into parts. Made by `@app.chunked(split=…)`."""
+
+    context_type = Part
+
+    def __init__(
+        self,
+        app: Windlass,
+        handler: Callable[..., Any],
+        split: Splitter | Callable[..., Any],
+        options: ChunkedOptions,
+    ) -> None:
+        unknown = options.keys() - ChunkedOptions.__annotations__.keys()
+        if unknown:
+            known = ", ".join(ChunkedOptions.__annotations__)
+            raise ConfigurationError(
+                f"a chunked task has no option {', '.join(sorted(unknown))}; known: split, {known}"
+            )
+        common = {key: value for key, value in options.items() if key in TaskOptions.__annotations__}
+        super().__init__(app, handler, cast("TaskOptions", common))
+        if self.signature.context is None or not issubclass(self.signature.context_type, Part):
+            raise ConfigurationError(
+                f"task {self.name} works on parts: make its first parameter `part: Part`"
+            )
+        self.split: Final = _splitter(self.name, split)
+        self.parallel: Final = _whole(self.name, "parallel", options.get("parallel", PARALLEL))
+        self.batch: Final = _whole(self.name, "batch", options.get("batch", BATCH))
+        self.batch_timeout: Final = _span(self.name, options.get("batch_timeout", BATCH_TIMEOUT))
+        self.has_batch_timeout: Final = "batch_timeout" in options
+        self.tolerated: Final = _tolerance(self.name, options.get("tolerate", 0))
+        self._handler = handler
+        self._finalizer: Callable[..., Any] | None = None
+        options_of_job = msgspec.structs.replace(self._template.options, chunked=True)
+        self._template = msgspec.structs.replace(self._template, options=options_of_job)
+
+    def finalizer(self, function: F) -> F:
+        """Run this function once all parts of a parent have ended, with the arguments of the job [P9]:
+
+            @load.finalizer
+            async def swap(ctx: Context, path: str) -> int: ...
+
+        It is plain or `async def` as the handler is, and its return value is the parent's result. A parent
+        with more failures than are tolerated is dead and has no use for it."""
+        if self._finalizer is not None:
+            raise ConfigurationError(f"task {self.name} has a finalizer already, {self._finalizer!r}")
+        if inspect.iscoroutinefunction(function) is not self.is_async:
+            kind = "`async def`" if self.is_async else "a plain function"
+            raise ConfigurationError(f"task {self.name}: make its finalizer {kind}, as its handler is")
+        self._finalizer = function
+        return function
+
+    # -- what the runs share ------------------------------------------------------------------------------
+
+    def _part(self, kwargs: dict[str, Any]) -> Part:
+        return cast("Part", kwargs[cast("str", self.signature.context)])
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        rest = {key: value for key, value in kwargs.items() if key != self.signature.context}
+        return self.signature.arguments(args, rest)
+
+    def _work(self, part: Part, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
+        part._work = Work(
+            part,
+            self.split,
+            self._arguments(args, kwargs),
+            batch=self.batch,
+            timeout=self.batch_timeout,
+        )
+        return part._work
+
+    def _final(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the finalizer, which names its context as it likes."""
+        if self._finalizer is None:
+            raise Dead(f"task {self.name} had a finalizer when its job was split, and has none now")
+        arguments = {key: value for key, value in kwargs.items() if key != self.signature.context}
+        context = self._finalizer_signature.context
+        if context is not None:
+            arguments[context] = part
+        return self._finalizer(*args, **arguments)
+
+    def _decode_result(self, text: str | None) -> Any:
+        """A parent's result is its finalizer's."""
+        return decode(text) if self._finalizer is None else self._finalizer_signature.decode_result(text)
+
+    @functools.cached_property
+    def _finalizer_signature(self) -> Signature:
+        return Signature(self.name, cast("Callable[..., Any]", self._finalizer))
+
+    def _plan(self, parts: list[PartPlan], parallel: int | None) -> Plan:
+        if len(parts) > MAX_PARTS:
+            raise Dead(
+                f"task {self.name}: {len(parts):,} parts are too many, at most {MAX_PARTS:,} are allowed; "
+                "make each part larger"
+            )
+        return Plan(
+            parts=parts,
+            parallel=parallel or self.parallel,
+            tolerated=self.tolerated(len(parts)),
+            finalizer=self._finalizer is not None,
+        )
+
+
+class AsyncChunkedTask(ChunkedTask[P]):
+    """A chunked task whose handler is `async def`."""
+
+    is_async = True
+
+    def __init__(
+        self,
+        app: Windlass,
+        handler: Callable[..., Any],
+        split: Splitter | Callable[..., Any],
+        options: ChunkedOptions,
+    ) -> None:
+        super().__init__(app, handler, split, options)
+
+        @functools.wraps(handler)
+        async def run(*args: Any, **kwargs: Any) -> Any:
+            return await self._run(self._part(kwargs), args, kwargs)
+
+        self.function = run
+
+    def __call__(self, part: Part, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Any]:
+        """Run the handler here and now, when awaited; `Part.for_test()` makes a part."""
+        coroutine: Coroutine[Any, Any, Any] = self._handler(part, *args, **kwargs)
+        return coroutine
+
+    async def _run(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        of = part._job.options.part
+        if of is None:
+            return await self._split(part, self._arguments(args, kwargs))
+        if of.index == FINAL:
+            return await self._final(part, args, kwargs)
+        work = self._work(part, args, kwargs)
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(None) as work.limit:
+                        return await self._handler(*args, **kwargs)
+                except TimeoutError:
+                    if not cast("asyncio.Timeout", work.limit).expired():
+                        raise
+                    if not work.halve():
+                        raise TimeoutError(_TOO_LONG.format(work.timeout)) from None
+        except SourceChanged as changed:
+            raise Dead(str(changed)) from changed
+        finally:
+            work.close()
+
+    async def _split(self, part: Part, arguments: dict[str, Any]) -> None:
+        found = await asyncio.to_thread(_planned, self.split, arguments)
+        parts = list(await found) if isinstance(found, Awaitable) else found
+        port = part._port
+        settings = await hop(port.loop, port.settings(self.name))
+        await hop(port.loop, port.split(part._job, self._plan(parts, settings.parallel)))
+        part._ended = True
+
+
+class SyncChunkedTask(ChunkedTask[P]):
+    """A chunked task whose handler is a plain function; its parts run in threads."""
+
+    is_async = False
+
+    def __init__(
+        self,
+        app: Windlass,
+        handler: Callable[..., Any],
+        split: Splitter | Callable[..., Any],
+        options: ChunkedOptions,
+    ) -> None:
+        super().__init__(app, handler, split, options)
+
+        @functools.wraps(handler)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return self._run(self._part(kwargs), args, kwargs)
+
+        self.function = run
+
+    def __call__(self, part: Part, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Run the handler here and now; `Part.for_test()` makes a part."""
+        return self._handler(part, *args, **kwargs)
+
+    def _run(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        of = part._job.options.part
+        if of is None:
+            return self._split(part, self._arguments(args, kwargs))
+        if of.index == FINAL:
+            return self._final(part, args, kwargs)
+        work = self._work(part, args, kwargs)
+        try:
+            return self._handler(*args, **kwargs)
+        except SourceChanged as changed:
+            raise Dead(str(changed)) from changed
+        finally:
+            work.close()
+
+    def _split(self, part: Part, arguments: dict[str, Any]) -> None:
+        found = _planned(self.split, arguments)
+        port = part._port
+        if isinstance(found, Awaitable):
+            promised = found
+            found = list(wait(port.loop, "split", lambda: _awaited(promised)))
+        parts = found
+        settings = wait(port.loop, "split", lambda: port.settings(self.name))
+        wait(port.loop, "split", lambda: port.split(part._job, self._plan(parts, settings.parallel)))
+        part._ended = True
+
+
+def make_chunked(
+    app: Windlass, handler: Any, split: Splitter | Callable[..., Any], options: ChunkedOptions
+) -> ChunkedTask[...]:
+    """The chunked task of a function, by whether it is `async def`."""
+    generates = inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler)
+    if generates or not callable(handler):
+        raise ConfigurationError(f"{handler!r} cannot be a task; it takes a plain or an `async def` function")
+    kind = AsyncChunkedTask if inspect.iscoroutinefunction(handler) else SyncChunkedTask
+    return kind(app, handler, split, options)
+
+
+def warn_of_long_batches(tasks: Iterable[RegisteredTask[..., Any]], lease: float) -> None:
+    """Nothing is tied to the lease, but whoever chose a batch timeout beyond it should know that a batch of a
+    dead worker is noticed by the lease and not by the timeout [C6]."""
+    for task in tasks:
+        if isinstance(task, ChunkedTask) and task.has_batch_timeout and task.batch_timeout >= lease:
+            logger.warning(
+                "task %s has batch_timeout=%g s, which is not below the lease of %g s (WINDLASS_LEASE): that "
+                "is fine while beats arrive, and a batch may outlast the lease many times over",
+                task.name,
+                task.batch_timeout,
+                lease,
+            )
+
+
+def _planned(split: Splitter, arguments: Mapping[str, Any]) -> list[PartPlan] | Awaitable[Iterable[PartPlan]]:
+    """The plan, as a list where it is there at once: making it may block."""
+    found = split.plan(arguments)
+    return found if isinstance(found, Awaitable) else list(found)
+
+
+async def _awaited(found: Awaitable[Iterable[PartPlan]]) -> Iterable[PartPlan]:
+    return await found
+
+
+def _splitter(task: str, split: Any) -> Splitter:
+    if hasattr(split, "plan") and hasattr(split, "read"):
+        return cast("Splitter", split)
+    if not callable(split):
+        raise ConfigurationError(
+            f"task {task}: split={split!r} splits nothing; write NDJSON(…), Ranges(…), Shards(…), Items(…), "
+            "or a function that yields what each part covers"
+        )
+    return Planner(split)
+
+
+def _whole(task: str, option: str, value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ConfigurationError(f"task {task}: {option}={value!r} is not a whole number from 1 on")
+    return value
+
+
+def _span(task: str, value: Duration) -> float:
+    try:
+        span = seconds(value)
+    except ValueError as error:
+        raise ConfigurationError(f"task {task}: batch_timeout: {error}") from None
+    if span <= 0:
+        raise ConfigurationError(f"task {task}: batch_timeout={value!r} would leave a batch no time")
+    return span
+
+
+def _tolerance(task: str, value: int | str) -> Callable[[int], int]:
+    """How many of so many parts may fail [P9]."""
+    if type(value) is int and value >= 0:
+        count = value
+        return lambda total: count
+    if isinstance(value, str) and value.endswith("%"):
+        try:
+            share = float(value[:-1])
+        except ValueError:
+            share = -1.0
+        if 0 <= share <= 100:
+            return lambda total: int(total * share / 100 + 1e-9)
+    raise ConfigurationError(f'task {task}: tolerate={value!r} is neither a count nor a share such as "2%"')
+
+
+_TOO_LONG: Final = "a batch of one record took longer than its batch timeout of {:g} s"

@@ -1,0 +1,88 @@
+"""The verb that shows what this is about: demo. What it does lives in `windlass.demo`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+from rich.text import Text
+
+from windlass.cli.options import Reader, Span, json_option
+from windlass.cli.text import cells, console, make_table, print_json, show
+from windlass.core.durations import size
+
+if TYPE_CHECKING:
+    from windlass.demo.run import Report
+
+
+class Bytes(Reader):
+    """A size as people write it."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read a size, at least that of some batches."""
+        try:
+            found = size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if found < 1024**2:
+            self.fail(f"{value!r} is too little to be cut into parts; the least is 1MiB", param, ctx)
+        return found
+
+
+@click.command()
+@click.option("--size", type=Bytes(), default="300MiB", show_default=True, help="How much data to import.")
+@click.option("--database", metavar="URL", help="Import here, in a file or schema of the demo's own.")
+@click.option("--postgres", is_flag=True, help="Import to a temporary PostgreSQL server, from a wheel.")
+@click.option("--keep", is_flag=True, help="Keep what was made, and say where it is.")
+@click.option("--reset", is_flag=True, help="With --database: remove what an earlier demo left there.")
+@click.option("--timeout", type=Span(least=1.0), default="5m", show_default=True, help="Give up after this.")
+@json_option
+def demo(as_json: bool, **wishes: Any) -> None:
+    """Import a large file with three worker processes, kill one half-way, and prove that every record arrived
+    exactly once. Exit code 1 if not.
+
+    It makes its own data and uses a temporary SQLite file, whatever the environment says; all is removed at
+    the end.
+    """
+    if wishes["postgres"] and (wishes["database"] or wishes["keep"]):
+        raise click.UsageError(
+            "--postgres starts a server that ends with the demo: leave out --database, --keep"
+        )
+    from windlass.demo.run import Plan, run
+    from windlass.demo.watch import showing
+
+    with showing(console(stderr=as_json), quiet=as_json) as watching:
+        report = run(Plan(**wishes), watching)
+    if as_json:
+        print_json(msgspec.to_builtins(report))
+    else:
+        _show(report)
+    if not report.ok:
+        raise SystemExit(1)
+
+
+def _show(report: Report) -> None:
+    table = make_table("", "checked in the imported table", "found")
+    for check in report.checks:
+        mark = Text("✓", "bold green") if check.ok else Text("✗", "bold red")
+        table.add_row(mark, *cells(check.name, check.told))
+    click.echo()
+    show(table)
+    click.echo()
+    if report.ok and report.killed is not None and report.resumed is not None:
+        click.echo(
+            f"Part {report.killed.part} was killed after {report.resumed.at:,} records and went on at record "
+            f"{report.resumed.at:,} in another process. Every record was imported exactly once."
+        )
+    elif not report.ok:
+        click.echo("This should not be: please report it, with what is above.")
+    click.echo(
+        f"{report.records:,} records, {report.bytes / 1024**2:,.0f} MiB, in {report.seconds['total']:.0f} s; "
+        f"the import ran at {report.records_per_second:,.0f} records/s"
+    )
+    if report.kept:
+        click.echo(f"Kept: {report.kept} and {report.database}")
+    click.echo("Next: docs/chunks.md, `windlass worker --help`, examples/hello.py")

@@ -1,0 +1,157 @@
+"""The verbs about parents: parents lists them; parent shows, watches, steers single ones [P8] [P9] [P10]."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+
+import click
+
+from windlass.cli.family import every_part, find_parent, look_at
+from windlass.cli.jobs import limit_option
+from windlass.cli.options import JobId, json_option, on_store
+from windlass.cli.parent_sheet import COLUMNS, draw, row
+from windlass.cli.shapes import parent_as_json, part_as_json
+from windlass.cli.target import Target
+from windlass.cli.text import console, print_json, print_table
+from windlass.cli.text import show as print_out
+from windlass.cli.watching import watch_parent
+from windlass.core.states import FINISHED, State
+from windlass.store.protocol import Store
+from windlass.store.records import CancelAnswer, ParentRecord
+
+_id = click.argument("id", metavar="ID", type=JobId())
+
+
+@click.command()
+@click.option("--active", is_flag=True, help="Only those that have not ended.")
+@limit_option
+@on_store
+@json_option
+def parents(target: Target, active: bool, limit: int, as_json: bool) -> None:
+    """List jobs that were split into parts, the one split last first: how far each is."""
+    found = target.run(lambda store: store.parents(active=active, limit=limit))
+    now = time.time()
+    if as_json:
+        print_json({"parents": [parent_as_json(parent, (now, parent)) for parent in found]})
+    else:
+        print_table(COLUMNS, [row(parent, now) for parent in found])
+
+
+@click.group()
+def parent() -> None:
+    """Show and steer jobs that were split into parts, by id."""
+
+
+@parent.command()
+@_id
+@click.option("--watch", is_flag=True, help="Look every second until it has ended; exit code 1 if not well.")
+@on_store
+@json_option
+def show(target: Target, id: int, watch: bool, as_json: bool) -> None:
+    """Everything about one parent: how far it is, how every part stands, which parts need attention.
+
+    With --watch, q or Ctrl-C ends the watching and nothing else.
+    """
+    if watch:
+        _watch(target, id, as_json)
+        return
+
+    async def work(store: Store) -> None:
+        found, now = await find_parent(store, id), time.time()
+        if as_json:
+            parts = await every_part(store, id)
+            print_json({"parent": parent_as_json(found, (now, found)), "parts": [*map(part_as_json, parts)]})
+        else:
+            print_out(draw(await look_at(store, found), [(now, found)], console().width))
+
+    target.run(work)
+
+
+def _watch(target: Target, id: int, as_json: bool) -> None:
+    if not (as_json or sys.stdout.isatty()):
+        raise click.ClickException("this is no terminal to draw on; use --json, or leave --watch out")
+    ended = None
+    with contextlib.suppress(KeyboardInterrupt):
+        ended = target.run(lambda store: watch_parent(store, id, as_json))
+    if ended is None or ended.parent.state is not State.SUCCEEDED:
+        raise SystemExit(1)
+
+
+@parent.command("set")
+@_id
+@click.option("--parallel", type=click.IntRange(min=1), required=True, help="How many parts run at a time.")
+@on_store
+@json_option
+def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
+    """Change how many parts of a parent run at a time, also while it runs."""
+
+    async def work(store: Store) -> ParentRecord:
+        return await store.set_parent(id, parallel=parallel) or await find_parent(store, id)
+
+    found = target.run(work)
+    if as_json:
+        print_json({"parent": parent_as_json(found, (time.time(), found))})
+        return
+    if found.state in FINISHED:
+        counts = "it has ended, so this counts when it is redriven"
+    else:
+        counts = f"{found.out:,} {'is' if found.out == 1 else 'are'} out now; see `windlass parent show {id}`"
+    click.echo(f"{id} runs up to {_parts(found.parallel)} at a time; {counts}")
+
+
+@parent.command()
+@_id
+@on_store
+@json_option
+def redrive(target: Target, id: int, as_json: bool) -> None:
+    """Run again those parts of a parent that are dead or cancelled, each from its last checkpoint."""
+
+    async def work(store: Store) -> tuple[int, ParentRecord]:
+        await find_parent(store, id)
+        again = await store.redrive(id)
+        return again, await find_parent(store, id)
+
+    again, found = target.run(work)
+    if as_json:
+        print_json({"parent": parent_as_json(found, (time.time(), found)), "redriven": again})
+    elif again:
+        click.echo(f"{id} runs {_parts(again)} again; {_follow(id)}")
+    else:
+        click.echo(f"{id} unchanged: none of its parts is dead or cancelled; see `windlass parent show {id}`")
+    if not again:
+        raise SystemExit(1)
+
+
+@parent.command()
+@_id
+@on_store
+@json_option
+def cancel(target: Target, id: int, as_json: bool) -> None:
+    """Cancel a parent: no more of its parts are released, and those that are out are cancelled."""
+
+    async def work(store: Store) -> tuple[CancelAnswer, ParentRecord]:
+        await find_parent(store, id)
+        answer = (await store.cancel([id]))[id]
+        return answer, await find_parent(store, id)
+
+    answer, found = target.run(work)
+    if as_json:
+        print_json({"parent": parent_as_json(found, (time.time(), found)), "answer": answer})
+    elif answer == "finished":
+        click.echo(f"{id} has ended already, {found.state}; it stays as it is")
+    elif found.state in FINISHED:
+        click.echo(f"{id} {found.state}; `windlass parent redrive {id}` would go on with it")
+    else:
+        click.echo(f"{id} is being cancelled and waits for {_parts(found.out)} to stop; {_follow(id)}")
+    if answer == "finished":
+        raise SystemExit(1)
+
+
+def _follow(id: int) -> str:
+    return f"follow it with `windlass parent show {id} --watch`"
+
+
+def _parts(count: int) -> str:
+    return "1 part" if count == 1 else f"{count:,} parts"

@@ -1,0 +1,150 @@
+"""The verbs about tasks: tasks lists what the store says of them, task set changes that without a change of
+code [P6], reconcile enqueues now what a task says is missing [K5]."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import click
+import msgspec
+
+from windlass.cli.enqueue import find_task
+from windlass.cli.options import OrWord, Span, database_option, json_option, on_store, schema_option
+from windlass.cli.target import Target
+from windlass.cli.text import one_line, print_json, print_table, span
+from windlass.core.names import check_name
+from windlass.errors import ConfigurationError
+from windlass.gaps import Reconciled
+from windlass.store.protocol import Store
+from windlass.store.records import TaskRecord
+
+_DEFAULT: Final = "default"
+_WHOLE: Final = OrWord(click.IntRange(min=1), _DEFAULT)
+_COLUMNS: Final = ("task", ">batch", ">batch timeout", ">parallel")
+_COUNTS: Final = ("task", ">found", ">enqueued", ">under way", ">parked")
+
+
+@click.command()
+@on_store
+@json_option
+def tasks(target: Target, as_json: bool) -> None:
+    """Tasks whose settings were changed in the store; what was not is as their code says."""
+    found = target.run(lambda store: store.tasks())
+    if as_json:
+        print_json({"tasks": [msgspec.structs.asdict(record) for record in found]})
+    else:
+        print_table(_COLUMNS, [(record.name, *_settings(record).values()) for record in found])
+
+
+@click.group()
+def task() -> None:
+    """Change settings of single tasks, for the whole cluster and without a change of code."""
+
+
+@task.command("set")
+@click.argument("name")
+@click.option("--batch", type=_WHOLE, metavar="N", help="Records a batch.")
+@click.option(
+    "--batch-timeout",
+    type=OrWord(Span(), _DEFAULT),
+    metavar="DURATION",
+    help="How long a batch may take before it is halved.",
+)
+@click.option(
+    "--parallel",
+    type=_WHOLE,
+    metavar="N",
+    help="How many parts of a parent run at a time, if split from now.",
+)
+@on_store
+@json_option
+def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
+    """Change settings of a task and print them all; `default` goes back to what its code says.
+
+    With --app, a name that the app does not know is refused.
+    """
+    check_name("task", name)
+    if target.app_name is not None:
+        find_task(target, name)
+    changes = {
+        setting: None if value is OrWord.UNSET else value
+        for setting, value in given.items()
+        if value is not None
+    }
+    try:
+        record = target.run(lambda store: store.set_task(name, changes), create=True)
+    except ValueError as error:
+        raise click.ClickException(f"task {name}: {one_line(str(error))}") from error
+    if as_json:
+        print_json({"task": msgspec.structs.asdict(record)})
+        return
+    for setting, value in _settings(record).items():
+        click.echo(f"{setting:13}  {value}")
+
+
+def _settings(record: TaskRecord) -> dict[str, str]:
+    """The settings of a task as they are shown."""
+    timeout = record.batch_timeout
+    return {
+        "batch": _DEFAULT if record.batch is None else f"{record.batch:,}",
+        "batch-timeout": _DEFAULT if timeout is None else span(timeout),
+        "parallel": _DEFAULT if record.parallel is None else f"{record.parallel:,}",
+    }
+
+
+@click.command()
+@click.argument("app", metavar="MODULE:ATTR")
+@click.argument("task", required=False)
+@database_option
+@schema_option
+@json_option
+def reconcile(app: str, task: str | None, database: str | None, schema: str | None, as_json: bool) -> None:
+    """Ask tasks of an app what is missing (their `find_gaps`) and enqueue it now; all of them, or TASK.
+
+    Workers do this by themselves when they start and every few minutes. Under way is what has an unfinished
+    job already; parked is what died again and again and waits a while.
+    """
+    target = Target(database=database, schema=schema, app=app)
+    target.app.discover(*target.settings.imports)
+    names = (
+        [task] if task is not None else sorted(name for name, each in target.app.tasks.items() if each.gaps)
+    )
+    if task is not None:
+        find_task(target, task)
+    if not names or target.app.tasks[names[0]].gaps is None:
+        who = f"no task of {app} says" if task is None else f"task {task} does not say"
+        raise ConfigurationError(
+            f"{who} what is missing: write a function that does, under @<task>.find_gaps"
+        )
+
+    async def work(store: Store) -> dict[str, Reconciled]:
+        async with _hooked(target):
+            return {name: await target.app.tasks[name].areconcile() for name in names}
+
+    _tell(target.run(work, create=True), as_json)
+
+
+@contextlib.asynccontextmanager
+async def _hooked(target: Target) -> AsyncIterator[None]:
+    """The app as a worker has it: what its start hooks open, `find_gaps` may need."""
+    await target.app.hooks.start()
+    try:
+        yield
+    finally:
+        await target.app.hooks.stop()
+
+
+def _tell(done: Mapping[str, Reconciled], as_json: bool) -> None:
+    if as_json:
+        shape = [{"task": name, **msgspec.structs.asdict(counts)} for name, counts in done.items()]
+        print_json({"reconciled": shape})
+        return
+    print_table(
+        _COUNTS,
+        [
+            (name, *(f"{count:,}" for count in msgspec.structs.astuple(counts)))
+            for name, counts in done.items()
+        ],
+    )

@@ -1,0 +1,58 @@
+"""How a parent goes on that had stopped or ended: redrive, and the retry of a dead part [P9]."""
+
+from __future__ import annotations
+
+from windlass.core.states import State
+from windlass.errors import AlreadyEnqueued
+from windlass.store.memory.family import Parent, advance
+from windlass.store.memory.job import Job
+from windlass.store.memory.tables import Tables
+
+
+def redrive(tables: Tables, parent: Parent, now: float) -> int:
+    """Let the failed parts wait for their turn again, and those that a cancel kept from theirs."""
+    stopped = parent.job.cancel_requested
+    again = [part for part in parent.parts if part.failed or (stopped and part.job is None)]
+    final = parent.final is not None and parent.final.state in (State.DEAD, State.CANCELLED)
+    if not again and not final:
+        return 0
+    _reopen(tables, parent)
+    for part in again:
+        if part.job is not None:
+            _bury(tables, part.job)
+            part.job = None
+    advance(tables, parent, now)
+    return len(again) + final
+
+
+def retry_part(tables: Tables, parent: Parent, job: Job, now: float) -> None:
+    """Bring a dead part back, from its last checkpoint, and its parent with it."""
+    cancelled = parent.job.cancel_requested
+    _reopen(tables, parent, but=job)
+    parent.job.cancel_requested = cancelled  # one part comes back; the others stay where the cancel left them
+    tables.revive(job, now)
+    job.checkpoint = next((part.kept for part in parent.parts if part.job is job), None)
+
+
+def _reopen(tables: Tables, parent: Parent, but: Job | None = None) -> None:
+    """A parent waits for its parts again, with its key. A finalizer that did not succeed will run anew."""
+    key = parent.job.options.unique_key
+    if parent.ended and key is not None:
+        if key in tables.unique:
+            raise AlreadyEnqueued(
+                f"unique key {key!r} of parent {parent.job.id} is held by job {tables.unique[key].id} now: "
+                "cancel that one, or wait for its end",
+                tables.unique[key].id,
+            )
+        tables.unique[key] = parent.job
+    tables.wait_for_parts(parent.job)
+    final = parent.final
+    if final is not None and final is not but and final.state in (State.DEAD, State.CANCELLED):
+        _bury(tables, final)
+        parent.final = None
+
+
+def _bury(tables: Tables, job: Job) -> None:
+    """A dead job that another goes on for leaves the dead letters; a cancelled one stays as it is."""
+    if job.state is State.DEAD:
+        tables.jobs.pop(job.id, None)

@@ -1,0 +1,69 @@
+-- One bounded step along the edges of jobs that come after others, in turn [P12]: a job whose last edge is gone falls due,
+-- one that can never run ends as its option says. `looked` counts edges; `around`: the walk has come to its end.
+-- Callers: the store's promote; its rotate, so that nobody finds gone what has succeeded. Lock: the row that says how far
+-- the walk has come, and the waiting jobs, by trying only; ACCESS SHARE on claim, as in finish; then the lanes of those
+-- it cancels, in order.
+-- It looks at what is, not at what happens: no finish can slip past it. An edge whose job waits no more (taken back, or
+-- offered by an operator) is dropped.
+CREATE OR REPLACE FUNCTION windlass.follow(p_limit int, OUT looked int, OUT around boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+DECLARE
+    k        windlass.after_look;
+    e        windlass.after_edge;
+    d        windlass.deferred;
+    v_state  text;
+    v_policy text;
+    v_cancel bigint[] := '{}';
+    v_ended  boolean := false;
+BEGIN
+    PERFORM windlass.require_read_committed();
+    looked := 0;
+    around := true;
+    SELECT * INTO k FROM windlass.after_look FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    FOR e IN SELECT * FROM windlass.after_edge x WHERE (x.job, x.on_job) > (k.job, k.on_job)
+              ORDER BY x.job, x.on_job LIMIT p_limit LOOP
+        looked := looked + 1;
+        k.job := e.job;
+        k.on_job := e.on_job;
+        SELECT * INTO d FROM windlass.deferred x WHERE x.id = e.job AND x.run_at = 'infinity' FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND OR d.id = ANY (v_cancel) THEN
+            DELETE FROM windlass.after_edge x
+             WHERE x.job = e.job AND x.on_job = e.on_job
+               AND (e.job = ANY (v_cancel)
+                    OR NOT EXISTS (SELECT FROM windlass.deferred y WHERE y.id = e.job AND y.run_at = 'infinity'));
+            CONTINUE;
+        END IF;
+        SELECT s.state INTO v_state FROM windlass.standing_of(e.on_job) AS s;
+        CONTINUE WHEN v_state NOT IN ('succeeded', 'dead', 'cancelled');
+        v_policy := CASE WHEN v_state = 'succeeded' THEN 'run' ELSE coalesce(d.options ->> 'otherwise', 'dead') END;
+        DELETE FROM windlass.after_edge x WHERE x.job = e.job AND x.on_job = e.on_job;
+        IF v_policy = 'cancel' THEN
+            v_cancel := v_cancel || e.job;
+        ELSIF v_policy = 'dead' THEN
+            PERFORM windlass.bury_deferred(d, format('job %s, which it comes after, is %s', e.on_job,
+                                                     coalesce(v_state, 'gone')));
+            v_ended := true;
+        ELSIF NOT EXISTS (SELECT FROM windlass.after_edge x WHERE x.job = e.job) THEN
+            -- A new xid: promote's watermark may have passed this moment already.
+            UPDATE windlass.deferred x
+               SET run_at = greatest(windlass.now(), x.not_before), xid = pg_current_xact_id() WHERE x.id = e.job;
+        END IF;
+    END LOOP;
+    around := looked < p_limit;
+    UPDATE windlass.after_look x SET job = CASE WHEN around THEN 0 ELSE k.job END,
+           on_job = CASE WHEN around THEN 0 ELSE k.on_job END
+     WHERE looked > 0 OR x.job > 0;
+    IF v_cancel <> '{}' THEN
+        PERFORM windlass.lock_lanes_of(v_cancel);
+        PERFORM windlass.end_waiting(u.job, 'cancelled') FROM unnest(v_cancel) AS u (job);
+        v_ended := true;
+    END IF;
+    IF v_ended AND pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
+        PERFORM windlass.wake('!');
+    END IF;
+END $$;

@@ -1,0 +1,14 @@
+-- Runs the dead and cancelled parts of a parent again, each from its last checkpoint; answers with how many [P9].
+-- Callers: users, the store. Lock: those of redrive_parts.
+CREATE OR REPLACE FUNCTION windlass.redrive(parent bigint) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    r record;
+BEGIN
+    SELECT * INTO r FROM windlass.redrive_parts(redrive.parent);
+    IF r.holder IS NOT NULL THEN
+        RAISE EXCEPTION 'the unique key of parent % is held by job %', redrive.parent, r.holder USING ERRCODE = 'WL001',
+            DETAIL = r.holder::text, HINT = 'Cancel that job, or wait for its end.';
+    END IF;
+    RETURN r.parts;
+END $$;

@@ -1,0 +1,64 @@
+"""Upkeep on PostgreSQL: the bounded steps that move jobs into lanes, bring parents up to date, turn the logs
+and forget what is old."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.parents import Parents
+from windlass.store.postgres.rotation import Rotator
+from windlass.store.records import Expired, Promoted, Rotation
+
+PARENTS_STEP: Final = 100
+FOLLOW_STEP: Final = 500
+
+
+class Upkeep(Parents):
+    """What a coordinator does about once a second, and from time to time."""
+
+    _rotator: Rotator
+
+    # -- moving jobs into lanes -------------------------------------------------------------------------
+
+    async def promote(self, limit: int = 1000) -> Promoted:
+        """See Store.promote. It publishes the horizon of holes as well, being called about once a second."""
+        async with self._db.connection(self._db.deadline) as connection:
+            await connection.execute(schemas.call("publish_horizon", 0, self._db.schema))
+            (waiting,) = await connection.fetch(schemas.query("upkeep", self._db.schema))
+            steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]
+            await self._steps(connection, *steps, limit=limit)
+            if waiting["advance"] or waiting["cancel"]:
+                await self._stir(connection)
+            if waiting["follow"]:
+                await self._steps(connection, "follow", limit=min(limit, FOLLOW_STEP))
+            (due,) = await self._steps(connection, "promote", limit=limit)
+            # What fell due, or is a part, may have been put aside for its fair key just now.
+            admits = ["admit"] if waiting["admit"] or waiting["advance"] or due else []
+            admitted = sum(await self._steps(connection, *admits, limit=limit))
+        return Promoted(due, admitted)
+
+    async def _stir(self, connection: Any) -> None:
+        """Bring parents up to date with parts that ended where nobody did so at once: a rescue, a cancel, a
+        worker that died right after its flush [P9]."""
+        rows = await connection.fetch(schemas.query("unheard_cancels", self._db.schema), PARENTS_STEP)
+        await self._advance(connection, [row["id"] for row in rows], cancel=True)
+        rows = await connection.fetch(schemas.query("stirred", self._db.schema), PARENTS_STEP)
+        await self._advance(connection, [row["parent"] for row in rows])
+
+    async def _steps(self, connection: Any, *functions: str, limit: int = 1000) -> list[int]:
+        """Bounded steps of moving jobs into lanes, one after another, each a transaction of its own."""
+        return [
+            await connection.fetchval(schemas.call(name, 1, self._db.schema), limit) for name in functions
+        ]
+
+    # -- room -------------------------------------------------------------------------------------------
+
+    async def rotate(self, *, force: bool = False) -> Rotation:
+        """See Store.rotate."""
+        return await self._rotator.rotate(force)
+
+    async def expire(self, limit: int = 1000) -> Expired:
+        """See Store.expire."""
+        row = await self._db.call("expire", limit)
+        return Expired(row["dead"], row["keys"], row["workers"], row["parents"])

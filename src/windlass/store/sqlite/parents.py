@@ -1,0 +1,247 @@
+"""Parents: jobs that wait for their parts [P9]. A parent is brought up to date in the very transaction that
+ends a part, so it is never behind. What it does next is decided by `core.parents`; who asks for it here is
+`settle`, where jobs have ended, and `cascade`, where an operator steers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.core.parents import Standing, Step, next_step, why_dead
+from windlass.core.states import State
+from windlass.errors import AlreadyEnqueued, StoreCorrupt
+from windlass.store.records import Plan
+from windlass.store.sqlite import moves, parts
+from windlass.store.sqlite.rows import (
+    CANCELLED,
+    DEAD,
+    STATES,
+    SUCCEEDED,
+    WAITING,
+    Ending,
+    Row,
+    readable_options,
+)
+from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("parents")
+_COUNTERS: Final = {parts.OUT: "out", SUCCEEDED: "succeeded", DEAD: "dead", CANCELLED: "cancelled"}
+
+
+@dataclass(slots=True)
+class Parent:
+    """A row of the parents, changed in memory and written back with `save`."""
+
+    number: int
+    id: int
+    lane: int
+    state: int
+    worker: int
+    claim: int
+    total: int
+    succeeded: int
+    dead: int
+    cancelled: int
+    out: int
+    parallel: int
+    tolerated: int
+    finalizer: int
+    final: int | None
+    final_state: int | None
+    result: str | None
+    cancelling: int
+    size: int
+    done: int
+    records: int
+    created_at: float
+    finished_at: float | None
+
+    @property
+    def pending(self) -> int:
+        """How many of its parts were not released yet."""
+        return self.total - self.succeeded - self.dead - self.cancelled - self.out
+
+    @property
+    def ended(self) -> bool:
+        return self.state != WAITING
+
+    def standing(self) -> Standing:
+        """How its parts stand, as the core sees it."""
+        final = None if self.final is None else State.READY
+        if self.final_state is not None:
+            final = STATES[self.final_state]
+        return Standing(
+            pending=self.pending,
+            out=self.out,
+            dead=self.dead,
+            cancelled=self.cancelled,
+            parallel=self.parallel,
+            tolerated=self.tolerated,
+            cancelling=bool(self.cancelling),
+            finalizer=bool(self.finalizer),
+            final=final,
+        )
+
+    def note(self, change: parts.Change) -> None:
+        """Count a part where it stands now [I6]."""
+        for state, by in ((change.before, -1), (change.after, 1)):
+            name = _COUNTERS[state]
+            setattr(self, name, getattr(self, name) + by)
+        self.done += change.done
+        self.records += change.records
+
+
+def load(tx: Transaction, id: int) -> Parent | None:
+    """The parent with this id."""
+    found = tx.one(_SQL["load"], (id,))
+    return Parent(*found) if found else None
+
+
+def save(tx: Transaction, parent: Parent) -> None:
+    """Write what may change in a parent."""
+    tx.run(
+        _SQL["save"],
+        (
+            parent.state, parent.succeeded, parent.dead, parent.cancelled, parent.out, parent.parallel,
+            parent.final, parent.final_state, parent.result, parent.cancelling, parent.done, parent.records,
+            parent.finished_at, parent.number,
+        ),
+    )  # fmt: skip
+
+
+def begin(tx: Transaction, row: Row, plan: Plan, worker: int, claim: int) -> None:
+    """Make a running job a parent, and release the first of its parts [P4]."""
+    moves.remember_unknown(row, None)
+    moves.wait(tx, row)
+    size = sum(part.size for part in plan.parts)
+    about = (row.id, row.lane, worker, claim, len(plan.parts), plan.parallel, plan.tolerated, plan.finalizer)
+    tx.run(_SQL["add"], (*about, size, tx.now))
+    parts.add(tx, row.id, plan.parts)
+    parent = load(tx, row.id)
+    assert parent is not None
+    advance(tx, parent)
+    tx.news = True
+
+
+def fold(tx: Transaction, endings: Sequence[Ending]) -> None:
+    """Bring parents up to date with those of their parts that have just ended [P9]."""
+    by_parent: defaultdict[int, list[Ending]] = defaultdict(list)
+    for ending in endings:
+        if ending.options.part is not None:
+            by_parent[ending.options.part.parent].append(ending)
+    for id, ended in by_parent.items():
+        parent = load(tx, id)
+        if parent is not None:  # else it was deleted, and this part outlived it
+            for ending in ended:
+                _fold(tx, parent, ending)
+            advance(tx, parent)
+
+
+def _fold(tx: Transaction, parent: Parent, ending: Ending) -> None:
+    part = ending.options.part
+    assert part is not None
+    if part.index >= 0:
+        change = parts.end(tx, ending, part)
+        if change is not None:
+            parent.note(change)
+    elif parent.final == ending.id:
+        parent.final_state, parent.result = ending.state, ending.result
+
+
+def advance(tx: Transaction, parent: Parent) -> None:
+    """Do what is to be done next, until the parent waits or has ended, and write it back."""
+    while not parent.ended:
+        standing = parent.standing()
+        match next_step(standing):
+            case Step.WAIT:
+                break
+            case Step.RELEASE:
+                _release(tx, parent)
+            case Step.FINALIZE:
+                parent.final = tx.births.add(_origin(tx, parent).job(-1)).id
+            case Step.SUCCEED:
+                _end(tx, parent, SUCCEEDED)
+            case Step.DIE:
+                _end(tx, parent, DEAD, why_dead(standing, _cause(tx, parent)))
+            case Step.CANCEL:
+                _end(tx, parent, CANCELLED)
+    save(tx, parent)
+
+
+def _release(tx: Transaction, parent: Parent) -> None:
+    wanted = min(parent.pending, parent.parallel - parent.out)
+    released = parts.release(tx, _origin(tx, parent), wanted)
+    if released < wanted:
+        raise StoreCorrupt(
+            f"parent {parent.id} counts {parent.pending} parts to be released, and only {released} of "
+            f"{wanted} are there [I6]"
+        )
+    parent.out += released
+
+
+def _origin(tx: Transaction, parent: Parent) -> parts.Origin:
+    found = tx.one(_SQL["origin"], (parent.id,))
+    assert found is not None, "a parent has lost its job"
+    task, payload, lane_id, options = found
+    lane = tx.lanes.numbered(lane_id)
+    return parts.Origin(
+        parent.id,
+        parent.total,
+        parent.created_at,
+        task,
+        payload,
+        lane.queue,
+        lane.priority,
+        readable_options(options),
+    )
+
+
+def _end(tx: Transaction, parent: Parent, state: int, reason: str | None = None) -> None:
+    """End the parent's job, which frees its key, and with it the parent."""
+    result = parent.result if state == SUCCEEDED else None
+    moves.end(tx, _row(tx, parent), state, reason=reason, result=result)
+    parent.state, parent.finished_at = state, tx.now
+
+
+def _cause(tx: Transaction, parent: Parent) -> str | None:
+    """What the finalizer died of."""
+    final = None if parent.final is None else moves.find(tx, parent.final)
+    return None if final is None else parts.cause(final.errors_json, None)
+
+
+def reopen(tx: Transaction, parent: Parent) -> None:
+    """A parent goes on: it waits for its parts, also where it had ended, and no wish to cancel it is left.
+    Raises AlreadyEnqueued where another holds its key by now."""
+    row = _row(tx, parent)
+    key = row.options.unique_key
+    if parent.ended and key is not None and not tx.run(_SQL["take_key"], (key, parent.id)):
+        holder = tx.one(_SQL["holder"], (key,))
+        raise AlreadyEnqueued(
+            f"unique key {key!r} of parent {parent.id} is held by another job now: cancel that one, or wait "
+            "for its end",
+            holder[0] if holder else None,
+        )
+    moves.wait(tx, row)
+    parent.state, parent.finished_at, parent.cancelling = WAITING, None, 0
+    tx.news = True
+
+
+def show_cancel(tx: Transaction, parent: Parent) -> None:
+    """From now on the parent's job shows that its cancel was requested."""
+    tx.run(_SQL["show_cancel"], (parent.id,))
+
+
+def remove(tx: Transaction, parent: Parent) -> None:
+    """Forget a parent that has ended, with its parts and its job."""
+    tx.run(_SQL["remove_parts"], (parent.id,))
+    tx.run(_SQL["remove"], (parent.id,))
+    moves.remove(tx, _row(tx, parent))
+
+
+def _row(tx: Transaction, parent: Parent) -> Row:
+    row = moves.find(tx, parent.id)
+    assert row is not None, "a parent has lost its job"
+    return row

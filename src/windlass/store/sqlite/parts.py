@@ -1,0 +1,171 @@
+"""Parts: the rows that say what each part of a parent covers, which job runs it, and what it has saved [P4].
+What follows from that for the parent is decided in `parents`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from windlass.store.records import NewJob, Options, PartOf, PartPlan
+from windlass.store.sqlite.rows import DEAD, SUCCEEDED, Ending, failures
+from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("parts")
+PENDING: Final = 0
+OUT: Final = 1
+MOST: Final = 1 << 53
+
+
+class _Saved(msgspec.Struct):
+    n: int = 0
+
+
+_decode_saved = msgspec.json.Decoder(_Saved).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the jobs of parts have of their parent's."""
+
+    parent: int
+    total: int
+    created_at: float
+    task: str
+    payload: str
+    queue: str
+    priority: int
+    options: Options
+
+    def job(self, index: int, span: str = "null", size: int = 0) -> NewJob:
+        """The job of a part; -1 is the finalizer's."""
+        part = PartOf(
+            parent=self.parent,
+            index=index,
+            total=self.total,
+            span=span,
+            size=size,
+            created_at=self.created_at,
+        )
+        options = msgspec.structs.replace(
+            self.options,
+            unique_key=None,
+            after=(),
+            chunked=False,
+            replay_of=None,
+            unknown_since=None,
+            part=part,
+        )
+        return NewJob(
+            task=self.task, payload=self.payload, queue=self.queue, priority=self.priority, options=options
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the end of a part, or its return, changes in the sums of its parent."""
+
+    before: int
+    after: int
+    done: int = 0
+    records: int = 0
+
+
+def add(tx: Transaction, parent: int, plan: Iterable[PartPlan]) -> None:
+    """Write the parts of a new parent."""
+    tx.many(_SQL["add"], ((parent, number, part.size, part.span) for number, part in enumerate(plan)))
+
+
+def release(tx: Transaction, origin: Origin, count: int) -> int:
+    """Give the next parts their jobs, each with the checkpoint that it has, if it runs again."""
+    released: list[tuple[Any, ...]] = []
+    saved: list[tuple[Any, ...]] = []
+    for number, span, size, data, done, goal, at in tx.all(_SQL["pending"], (origin.parent, count)):
+        job = tx.births.add(origin.job(number, span, size)).id
+        released.append((job, origin.parent, number))
+        if data is not None:
+            saved.append((job, data, done, goal, at))
+    tx.many(_SQL["release"], released)
+    tx.many(_SQL["restore"], saved)
+    return len(released)
+
+
+def end(tx: Transaction, ending: Ending, part: PartOf) -> Change | None:
+    """Write how a part's job ended; None where it is another job that runs the part now."""
+    found = tx.one(_SQL["of_job"], (part.parent, part.index, ending.id))
+    if found is None or found[0] != OUT:
+        return None
+    _, size, old_done, old_records, *_ = found
+    data, done, goal, at = ending.saved or (None, None, None, None)
+    records, done = counted(data), done or 0
+    if ending.state == SUCCEEDED:
+        data, done, goal, at = None, size, None, None
+    error = cause(ending.errors_json, ending.reason) if ending.state == DEAD else None
+    tx.run(
+        _SQL["end"],
+        (
+            ending.state, ending.attempt, done, records, error, data, goal, at,
+            part.parent, part.index,
+        ),
+    )  # fmt: skip
+    return Change(OUT, ending.state, done - old_done, records - old_records)
+
+
+def ended_with(tx: Transaction, job: int, part: PartOf) -> bool:
+    """Whether this job ran the part last, and no other does by now."""
+    found = tx.one(_SQL["of_job"], (part.parent, part.index, job))
+    return found is not None and found[0] not in (PENDING, OUT)
+
+
+def bring_back(tx: Transaction, job: int, part: PartOf) -> Change:
+    """The dead job of a part is to be offered once more, with the checkpoint it had."""
+    found = tx.one(_SQL["of_job"], (part.parent, part.index, job))
+    assert found is not None
+    state, _, done, _, data, goal, at = found
+    tx.run(_SQL["release"], (job, part.parent, part.index))
+    if data is not None:
+        tx.run(_SQL["restore"], (job, data, done, goal, at))
+    return Change(state, OUT)
+
+
+def out(tx: Transaction, parent: int) -> list[int]:
+    """The jobs of the parts that are out."""
+    return [job for (job,) in tx.all(_SQL["out"], (parent,))]
+
+
+def redrive(tx: Transaction, parent: int) -> Iterator[tuple[int, int]]:
+    """Put the failed parts back among those to be released; yields how each had ended, and its job."""
+    failed = tx.all(_SQL["failed"], (parent,))
+    tx.many(_SQL["again"], ((parent, number) for number, _, _ in failed))
+    return ((state, job) for _, state, job in failed)
+
+
+def recognise(tx: Transaction, ending: Ending) -> Ending:
+    """The end of a job whose options nobody can read, with the part it ran, if it ran one: its parent must
+    not wait for ever."""
+    found = tx.one(_SQL["run_by"], (ending.id,))
+    if found is None:
+        return ending
+    parent, index = found
+    return replace(ending, options=Options(part=PartOf(parent=parent, index=index, total=0)))
+
+
+def counted(data: str | None) -> int:
+    """The records that a checkpoint tells of: `n`, where its data is an object that has a whole number so
+    called."""
+    if data is None:
+        return 0
+    try:
+        n = _decode_saved(data).n
+    except msgspec.MsgspecError:
+        return 0
+    return n if abs(n) < MOST else 0
+
+
+def cause(errors_json: str | None, reason: str | None) -> str | None:
+    """What a job died of, in a line."""
+    kept = failures(errors_json)
+    return f"{kept[-1].type}: {kept[-1].message}" if kept else reason

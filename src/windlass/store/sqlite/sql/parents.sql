@@ -1,0 +1,35 @@
+-- Parents. Called by parents under the write lock.
+
+-- :load
+SELECT number, id, lane, state, worker, claim, total, succeeded, dead, cancelled, out, parallel, tolerated, finalizer,
+       final, final_state, result, cancelling, size, done, records, created_at, finished_at
+FROM windlass_parent WHERE id = ?;
+
+-- :add
+INSERT INTO windlass_parent
+    (id, lane, state, worker, claim, total, parallel, tolerated, finalizer, size, created_at)
+VALUES (?, ?, 10, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- :save
+UPDATE windlass_parent
+SET state = ?, succeeded = ?, dead = ?, cancelled = ?, out = ?, parallel = ?, final = ?, final_state = ?, result = ?,
+    cancelling = ?, done = ?, records = ?, finished_at = ?
+WHERE number = ?;
+
+-- :origin  what its parts have of it; a parent has left the place of its birth
+SELECT task, payload, lane, options FROM windlass_job WHERE id = ?;
+
+-- :show_cancel  nobody has to hear of it, since nobody runs it
+UPDATE windlass_job SET cancel = 0 WHERE id = ?;
+
+-- :take_key
+INSERT INTO windlass_unique (key, job) VALUES (?, ?) ON CONFLICT DO NOTHING;
+
+-- :holder
+SELECT job FROM windlass_unique WHERE key = ?;
+
+-- :remove
+DELETE FROM windlass_parent WHERE id = ?;
+
+-- :remove_parts
+DELETE FROM windlass_part WHERE parent = ?;

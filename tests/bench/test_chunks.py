@@ -1,0 +1,161 @@
+"""`windlass bench chunks`: what it imports, how its figures are worked out, and once the whole of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from windlass import NDJSON, Part
+from windlass.bench.chunks_dump import dumps, write
+from windlass.bench.chunks_jobs import BATCH, load, load_in_thread, load_unsaved, peak_memory
+from windlass.bench.chunks_plain import PARSERS, loop, loop_elsewhere
+from windlass.bench.chunks_plan import MIB, ChunkPlan, make_chunk_plan
+from windlass.bench.chunks_report import Measured, Pass, report
+from windlass.cli import main
+from windlass.worker.memory import used_memory
+
+SCENARIOS = {"plain", "plain_json", "one", "one_unsaved", "two", "one_threads", "two_threads"}
+IMPORTS = SCENARIOS - {"plain", "plain_json"}
+
+
+def test_a_dump_has_whole_records_of_the_size_of_real_ones(tmp_path: Path) -> None:
+    dump = write(tmp_path / "dump", MIB)
+    lines = dump.path.read_bytes().splitlines(keepends=True)
+    assert dump.size == dump.path.stat().st_size
+    assert MIB - 1000 < dump.size <= MIB
+    assert dump.records == len(lines) == len({*lines})
+    assert all(line.endswith(b"\n") for line in lines)
+    records = [json.loads(line) for line in lines]
+    assert [record["id"] for record in records] == list(range(dump.records))
+    assert 500 < dump.size / dump.records < 700
+    assert any(not line.isascii() for line in lines)
+
+
+def test_dumps_are_gone_after_the_run() -> None:
+    with dumps(10_000, 5_000) as (one, other):
+        assert one.size > other.size > 0
+    assert not one.path.parent.exists()
+
+
+def test_the_file_has_four_parts_and_the_one_to_warm_up_with_has_one(tmp_path: Path) -> None:
+    assert ChunkPlan().chunk == 256 * MIB
+    plan = make_chunk_plan(size=MIB)
+    split = NDJSON(plan.chunk)
+    for size, parts in ((plan.size, 4), (plan.warm_up, 1)):
+        dump = write(tmp_path / "dump", size)
+        assert len(split.plan({"path": str(dump.path)})) == parts
+
+
+async def test_the_plain_loop_parses_every_line(tmp_path: Path) -> None:
+    dump = write(tmp_path / "dump", 100_000)
+    for decode in PARSERS.values():
+        assert loop(str(dump.path), decode).records == dump.records
+    found = await loop_elsewhere(dump.path, "msgspec")
+    assert found.records == dump.records
+    assert found.seconds > 0
+
+
+async def test_without_checkpoints_nothing_is_written_but_where_it_ended() -> None:
+    records = list(range(2 * BATCH + 1))
+    part = Part.for_test(records=records)
+    await load(part, "file")
+    assert [data["n"] for data, *_ in part.written] == [BATCH, 2 * BATCH, len(records)]
+    rarely = Part.for_test(records=records)
+    await load_unsaved(rarely, "file")
+    assert rarely.written == part.written[-1:]
+
+
+def test_a_plain_function_makes_the_same_checkpoints() -> None:
+    part = Part.for_test(records=list(range(BATCH + 1)))
+    load_in_thread(part, "file")
+    assert [data["n"] for data, *_ in part.written] == [BATCH, BATCH + 1]
+
+
+def test_peak_memory_is_in_bytes() -> None:
+    assert peak_memory() >= used_memory() > 10 * MIB
+
+
+def measured() -> Measured:
+    """Two rounds over 100 MiB; the second on a machine that was half as fast."""
+    found = Measured(100 * MIB)
+    for slow, ones, others in ((1, (1.1, 1.3), (1.0, 1.0)), (2, (2.4, 2.0), (2.0, 2.0))):
+        found.note("plain", [Pass(1.0 * slow, 0.9)])
+        found.note("one", [Pass(each, 1.5) for each in ones], [40e6])
+        found.note("one_unsaved", [Pass(each, 1.2) for each in others])
+        found.note("two", [Pass(0.5 * slow, 1.8)], [45e6, 151e6])
+        found.rounds += 1
+    return found
+
+
+def test_rates_and_ratios_are_of_the_same_round() -> None:
+    found = measured()
+    rates, ratios = found.rates(), found.ratios()
+    assert rates["plain"].rounds == [100, 50]
+    assert rates["plain"].unit == "MiB/s"
+    assert rates["one"].rounds == [83.33, 45.45]
+    assert ratios["two_vs_plain"].rounds == [2, 2]
+    assert ratios["one_vs_plain"].rounds == [0.8333, 0.9091]
+    assert set(ratios) == {"one_vs_plain", "two_vs_plain"}
+
+
+def test_what_checkpoints_cost_is_the_median_of_the_pairs() -> None:
+    overhead = measured().overhead()
+    assert overhead["checkpoint_overhead"].rounds == [10, 30, 20, 0]
+    assert overhead["checkpoint_overhead"].median == 15
+    assert overhead["checkpoint_overhead_cpu"].median == 25
+
+
+def test_memory_and_cpu_are_told_per_process_and_per_gib() -> None:
+    found = measured()
+    assert found.memory()["memory_two"].high == 151
+    assert found.cpu()["cpu_plain"].median == pytest.approx(0.9 * 10.24, rel=1e-3)
+    assert found.cpu()["cpu_one"].median == pytest.approx(1.5 * 10.24, rel=1e-3)
+
+
+def test_every_aim_is_judged() -> None:
+    found = report(
+        measured(), ChunkPlan(rounds=3), store="sqlite", place="here", versions={}, settings={}, seconds=1.0
+    )
+    assert [(aim.figure, aim.met) for aim in found.aims] == [
+        ("one_vs_plain", True),
+        ("two_vs_plain", True),
+        ("checkpoint_overhead_percent", False),
+        ("memory_per_process_mb", False),
+    ]
+    assert "2 of 3 rounds" in found.notes[0]
+
+
+@pytest.mark.parametrize("size", ["9", "much"])
+def test_a_size_that_makes_no_sense_is_refused(size: str) -> None:
+    result = CliRunner().invoke(main, ["bench", "chunks", "--size", size])
+    assert result.exit_code == 2
+    assert "MiB" in result.output
+
+
+def test_memory_is_refused() -> None:
+    result = CliRunner().invoke(main, ["bench", "chunks", "--size", "1MiB", "--database", "memory://"])
+    assert result.exit_code == 1
+    assert "memory://" in result.output
+
+
+@pytest.mark.slow
+def test_the_whole_run_on_a_file_beside_the_named_one(tmp_path: Path) -> None:
+    mine = tmp_path / "jobs.db"
+    arguments = ["bench", "chunks", "--json", "--quick", "--size", "4MiB", "--database", f"sqlite:///{mine}"]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["plan"]["records"] > 5000
+    assert found["plan"]["part_bytes"] == MIB
+    [store] = found["stores"]
+    assert set(store["rates"]) == SCENARIOS
+    for name in SCENARIOS:
+        assert store["rates"][name]["median"] > 0
+        assert store["others"][f"cpu_{name}"]["median"] >= 0
+    for name in IMPORTS - {"one_unsaved"}:
+        assert 10 < store["others"][f"memory_{name}"]["median"] < 150
+    assert set(store["ratios"]) == {f"{name}_vs_plain" for name in SCENARIOS - {"plain", "one_unsaved"}}
+    assert len(store["others"]["checkpoint_overhead"]["rounds"]) == 1
+    assert len(store["aims"]) == 4
+    assert list(tmp_path.iterdir()) == []

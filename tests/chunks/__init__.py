@@ -1,0 +1,1 @@
+"""Chunked jobs, their splitters and the reconciler."""

@@ -1,0 +1,174 @@
+"""windlass tasks, task set and reconcile: settings without a change of code [P6], gaps filled now [K5]; and
+jobs that come after others, as they are made and shown [P12]."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import Desk
+from tests.conformance.kit import Rig
+from windlass.core.states import Kind, State
+from windlass.store.records import TaskRecord
+
+CATALOG = """
+from windlass import Windlass
+
+app = Windlass()
+bare = Windlass()
+opened = []
+
+@app.on_start
+def open_catalog():
+    opened.append(["a", "b", "c"])
+
+@app.task(name="embed")
+def embed(operation: str) -> None: ...
+
+@embed.find_gaps
+def missing():
+    for operation in opened[-1]:
+        yield {"operation": operation}
+
+@app.task(name="crawl", queue="web")
+async def crawl(page: int) -> None: ...
+
+@crawl.find_gaps(every="1h")
+async def pages():
+    yield (1,)
+
+@app.task(name="plain")
+def plain() -> None: ...
+"""
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An app two of whose tasks say what is missing."""
+    (tmp_path / "cli_catalog.py").write_text(CATALOG)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "cli_catalog", raising=False)
+    return "cli_catalog:app"
+
+
+def record(desk: Desk) -> list[TaskRecord]:
+    return desk.visit(lambda rig: rig.store.tasks())
+
+
+# -- settings [P6] --------------------------------------------------------------------------------------
+
+
+def test_p6_settings_change_and_go_back_to_what_the_code_says(any_desk: Desk) -> None:
+    assert any_desk.json("tasks") == {"tasks": []}
+    said = any_desk.ok("task", "set", "embed", "--batch", "32", "--batch-timeout", "2m", "--parallel", "4")
+    assert said == "batch          32\nbatch-timeout  2 min\nparallel       4\n"
+    assert record(any_desk) == [TaskRecord(name="embed", batch=32, batch_timeout=120, parallel=4)]
+    assert any_desk.json("tasks")["tasks"] == [
+        {"name": "embed", "batch": 32, "batch_timeout": 120, "parallel": 4}
+    ]
+    said = any_desk.ok("task", "set", "embed", "--batch", "default", "--batch-timeout", "Default")
+    assert said == "batch          default\nbatch-timeout  default\nparallel       4\n"
+    shown = any_desk.ok("tasks")
+    assert "embed" in shown
+    assert shown.count("default") == 2
+    assert any_desk.json("task", "set", "embed")["task"]["parallel"] == 4
+    any_desk.ok("task", "set", "embed", "--parallel", "default")
+    assert record(any_desk) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("embed", "--batch", "0"), 2),
+        (("embed", "--batch", "none"), 2),
+        (("embed", "--batch-timeout", "soon"), 2),
+        (("embed", "--batch-timeout", "0s"), 1),
+        (("embed", "--parallel", "-1"), 2),
+        (("Embed!", "--batch", "3"), 1),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(desk: Desk, arguments: tuple[str, ...], code: int) -> None:
+    said = desk.refused("task", "set", *arguments, code=code)
+    assert code == 2 or len(said.splitlines()) == 1
+    assert record(desk) == []
+
+
+def test_with_an_app_a_mistyped_name_is_refused(desk: Desk, catalog: str) -> None:
+    said = desk.refused("task", "set", "embde", "--batch", "3", "--app", catalog)
+    assert "has no task 'embde'; it has" in said
+    assert record(desk) == []
+    desk.ok("task", "set", "embed", "--batch", "3", "--app", catalog)
+
+
+# -- gaps [K5] ------------------------------------------------------------------------------------------
+
+
+def test_k5_reconcile_enqueues_what_is_missing(any_desk: Desk, catalog: str) -> None:
+    """[K5] Of all tasks, with what their start hooks open; what is under way is not enqueued again."""
+    crawl, embed = any_desk.json("reconcile", catalog)["reconciled"]
+    assert crawl == {"task": "crawl", "found": 1, "enqueued": 1, "under_way": 0, "parked": 0}
+    assert embed == {"task": "embed", "found": 3, "enqueued": 3, "under_way": 0, "parked": 0}
+    (again,) = any_desk.json("reconcile", catalog, "embed")["reconciled"]
+    assert (again["enqueued"], again["under_way"]) == (0, 3)
+    said = any_desk.ok("reconcile", catalog)
+    assert "under way" in said
+    assert "embed" in said
+    assert len(any_desk.json("jobs", "--task", "embed")["jobs"]) == 3
+
+
+def test_o7_reconcile_tells_what_is_parked(desk: Desk, catalog: str) -> None:
+    async def die(rig: Rig) -> None:
+        worker = await rig.worker()
+        await rig.finish(worker, await rig.claim(worker, "web"), Kind.DEAD)
+
+    for _ in range(3):
+        desk.ok("reconcile", catalog, "crawl")
+        desk.visit(die)
+    (told,) = desk.json("reconcile", catalog, "crawl")["reconciled"]
+    assert (told["found"], told["enqueued"], told["parked"]) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("cli_catalog:app", "plain"), "task plain does not say what is missing"),
+        (("cli_catalog:app", "embde"), "has no task 'embde'"),
+        (("cli_catalog:bare",), "no task of cli_catalog:bare says what is missing"),
+        (("cli_catalog:box",), "has no box"),
+    ],
+)
+def test_what_cannot_be_reconciled(desk: Desk, catalog: str, arguments: tuple[str, ...], said: str) -> None:
+    told = desk.refused("reconcile", *arguments)
+    assert said in told
+    assert len(told.splitlines()) == 1
+
+
+# -- after [P12] ----------------------------------------------------------------------------------------
+
+
+def test_p12_a_job_that_comes_after_others(any_desk: Desk) -> None:
+    first, second = (any_desk.json("enqueue", "t")["id"] for _ in range(2))
+    made = any_desk.json("enqueue", "late", "--after", first, "--after", second, "--otherwise", "run")
+    (shown,) = any_desk.json("job", "show", made["id"])["jobs"]
+    assert (shown["state"], shown["after"], shown["otherwise"]) == ("scheduled", [first, second], "run")
+    said = any_desk.ok("job", "show", made["id"])
+    assert f"after     {first}, {second}; otherwise run" in said
+    assert "waits for job" in said
+    assert "due" not in said
+
+    async def run(rig: Rig) -> State | None:
+        worker = await rig.worker()
+        await rig.finish(worker, await rig.claim(worker))
+        await rig.store.promote()
+        return await rig.state(int(made["id"]))
+
+    assert any_desk.visit(run) is State.READY
+
+
+def test_after_what_is_no_job(desk: Desk) -> None:
+    desk.refused("enqueue", "late", "--after", "first", code=2)
+    desk.refused("enqueue", "late", "--after", "1", "--otherwise", "never", code=2)
+    first = desk.json("enqueue", "t")["id"]
+    assert "not both" in desk.refused("enqueue", "late", "--after", first, "--delay", "5m")
+    assert len(desk.json("jobs")["jobs"]) == 1

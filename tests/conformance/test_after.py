@@ -1,0 +1,262 @@
+"""Jobs that come after others: they wait for them to succeed, and what happens if they do not [P12]."""
+
+import pytest
+
+from tests.conformance.kit import Rig
+from windlass.core.retry import DeathPolicy
+from windlass.core.states import Kind, State
+from windlass.errors import JobNotFound
+
+ENDS = {"dead": State.DEAD, "cancel": State.CANCELLED, "run": State.READY}
+
+
+async def test_it_waits_until_the_other_has_succeeded(rig: Rig) -> None:
+    """[P12] Scheduled, without a time, and it says what for; the next promotion offers it."""
+    worker = await rig.worker()
+    (first,) = await rig.add("first")
+    receipt = await rig.one("second", after=(first,))
+    assert receipt.status == "scheduled"
+    record = await rig.look(receipt.id)
+    assert (record.state, record.run_at) == (State.SCHEDULED, None)
+    assert str(first) in (record.reason or "")
+    await rig.store.promote()
+    job = await rig.run(worker, first)
+    await rig.store.promote()
+    assert await rig.claim(worker) == []
+    assert (await rig.depth()).scheduled == 1
+    await rig.finish(worker, job)
+    await rig.store.promote()
+    record = await rig.look(receipt.id)
+    assert (record.state, record.reason) == (State.READY, None)
+    assert (await rig.run(worker, receipt.id)).task == "second"
+
+
+async def test_all_of_them(rig: Rig) -> None:
+    """[P12] In whatever order they end; one that is tried again has not."""
+    worker = await rig.worker()
+    firsts = await rig.add("a", "b", "c")
+    (last,) = await rig.add("last", after=tuple(firsts))
+    a, b, c = await rig.claim(worker)
+    await rig.finish(worker, [c, a])
+    await rig.finish(worker, b, Kind.RETRY)
+    await rig.store.promote()
+    assert await rig.state(last) is State.SCHEDULED
+    await rig.finish(worker, await rig.run(worker, b.id))
+    await rig.store.promote()
+    assert await rig.state(last) is State.READY
+
+
+async def test_a_chain(rig: Rig) -> None:
+    """[P12] One after the other, however many promotions there are."""
+    worker = await rig.worker()
+    ids = await rig.add("a")
+    for task in ("b", "c"):
+        ids += await rig.add(task, after=(ids[-1],))
+    for id in ids:
+        await rig.store.promote()
+        await rig.store.promote()
+        await rig.finish(worker, await rig.run(worker, id))
+    assert {await rig.state(id) for id in ids} == {State.SUCCEEDED}
+
+
+async def test_after_one_that_has_succeeded_before(rig: Rig) -> None:
+    """[P12]"""
+    worker = await rig.worker()
+    done = await rig.bring(State.SUCCEEDED, worker)
+    (id,) = await rig.add("t", after=(done,))
+    await rig.store.promote()
+    await rig.run(worker, id)
+
+
+@pytest.mark.parametrize("way", ["dead", "cancelled", "deleted", "poison", "dead before", "cancelled before"])
+async def test_where_the_other_ends_in_another_way(rig: Rig, way: str) -> None:
+    """[P12] As each job itself says: dead, cancelled, or ready all the same."""
+    worker, observer = await rig.worker(), await rig.worker()
+    if way.endswith("before"):
+        first = await rig.bring(State.DEAD if way == "dead before" else State.CANCELLED, worker)
+    else:
+        (first,) = await rig.add("first")
+    ids = {policy: (await rig.one(policy, after=(first,), otherwise=policy)).id for policy in ENDS}
+    if way == "deleted":
+        await rig.store.delete([first])
+    elif not way.endswith("before"):
+        job = await rig.run(worker, first)
+        if way == "poison":
+            await rig.die(worker, DeathPolicy(poison=1))
+        else:
+            await rig.finish(worker, job, Kind(way))
+    await rig.store.promote()
+    assert {policy: await rig.state(id) for policy, id in ids.items()} == ENDS
+    assert str(first) in ((await rig.look(ids["dead"])).reason or "")
+    assert [job.id for job in await rig.claim(observer)] == [ids["run"]]
+
+
+async def test_ready_all_the_same_when_all_have_ended(rig: Rig) -> None:
+    """[P12] One that runs in any case still comes after the others."""
+    worker = await rig.worker()
+    good, bad = await rig.add("good", "bad")
+    (id,) = await rig.add("t", after=(good, bad), otherwise="run")
+    job = await rig.run(worker, good)
+    await rig.store.cancel([bad])
+    await rig.store.promote()
+    assert await rig.state(id) is State.SCHEDULED
+    await rig.finish(worker, job)
+    await rig.store.promote()
+    assert await rig.state(id) is State.READY
+
+
+async def test_its_own_time_counts_too(rig: Rig) -> None:
+    """[P12] A job with a delay waits for both, whichever comes last."""
+    worker = await rig.worker()
+    (first,) = await rig.add("first")
+    soon, late = (
+        await rig.add("soon", after=(first,), delay=60),
+        await rig.add("late", after=(first,), delay=600),
+    )
+    await rig.clock.advance(61)
+    await rig.store.promote()
+    job = await rig.run(worker, first)
+    await rig.finish(worker, job)
+    await rig.store.promote()
+    assert (await rig.state(soon[0]), await rig.state(late[0])) == (State.READY, State.SCHEDULED)
+    await rig.clock.advance(600)
+    await rig.store.promote()
+    assert await rig.state(late[0]) is State.READY
+
+
+async def test_the_same_one_twice(rig: Rig) -> None:
+    """[P12] Counts once."""
+    worker = await rig.worker()
+    (first,) = await rig.add("first")
+    (id,) = await rig.add("t", after=(first, first))
+    await rig.finish(worker, await rig.run(worker, first))
+    await rig.store.promote()
+    assert await rig.state(id) is State.READY
+
+
+async def test_one_that_fails_is_enough(rig: Rig) -> None:
+    """[P12] The others need not be waited for; the unique key is free again."""
+    worker = await rig.worker()
+    good, bad = await rig.add("good", "bad")
+    (id,) = await rig.add("t", after=(good, bad), unique_key="k")
+    await rig.claim(worker, limit=1)
+    await rig.store.cancel([bad])
+    await rig.store.promote()
+    assert await rig.state(id) is State.DEAD
+    assert (await rig.one(unique_key="k")).status == "enqueued"
+
+
+async def test_a_failure_goes_down_the_chain(rig: Rig) -> None:
+    """[P12] One link a promotion at the least."""
+    worker = await rig.worker()
+    ids = await rig.add("a")
+    for task in ("b", "c", "d"):
+        ids += await rig.add(task, after=(ids[-1],))
+    await rig.finish(worker, await rig.claim(worker), Kind.DEAD)
+    for _ in range(3):
+        await rig.store.promote()
+    assert [await rig.state(id) for id in ids] == [State.DEAD] * 4
+
+
+async def test_the_operators_retry_waits_no_longer(rig: Rig) -> None:
+    """[P12] [O6] It is offered at once, and never taken back."""
+    worker = await rig.worker()
+    (first,) = await rig.add("first", delay=60)
+    (id,) = await rig.add("second", after=(first,))
+    assert await rig.store.retry([id]) == {id: "retried"}
+    await rig.store.cancel([first])
+    await rig.store.promote()
+    await rig.finish(worker, await rig.run(worker, id), Kind.RETRY, delay=30)
+    await rig.store.promote()
+    assert await rig.state(id) is State.RETRYING
+    await rig.clock.advance(31)
+    await rig.store.promote()
+    await rig.finish(worker, await rig.run(worker, id))
+    assert await rig.state(id) is State.SUCCEEDED
+
+
+async def test_a_dead_one_is_brought_back_without_waiting(rig: Rig) -> None:
+    """[P12] [O6]"""
+    worker = await rig.worker()
+    dead = await rig.bring(State.DEAD, worker)
+    (id,) = await rig.add("t", after=(dead,))
+    await rig.store.promote()
+    assert await rig.state(id) is State.DEAD
+    assert await rig.store.retry([id]) == {id: "retried"}
+    await rig.store.promote()
+    await rig.finish(worker, await rig.run(worker, id), Kind.RETRY)
+    await rig.store.promote()
+    assert (await rig.run(worker, id)).attempt == 2
+
+
+async def test_cancel_and_delete_of_one_that_waits(rig: Rig) -> None:
+    """[O5] [P12] As of any other waiting job."""
+    worker = await rig.worker()
+    (first,) = await rig.add("first")
+    one, two = await rig.add("one", "two", after=(first,))
+    assert await rig.store.cancel([one]) == {one: "cancelled"}
+    assert await rig.store.delete([two]) == {two: "deleted"}
+    await rig.finish(worker, await rig.run(worker, first))
+    await rig.store.promote()
+    assert await rig.claim(worker) == []
+
+
+@pytest.mark.parametrize(("kind", "state"), [(Kind.SUCCEEDED, State.READY), (Kind.DEAD, State.DEAD)])
+async def test_after_a_parent(rig: Rig, kind: Kind, state: State) -> None:
+    """[P12] [P9] When all its parts have ended, not when it was split."""
+    worker = await rig.worker()
+    (first,) = await rig.add("big", chunked=True)
+    (id,) = await rig.add("t", after=(first,))
+    await rig.split(worker, await rig.run(worker, first), 2, parallel=1)
+    await rig.store.promote()
+    await rig.finish(worker, await rig.claim(worker))
+    await rig.store.promote()
+    assert await rig.state(id) is State.SCHEDULED
+    await rig.finish(worker, await rig.claim(worker), kind)
+    await rig.store.promote()
+    await rig.store.promote()
+    assert await rig.state(id) is state
+
+
+async def test_an_id_that_is_no_jobs(rig: Rig) -> None:
+    """[P12] [E1] Refused, with everything else of the call."""
+    (known,) = await rig.add("known")
+    with pytest.raises(JobNotFound):
+        await rig.add("a", "b", after=(known, 987654321))
+    assert [record.id for record in await rig.listing()] == [known]
+
+
+async def test_it_takes_turns_when_it_is_ready(rig: Rig) -> None:
+    """[C3] [P12] A fair key counts from then on."""
+    worker = await rig.worker()
+    done = await rig.bring(State.SUCCEEDED, worker)
+    (id,) = await rig.add("t", after=(done,), fair_key="f")
+    await rig.store.promote()
+    await rig.store.promote()
+    await rig.run(worker, id)
+
+
+async def test_many_after_one(rig: Rig) -> None:
+    """[P12] All of them are offered, in bounded steps."""
+    worker = await rig.worker()
+    (first,) = await rig.add("first")
+    ids = await rig.add(*(["t"] * 25), after=(first,))
+    await rig.finish(worker, await rig.run(worker, first))
+    for _ in range(4):
+        await rig.store.promote(limit=10)
+    assert {job.id for job in await rig.claim(worker)} == set(ids)
+
+
+async def test_it_survives_rotation(rig: Rig) -> None:
+    """[K6] [P12] One that waits, and what it knows of those that have succeeded and gone."""
+    worker = await rig.worker()
+    a, b = await rig.add("a", "b")
+    (id,) = await rig.add("t", after=(a, b), payload="[1]")
+    await rig.finish(worker, await rig.run(worker, a))
+    await rig.store.promote()
+    job = await rig.run(worker, b)
+    await rig.turn()
+    assert await rig.state(id) is State.SCHEDULED
+    await rig.finish(worker, job)
+    await rig.store.promote()
+    assert (await rig.run(worker, id)).payload == "[1]"

@@ -1,0 +1,1 @@
+"""The larger examples, run as their users would run them."""

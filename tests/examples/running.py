@@ -1,0 +1,24 @@
+"""An example as a user starts it: from the project's folder, without any set-up."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_example(name: str, *flags: str, **environ: str) -> list[str]:
+    """What `python -m examples.NAME` prints, line by line. A warning is a failure, here as anywhere."""
+    inherited = {name: value for name, value in os.environ.items() if not name.endswith("DATABASE_URL")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", f"examples.{name}", *flags],
+        cwd=ROOT,
+        env={**inherited, **environ},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
