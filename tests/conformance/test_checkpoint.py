@@ -119,3 +119,25 @@ async def test_it_survives_rotation(rig: Rig) -> None:
     await rig.store.checkpoint(worker, jobs[0], Checkpoint("2"))
     assert (await rig.store.checkpoints(ids))[ids[0]].data == "2"
     assert await rig.state(ids[0]) is State.RUNNING
+
+
+@pytest.mark.parametrize("kind", [Kind.RETRY, Kind.SNOOZE, Kind.RELEASED, Kind.DEAD, Kind.SUCCEEDED])
+@pytest.mark.parametrize("part", [False, True])
+async def test_c5_an_attempt_that_saved_before_it_ended_saves_no_more(
+    rig: Rig, kind: Kind, part: bool
+) -> None:
+    """[C5] Though nothing was saved since by anybody else: a thread left behind must not put old data back."""
+    worker = await rig.worker()
+    if part:
+        await rig.parent(worker, 1)
+        (job,) = await rig.claim(worker)
+    else:
+        (id,) = await rig.add("t")
+        job = await rig.run(worker, id)
+    await rig.store.checkpoint(worker, job, Checkpoint("1"))
+    await rig.store.checkpoint(worker, job, Checkpoint("2"))
+    await rig.finish(worker, job, kind)
+    with pytest.raises(ClaimLost):
+        await rig.store.checkpoint(worker, job, Checkpoint("3"))
+    found = await rig.store.checkpoints([job.id])
+    assert all(saved.data == "2" for saved in found.values())

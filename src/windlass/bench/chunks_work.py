@@ -25,6 +25,8 @@ from windlass.store.protocol import Store
 from windlass.store.records import NewJob, Options
 
 LOOK_EVERY: Final = 0.05
+SLOTS: Final = 2
+"""Of each process."""
 
 
 class Imports:
@@ -61,16 +63,18 @@ class Imports:
 
     @asynccontextmanager
     async def _crew(self, processes: int) -> AsyncIterator[Crew]:
-        """A crew in which each process works on one part at a time."""
+        """A crew in which each process works on two parts at a time: while the checkpoint of one is on its way
+        to the disk, the other is parsed."""
         async with crew(self._store, self._environment, processes) as hands:
-            await self._store.set_queue(QUEUE, {"max_workers": processes})
+            await self._store.set_queue(QUEUE, {"max_workers": SLOTS * processes})
             workers = [worker.id for worker in await self._store.workers() if worker.pid in hands.pids]
             until = time.monotonic() + START_TIME
             while any(
-                slots.get(QUEUE) != 1 for slots in (await self._store.steering(workers)).slots.values()
+                slots.get(QUEUE) != SLOTS
+                for slots in (await self._store.steering(workers)).slots.values()
             ):
                 if time.monotonic() > until:
-                    raise StoreError("the workers did not get one slot each; is another one on this queue?")
+                    raise StoreError("the workers did not get two slots each; is another one on this queue?")
                 await asyncio.sleep(LOOK_EVERY)
             await asyncio.sleep(SETTLE)
             yield hands

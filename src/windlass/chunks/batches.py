@@ -1,8 +1,7 @@
-"""Reading a part in batches: some ahead of the handler, each durable when it is done [P6], halved when it
-takes too long [P7].
+"""Reading a part in batches: each durable when it is done [P6], halved when it takes too long [P7].
 
-A thread of the part's own reads the next batches while the handler works on the present one and while its
-checkpoint is being written, so that neither the disk nor the store is waited for twice.
+Where reading is slow, as from object storage, a thread of the part's own reads ahead while the handler works
+on the present batch and while its checkpoint is being written.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
 BATCH: Final = 1000
 BATCH_TIMEOUT: Final = 300.0
 SETTINGS_EVERY: Final = 2.0
-READ_AHEAD: Final = 8
-"""Batches that are read in one go."""
-READ_TIME: Final = 0.01
-"""Seconds after which no further one is begun in the same go: the handler waits for the first."""
-DECODED_AHEAD: Final = 2
-"""The same where they are decoded, too, and so take many times the room."""
+READ_AHEAD: Final = 4
+"""Batches that a thread reads in one go."""
+READ_TIME: Final = 0.05
+"""Seconds after which no further one is begun in the same go: the handler may be waiting for the first."""
+SLOW: Final = 0.03
+"""Seconds that reading a batch may take where others share the thread: a disk takes less, a network more."""
 
 
 class Work:
@@ -51,8 +50,6 @@ class Work:
         self.part = part
         self.limit: asyncio.Timeout | None = None
         """Ends the handler where it is when a batch has run into its timeout; plain handlers have none."""
-        self.decodes = False
-        """Whether the handler asks for decoded records: then the thread that reads decodes, too."""
         self._splitter = splitter
         self._arguments = arguments
         self._batch = batch
@@ -136,7 +133,9 @@ class Work:
 
 
 class Reading:
-    """One pass over a part, in a thread of its own. What was read ahead waits in a buffer."""
+    """One pass over a part. It begins in a thread; where reading turns out to be quick, it goes on right
+    where the handler runs, since what one thread reads and another decodes costs a third more. Where it is
+    slow, a thread reads ahead of the handler."""
 
     def __init__(self, work: Work, cursor: Any, count: int) -> None:
         self.done = count
@@ -148,17 +147,23 @@ class Reading:
         self._reader: Reader | None = None
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="windlass-read")
         self._coming: concurrent.futures.Future[list[Slice]] | None = None
+        self._slow = False
         self._failure: Exception | None = None
         self._ended = False
 
     def want(self, size: int) -> concurrent.futures.Future[list[Slice]] | None:
         """From now on batches of this size. The answer is what to wait for, if the next one is not here."""
         if size != self._size:
-            self._size = size
-            self._ahead.clear()
-            self._ended = False
-            self._coming = self._thread.submit(self._read, size, self._cursor)
-        return self._coming if not self._ahead else None
+            begun, self._size = self._size > 0, size
+            if not begun or self._ahead or self._coming is not None:
+                self._ahead.clear()
+                self._ended = False
+                self._coming = self._thread.submit(self._begin, size, self._cursor)
+        if self._ahead or self._ended:
+            return None
+        if self._coming is None:
+            self.arrived(self._read(size, 1))
+        return self._coming
 
     def arrived(self, found: list[Slice]) -> None:
         """This was read."""
@@ -167,14 +172,14 @@ class Reading:
         self._ahead.extend(found)
 
     def take(self) -> Slice | None:
-        """The next batch; None at the part's end. When it is the last that was read, more is read at once."""
+        """The next batch; None at the part's end."""
         if not self._ahead:
             return None
         found = self._ahead.popleft()
         self._cursor = found.cursor
         self.done += len(found)
-        if not self._ahead and not self._ended:
-            self._coming = self._thread.submit(self._read, self._size)
+        if self._slow and not self._ahead:
+            self._coming = self._thread.submit(self._read, self._size, READ_AHEAD)
         return found
 
     def close(self) -> None:
@@ -182,18 +187,19 @@ class Reading:
         self._thread.submit(self._close)
         self._thread.shutdown(wait=False)
 
-    def _read(self, size: int, *cursor: Any) -> list[Slice]:
-        """Some batches in one go, since each way to a thread and back costs more than reading a short one."""
-        if cursor:
-            self._close()
-            self._reader = self._work.open(*cursor)
-        elif self._failure is not None:
+    def _begin(self, size: int, cursor: Any) -> list[Slice]:
+        self._close()
+        self._reader = self._work.open(cursor)
+        return self._read(size, 1)
+
+    def _read(self, size: int, most: int) -> list[Slice]:
+        """Read some batches; in one go, since each way to a thread and back has its price."""
+        if self._failure is not None:
             raise self._failure
         assert self._reader is not None
         found: list[Slice] = []
-        until = monotonic() + READ_TIME
-        most = DECODED_AHEAD if self._work.decodes else READ_AHEAD
-        while len(found) < most and monotonic() < until:
+        began = monotonic()
+        while len(found) < most and monotonic() - began < READ_TIME:
             try:
                 piece = self._reader.take(size)
             except Exception as error:
@@ -204,9 +210,7 @@ class Reading:
             if piece is None:
                 break
             found.append(piece)
-            if self._work.decodes:
-                with contextlib.suppress(Exception):  # the handler gets it when it asks for these records
-                    _ = piece.records
+        self._slow = self._slow or monotonic() - began > SLOW * max(len(found), 1)
         return found
 
     def _close(self) -> None:
@@ -240,7 +244,6 @@ class _Batch:
     @property
     def records(self) -> Sequence[Any]:
         """The records, all at once."""
-        self._work.decodes = True
         return self._slice.records
 
     @property

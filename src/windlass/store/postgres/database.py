@@ -28,6 +28,9 @@ KEEPALIVES: Final = {
 """How soon the server gives up on a client that vanished, and so on the locks of a handler's transaction: in
 a minute, where most systems take two hours. On our own side no call waits that long."""
 
+RESTING: Final = 2
+"""Connections that are kept at hand between two calls."""
+
 SPARE: Final = 3
 """Connections that are never lent to handlers: claims, flushes and beats must not wait for their work."""
 
@@ -61,6 +64,8 @@ class Database:
         self._pool: asyncpg.Pool[Any] | None = None
         self._made: weakref.WeakSet[Any] = weakref.WeakSet()
         self._taken: set[int] = set()
+        self._resting: list[Any] = []
+        self._asking = 0
         self._loans = asyncio.Semaphore(max(pool_size - SPARE, 1))
         self.pooled = False
 
@@ -111,6 +116,8 @@ class Database:
         if pool is not None:
             try:
                 async with asyncio.timeout(2):
+                    while self._resting:
+                        await pool.release(self._resting.pop())
                     await pool.close()
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 pool.terminate()
@@ -126,11 +133,13 @@ class Database:
         pool = self._opened()
         with translated():
             async with asyncio.timeout(within) as timing:
-                connection = await _acquired(pool)
+                connection = await self._rested(pool)
                 process = connection.get_server_pid()
                 self._taken.add(process)
+                well = False
                 try:
                     yield connection
+                    well = True
                 except TimeoutError:
                     connection.terminate()
                     self._cut_idle()
@@ -142,7 +151,34 @@ class Database:
                     raise
                 finally:
                     self._taken.discard(process)
-                    await pool.release(connection, timeout=self.deadline)
+                    if well and self._may_rest(pool, connection):
+                        self._resting.append(connection)
+                    else:
+                        await pool.release(connection, timeout=self.deadline)
+
+    async def _rested(self, pool: Any) -> Any:
+        """A connection that is at hand, or one from the pool. To give one back to the pool and take it again
+        costs the client more than a short statement does."""
+        while self._resting:
+            connection = self._resting.pop()
+            if not connection.is_closed():
+                return connection
+            await pool.release(connection)
+        self._asking += 1
+        try:
+            return await _acquired(pool)
+        finally:
+            self._asking -= 1
+
+    def _may_rest(self, pool: Any, connection: Any) -> bool:
+        """Whether to keep a connection at hand: not where somebody waits for the pool to give one out."""
+        return (
+            not self._asking
+            and len(self._resting) < RESTING
+            and pool is self._pool
+            and not connection.is_closed()
+            and not connection.is_in_transaction()
+        )
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[Any]:
@@ -150,7 +186,7 @@ class Database:
         pool = self._opened()
         async with self._loans:
             with translated():
-                connection = await _acquired(pool)
+                connection = await self._rested(pool)
             process = connection.get_server_pid()
             self._taken.add(process)
             try:

@@ -94,8 +94,10 @@ class Base:
     def _transaction(self, connection: apsw.Connection) -> Transaction:
         return Transaction(connection, self._clock(), self._settings)
 
-    async def _write(self, work: Callable[[Transaction], T]) -> T:
-        return await self._opened()[0].submit(work)  # type: ignore[no-any-return]
+    async def _write(
+        self, work: Callable[[Transaction], T], alone: Callable[[apsw.Connection], bool] | None = None
+    ) -> T:
+        return await self._opened()[0].submit(work, alone)  # type: ignore[no-any-return]
 
     async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
         return await self._opened()[1].submit(work)  # type: ignore[no-any-return]

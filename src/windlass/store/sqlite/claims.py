@@ -138,6 +138,19 @@ def checkpoint(tx: Transaction, worker: int, job: ClaimedJob, given: Checkpoint)
     tx.run(_SQL["bind"], (row.pos,))
 
 
+def checkpoint_again(
+    connection: apsw.Connection, worker: int, job: ClaimedJob, given: Checkpoint, now: float
+) -> bool:
+    """The same in one statement, for a job whose end has more to do anyway [C5]. False: that one is not, or it
+    is not the worker's; nothing was written."""
+    pos = job.lane << SEQ_BITS | job.seq
+    connection.execute(
+        _SQL["checkpoint_again"],
+        (job.id, given.data, given.done, given.total, now, worker, job.claim, pos, job.lane, job.seq),
+    )
+    return connection.changes() == 1
+
+
 def span(tx: Transaction, worker: int, claim: int) -> Span | None:
     """The first and last position of a claim, if it is this worker's."""
     found = tx.one(_SQL["span"], (claim, worker))

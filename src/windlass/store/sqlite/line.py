@@ -32,10 +32,11 @@ from windlass.store.sqlite.trouble import translate
 class Call:
     """Work to do, and where its answer goes."""
 
-    __slots__ = ("error", "future", "loop", "since", "value", "work")
+    __slots__ = ("alone", "error", "future", "loop", "since", "value", "work")
 
-    def __init__(self, work: Callable[..., Any]) -> None:
+    def __init__(self, work: Callable[..., Any], alone: Callable[[apsw.Connection], bool] | None) -> None:
         self.work = work
+        self.alone = alone
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.since = time.monotonic()
@@ -65,14 +66,17 @@ class Line:
         self._thread: threading.Thread | None = None
         self._ending = False
 
-    def submit(self, work: Callable[..., Any]) -> asyncio.Future[Any]:
-        """Queue up work and return the future of its answer. Starts the thread where there is none."""
+    def submit(
+        self, work: Callable[..., Any], alone: Callable[[apsw.Connection], bool] | None = None
+    ) -> asyncio.Future[Any]:
+        """Queue up work and return the future of its answer. Starts the thread where there is none. `alone`
+        is a shorter way for where nothing else waits; False: it was not enough, nothing was done."""
         if self._inherited or self._pid != os.getpid():
             raise ConfigurationError(
                 f"{self._path} was open when this process was forked, in a way that bypasses Python's fork "
                 "hooks. SQLite cannot be used here: open the store after the fork, or close it before"
             )
-        call = Call(work)
+        call = Call(work, alone)
         with self._door:
             if self._ending:
                 raise StoreError(f"the store at {self._path} is being closed")

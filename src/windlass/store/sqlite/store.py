@@ -135,7 +135,8 @@ class SQLiteStore(Base):
             self._opened()
             self._joint.within(self._transaction(self._joint.theirs(connection)), write)
         else:
-            await self._write(write)
+            now = self._clock()
+            await self._write(write, lambda own: claims.checkpoint_again(own, worker, job, checkpoint, now))
 
     @asynccontextmanager
     async def saving(

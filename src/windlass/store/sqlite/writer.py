@@ -43,6 +43,9 @@ class Writer(Line):
 
     def _handle(self, call: Call) -> None:
         """Serve this call and those that wait behind it, together if all goes well, else each alone."""
+        if call.alone is not None and not self._waiting and self._calls.empty() and self._at_once(call):
+            self._settle([call])
+            return
         batch = [call]
         try:
             news = self._together(batch)
@@ -61,6 +64,18 @@ class Writer(Line):
         if news:
             self._committed()
         self._settle(batch)
+
+    def _at_once(self, call: Call) -> bool:
+        """The shorter way: one statement, which is its own transaction. Between two statements this thread
+        has to get the interpreter back from whoever holds it, which takes milliseconds beside a handler that
+        computes; so a checkpoint, the commonest write of a heavy job, should need few of them."""
+        if call.alone is None or call.future.cancelled():
+            return False
+        try:
+            return call.alone(self._connected())
+        except apsw.Error:
+            self._roll_back()
+            return False  # the long way finds the same trouble, and knows what to do about it
 
     def _handle_alone(self, call: Call) -> None:
         news = False

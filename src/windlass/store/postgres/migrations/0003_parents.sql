@@ -120,3 +120,7 @@ DROP FUNCTION IF EXISTS windlass.enqueue_one(text, text, text, smallint, float8,
 DROP FUNCTION IF EXISTS windlass.settle(bigint[], int[], bigint[]);
 DROP FUNCTION IF EXISTS windlass.stamp(int, text, float8, float8, bigint);
 DROP FUNCTION IF EXISTS windlass.expire(int);
+
+-- The claim under which it was made, while that attempt lasts: what a later checkpoint of the same attempt is known by.
+ALTER TABLE windlass.checkpoint ADD COLUMN claim bigint;
+ALTER TABLE windlass.checkpoint SET (fillfactor = 50);

@@ -15,6 +15,7 @@ BEGIN
         DELETE FROM windlass.checkpoint k
          WHERE k.job = ANY (p_jobs)
            AND (p_kind = 'succeeded' OR NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = k.job AND t.index >= 0));
+        UPDATE windlass.checkpoint k SET claim = NULL WHERE k.job = ANY (p_jobs) AND k.claim IS NOT NULL;
     ELSE
         DELETE FROM windlass.checkpoint WHERE job = ANY (p_jobs);
     END IF;

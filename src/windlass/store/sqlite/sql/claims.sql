@@ -39,3 +39,12 @@ ON CONFLICT (job) DO UPDATE SET data = excluded.data, done = excluded.done, tota
 
 -- :bind  from now on its end has more to do
 UPDATE windlass_job SET state = 3 WHERE pos = ? AND state = 2;
+
+-- :checkpoint_again  the same with its fence, by itself: worker alive, claim its own, job running under it [C5]
+INSERT INTO windlass_checkpoint (job, data, done, total, at)
+SELECT ?1, ?2, ?3, ?4, ?5
+FROM windlass_claim c, windlass_job j
+WHERE c.id = ?7 AND c.worker = ?6 AND c.lane = ?9 AND ?10 BETWEEN c.lo AND c.hi
+  AND j.pos = ?8 AND j.state = 3 AND coalesce(j.id, j.pos) = ?1
+  AND EXISTS (SELECT 1 FROM windlass_worker w WHERE w.id = ?6 AND w.alive)
+ON CONFLICT (job) DO UPDATE SET data = excluded.data, done = excluded.done, total = excluded.total, at = excluded.at;
