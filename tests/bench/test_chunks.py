@@ -8,14 +8,14 @@ from click.testing import CliRunner
 
 from windlass import NDJSON, Part
 from windlass.bench.chunks_dump import dumps, write
-from windlass.bench.chunks_jobs import BATCH, load, load_in_thread, load_unsaved, peak_memory
+from windlass.bench.chunks_jobs import BATCH, Turns, load, load_in_thread, load_in_turns, peak_memory
 from windlass.bench.chunks_plain import PARSERS, loop, loop_elsewhere
 from windlass.bench.chunks_plan import MIB, ChunkPlan, make_chunk_plan
 from windlass.bench.chunks_report import Measured, Pass, report
 from windlass.cli import main
 from windlass.worker.memory import used_memory
 
-SCENARIOS = {"plain", "plain_json", "one", "one_unsaved", "two", "one_threads", "two_threads"}
+SCENARIOS = {"plain", "plain_json", "one", "two", "one_threads", "two_threads"}
 IMPORTS = SCENARIOS - {"plain", "plain_json"}
 
 
@@ -56,14 +56,28 @@ async def test_the_plain_loop_parses_every_line(tmp_path: Path) -> None:
     assert found.seconds > 0
 
 
-async def test_without_checkpoints_nothing_is_written_but_where_it_ended() -> None:
-    records = list(range(2 * BATCH + 1))
+async def test_checkpoints_are_written_in_turns_and_at_the_end() -> None:
+    records = list(range(4 * BATCH + 1))
     part = Part.for_test(records=records)
     await load(part, "file")
-    assert [data["n"] for data, *_ in part.written] == [BATCH, 2 * BATCH, len(records)]
-    rarely = Part.for_test(records=records)
-    await load_unsaved(rarely, "file")
-    assert rarely.written == part.written[-1:]
+    assert [data["n"] for data, *_ in part.written] == [BATCH, 2 * BATCH, 3 * BATCH, 4 * BATCH, len(records)]
+    turns = Part.for_test(records=records, parent=3)
+    await load_in_turns(turns, "file")
+    assert turns.written == [part.written[0], part.written[2], part.written[4], part.written[4]]
+
+
+def test_a_block_is_compared_with_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(2)
+    clock = 0.0
+    monkeypatch.setattr("windlass.bench.chunks_jobs.time.perf_counter", lambda: clock)
+    saved = []
+    for block in (9.0, 1.0, 1.2, 1.0, 3.0, 3.0):  # the machine slows down half-way
+        for _ in range(2):
+            saved.append(turns.saves)
+            clock += block / 2
+            turns.count()
+    assert saved == [True, True, False, False] * 3
+    assert turns.overheads() == pytest.approx([20, 50])
 
 
 def test_a_plain_function_makes_the_same_checkpoints() -> None:
@@ -77,33 +91,29 @@ def test_peak_memory_is_in_bytes() -> None:
 
 
 def measured() -> Measured:
-    """Two rounds over 100 MiB; the second on a machine that was half as fast."""
+    """Two rounds over 100 MiB, the second on a machine that gets slower."""
     found = Measured(100 * MIB)
-    for slow, ones, others in ((1, (1.1, 1.3), (1.0, 1.0)), (2, (2.4, 2.0), (2.0, 2.0))):
-        found.note("plain", [Pass(1.0 * slow, 0.9)])
-        found.note("one", [Pass(each, 1.5) for each in ones], [40e6])
-        found.note("one_unsaved", [Pass(each, 1.2) for each in others])
-        found.note("two", [Pass(0.5 * slow, 1.8)], [45e6, 151e6])
+    for loops, ones in (((1.0, 1.0, 1.0), (1.25, 1.0)), ((1.0, 2.0, 2.0), (1.5, 4.0))):
+        passes, beside = [Pass(each, 1.5) for each in ones], [Pass(each, 0.9) for each in loops]
+        found.note("one", passes, [40e6])
+        found.note("plain", beside)
+        found.compare("one", passes, beside)
+        found.note("two", [Pass(0.5, 1.8)], [45e6, 151e6])
+        found.compare("two", [Pass(0.5, 1.8)], beside)
+        found.overheads += [10, 2]
         found.rounds += 1
     return found
 
 
-def test_rates_and_ratios_are_of_the_same_round() -> None:
+def test_an_import_is_compared_with_the_loops_beside_it() -> None:
     found = measured()
-    rates, ratios = found.rates(), found.ratios()
-    assert rates["plain"].rounds == [100, 50]
-    assert rates["plain"].unit == "MiB/s"
-    assert rates["one"].rounds == [83.33, 45.45]
-    assert ratios["two_vs_plain"].rounds == [2, 2]
-    assert ratios["one_vs_plain"].rounds == [0.8333, 0.9091]
+    assert found.rates()["plain"].rounds == [100, 60]
+    assert found.rates()["plain"].unit == "MiB/s"
+    ratios = found.ratios()
+    assert ratios["one_vs_plain"].rounds == [0.8, 1, 1, 0.5]
+    assert ratios["two_vs_plain"].rounds == [2, 3]
     assert set(ratios) == {"one_vs_plain", "two_vs_plain"}
-
-
-def test_what_checkpoints_cost_is_the_median_of_the_pairs() -> None:
-    overhead = measured().overhead()
-    assert overhead["checkpoint_overhead"].rounds == [10, 30, 20, 0]
-    assert overhead["checkpoint_overhead"].median == 15
-    assert overhead["checkpoint_overhead_cpu"].median == 25
+    assert found.overhead()["checkpoint_overhead"].median == 6
 
 
 def test_memory_and_cpu_are_told_per_process_and_per_gib() -> None:
@@ -153,9 +163,10 @@ def test_the_whole_run_on_a_file_beside_the_named_one(tmp_path: Path) -> None:
     for name in SCENARIOS:
         assert store["rates"][name]["median"] > 0
         assert store["others"][f"cpu_{name}"]["median"] >= 0
-    for name in IMPORTS - {"one_unsaved"}:
+    for name in IMPORTS:
         assert 10 < store["others"][f"memory_{name}"]["median"] < 150
-    assert set(store["ratios"]) == {f"{name}_vs_plain" for name in SCENARIOS - {"plain", "one_unsaved"}}
-    assert len(store["others"]["checkpoint_overhead"]["rounds"]) == 1
+    assert set(store["ratios"]) == {f"{name}_vs_plain" for name in IMPORTS}
+    assert len(store["ratios"]["one_vs_plain"]["rounds"]) == 2
+    assert len(store["others"]["checkpoint_overhead"]["rounds"]) >= 1
     assert len(store["aims"]) == 4
     assert list(tmp_path.iterdir()) == []

@@ -1,8 +1,7 @@
 """The run with chunked jobs: an import by real workers beside a plain loop over the same file, in rounds.
 
-The plain loops run in every round, so what slows the machine slows both sides of a ratio. What checkpoints
-cost is told by pairs of imports in one process: one with them and one without, back to back, every second
-pair the other way round.
+A plain loop runs before and after every import, so what slows the machine slows both sides of a ratio. What
+checkpoints cost is told by an import that has them in every second block of batches.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from windlass.bench import run
 from windlass.bench.chunks_dump import Dump, dumps
 from windlass.bench.chunks_plain import loop_elsewhere
 from windlass.bench.chunks_plan import ChunkPlan
-from windlass.bench.chunks_report import ONE, ONE_UNSAVED, PLAIN, Measured, Pass, report
+from windlass.bench.chunks_report import PLAIN, Measured, Pass, report
 from windlass.bench.chunks_work import Imports
 from windlass.bench.connections import connection, dropped_afterwards, named
 from windlass.bench.figures import Report, StoreReport
@@ -33,7 +32,7 @@ from windlass.store.factory import describe, make_store
 from windlass.store.protocol import Store
 
 SAVED: Final = "bench.load"
-UNSAVED: Final = "bench.load_unsaved"
+IN_TURNS: Final = "bench.load_in_turns"
 IN_THREAD: Final = "bench.load_in_thread"
 
 Scenario = Callable[[Measured], Awaitable[None]]
@@ -106,12 +105,12 @@ class OnChunks:
         """Everything in each round, every second round backwards."""
         measured = Measured(self._dump.size)
         scenarios: dict[str, Scenario] = {
-            PLAIN: self._loop(PLAIN, "msgspec"),
-            ONE: _pairs(imports, plan.pairs),
-            "two": _import(imports, "two", SAVED, 2),
-            "plain_json": self._loop("plain_json", "json"),
-            "one_threads": _import(imports, "one_threads", IN_THREAD, 1),
-            "two_threads": _import(imports, "two_threads", IN_THREAD, 2),
+            "one": self._import(imports, "one", SAVED, 1),
+            "two": self._import(imports, "two", SAVED, 2),
+            "overhead": _overheads(imports),
+            "plain_json": self._loop_json,
+            "one_threads": self._import(imports, "one_threads", IN_THREAD, 1, times=1),
+            "two_threads": self._import(imports, "two_threads", IN_THREAD, 2, times=1),
         }
         longest = 0.0
         while measured.rounds < plan.rounds:
@@ -126,39 +125,31 @@ class OnChunks:
             longest = max(longest, time.monotonic() - began)
         return measured
 
-    def _loop(self, name: str, parser: str) -> Scenario:
+    async def _loop(self, parser: str = "msgspec") -> Pass:
         """A plain loop in a process of its own."""
+        loop = await loop_elsewhere(self._dump.path, parser)
+        if loop.records != self._dump.records:
+            raise WindlassError(f"{loop.records:,} lines instead of {self._dump.records:,}: who wrote there?")
+        return Pass(loop.seconds, loop.cpu)
+
+    async def _loop_json(self, measured: Measured) -> None:
+        measured.note("plain_json", [await self._loop("json")])
+
+    def _import(self, imports: Imports, name: str, task: str, processes: int, times: int = 2) -> Scenario:
+        """Imports, each between two plain loops."""
 
         async def scenario(measured: Measured) -> None:
-            loop = await loop_elsewhere(self._dump.path, parser)
-            if loop.records != self._dump.records:
-                raise WindlassError(
-                    f"{loop.records:,} lines instead of {self._dump.records:,}: who wrote there?"
-                )
-            measured.note(name, [Pass(loop.seconds, loop.cpu)])
+            found = await imports.run(task, processes, self._loop, times)
+            measured.note(name, found.passes, found.memory)
+            measured.note(PLAIN, found.beside)
+            measured.compare(name, found.passes, found.beside)
 
         return scenario
 
 
-def _import(imports: Imports, name: str, task: str, processes: int) -> Scenario:
+def _overheads(imports: Imports) -> Scenario:
     async def scenario(measured: Measured) -> None:
-        measured.note(name, *await imports.run([task], processes))
-
-    return scenario
-
-
-def _pairs(imports: Imports, pairs: int) -> Scenario:
-    """One process, with checkpoints and without: ABBA, so that neither is always the one that comes first."""
-
-    async def scenario(measured: Measured) -> None:
-        order = (
-            [SAVED, UNSAVED, UNSAVED, SAVED] if measured.rounds % 2 == 0 else [UNSAVED, SAVED, SAVED, UNSAVED]
-        )
-        tasks = [order[number % len(order)] for number in range(2 * pairs)]
-        passes, memory = await imports.run(tasks, 1)
-        for name, task in ((ONE, SAVED), (ONE_UNSAVED, UNSAVED)):
-            own = [each for each, run in zip(passes, tasks, strict=True) if run == task]
-            measured.note(name, own, memory if task == SAVED else None)
+        measured.overheads += await imports.overheads(IN_TURNS)
 
     return scenario
 

@@ -25,9 +25,6 @@ class ChunkPlan(Plan, frozen=True, kw_only=True):
     batch: int = 1000
     """Records a batch, each of which ends with a checkpoint."""
 
-    pairs: int = 2
-    """How often a round imports with checkpoints and without, for what they cost."""
-
     @property
     def chunk(self) -> int:
         """Bytes of a part: 256 MiB where the file has 1 GiB, as is the default of NDJSON."""
@@ -50,7 +47,6 @@ class ChunkPlan(Plan, frozen=True, kw_only=True):
             "part_bytes": self.chunk,
             "batch": self.batch,
             "rounds": self.rounds,
-            "pairs_a_round": self.pairs,
             "warm_up_bytes": self.warm_up,
         }
 
@@ -58,7 +54,7 @@ class ChunkPlan(Plan, frozen=True, kw_only=True):
 def make_chunk_plan(*, quick: bool = False, size: int | None = None, rounds: int | None = None) -> ChunkPlan:
     """The default plan (1 GiB, about 6 minutes a store) or the quick one (64 MiB, one round), as the flags
     change it."""
-    plan = ChunkPlan(size=64 * MIB, rounds=1, pairs=1) if quick else ChunkPlan()
+    plan = ChunkPlan(size=64 * MIB, rounds=1) if quick else ChunkPlan()
     if size is not None:
         plan = msgspec.structs.replace(plan, size=size)
     if rounds is not None:

@@ -9,12 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from windlass.bench.chunks_plan import MIB, ChunkPlan
-from windlass.bench.figures import Figure, StoreReport, at_least, at_most, figure, ratio
+from windlass.bench.figures import Figure, StoreReport, at_least, at_most, figure
 from windlass.bench.rounds import ENOUGH
 
 PLAIN: Final = "plain"
-ONE: Final = "one"
-ONE_UNSAVED: Final = "one_unsaved"
 GIB: Final = 1024 * MIB
 
 
@@ -33,6 +31,9 @@ class Measured:
         self._size = size
         self._passes: dict[str, list[list[Pass]]] = defaultdict(list)
         self._memory: dict[str, list[float]] = defaultdict(list)
+        self._ratios: dict[str, list[float]] = defaultdict(list)
+        self.overheads: list[float] = []
+        """What checkpoints added, in percent, block by block."""
         self.rounds = 0
 
     def note(self, name: str, passes: list[Pass], memory: list[float] | None = None) -> None:
@@ -41,29 +42,23 @@ class Measured:
         if memory:
             self._memory[name].append(max(memory))
 
+    def compare(self, name: str, passes: list[Pass], beside: list[Pass]) -> None:
+        """Each pass stood between two plain loops: how many times as fast as these it was."""
+        for number, each in enumerate(passes):
+            before, after = beside[number : number + 2]
+            self._ratios[name].append((before.seconds + after.seconds) / 2 / max(each.seconds, 1e-9))
+
     def rates(self) -> dict[str, Figure]:
         """How fast each scenario read the file."""
         return {name: figure(self._rates(name), "MiB/s") for name in self._passes}
 
     def ratios(self) -> dict[str, Figure]:
-        """Each import ÷ the plain loop of its round."""
-        loop = self._rates(PLAIN)
-        return {
-            f"{name}_vs_plain": ratio(self._rates(name), loop)
-            for name in self._passes
-            if name not in (PLAIN, ONE_UNSAVED)
-        }
+        """Each import ÷ the plain loops beside it."""
+        return {f"{name}_vs_plain": figure(values, "×") for name, values in self._ratios.items()}
 
     def overhead(self) -> dict[str, Figure]:
-        """What checkpoints add, in percent: of the time, and of the processors' time."""
-        with_them = [each for passes in self._passes[ONE] for each in passes]
-        without = [each for passes in self._passes[ONE_UNSAVED] for each in passes]
-        pairs = list(zip(with_them, without, strict=True))
-        return {
-            "checkpoint_overhead": figure([100 * (a.seconds / b.seconds - 1) for a, b in pairs], "%"),
-            # A clock tick is 10 ms: with a small file it may be all there is.
-            "checkpoint_overhead_cpu": figure([100 * (a.cpu / max(b.cpu, 0.01) - 1) for a, b in pairs], "%"),
-        }
+        """What checkpoints add to the time, in percent."""
+        return {"checkpoint_overhead": figure(self.overheads, "%")}
 
     def cpu(self) -> dict[str, Figure]:
         """CPU seconds for 1 GiB, supervisor and children together."""

@@ -14,12 +14,11 @@ LABELS: Final = {
     "plain": "plain loop, msgspec",
     "plain_json": "plain loop, json",
     "one": "one process",
-    "one_unsaved": "  without checkpoints",
     "two": "two processes",
     "one_threads": "one process, in threads",
     "two_threads": "two processes, in threads",
 }
-OWN_LINES: Final = ("checkpoint_overhead", "checkpoint_overhead_cpu")
+OWN_LINES: Final = ("checkpoint_overhead",)
 
 
 def show(report: Report, console: Console) -> None:
