@@ -126,7 +126,7 @@ async def test_it_survives_rotation(rig: Rig) -> None:
 async def test_c5_an_attempt_that_saved_before_it_ended_saves_no_more(
     rig: Rig, kind: Kind, part: bool
 ) -> None:
-    """[C5] Though nothing was saved since by anybody else: a thread left behind must not put old data back."""
+    """[C5] Though nobody else has saved since: a thread left behind must not put old data back."""
     worker = await rig.worker()
     if part:
         await rig.parent(worker, 1)

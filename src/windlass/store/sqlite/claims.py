@@ -141,8 +141,8 @@ def checkpoint(tx: Transaction, worker: int, job: ClaimedJob, given: Checkpoint)
 def checkpoint_again(
     connection: apsw.Connection, worker: int, job: ClaimedJob, given: Checkpoint, now: float
 ) -> bool:
-    """The same in one statement, for a job whose end has more to do anyway [C5]. False: that one is not, or it
-    is not the worker's; nothing was written."""
+    """The same in one statement, for a job whose end has more to do anyway [C5]. False: it has not, or it is
+    not the worker's; nothing was written."""
     pos = job.lane << SEQ_BITS | job.seq
     connection.execute(
         _SQL["checkpoint_again"],
