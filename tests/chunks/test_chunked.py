@@ -1,6 +1,7 @@
 """Chunked tasks as their users write them: handlers, batches, finalizers, tolerance, redrive."""
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -429,3 +430,25 @@ async def test_a_line_that_is_too_long_is_met_where_it_stands(memory: Windlass, 
     assert seen == [1] * 55
     (part,) = await memory.parent(job.id).aparts()
     assert "is longer than 1,000 bytes" in (part.error or "")
+
+
+async def test_a_pause_of_the_machine_is_not_the_end_of_a_part(
+    memory: Windlass, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks at the clock the whole process may stand still for as long as it likes."""
+    path = tmp_path / "dump.ndjson"
+    path.write_bytes(b"1\n" * 100)
+    clock = itertools.count(0.0, 1.0)
+    monkeypatch.setattr("windlass.chunks.batches.monotonic", lambda: next(clock))
+    seen = 0
+
+    @memory.chunked(split=NDJSON())
+    async def load(part: Part, path: str) -> None:
+        nonlocal seen
+        async for batch in part.batches(10):
+            seen += len(batch)
+            await batch.done()
+
+    await load.aenqueue(str(path))
+    await memory.arun_until_idle()
+    assert seen == 100

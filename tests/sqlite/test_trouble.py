@@ -11,6 +11,7 @@ import pytest
 from tests.sqlite.invariants import check
 from tests.sqlite.kit import drain, foreign, job, opened
 from windlass.errors import ConfigurationError, StoreFull, StoreUnavailable
+from windlass.store.records import Checkpoint, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
 
 BIG = '"' + "x" * 10_000 + '"'
@@ -168,3 +169,17 @@ async def test_only_plain_files_will_do(path: str) -> None:
     with pytest.raises(ConfigurationError, match="MemoryStore"):
         async with opened(path):
             pass
+
+
+async def test_a_checkpoint_that_cannot_be_bound_ends_no_thread(tmp_path: Path) -> None:
+    """The error is the caller's, and the writer serves the next one: beats come the same way."""
+    async with opened(tmp_path / "w.db") as store:
+        await store.register(WorkerInfo(id=5, queues=("default",)))
+        await store.enqueue([job()])
+        [claim] = await store.claim(5, ["default"], 1)
+        async with asyncio.timeout(10):
+            for _ in range(2):
+                with pytest.raises(OverflowError):
+                    await store.checkpoint(5, claim.jobs[0], Checkpoint("1", done=2**70))
+            await store.beat(5)
+            await store.checkpoint(5, claim.jobs[0], Checkpoint("2", done=2))

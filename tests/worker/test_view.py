@@ -102,3 +102,15 @@ def test_k1_who_comes_up_first_leaves_room_for_its_siblings() -> None:
     assert view.slots == {"mail": 2}
     view, _ = steer(ME, {"mail": 4}, alone, View())
     assert view.slots == {"mail": 4}
+
+
+def test_k1_missing_siblings_are_no_reason_to_take_more_than_assigned() -> None:
+    """[K1] Another host has the only slot."""
+    view, _ = steer(
+        ME,
+        {"mail": 1},
+        told(QueueRecord(name="mail", max_workers=1), mine={"mail": 0}, serving={"mail": 2}),
+        View(),
+        missing=1,
+    )
+    assert view.slots == {"mail": 0}

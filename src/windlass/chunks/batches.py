@@ -199,7 +199,7 @@ class Reading:
         assert self._reader is not None
         found: list[Slice] = []
         began = monotonic()
-        while len(found) < most and monotonic() - began < READ_TIME:
+        while len(found) < most and (not found or monotonic() - began < READ_TIME):
             try:
                 piece = self._reader.take(size)
             except Exception as error:

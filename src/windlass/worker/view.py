@@ -67,8 +67,11 @@ def steer(
         elif queue.max_workers is None:
             slots[name] = min(flag or UNSIZED, MOST)
         else:
-            assigned = told.slots.get(worker, {}).get(name) if trusted and not missing else None
-            slots[name] = share(queue.max_workers, assigned, told.serving.get(name, 1) + missing)
+            serving = told.serving.get(name, 1)
+            assigned = told.slots.get(worker, {}).get(name) if trusted else None
+            slots[name] = share(queue.max_workers, assigned, serving)
+            if missing:
+                slots[name] = min(slots[name], share(queue.max_workers, None, serving + missing))
     return View(slots, {name: told.queues[name] for name in wanted if name in told.queues}), gone
 
 

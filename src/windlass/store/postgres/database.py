@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import asyncpg
@@ -117,7 +117,8 @@ class Database:
             try:
                 async with asyncio.timeout(2):
                     while self._resting:
-                        await pool.release(self._resting.pop())
+                        with suppress(asyncpg.InterfaceError):  # lost meanwhile
+                            await pool.release(self._resting.pop())
                     await pool.close()
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 pool.terminate()
@@ -161,9 +162,10 @@ class Database:
         costs the client more than a short statement does."""
         while self._resting:
             connection = self._resting.pop()
-            if not connection.is_closed():
-                return connection
-            await pool.release(connection)
+            # One that was lost meanwhile has gone back to the pool by itself, and cannot be asked any more.
+            with suppress(asyncpg.InterfaceError):
+                if not connection.is_closed():
+                    return connection
         self._asking += 1
         try:
             return await _acquired(pool)

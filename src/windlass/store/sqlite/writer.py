@@ -73,9 +73,12 @@ class Writer(Line):
             return False
         try:
             return call.alone(self._connected())
-        except apsw.Error:
+        except apsw.BusyError as error:
+            call.error = error  # it has waited for as long as a call may
+            return True
+        except Exception:  # noqa: BLE001 - the long way finds the same trouble, and answers with it
             self._roll_back()
-            return False  # the long way finds the same trouble, and knows what to do about it
+            return False
 
     def _handle_alone(self, call: Call) -> None:
         news = False
