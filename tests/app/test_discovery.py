@@ -54,7 +54,8 @@ def test_k9_a_package_is_imported_with_all_below_it(folder: Path) -> None:
     assert app.discover("billing") == ["billing.bill"]
     assert app.discover("shop") == ["shop.deep.down.dig", "shop.orders.ship"]
     assert app.discover("shop", "billing") == []
-    assert set(app.tasks) == {"windlass.echo", "billing.bill", "shop.deep.down.dig", "shop.orders.ship"}
+    own = {name for name in app.tasks if not name.startswith("windlass.")}
+    assert own == {"billing.bill", "shop.deep.down.dig", "shop.orders.ship"}
 
 
 @pytest.mark.parametrize(

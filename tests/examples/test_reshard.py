@@ -15,7 +15,7 @@ def test_p9_the_finalizer_refuses_until_a_redrive_has_brought_the_rest(database:
     )
     told = {line.split()[0]: line for line in lines if not line.startswith("part ")}
     assert "of 26 shards, from shard 70 on, are not in the new table" in told["refused"]
-    assert "1 part goes on from its checkpoint" in told["mended"]
+    assert "2 run again: the part from its checkpoint" in told["mended"]
     assert told["switched"] == "switched  to account_by_owner with 1,000 accounts"
 
 

@@ -33,7 +33,7 @@ async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> No
             if statements[name].startswith("CREATE"):
                 continue
             sql = statements[name]
-            bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d", sql))))
+            bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d+", sql))))
             plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
             scans = [step for step in plan if re.match(r"SCAN (windlass_job|j|windlass_claim)\b", step)]
             assert not scans, f"{operation}.{name}: {scans}"
@@ -56,7 +56,7 @@ async def test_parents_and_edges_are_found_by_an_index(tmp_path: Path, statement
     async with opened(path):
         connection = foreign(path)
         sql = Statements(operation)[name]
-        bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d", sql))))
+        bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d+", sql))))
         plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
         rests = [step for step in plan if step.startswith(("SCAN ", "USE TEMP"))]
         allowed = {"SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active"}

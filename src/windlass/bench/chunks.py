@@ -104,14 +104,19 @@ class OnChunks:
     async def _rounds(self, plan: ChunkPlan, imports: Imports, until: float, progress: Progress) -> Measured:
         """Everything in each round, every second round backwards."""
         measured = Measured(self._dump.size)
+        times = 1 if plan.judged_only else 2
         scenarios: dict[str, Scenario] = {
-            "one": self._import(imports, "one", SAVED, 1),
-            "two": self._import(imports, "two", SAVED, 2),
+            "one": self._import(imports, "one", SAVED, 1, times),
+            "two": self._import(imports, "two", SAVED, 2, times),
             "overhead": _overheads(imports),
-            "plain_json": self._loop_json,
-            "one_threads": self._import(imports, "one_threads", IN_THREAD, 1, times=1),
-            "two_threads": self._import(imports, "two_threads", IN_THREAD, 2, times=1),
         }
+        others: dict[str, Scenario] = {
+            "plain_json": self._loop_json,
+            "one_threads": self._import(imports, "one_threads", IN_THREAD, 1, 1),
+            "two_threads": self._import(imports, "two_threads", IN_THREAD, 2, 1),
+        }
+        if not plan.judged_only:
+            scenarios |= others
         longest = 0.0
         while measured.rounds < plan.rounds:
             began = time.monotonic()
@@ -135,7 +140,7 @@ class OnChunks:
     async def _loop_json(self, measured: Measured) -> None:
         measured.note("plain_json", [await self._loop("json")])
 
-    def _import(self, imports: Imports, name: str, task: str, processes: int, times: int = 2) -> Scenario:
+    def _import(self, imports: Imports, name: str, task: str, processes: int, times: int) -> Scenario:
         """Imports, each between two plain loops."""
 
         async def scenario(measured: Measured) -> None:

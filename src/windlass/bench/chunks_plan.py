@@ -22,6 +22,8 @@ class ChunkPlan(Plan, frozen=True, kw_only=True):
 
     rounds: int = 3
     budget: float = 3600.0
+    judged_only: bool = False
+    """Leave out what no aim is about, and import once where else it would be twice."""
     batch: int = 1000
     """Records a batch, each of which ends with a checkpoint."""
 
@@ -54,7 +56,7 @@ class ChunkPlan(Plan, frozen=True, kw_only=True):
 def make_chunk_plan(*, quick: bool = False, size: int | None = None, rounds: int | None = None) -> ChunkPlan:
     """The default plan (1 GiB, about 6 minutes a store) or the quick one (64 MiB, one round), as the flags
     change it."""
-    plan = ChunkPlan(size=64 * MIB, rounds=1) if quick else ChunkPlan()
+    plan = ChunkPlan(size=64 * MIB, rounds=1, judged_only=True) if quick else ChunkPlan()
     if size is not None:
         plan = msgspec.structs.replace(plan, size=size)
     if rounds is not None:
