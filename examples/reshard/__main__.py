@@ -44,9 +44,8 @@ def main() -> None:
             with transaction(app) as connection:
                 connection.execute("UPDATE account_by_id SET owner = 'owner 70' WHERE id = $1", (ORPHAN,))
             parent.set(parallel=8)  # as `windlass parent set ID --parallel 8`
-            print(
-                f"mended    the account; {parent.redrive()} run again: the part from its checkpoint, the finalizer"
-            )
+            again = parent.redrive()
+            print(f"mended    the account; {again} run again: the part from its checkpoint, the rest")
             switched = job.result(timeout=60)
         print(f"switched  to {switched.table} with {switched.accounts:,} accounts")
 

@@ -58,7 +58,10 @@ class Gaps:
     def __init__(self, task: RegisteredTask[..., Any], find: Any, every: Duration, key: Key | None) -> None:
         if not callable(find):
             raise ConfigurationError(f"task {task.name}: find_gaps({find!r}) needs a function")
-        self.every: Final = seconds(every)
+        try:
+            self.every: Final = seconds(every)
+        except ValueError as error:
+            raise ConfigurationError(f"task {task.name}: find_gaps(every={every!r}): {error}") from None
         if self.every < 1:
             raise ConfigurationError(f"task {task.name}: find_gaps(every={every!r}) must be at least 1 s")
         self._task = task

@@ -112,6 +112,22 @@ class Signature:
         """A kept return value, read by the function's return annotation [O8]."""
         return None if text is None else self._result.decode(text)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arguments, as far as they have one each."""
+        variable = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        return tuple(each.name for each in self._signature.parameters.values() if each.kind not in variable)
+
+    @property
+    def required(self) -> set[str]:
+        """The names of those that have no default."""
+        return self._required & set(self.names)
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether it takes arguments of any name."""
+        return any(each.kind is Parameter.VAR_KEYWORD for each in self._signature.parameters.values())
+
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Values:
         """All arguments of a call by name, defaults included."""
         bound = self._bind(args, kwargs)

@@ -1,4 +1,4 @@
-"""How jobs leave an app: into its store, or through the caller's own PostgreSQL connection [E1].
+"""How jobs leave an app: into its store, or through the caller's own connection [E1].
 
 Jobs come in complete and checked. With a connection nothing of the app's store is used: the statements run
 where the caller's transaction is, in his thread or on his loop, and vanish with it.
@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.errors import ConfigurationError
 from windlass.home import StoreHome
-from windlass.store.factory import POSTGRES, kind_of
+from windlass.store.factory import POSTGRES, SQLITE, kind_of
 from windlass.store.records import NewJob, Receipt
 
 
@@ -29,6 +29,8 @@ class Producer:
             return []
         if connection is None:
             return self.home.call(lambda store: store.enqueue(jobs))
+        if self._kind == SQLITE:
+            return self.home.call(lambda store: store.enqueue(jobs, connection=connection))
         self._check_database()
         from windlass.contrib.adapters import send
 
@@ -40,15 +42,20 @@ class Producer:
             return []
         if connection is None:
             return await self.home.acall(lambda store: store.enqueue(jobs))
+        if self._kind == SQLITE:
+            return await self.home.acall(lambda store: store.enqueue(jobs, connection=connection))
         self._check_database()
         from windlass.contrib.adapters import asend
 
         return await asend(connection, self._schema, jobs)
 
+    @property
+    def _kind(self) -> str:
+        return kind_of(self._url) if self._url else "memory"
+
     def _check_database(self) -> None:
-        kind = kind_of(self._url) if self._url else "memory"
-        if kind != POSTGRES:
+        if self._kind != POSTGRES:
             raise ConfigurationError(
-                f"connection= needs jobs that live in PostgreSQL, and this app keeps them in {kind}; "
+                f"connection= needs jobs that live in a database, and this app keeps them in {self._kind}; "
                 "leave it out, or point WINDLASS_DATABASE_URL at the database of that connection"
             )

@@ -225,6 +225,10 @@ class RegisteredTask(Task[P, R]):
         unique key of a job from its arguments. See `windlass.gaps`."""
 
         def register(find: G) -> G:
+            if self.gaps is not None:
+                raise ConfigurationError(
+                    f"task {self.name} says already what is missing: one find_gaps will do"
+                )
             self.gaps = Gaps(self, find, every, key)
             return find
 

@@ -452,3 +452,91 @@ async def test_a_pause_of_the_machine_is_not_the_end_of_a_part(
     await load.aenqueue(str(path))
     await memory.arun_until_idle()
     assert seen == 100
+
+
+async def test_a_checkpoint_of_batches_is_not_overwritten(memory: Windlass) -> None:
+    """The next attempt would begin at the part's start, and do everything twice."""
+    refused: list[str] = []
+
+    @memory.chunked(split=Ranges(4))
+    async def load(part: Part) -> None:
+        async for batch in part.batches(2):
+            await batch.done()
+            await part.aprogress(1, 2)
+            with pytest.raises(RuntimeError) as error:
+                await part.asave({"note": 1})
+            refused.append(str(error.value))
+
+    job = await load.aenqueue()
+    await memory.arun_until_idle()
+    assert await job.astatus() is State.SUCCEEDED
+    assert len(refused) == 2
+    assert "batch.done()" in refused[0]
+
+
+async def test_who_leaves_early_is_told(memory: Windlass, caplog: pytest.LogCaptureFixture) -> None:
+    @memory.chunked(split=Ranges(4))
+    async def load(part: Part) -> None:
+        async for batch in part.batches(2):
+            await batch.done()
+            return
+
+    await load.aenqueue()
+    await memory.arun_until_idle()
+    assert "returned before the end of its part" in caplog.text
+    assert "(2 records were)" in caplog.text
+
+
+def test_signatures_that_cannot_work_are_refused_at_once(app: Windlass) -> None:
+    """[E3] Not when all parts have run."""
+
+    def chunked(split: Any) -> Any:
+        @app.chunked(split=split)
+        async def load(part: Part, path: str, n: int = 1) -> None: ...
+
+        return load
+
+    wrongs: list[Any] = [NDJSON, NDJSON(source="nope"), Ranges(lambda nn: 1), Items(lambda other: [])]
+    for wrong in [*wrongs, lambda path: []]:
+        with pytest.raises(ConfigurationError):
+            chunked(wrong)
+    with pytest.raises(ConfigurationError, match="finds no file"):
+
+        @app.chunked(split=NDJSON())
+        async def without(part: Part) -> None: ...
+
+    async def final(ctx: Context, path: str, other: int) -> None: ...
+
+    async def any_name(ctx: Context, **arguments: Any) -> None: ...
+
+    load = chunked(NDJSON())
+    with pytest.raises(ConfigurationError, match="path, n"):
+        load.finalizer(final)
+    load.finalizer(any_name)
+
+
+async def test_more_parts_than_anybody_can_want(memory: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.chunks.task.MAX_PARTS", 100)
+
+    def numbers() -> Iterator[int]:
+        return itertools.count()
+
+    @memory.chunked(split=numbers)
+    async def endless(part: Part) -> None: ...
+
+    job = await endless.aenqueue()
+    await memory.arun_until_idle()
+    with pytest.raises(JobFailed, match="more than 100 parts"):
+        await job.aresult(timeout=1)
+
+
+def test_the_wrong_loop_is_named(memory: Windlass) -> None:
+    @memory.chunked(split=Ranges(4), retry=Retry(1))
+    async def load(part: Part) -> None:
+        for _ in part.batches(2):  # type: ignore[unused-ignore]
+            pass
+
+    job = load.enqueue()
+    memory.run_until_idle()
+    (part,) = memory.parent(job.id).parts()
+    assert "async for" in (part.error or "")

@@ -130,3 +130,29 @@ async def test_memory_has_no_transactions(memory: Windlass) -> None:
     await memory.arun_until_idle()
     assert refused
     assert await job.astatus() is State.SUCCEEDED
+
+
+def test_on_sqlite_jobs_are_enqueued_in_the_same_transaction(app: Windlass, tmp_path: Path) -> None:
+    """[E1] And one that would wait for the very transaction it is called in is refused at once."""
+    refused: list[str] = []
+
+    @app.task
+    async def index(n: int) -> None: ...
+
+    @app.chunked(split=Ranges(4, size=2), retry=Retry(2, base=0))
+    async def load(part: Part) -> None:
+        async for batch in part.batches(2):
+            async with batch.transaction() as connection:
+                with pytest.raises(ConfigurationError) as error:
+                    await index.aenqueue(0)
+                refused.append(str(error.value))
+                await index.using(connection=connection).aenqueue(1)
+                if part.attempt == 1:
+                    raise ValueError("rolled back, with its job")
+            await index.aenqueue(2)
+
+    load.enqueue()
+    app.run_until_idle()
+    assert app.jobs(task=index.name).count().jobs == 4  # of the second attempts
+    assert len(refused) == 4
+    assert "using(connection=connection)" in refused[0]

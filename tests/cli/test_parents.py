@@ -229,7 +229,8 @@ def test_p8_set_changes_how_many_run(any_desk: Desk) -> None:
 def test_p9_redrive_runs_the_failed_ones(any_desk: Desk) -> None:
     id = made(any_desk, failed)
     said = any_desk.ok("parent", "redrive", id)
-    assert said == f"{id} runs 1 part again; follow it with `windlass parent show {id} --watch`\n"
+    follow = f"follow it with `windlass parent show {id} --watch`"
+    assert said == f"{id} runs 1 part (a finalizer counts as one) again; {follow}\n"
     answer = any_desk.run("parent", "redrive", id, "--json")
     assert (answer.exit_code, json.loads(answer.stdout)["redriven"]) == (1, 0)
     assert json.loads(answer.stdout)["parent"]["state"] == "waiting"

@@ -126,6 +126,18 @@ async def test_k6_retention_runs_until_nothing_is_left(line: Line) -> None:
     assert (rotation.removed, expired) == (0, Expired())
 
 
+async def test_k6_a_step_says_that_more_is_left_than_it_counts() -> None:
+    """[K6] Parts of parents that are gone, say."""
+    steps = [Expired(parents=duties.STEP), Expired(more=True), Expired(parents=1), Expired()]
+
+    class Stepwise:
+        async def expire(self, limit: int) -> Expired:
+            return steps.pop(0)
+
+    assert await duties.expire(Stepwise()) == Expired(parents=duties.STEP + 1)  # type: ignore[arg-type]
+    assert steps == [Expired()]
+
+
 async def test_c8_rescue_by_hand_watches_for_a_whole_lease(line: Line) -> None:
     """[C8] The living are left alone; the dead one's jobs are offered again, once."""
     await line.open()

@@ -260,3 +260,31 @@ async def test_it_survives_rotation(rig: Rig) -> None:
     await rig.finish(worker, job)
     await rig.store.promote()
     assert (await rig.run(worker, id)).payload == "[1]"
+
+
+@pytest.mark.parametrize("way", ["deleted", "rotated"])
+async def test_success_outlives_the_job(rig: Rig, way: str) -> None:
+    """[P12] [K6] One that has succeeded has, also where it is gone before anybody has looked."""
+    worker = await rig.worker()
+    (first,) = await rig.add("first")
+    (id,) = await rig.add("second", after=(first,))
+    await rig.finish(worker, await rig.run(worker, first))
+    if way == "deleted":
+        assert await rig.store.delete([first]) == {first: "deleted"}
+    else:
+        await rig.turn()
+    assert await rig.state(first) is None
+    await rig.store.promote()
+    await rig.run(worker, id)
+
+
+async def test_a_failure_goes_down_a_chain_at_once(rig: Rig) -> None:
+    """[P12] Whoever waits for the end of a chain need not wait once for each of its links."""
+    worker = await rig.worker()
+    (first,) = await rig.add("t")
+    chain = [first]
+    for _ in range(3):
+        chain += await rig.add("t", after=(chain[-1],))
+    await rig.finish(worker, await rig.run(worker, first), Kind.DEAD)
+    await rig.store.promote()
+    assert [await rig.state(id) for id in chain] == [State.DEAD] * 4

@@ -257,3 +257,13 @@ async def test_a_parent_nobody_knows(rig: Rig) -> None:
         assert await rig.store.set_parent(stranger, parallel=2) is None
         assert await rig.store.redrive(stranger) == 0
     assert await rig.store.parents() == []
+
+
+async def test_a_part_is_not_split(rig: Rig) -> None:
+    """[P4] It says so, and the part goes on."""
+    worker = await rig.worker()
+    await rig.parent(worker, 1)
+    (part,) = await rig.claim(worker)
+    with pytest.raises(ValueError, match="a part cannot be split"):
+        await rig.store.split(worker, 99, part, PLAN)
+    assert (await rig.finish(worker, part)).applied == 1

@@ -122,19 +122,77 @@ async def test_two_walk_at_once(alone: Base) -> None:
     await walker.commit()
 
 
-async def test_what_has_succeeded_is_not_found_gone_when_the_logs_turn(alone: Base) -> None:
-    """[P12] [rule 7] A rotation walks the edges first, so that a short memory fails nobody."""
+@pytest.mark.parametrize("keeper", ["nobody", "after_look", "deferred"])
+async def test_what_has_succeeded_may_be_forgotten_before_the_walk_comes_by(alone: Base, keeper: str) -> None:
+    """[P12] [rule 7] However late it is: only what did not succeed is noted."""
     lane, worker = await alone.lane(), await alone.worker()
     store = await alone.store()
     first, second = await alone.look.enqueue(), await alone.look.enqueue()
     after = await alone.look.enqueue(after=[first, second])
     got = await alone.claim(lane, worker)
     await alone.finish(worker, got.jobs[:1])
+    session = await alone.session()
+    await session.begin()
+    if keeper != "nobody":
+        await session.run(f"SELECT FROM windlass.{keeper} FOR UPDATE")
+    for _ in range(9):
+        await store.rotate(force=True)
+    await session.commit()
+    assert await alone.state(first) is None
+    await step(alone.look)
+    assert await alone.state(after) == "scheduled"
+    await alone.finish(worker, got.jobs[1:])
+    await step(alone.look)
+    assert await alone.drain(lane, worker) == [after]
+
+
+@pytest.mark.parametrize("way", ["cancel", "delete"])
+async def test_a_failure_is_known_though_nobody_saw_the_edge_and_all_else_is_gone(
+    alone: Base, way: str
+) -> None:
+    """[P12] It was noted when the job that waits was not committed yet; then the logs forgot it."""
+    store = await alone.store()
+    first = await alone.look.enqueue()
+    (producer,) = await alone.sessions(1)
+    await producer.begin()
+    after = await producer.enqueue(after=[first])
+    await alone.look.run(f"SELECT windlass.{way}($1)", first)
+    await producer.commit()
     for _ in range(9):
         await store.rotate(force=True)
     assert await alone.state(first) is None
-    assert await alone.state(after) == "scheduled"
-    await alone.finish(worker, got.jobs[1:])
+    await step(alone.look)
+    assert await alone.state(after) == "dead"
+
+
+async def test_a_failure_that_is_older_than_the_edge_outlives_its_job(alone: Base) -> None:
+    """[P12] [K6] The edge says so itself: the note may have gone long ago."""
+    lane, worker = await alone.lane(), await alone.worker()
+    clock = await alone.clock()
+    store = await alone.store()
+    first = await alone.look.enqueue()
+    await alone.finish(worker, (await alone.claim(lane, worker)).jobs, Kind.DEAD)
+    await clock.advance(8 * 86400)
+    await store.expire()
+    assert await alone.look.value("SELECT count(*) FROM windlass.ended_otherwise") == 0
+    after = await alone.look.enqueue(after=[first])
+    assert await alone.look.value("SELECT windlass.delete($1)", first) == "deleted"
+    await step(alone.look)
+    assert await alone.state(after) == "dead"
+
+
+async def test_a_job_that_was_brought_back_and_succeeded_has_succeeded(alone: Base) -> None:
+    """[P12] [O6] Its death is forgotten with the retry."""
+    lane, worker = await alone.lane(), await alone.worker()
+    store = await alone.store()
+    first = await alone.look.enqueue()
+    await alone.finish(worker, (await alone.claim(lane, worker)).jobs, Kind.DEAD)
+    assert await alone.look.value("SELECT windlass.retry($1)", first) == "retried"
+    after = await alone.look.enqueue(after=[first])
+    await alone.finish(worker, (await alone.claim(lane, worker)).jobs)
+    for _ in range(9):
+        await store.rotate(force=True)
+    assert await alone.state(first) is None
     await step(alone.look)
     assert await alone.drain(lane, worker) == [after]
 

@@ -103,24 +103,6 @@ async def test_a_part_that_ends_while_its_parent_is_cancelled_counts_as_what_it_
     assert (found.state, found.succeeded, found.cancelled) == (State.CANCELLED, 1, 1)
 
 
-async def test_a_parent_and_a_part_that_is_one_are_cancelled_at_once(base: Base) -> None:
-    """[P9] Rows of parents come before lanes, all the way down: neither waits for what the other holds."""
-    kin = await family(base, 2)
-    (job,) = await kin.claim(1)
-    await kin.store.split(kin.worker, 2, job, plan(2))
-    keeper, above, below = await base.sessions(3)
-    await keeper.begin()
-    await keeper.run("SELECT pg_advisory_xact_lock(windlass.lock_space(), $1)", job.lane)
-    both = []
-    for session, id in ((above, kin.id), (below, job.id)):
-        both.append(asyncio.create_task(session.value("SELECT windlass.cancel($1)", id)))
-        await base.blocked(session)
-    await keeper.commit()
-    assert await both[0] == "requested"
-    assert await both[1] == "finished", "its parent's cancel has ended it"
-    assert (await kin.look()).state is State.CANCELLED
-
-
 async def split(session: Session, worker: int, job: ClaimedJob, parts: int, flush: int = 1) -> str:
     """One call of the function."""
     answer: str = await session.value(
@@ -196,25 +178,6 @@ async def test_a_retry_and_a_redrive_of_the_same_part_meet(base: Base) -> None:
     assert (found.out, found.dead, found.done, found.records) == (1, 0, 7, 4)
 
 
-async def test_a_part_may_be_split_itself(base: Base) -> None:
-    """[P9] It is out until its own parts have ended; a cancel goes all the way down."""
-    kin = await family(base, 2, parallel=1)
-    for flush, end in ((2, State.SUCCEEDED), (4, State.CANCELLED)):
-        (job,) = await kin.claim()
-        await kin.store.split(kin.worker, flush, job, plan(1))
-        assert (await kin.look()).out == 1
-        if end is State.SUCCEEDED:
-            await kin.store.finish(kin.worker, flush + 1, [Outcome(job=part) for part in await kin.claim()])
-        else:
-            assert await kin.store.cancel([kin.id]) == {kin.id: "requested"}
-        found = await kin.store.job(job.id)
-        assert found is not None
-        assert found.state is end
-        await kin.store.promote()
-    done = await kin.look()
-    assert (done.state, done.succeeded, done.cancelled) == (State.CANCELLED, 1, 1)
-
-
 async def test_a_parent_that_cannot_be_brought_up_to_date_holds_up_no_other(
     alone: Base, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -235,3 +198,69 @@ async def test_a_parent_that_cannot_be_brought_up_to_date_holds_up_no_other(
     await alone.look.run("ALTER TABLE windlass.part DROP CONSTRAINT broken")
     await store.promote()
     assert await alone.state(first.id) == "succeeded"
+
+
+async def test_a_dropped_parent_is_gone_at_once_and_its_parts_step_by_step(alone: Base) -> None:
+    """[K6] [P9] Nobody can redrive one that has lost some of its parts."""
+    kin = await family(alone, 4)
+    clock = await alone.clock()
+    jobs = await kin.claim()
+    await kin.store.checkpoint(kin.worker, jobs[0], Checkpoint("1"))
+    outcomes = [Outcome(job=job, kind=Kind.DEAD if job in jobs[::3] else Kind.SUCCEEDED) for job in jobs]
+    await kin.store.finish(kin.worker, 2, outcomes)
+    assert (await kin.look()).state is State.DEAD
+    await clock.advance(90 * 86400)
+    step = await kin.store.expire(limit=2)
+    assert (step.parents, step.more) == (1, True)
+    assert await kin.store.parent(kin.id) is None
+    assert await kin.store.redrive(kin.id) == 0
+    assert await kin.store.retry([kin.id]) == {kin.id: "not_found"}
+    assert await kin.store.parts(kin.id) == []
+    assert await alone.look.value("SELECT count(*) FROM windlass.part") == 2
+    assert (await kin.store.expire(limit=2)).more
+    assert not (await kin.store.expire(limit=2)).more
+    for table in ("part", "dropped_parent", "checkpoint"):
+        assert await alone.look.value(f"SELECT count(*) FROM windlass.{table}") == 0
+
+
+async def test_a_deleted_parent_leaves_nothing_behind(alone: Base) -> None:
+    """[O5] [P9] The same way as an expired one."""
+    kin = await family(alone, 3)
+    await kin.store.finish(kin.worker, 2, [Outcome(job=job) for job in await kin.claim()])
+    assert await kin.store.delete([kin.id]) == {kin.id: "deleted"}
+    assert await kin.store.job(kin.id) is None
+    assert not (await kin.store.expire()).more
+    for table in ("part", "dropped_parent", "part_event"):
+        assert await alone.look.value(f"SELECT count(*) FROM windlass.{table}") == 0
+
+
+async def test_an_end_that_was_not_noted_is_found(alone: Base, caplog: pytest.LogCaptureFixture) -> None:
+    """[P9] A worker of an older version finishes a part as if it were any job."""
+    kin = await family(alone, 2, parallel=1)
+    (job,) = await kin.claim()
+    finish = (
+        "SELECT windlass.finish($1, 2, $2, $3, $4, ARRAY[1], ARRAY[NULL], " + ", ".join(["NULL"] * 6) + ")"
+    )
+    seqs = f"{{[{job.seq},{job.seq + 1})}}"
+    await alone.look.run(finish, kin.worker, [job.lane], [job.claim], [seqs])
+    assert (await kin.look()).out == 1
+    await kin.store.promote()
+    found = await kin.look()
+    assert (found.succeeded, found.out) == (1, 1)
+    assert "1 parts had ended unnoticed" in caplog.text
+    (last,) = await kin.claim()
+    await kin.store.finish(kin.worker, 3, [Outcome(job=last)])
+    assert (await kin.look()).state is State.SUCCEEDED
+
+
+async def test_what_is_noted_or_under_way_is_left_alone(alone: Base) -> None:
+    """[P9] The look for missed ends goes on where it stopped, and starts anew at the end."""
+    kin = await family(alone, 3)
+    first, *_ = await kin.claim()
+    await alone.finish(kin.worker, [first], flush=2)
+    missed = "SELECT * FROM windlass.note_missed($1, 2)"
+    jobs, parents, last = await alone.look.row(missed, 0)
+    assert (jobs, parents) == (None, None)
+    assert last > first.id
+    assert tuple(await alone.look.row(missed, last)) == (None, None, 0)
+    assert await alone.look.value("SELECT count(*) FROM windlass.part_event") == 1

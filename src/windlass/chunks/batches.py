@@ -12,7 +12,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from windlass.chunks.splitter import Reader, Slice, Splitter
 from windlass.encoding import encode
@@ -72,6 +72,19 @@ class Work:
         at, count = (saved["at"], saved["n"]) if isinstance(saved, dict) and "at" in saved else (None, 0)
         self._reading = Reading(self, at, count)
         return self._reading
+
+    @property
+    def reads(self) -> bool:
+        """Whether the handler has asked for batches."""
+        return self._reading is not None
+
+    def ended(self) -> None:
+        """The handler has returned. What it did not read counts as done, which is seldom what was meant."""
+        if self._reading is not None and not self._reading.ended:
+            told = (
+                "returned before the end of its part: what it has not read counts as done (%d records were)"
+            )
+            self.part.logger.warning(told, self._reading.done)
 
     def open(self, cursor: Any) -> Reader:
         """A reader that begins at this cursor. Blocks."""
@@ -149,7 +162,8 @@ class Reading:
         self._coming: concurrent.futures.Future[list[Slice]] | None = None
         self._slow = False
         self._failure: Exception | None = None
-        self._ended = False
+        self.ended = False
+        """Whether there is nothing left to read."""
 
     def want(self, size: int) -> concurrent.futures.Future[list[Slice]] | None:
         """From now on batches of this size. The answer is what to wait for, if the next one is not here."""
@@ -157,9 +171,9 @@ class Reading:
             begun, self._size = self._size > 0, size
             if not begun or self._ahead or self._coming is not None:
                 self._ahead.clear()
-                self._ended = False
+                self.ended = False
                 self._coming = self._thread.submit(self._begin, size, self._cursor)
-        if self._ahead or self._ended:
+        if self._ahead or self.ended:
             return None
         if self._coming is None:
             self.arrived(self._read(size, 1))
@@ -168,7 +182,7 @@ class Reading:
     def arrived(self, found: list[Slice]) -> None:
         """This was read."""
         self._coming = None
-        self._ended = not found
+        self.ended = not found
         self._ahead.extend(found)
 
     def take(self) -> Slice | None:
@@ -289,6 +303,13 @@ class Batch(_Batch):
             self._work.halve()
         self._done()
 
+    def transaction(self) -> NoReturn:
+        """For `async def` handlers: see `AsyncBatch.transaction`."""
+        raise ConfigurationError(
+            "the store lends its connection to `async def` handlers only; with one of your own write "
+            "batch.done(connection=connection) in its transaction"
+        )
+
 
 class AsyncBatch(_Batch):
     """A batch of an `async def` handler."""
@@ -359,6 +380,8 @@ class Batches:
 
     def __iter__(self) -> Iterator[Batch]:
         work, part = self._work, self._work.part
+        if runs_on(part._port.loop):
+            raise RuntimeError("an `async def` handler writes `async for batch in part.batches()`")
         reading = work.read(part.saved())
         while True:
             part.check()

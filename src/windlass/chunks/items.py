@@ -18,12 +18,12 @@ What is listed is kept with the parts, so it must be JSON, and what is big belon
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
-from windlass.chunks.splitter import Arguments, Plans, whole
+from windlass.chunks.splitter import Arguments, Plans, check_call, whole
 from windlass.encoding import LIMIT, encode
 from windlass.errors import ConfigurationError, InvalidPayload, PayloadTooLarge
 from windlass.store.records import PartPlan
@@ -86,6 +86,11 @@ class Items:
                 )
         self._of = of
 
+    def check(self, task: str, names: Sequence[str]) -> None:
+        """See Checks."""
+        if callable(self._of):
+            check_call(task, "Items", self._of, names)
+
     def plan(self, arguments: Arguments) -> Plans:
         """One part for every `size` items, the last one with the rest."""
         listing = self._of(**arguments) if callable(self._of) else self._of
@@ -117,6 +122,10 @@ class Planner:
             )
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
+
+    def check(self, task: str, names: Sequence[str]) -> None:
+        """See Checks."""
+        check_call(task, self._name, self._function, names)
 
     def plan(self, arguments: Arguments) -> Plans:
         """One part of size 1 for each value."""

@@ -15,7 +15,7 @@ Memory is bounded by the blocks that are read and by one batch, whatever the fil
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeAlias
 
@@ -25,7 +25,7 @@ from windlass.chunks.archives import MAGIC, Unpacked, codec
 from windlass.chunks.lines import Limits, LineReader, first_line, skip
 from windlass.chunks.records import Bad, NDJSONReader
 from windlass.chunks.sources import Origin, Source, Stamp, Stream, source
-from windlass.chunks.splitter import Arguments
+from windlass.chunks.splitter import Arguments, check_call
 from windlass.core.durations import Size, size
 from windlass.encoding import decoder
 from windlass.errors import ConfigurationError, SourceChanged
@@ -79,6 +79,16 @@ class NDJSON:
             raise ConfigurationError(f"NDJSON(missing={missing!r}): write 'fail' or 'end'")
         self._bad = bad
         self._missing = missing
+
+    def check(self, task: str, names: Sequence[str]) -> None:
+        """See Checks."""
+        if callable(self._which):
+            check_call(task, "NDJSON(source=…)", self._which, names)
+        elif not names or (self._which is not None and self._which not in names):
+            raise ConfigurationError(
+                f"task {task}: NDJSON(source={self._which!r}) finds no file among the job's arguments "
+                f"({', '.join(names) or 'none'}): give the handler one, such as `path: str`, or name it"
+            )
 
     def plan(self, arguments: Arguments) -> list[PartPlan]:
         """The parts of the file. No more of it is read than its first bytes, and nothing of a pipe."""

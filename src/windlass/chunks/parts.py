@@ -82,6 +82,14 @@ class Part(Context):
             raise ConfigurationError("a finalizer has no records of its own: batches() is for parts")
         return self._work.batches(n)
 
+    def _encoded(self, data: Any) -> str:
+        if self._work is not None and self._work.reads:
+            raise RuntimeError(
+                f"part {self.index} of parent {self.parent} reads batches, and its checkpoint is theirs: say "
+                "batch.done() instead of save(), and keep other data in a table of your own"
+            )
+        return super()._encoded(data)
+
     @property
     def _typical(self) -> bool:
         # To split a job takes no time beside its parts: taken for typical, parts would be claimed ahead.

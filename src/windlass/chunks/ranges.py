@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from windlass.chunks.splitter import Arguments, Plans, settled, whole
+from windlass.chunks.splitter import Arguments, Plans, check_call, settled, whole
 from windlass.errors import ConfigurationError
 from windlass.store.records import PartPlan
 
@@ -88,6 +88,11 @@ class Ranges:
         self._name = type(self).__name__
         self._size = whole(self._name, "size", size)
         self._bounds = bounds if callable(bounds) else self._pair(bounds)
+
+    def check(self, task: str, names: Sequence[str]) -> None:
+        """See Checks."""
+        if callable(self._bounds):
+            check_call(task, self._name, self._bounds, names)
 
     def plan(self, arguments: Arguments) -> Plans:
         """One part for every `size` numbers, the last one with the rest."""

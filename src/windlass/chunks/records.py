@@ -83,7 +83,7 @@ class NDJSONSlice:
             except FAULTS as error:
                 fault = BadRecord(f"{self._name}: the line at byte {offset} is no record: {error}", offset)
                 if bad == "raise":
-                    raise fault from error
+                    raise fault from None
                 self.bad += 1
                 self.fault = self.fault or fault
         self._lines.records = good

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from windlass.errors import ConfigurationError
 from windlass.store.records import PartPlan
@@ -66,6 +66,27 @@ class Splitter(Protocol):
     def read(self, span: Any, arguments: Arguments, cursor: Any) -> Reader:
         """A reader of the part that `plan` described by this span, from its start or, with a cursor, from
         right behind the slice that named it."""
+
+
+@runtime_checkable
+class Checks(Protocol):
+    """A splitter that can tell from the names of a task's arguments whether it will find what it needs."""
+
+    def check(self, task: str, names: Sequence[str]) -> None:
+        """Raise ConfigurationError where it will not."""
+
+
+def check_call(task: str, owner: str, function: Callable[..., Any], names: Sequence[str]) -> None:
+    """Whether a function of the user's takes the arguments of a job by name. Raises ConfigurationError."""
+    try:
+        inspect.signature(function).bind(**dict.fromkeys(names))
+    except TypeError as error:
+        listed = ", ".join(names) or "none"
+        raise ConfigurationError(
+            f"task {task}: the function of {owner} gets the job's arguments by name ({listed}): {error}"
+        ) from None
+    except ValueError:
+        return  # a built-in that does not tell
 
 
 def settled(value: Any, then: Callable[[Any], T]) -> T | Awaitable[T]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, cast
@@ -19,7 +20,7 @@ import msgspec
 from windlass.chunks.batches import BATCH, BATCH_TIMEOUT, Work
 from windlass.chunks.items import Planner
 from windlass.chunks.parts import FINAL, Part
-from windlass.chunks.splitter import Splitter
+from windlass.chunks.splitter import Checks, Splitter
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import Priority
 from windlass.encoding import decode
@@ -92,6 +93,8 @@ class ChunkedTask(RegisteredTask[P, Any]):
                 f"task {self.name} works on parts: make its first parameter `part: Part`"
             )
         self.split: Final = _splitter(self.name, split)
+        if isinstance(self.split, Checks):
+            self.split.check(self.name, self.signature.names)
         self.parallel: Final = _whole(self.name, "parallel", options.get("parallel", PARALLEL))
         self.batch: Final = _whole(self.name, "batch", options.get("batch", BATCH))
         self.batch_timeout: Final = _span(self.name, options.get("batch_timeout", BATCH_TIMEOUT))
@@ -115,6 +118,14 @@ class ChunkedTask(RegisteredTask[P, Any]):
         if inspect.iscoroutinefunction(function) is not self.is_async:
             kind = "`async def`" if self.is_async else "a plain function"
             raise ConfigurationError(f"task {self.name}: make its finalizer {kind}, as its handler is")
+        own = Signature(self.name, function)
+        unknown = own.required - set(self.signature.names)
+        missing = set() if own.takes_any else set(self.signature.names) - set(own.names)
+        if unknown or missing:
+            raise ConfigurationError(
+                f"task {self.name}: its finalizer gets the job's arguments, {_listed(self.signature.names)}; "
+                f"give it parameters of these names, it has {_listed(own.names)}"
+            )
         self._finalizer = function
         return function
 
@@ -157,10 +168,7 @@ class ChunkedTask(RegisteredTask[P, Any]):
 
     def _plan(self, parts: list[PartPlan], parallel: int | None) -> Plan:
         if len(parts) > MAX_PARTS:
-            raise Dead(
-                f"task {self.name}: {len(parts):,} parts are too many, at most {MAX_PARTS:,} are allowed; "
-                "make each part larger"
-            )
+            raise Dead(f"task {self.name}: more than {MAX_PARTS:,} parts are too many; make each part larger")
         return Plan(
             parts=parts,
             parallel=parallel or self.parallel,
@@ -205,20 +213,22 @@ class AsyncChunkedTask(ChunkedTask[P]):
             while True:
                 try:
                     async with asyncio.timeout(None) as work.limit:
-                        return await self._handler(*args, **kwargs)
+                        value = await self._handler(*args, **kwargs)
+                    work.ended()
+                    return value
                 except TimeoutError:
                     if not cast("asyncio.Timeout", work.limit).expired():
                         raise
                     if not work.halve():
                         raise TimeoutError(_TOO_LONG.format(work.timeout)) from None
         except SourceChanged as changed:
-            raise Dead(str(changed)) from changed
+            raise Dead(str(changed)) from None
         finally:
             work.close()
 
     async def _split(self, part: Part, arguments: dict[str, Any]) -> None:
         found = await asyncio.to_thread(_planned, self.split, arguments)
-        parts = list(await found) if isinstance(found, Awaitable) else found
+        parts = _some(await found) if isinstance(found, Awaitable) else found
         port = part._port
         settings = await hop(port.loop, port.settings(self.name))
         await hop(port.loop, port.split(part._job, self._plan(parts, settings.parallel)))
@@ -257,9 +267,11 @@ class SyncChunkedTask(ChunkedTask[P]):
             return self._final(part, args, kwargs)
         work = self._work(part, args, kwargs)
         try:
-            return self._handler(*args, **kwargs)
+            value = self._handler(*args, **kwargs)
+            work.ended()
+            return value
         except SourceChanged as changed:
-            raise Dead(str(changed)) from changed
+            raise Dead(str(changed)) from None
         finally:
             work.close()
 
@@ -268,7 +280,7 @@ class SyncChunkedTask(ChunkedTask[P]):
         port = part._port
         if isinstance(found, Awaitable):
             promised = found
-            found = list(wait(port.loop, "split", lambda: _awaited(promised)))
+            found = _some(wait(port.loop, "split", lambda: _awaited(promised)))
         parts = found
         settings = wait(port.loop, "split", lambda: port.settings(self.name))
         wait(port.loop, "split", lambda: port.split(part._job, self._plan(parts, settings.parallel)))
@@ -303,7 +315,12 @@ def warn_of_long_batches(tasks: Iterable[RegisteredTask[..., Any]], lease: float
 def _planned(split: Splitter, arguments: Mapping[str, Any]) -> list[PartPlan] | Awaitable[Iterable[PartPlan]]:
     """The plan, as a list where it is there at once: making it may block."""
     found = split.plan(arguments)
-    return found if isinstance(found, Awaitable) else list(found)
+    return found if isinstance(found, Awaitable) else _some(found)
+
+
+def _some(found: Iterable[PartPlan]) -> list[PartPlan]:
+    """All of them, or so many that they are too many: a planner may have no end."""
+    return list(itertools.islice(found, MAX_PARTS + 1))
 
 
 async def _awaited(found: Awaitable[Iterable[PartPlan]]) -> Iterable[PartPlan]:
@@ -311,6 +328,8 @@ async def _awaited(found: Awaitable[Iterable[PartPlan]]) -> Iterable[PartPlan]:
 
 
 def _splitter(task: str, split: Any) -> Splitter:
+    if isinstance(split, type):
+        raise ConfigurationError(f"task {task}: split={split.__name__} is a class; write {split.__name__}(…)")
     if hasattr(split, "plan") and hasattr(split, "read"):
         return cast("Splitter", split)
     if not callable(split):
@@ -319,6 +338,10 @@ def _splitter(task: str, split: Any) -> Splitter:
             "or a function that yields what each part covers"
         )
     return Planner(split)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def _whole(task: str, option: str, value: Any) -> int:

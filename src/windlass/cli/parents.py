@@ -108,18 +108,22 @@ def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
 def redrive(target: Target, id: int, as_json: bool) -> None:
     """Run again those parts of a parent that are dead or cancelled, each from its last checkpoint."""
 
-    async def work(store: Store) -> tuple[int, ParentRecord]:
-        await find_parent(store, id)
+    async def work(store: Store) -> tuple[int, bool, ParentRecord]:
+        before = await find_parent(store, id)
         again = await store.redrive(id)
-        return again, await find_parent(store, id)
+        only_final = before.dead + before.cancelled == 0 and before.state is State.DEAD
+        return again, only_final, await find_parent(store, id)
 
-    again, found = target.run(work)
+    again, only_final, found = target.run(work)
     if as_json:
         print_json({"parent": parent_as_json(found, (time.time(), found)), "redriven": again})
     elif again:
-        click.echo(f"{id} runs {_parts(again)} again; {_follow(id)}")
+        what = "its finalizer" if only_final else f"{_parts(again)} (a finalizer counts as one)"
+        click.echo(f"{id} runs {what} again; {_follow(id)}")
     else:
-        click.echo(f"{id} unchanged: none of its parts is dead or cancelled; see `windlass parent show {id}`")
+        click.echo(
+            f"{id} unchanged: neither its finalizer nor any part failed; see `windlass parent show {id}`"
+        )
     if not again:
         raise SystemExit(1)
 

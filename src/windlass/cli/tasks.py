@@ -15,7 +15,7 @@ from windlass.cli.options import OrWord, Span, database_option, json_option, on_
 from windlass.cli.target import Target
 from windlass.cli.text import one_line, print_json, print_table, span
 from windlass.core.names import check_name
-from windlass.errors import ConfigurationError
+from windlass.errors import ConfigurationError, StoreError
 from windlass.gaps import Reconciled
 from windlass.store.protocol import Store
 from windlass.store.records import TaskRecord
@@ -119,11 +119,25 @@ def reconcile(app: str, task: str | None, database: str | None, schema: str | No
             f"{who} what is missing: write a function that does, under @<task>.find_gaps"
         )
 
+    failed: list[str] = []
+
     async def work(store: Store) -> dict[str, Reconciled]:
+        done: dict[str, Reconciled] = {}
         async with _hooked(target):
-            return {name: await target.app.tasks[name].areconcile() for name in names}
+            for name in names:
+                try:
+                    done[name] = await target.app.tasks[name].areconcile()
+                except StoreError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - of the user's own function; the others go on
+                    failed.append(f"find_gaps of {name} failed: {type(error).__name__}: {error}")
+        return done
 
     _tell(target.run(work, create=True), as_json)
+    for line in failed:
+        click.echo(line, err=True)
+    if failed:
+        raise click.exceptions.Exit(1)
 
 
 @contextlib.asynccontextmanager

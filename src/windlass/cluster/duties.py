@@ -42,16 +42,18 @@ async def retention(store: Store) -> tuple[Rotation, Expired]:
 
 
 async def expire(store: Store) -> Expired:
-    """Remove the dead, the keys and the workers that have outlived their retention, all there are [K6]."""
-    dead = keys = workers = 0
+    """Remove the dead, the keys, the workers and the parents that have outlived their retention, all there
+    are [K6]."""
+    dead = keys = workers = parents = 0
     for _ in range(STEPS):
         step = await store.expire(STEP)
         dead += step.dead
         keys += step.keys
         workers += step.workers
-        if max(step.dead, step.keys, step.workers) < STEP:
+        parents += step.parents
+        if not step.more and max(step.dead, step.keys, step.workers, step.parents) < STEP:
             break
-    return Expired(dead, keys, workers)
+    return Expired(dead, keys, workers, parents)
 
 
 async def rescue(store: Store, policy: DeathPolicy, lease: float) -> list[tuple[WorkerRecord, Rescued]]:

@@ -85,9 +85,10 @@ class Store(Protocol):
         - `delay` or `run_at` in the future: the job is `scheduled` until `promote` finds it due.
         - `options.fair_key`: the job is `held` aside (its state is ready) until `promote` admits it [C3].
         - `options.after` names jobs: this one is `scheduled` (without a run_at, its `reason` says what it
-          waits for) until `promote` finds that all of them have succeeded. Where one has ended in another way
-          or is gone, it is dead or cancelled, or ready all the same, as `options.otherwise` says [P12]. An id
-          that is no job's raises JobNotFound. The operator's `retry` offers it without waiting any longer.
+          waits for) until `promote` finds that all of them have succeeded. Where one has ended in another
+          way, or was deleted before it ended, it is dead or cancelled, or ready all the same, as
+          `options.otherwise` says [P12]. An id that is no job's raises JobNotFound. The operator's `retry`
+          offers it without waiting any longer.
         - `automatic` and `options.unique_key`: where the last [3] or more runs of that key have all died and
           the last death is less than 30 min ago (60 min after 4, and so on, at most 6 h), nothing is added
           and the receipt is `parked` with id 0 [O7]. A success of the key, or 7 days without a death, forget
@@ -213,7 +214,7 @@ class Store(Protocol):
 
         A cancel that was requested before makes it cancelled instead, without parts. Sent again for the same
         claim it changes nothing. Raises WorkerLost, or ClaimLost where the claim is not the worker's or the
-        attempt has ended otherwise [C5]."""
+        attempt has ended otherwise [C5]; ValueError for the job of a part."""
 
     async def parent(self, id: int) -> ParentRecord | None:
         """The parent with this id, from when it was split until its retention has passed."""

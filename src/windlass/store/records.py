@@ -411,6 +411,8 @@ class Expired(msgspec.Struct, frozen=True):
     keys: int = 0
     workers: int = 0
     parents: int = 0
+    more: bool = False
+    """One bounded step was not enough for something, be it counted here or not."""
 
 
 class Migration(msgspec.Struct, frozen=True):

@@ -96,6 +96,8 @@ class TestPart(Part, _InMemory):
 
     def __init__(self, task: str, fields: TestPartFields) -> None:
         _check(fields, TestPartFields)
+        if not isinstance(task, str):
+            raise InvalidOption(f"{task!r} is no name of a task; write Part.for_test(records=[…])")
         records = list(fields.get("records", ()))
         part = PartOf(
             parent=fields.get("parent", 1),
@@ -194,7 +196,7 @@ class _Memory:
     def _connection(self) -> Any:
         if "connection" not in self._fields:
             raise ConfigurationError(
-                "memory has no transactions; pass the connection to yield: Context.for_test(connection=…)"
+                "memory has no transactions; pass the connection to yield: for_test(connection=…)"
             )
         return self._fields["connection"]
 

@@ -93,7 +93,7 @@ class Look(Base):
         answer = self._cancel(job, now)
         if answer in ("requested", "not_found"):
             return answer
-        del self._tables.jobs[job]
+        self._tables.forget([self._tables.jobs[job]])
         self._tables.parents.pop(job, None)
         return "deleted"
 

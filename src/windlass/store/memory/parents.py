@@ -16,6 +16,10 @@ class Parents(Claims):
     @atomic
     async def split(self, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
         mine = self._tables.alive(worker)
+        if job.options.part is not None:
+            raise ValueError(
+                f"job {job.id} is a part of job {job.options.part.parent}: a part cannot be split"
+            )
         fence = (job.lane, job.claim, job.seq)
         if fence in mine.split:
             return

@@ -7,7 +7,7 @@ and neither does a parent, which waits for nothing but its parts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -213,6 +213,15 @@ class Tables:
         if parent is not None:
             parent.keep(job, saved)
             advance(self, parent, now)
+
+    def forget(self, jobs: Iterable[Job]) -> None:
+        """Remove jobs that have ended. Those that succeeded are waited for no more: what is gone otherwise
+        has failed, for whoever comes after it [P12]."""
+        gone = {job.id: job.state for job in jobs}
+        for job in self.deferred:
+            job.after = tuple(id for id in job.after if gone.get(id) is not State.SUCCEEDED)
+        for id in gone:
+            del self.jobs[id]
 
     def parent_of(self, job: Job) -> Parent | None:
         """The parent of a part, while there is one."""

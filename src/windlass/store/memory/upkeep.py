@@ -63,7 +63,6 @@ class Upkeep(Base):
     async def rotate(self, *, force: bool = False) -> Rotation:
         """There are no logs to turn here; what has ended well goes when its time is over."""
         now = self._clock()
-        self._follow(now)  # so that nobody finds gone what has succeeded
         gone = [
             job
             for job in self._tables.jobs.values()
@@ -71,8 +70,7 @@ class Upkeep(Base):
             and job.state in (State.SUCCEEDED, State.CANCELLED)
             and (force or job.finished_at is None or job.finished_at + self._retention(job.queue) <= now)
         ]
-        for job in gone:
-            del self._tables.jobs[job.id]
+        self._tables.forget(gone)
         return Rotation(reclaimed=bool(gone), removed=len(gone))
 
     def _retention(self, queue: str) -> float:
@@ -84,7 +82,7 @@ class Upkeep(Base):
         """Workers are never forgotten here, so that no id is used twice."""
         now, tables = self._clock(), self._tables
         dead = [
-            job.id
+            job
             for job in tables.jobs.values()
             if job.id not in tables.parents
             and job.state is State.DEAD
@@ -97,8 +95,7 @@ class Upkeep(Base):
             if at + self._settings.idempotency_retention <= now
         ][:limit]
         parents = [parent.job for parent in tables.parents.values() if self._is_past(parent.job, now)][:limit]
-        for id in (*dead, *(parent.id for parent in parents)):
-            del tables.jobs[id]
+        tables.forget([*dead, *parents])
         for parent in parents:
             del tables.parents[parent.id]
         for key in keys:

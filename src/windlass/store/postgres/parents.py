@@ -33,6 +33,10 @@ class Parents:
 
     async def split(self, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
         """See Store.split."""
+        if job.options.part is not None:
+            raise ValueError(
+                f"job {job.id} is a part of job {job.options.part.parent}: a part cannot be split"
+            )
         answer = await self._db.value(
             "split",
             worker,

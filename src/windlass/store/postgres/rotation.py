@@ -30,7 +30,6 @@ class Rotator:
 
     async def rotate(self, force: bool) -> Rotation:
         """See Store.rotate."""
-        await self._follow()
         skip: list[int] = []
         blocked: str | None = None
         while True:
@@ -48,12 +47,6 @@ class Rotator:
                     raise
                 blocked = f"segment {victim}: {error}"
             skip.append(victim)
-
-    async def _follow(self) -> None:
-        """Whoever comes after a job hears of its success before that may be forgotten [P12]."""
-        for _ in range(2):  # the walk may have been anywhere
-            while not (await self._db.call("follow", STEP))["around"]:
-                pass
 
     async def _reclaim(self, turn: int, grace: float) -> Rotation:
         moved = again = removed = 0

@@ -3,6 +3,9 @@ and forget what is old."""
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from typing import Any, Final
 
 from windlass.store.postgres import schema as schemas
@@ -12,12 +15,19 @@ from windlass.store.records import Expired, Promoted, Rotation
 
 PARENTS_STEP: Final = 100
 FOLLOW_STEP: Final = 500
+SWEEP_STEP: Final = 500
+SWEEP_PAUSE: Final = 10.0
+"""Seconds between two looks for parts that ended unnoticed, by one store."""
+
+logger = logging.getLogger("windlass.store")
 
 
 class Upkeep(Parents):
     """What a coordinator does about once a second, and from time to time."""
 
     _rotator: Rotator
+    _swept: float = -math.inf
+    _sweep_from: int = 0
 
     # -- moving jobs into lanes -------------------------------------------------------------------------
 
@@ -30,6 +40,8 @@ class Upkeep(Parents):
             await self._steps(connection, *steps, limit=limit)
             if waiting["advance"] or waiting["cancel"]:
                 await self._stir(connection)
+            if waiting["sweep"]:
+                await self._sweep(connection)
             if waiting["follow"]:
                 await self._steps(connection, "follow", limit=min(limit, FOLLOW_STEP))
             (due,) = await self._steps(connection, "promote", limit=limit)
@@ -46,6 +58,25 @@ class Upkeep(Parents):
         rows = await connection.fetch(schemas.query("stirred", self._db.schema), PARENTS_STEP)
         await self._advance(connection, [row["parent"] for row in rows])
 
+    async def _sweep(self, connection: Any) -> None:
+        """Now and then look for parts whose end nobody has noted, so that no parent waits for ever [P9]."""
+        now = time.monotonic()
+        if now - self._swept < SWEEP_PAUSE:
+            return
+        self._swept = now
+        row = await connection.fetchrow(
+            schemas.call("note_missed", 2, self._db.schema), self._sweep_from, SWEEP_STEP
+        )
+        self._sweep_from = row["last"]
+        if row["jobs"]:
+            logger.warning(
+                "%d parts had ended unnoticed, the first as job %d; is a worker of an older version at work? "
+                "Their parents are brought up to date now",
+                len(row["jobs"]),
+                row["jobs"][0],
+            )
+            await self._advance(connection, row["parents"])
+
     async def _steps(self, connection: Any, *functions: str, limit: int = 1000) -> list[int]:
         """Bounded steps of moving jobs into lanes, one after another, each a transaction of its own."""
         return [
@@ -61,4 +92,4 @@ class Upkeep(Parents):
     async def expire(self, limit: int = 1000) -> Expired:
         """See Store.expire."""
         row = await self._db.call("expire", limit)
-        return Expired(row["dead"], row["keys"], row["workers"], row["parents"])
+        return Expired(row["dead"], row["keys"], row["workers"], row["parents"], row["more"])

@@ -76,8 +76,9 @@ def note(tx: Transaction, endings: Sequence[Ending]) -> None:
         tx.run(_SQL["ended"], (ending.id, ending.state))
 
 
-def follow(tx: Transaction, limit: int) -> None:
-    """One bounded step: bring jobs up to date with those they come after that have ended."""
+def follow(tx: Transaction, limit: int) -> int:
+    """One bounded step: bring jobs up to date with those they come after that have ended. Answers with what
+    is left of the limit."""
     while limit > 0 and (found := tx.one(_SQL["next"])) is not None:
         other, state = found
         waiting = tx.all(_SQL["after"], (other, limit))
@@ -87,6 +88,7 @@ def follow(tx: Transaction, limit: int) -> None:
         if len(waiting) < limit:
             tx.run(_SQL["seen_to"], (other,))
         limit -= max(len(waiting), 1)
+    return limit
 
 
 def _step(tx: Transaction, job: int, run_at: float | None, other: int, state: int) -> None:

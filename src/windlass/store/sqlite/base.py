@@ -97,7 +97,9 @@ class Base:
     async def _write(
         self, work: Callable[[Transaction], T], alone: Callable[[apsw.Connection], bool] | None = None
     ) -> T:
-        return await self._opened()[0].submit(work, alone)  # type: ignore[no-any-return]
+        writer, _ = self._opened()
+        self._joint.refuse_within()
+        return await writer.submit(work, alone)  # type: ignore[no-any-return]
 
     async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
         return await self._opened()[1].submit(work)  # type: ignore[no-any-return]

@@ -54,6 +54,7 @@ class Joint:
         self._path = path
         self._busy_timeout = busy_timeout
         self._open: set[apsw.Connection] = set()
+        self._inside: list[asyncio.Task[Any] | None] = []
         self._inherited = False
         fork.watch(self)
 
@@ -63,10 +64,13 @@ class Joint:
         self.check()
         connection = self._connect()
         self._open.add(connection)
+        task = asyncio.current_task()
+        self._inside.append(task)
         try:
             await self._lock(connection)
             yield connection
         finally:
+            self._inside.remove(task)
             if not self._inherited:
                 self._open.discard(connection)
                 connection.close(True)  # undoes what was not committed
@@ -136,6 +140,15 @@ class Joint:
         if not connection.in_transaction:
             raise ConfigurationError("connection= is not in a transaction: execute BEGIN IMMEDIATE first")
         return connection
+
+    def refuse_within(self) -> None:
+        """Raise where a write would wait for the very transaction that it is called in."""
+        task = asyncio.current_task()
+        if task is not None and task in self._inside:
+            raise ConfigurationError(
+                "this is called inside a transaction on the file that it writes to, and would wait for its "
+                "end: enqueue with .using(connection=connection), or do it after the block"
+            )
 
     # -- forks: see `line` ------------------------------------------------------------------------------
 

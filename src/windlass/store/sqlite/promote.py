@@ -16,8 +16,10 @@ _SQL = Statements("promote")
 
 def promote(tx: Transaction, limit: int) -> Promoted:
     """One bounded step: first what is due, earliest first, then the admission of held jobs."""
-    after.follow(tx, limit)
-    settle(tx)
+    left = after.follow(tx, limit)
+    while tx.endings:  # of those that will never run: others may come after them in turn
+        settle(tx)
+        left = after.follow(tx, left)
     due = [Row(*found) for found in tx.all(_SQL["due"], (tx.now, limit))]
     for row in due:
         if row.options.fair_key is not None:

@@ -61,6 +61,12 @@ CREATE TABLE windlass.part (
 CREATE INDEX ON windlass.part (job);
 CREATE INDEX ON windlass.part (parent, index) WHERE state = 'pending';
 CREATE INDEX ON windlass.part (parent, index) WHERE state <> 'succeeded' AND job IS NOT NULL;
+CREATE INDEX ON windlass.part (job) WHERE state = 'out';
+
+-- Parents that are gone, some of whose parts are not yet: expire removes these step by step.
+CREATE TABLE windlass.dropped_parent (
+    id bigint PRIMARY KEY
+);
 
 -- How the jobs of parts ended, until advance has folded it into their parents. Only added to by those who end jobs, so
 -- that no two of them wait for each other.
@@ -78,11 +84,13 @@ CREATE TABLE windlass.part_event (
 );
 
 -- Jobs that come after others [P12]: they stand in deferred with an infinite run_at until the last edge is gone, and may
--- run from not_before on. follow walks the edges in turn; the one row says how far it has come.
+-- run from not_before on. follow walks the edges in turn; the one row says how far it has come. ended: how the other one had
+-- failed already when the edge was made.
 ALTER TABLE windlass.deferred ADD COLUMN not_before timestamptz;
 CREATE TABLE windlass.after_edge (
     job    bigint NOT NULL,
     on_job bigint NOT NULL,
+    ended  text,
     PRIMARY KEY (job, on_job)
 );
 CREATE TABLE windlass.after_look (
@@ -91,6 +99,15 @@ CREATE TABLE windlass.after_look (
     on_job bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 INSERT INTO windlass.after_look DEFAULT VALUES;
+
+-- Jobs that did not succeed, and how they ended, for a week: what the logs have forgotten and is not noted here has
+-- succeeded. Only added to by those who end jobs, so that none of them waits for a producer or for follow.
+CREATE TABLE windlass.ended_otherwise (
+    job  bigint PRIMARY KEY,
+    at   timestamptz NOT NULL,
+    kind text NOT NULL
+);
+CREATE INDEX ON windlass.ended_otherwise (at);
 
 -- How many jobs of a unique key have died in a row, and when the last one did [O7].
 CREATE TABLE windlass.key_death (
@@ -121,6 +138,8 @@ DROP FUNCTION IF EXISTS windlass.settle(bigint[], int[], bigint[]);
 DROP FUNCTION IF EXISTS windlass.stamp(int, text, float8, float8, bigint);
 DROP FUNCTION IF EXISTS windlass.expire(int);
 
--- The claim under which it was made, while that attempt lasts: what a later checkpoint of the same attempt is known by.
+-- The worker and the claim by which it was made, while that attempt lasts: what a later checkpoint of the same attempt is
+-- known by.
 ALTER TABLE windlass.checkpoint ADD COLUMN claim bigint;
+ALTER TABLE windlass.checkpoint ADD COLUMN worker bigint;
 ALTER TABLE windlass.checkpoint SET (fillfactor = 50);

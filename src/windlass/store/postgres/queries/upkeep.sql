@@ -5,5 +5,6 @@ SELECT EXISTS (SELECT FROM windlass.unsettled) AS settle_rest,
        EXISTS (SELECT FROM windlass.held) AS admit,
        EXISTS (SELECT FROM windlass.after_edge) AS follow,
        EXISTS (SELECT FROM windlass.part_event) AS advance,
+       EXISTS (SELECT FROM windlass.part WHERE state = 'out') AS sweep,
        EXISTS (SELECT FROM windlass.cancel_request q JOIN windlass.parent p ON p.id = q.job
                 WHERE p.state = 'waiting') AS cancel

@@ -5,10 +5,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_missing bigint;
 BEGIN
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     IF p_known THEN
         RETURN;
     END IF;
-    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     SELECT a INTO v_missing FROM unnest(p_after) AS a
      WHERE NOT EXISTS (SELECT FROM windlass.standing_of(a)) LIMIT 1;
     IF FOUND THEN

@@ -1,7 +1,7 @@
 -- Makes a job's progress durable, fenced by worker and claim [C5]. False: the claim is not the worker's, or the job
 -- has ended. Callers: the store, also inside a handler's own transaction. Lock: the life row FOR SHARE.
 -- That the claim holds the job is looked up once: from then on the checkpoint says so itself, until the attempt has
--- ended (see finish_others, settle). Nobody but its own worker can end the attempt of a worker that is alive.
+-- ended (see finish_others, give_back, settle). Nobody but its own worker can end the attempt of a worker that is alive.
 CREATE OR REPLACE FUNCTION windlass.checkpoint(
     p_worker bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint, p_data text, p_done bigint, p_total bigint)
 RETURNS boolean
@@ -11,7 +11,7 @@ BEGIN
     PERFORM windlass.worker_fence(p_worker);
     UPDATE windlass.checkpoint k
        SET at = windlass.now(), done = p_done, total = p_total, data = p_data::json
-     WHERE k.job = p_job AND k.claim = p_claim;
+     WHERE k.job = p_job AND k.claim = p_claim AND k.worker = p_worker;
     IF FOUND THEN
         RETURN true;
     END IF;
@@ -21,9 +21,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    INSERT INTO windlass.checkpoint AS k (job, claim, at, done, total, data)
-    VALUES (p_job, p_claim, windlass.now(), p_done, p_total, p_data::json)
-    ON CONFLICT (job) DO UPDATE SET claim = excluded.claim, at = excluded.at, done = excluded.done,
-                                    total = excluded.total, data = excluded.data;
+    INSERT INTO windlass.checkpoint AS k (job, claim, worker, at, done, total, data)
+    VALUES (p_job, p_claim, p_worker, windlass.now(), p_done, p_total, p_data::json)
+    ON CONFLICT (job) DO UPDATE SET claim = excluded.claim, worker = excluded.worker, at = excluded.at,
+                                    done = excluded.done, total = excluded.total, data = excluded.data;
     RETURN true;
 END $$;

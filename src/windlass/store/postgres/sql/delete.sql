@@ -1,6 +1,7 @@
 -- Removes a job: 'deleted', 'requested' (it runs; its cancel was asked for) or 'not_found' [O5].
 -- Callers: users, the store. Lock: the lane of a waiting job, until the transaction ends; those of cancel_parent where it
--- is a parent. It looks again as cancel does. A parent that has ended goes with its parts.
+-- is a parent. It looks again as cancel does. A parent that has ended goes at once, its parts with
+-- the next steps of expire.
 CREATE OR REPLACE FUNCTION windlass.delete(job bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -10,7 +11,7 @@ BEGIN
     LOOP
         v_answer := windlass.cancel_parent(delete.job);
         IF v_answer = 'finished' THEN
-            PERFORM windlass.drop_parent(delete.job, 2147483647);
+            PERFORM windlass.drop_parent(delete.job);
             RETURN 'deleted';
         ELSIF v_answer IS NOT NULL THEN
             RETURN v_answer;

@@ -1,5 +1,5 @@
 -- Ends a parent: its key is freed, and whoever waits for it is woken [P9]. Callers: advance. Lock: the parent's row, held
--- by the caller; those of settle. A parent that is itself a part tells its own parent through settle.
+-- by the caller; those of settle.
 CREATE OR REPLACE FUNCTION windlass.end_parent(p windlass.parent, p_state text, p_reason text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

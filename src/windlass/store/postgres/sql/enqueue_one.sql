@@ -70,7 +70,9 @@ BEGIN
     IF v_after <> '{}' THEN
         INSERT INTO windlass.deferred (id, run_at, not_before, enqueued_at, queue, priority, task, payload, options, replaces)
         VALUES (job, 'infinity', v_run_at, v_now, p_queue, p_priority, p_task, p_payload::json, p_options::json, v_replaces);
-        INSERT INTO windlass.after_edge (job, on_job) SELECT enqueue_one.job, a FROM unnest(v_after) AS a;
+        INSERT INTO windlass.after_edge (job, on_job, ended)
+        SELECT enqueue_one.job, a.id, CASE WHEN s.state IN ('dead', 'cancelled') THEN s.state END
+          FROM unnest(v_after) AS a (id) LEFT JOIN LATERAL windlass.standing_of(a.id) AS s ON true;
         status := coalesce(status, 'scheduled');
     ELSIF v_run_at > v_now OR v_replaces IS NOT NULL OR v_lane IS NULL THEN
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options, replaces)

@@ -1,10 +1,14 @@
--- One bounded step of retention outside the logs [K6]. Callers: the store. Lock: the rows it removes.
+-- One bounded step of retention outside the logs [K6]. `more`: of something it took as much as one step may, so that there
+-- may be more. Callers: the store. Lock: the rows it removes.
 CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint,
-                                           OUT parents bigint)
+                                           OUT parents bigint, OUT more boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_now    timestamptz := windlass.now();
     v_parent bigint;
+    v_parts  bigint;
+    v_notes  bigint;
+    v_saved  bigint;
 BEGIN
     WITH old AS (
         SELECT d.id FROM windlass.queue q
@@ -28,8 +32,14 @@ BEGIN
                        AND p.finished_at <= v_now - make_interval(secs => CASE WHEN p.state = 'dead' THEN q.dead_retention
                                                                            ELSE coalesce(q.retention, m.retention) END)
                      LIMIT p_limit FOR UPDATE OF p SKIP LOCKED LOOP
-        parents := parents + windlass.drop_parent(v_parent, p_limit)::int;
+        PERFORM windlass.drop_parent(v_parent);
+        parents := parents + 1;
     END LOOP;
+    v_parts := windlass.drop_parts(p_limit);
+    DELETE FROM windlass.ended_otherwise o
+     WHERE o.job IN (SELECT x.job FROM windlass.ended_otherwise x WHERE x.at <= v_now - interval '7 days'
+                      ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS v_notes = ROW_COUNT;
     -- A worker's number may stand in claims for as long as the logs keep them; its rows may go sooner, for what is
     -- not there is not alive.
     WITH old AS (
@@ -45,8 +55,15 @@ BEGIN
      WHERE q.job IN (SELECT x.job FROM windlass.cancel_request x
                       WHERE x.at < v_now - interval '1 minute'
                         AND NOT windlass.is_unfinished(x.job) LIMIT p_limit);
+    -- A worker that ends a job well names only the checkpoints that it has made or found itself.
+    DELETE FROM windlass.checkpoint k
+     WHERE k.job IN (SELECT x.job FROM windlass.checkpoint x
+                      WHERE x.at < v_now - interval '1 day' AND NOT windlass.is_unfinished(x.job)
+                        AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = x.job) LIMIT p_limit);
+    GET DIAGNOSTICS v_saved = ROW_COUNT;
     DELETE FROM windlass.seq_set s
      WHERE NOT EXISTS (SELECT FROM windlass.cursor_of(s.lane) c WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))
        AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);
     PERFORM setval('windlass.awaited'::regclass, 0, true);
+    more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved) >= p_limit;
 END $$;

@@ -67,7 +67,7 @@ BEGIN
             PERFORM windlass.bury_job(d.ready, (d.ready).deaths, v_reason);
             PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);
         ELSE
-            UPDATE windlass.checkpoint k SET claim = NULL WHERE k.job = d.id AND k.claim = d.claim;
+            UPDATE windlass.checkpoint k SET claim = NULL, worker = NULL WHERE k.job = d.id AND k.claim = d.claim;
             v_ready := d.ready;
             v_ready.options := windlass.unknown_since(v_ready.options, d.kind = 'unknown');
             PERFORM windlass.again(v_ready, d.delay, v_ready.attempt + (d.kind = 'retry')::int, v_ready.deaths,

@@ -1,9 +1,9 @@
 -- One bounded step along the edges of jobs that come after others, in turn [P12]: a job whose last edge is gone falls due,
 -- one that can never run ends as its option says. `looked` counts edges; `around`: the walk has come to its end.
--- Callers: the store's promote; its rotate, so that nobody finds gone what has succeeded. Lock: the row that says how far
--- the walk has come, and the waiting jobs, by trying only; ACCESS SHARE on claim, as in finish; then the lanes of those
--- it cancels, in order.
--- It looks at what is, not at what happens: no finish can slip past it. An edge whose job waits no more (taken back, or
+-- Callers: the store's promote. Lock: the row that says how far the walk has come, and the waiting jobs, by trying only;
+-- ACCESS SHARE on claim, as in finish; then the lanes of those it cancels, in order.
+-- It looks at what is, not at what happens: no finish can slip past it. A job that is gone has succeeded, unless its end is
+-- noted (see settle): nothing else is ever forgotten without a note. An edge whose job waits no more (taken back, or
 -- offered by an operator) is dropped.
 CREATE OR REPLACE FUNCTION windlass.follow(p_limit int, OUT looked int, OUT around boolean)
 LANGUAGE plpgsql SECURITY DEFINER
@@ -38,15 +38,16 @@ BEGIN
                     OR NOT EXISTS (SELECT FROM windlass.deferred y WHERE y.id = e.job AND y.run_at = 'infinity'));
             CONTINUE;
         END IF;
-        SELECT s.state INTO v_state FROM windlass.standing_of(e.on_job) AS s;
-        CONTINUE WHEN v_state NOT IN ('succeeded', 'dead', 'cancelled');
+        -- One snapshot: a job that is deleted right now is there, or noted.
+        v_state := (SELECT coalesce((SELECT s.state FROM windlass.standing_of(e.on_job) AS s), e.ended,
+                                    (SELECT o.kind FROM windlass.ended_otherwise o WHERE o.job = e.on_job), 'succeeded'));
+        CONTINUE WHEN v_state NOT IN ('succeeded', 'dead', 'cancelled', 'deleted', 'replaced');
         v_policy := CASE WHEN v_state = 'succeeded' THEN 'run' ELSE coalesce(d.options ->> 'otherwise', 'dead') END;
         DELETE FROM windlass.after_edge x WHERE x.job = e.job AND x.on_job = e.on_job;
         IF v_policy = 'cancel' THEN
             v_cancel := v_cancel || e.job;
         ELSIF v_policy = 'dead' THEN
-            PERFORM windlass.bury_deferred(d, format('job %s, which it comes after, is %s', e.on_job,
-                                                     coalesce(v_state, 'gone')));
+            PERFORM windlass.bury_deferred(d, format('job %s, which it comes after, is %s', e.on_job, v_state));
             v_ended := true;
         ELSIF NOT EXISTS (SELECT FROM windlass.after_edge x WHERE x.job = e.job) THEN
             -- A new xid: promote's watermark may have passed this moment already.

@@ -51,6 +51,7 @@ BEGIN
             v_delay := CASE WHEN p_kind = 'lost' THEN p_delays[d.deaths] ELSE 0 END;
             offered := offered + (v_delay <= 0)::int;
             deferred := deferred + (v_delay > 0)::int;
+            UPDATE windlass.checkpoint k SET claim = NULL, worker = NULL WHERE k.job = d.id AND k.claim = d.claim;
             v_ready := d.ready;
             v_ready.options := windlass.unknown_since(v_ready.options, false);
             PERFORM windlass.again(v_ready, v_delay, v_ready.attempt, d.deaths, true);

@@ -1,4 +1,5 @@
--- Notes how jobs of parts ended, for their parents to fold in. Callers: settle, in the transaction that ends the jobs.
+-- Notes how jobs of parts ended, for their parents to fold in. Callers: settle, in the transaction that ends the jobs or,
+-- late, in note_missed.
 -- Lock: none. It only adds rows, so that finishes, rescues and cancels of one parent's parts never wait for each other.
 CREATE OR REPLACE FUNCTION windlass.note_ends(p_jobs bigint[], p_kind text) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$

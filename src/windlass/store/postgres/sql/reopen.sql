@@ -29,6 +29,7 @@ BEGIN
         UPDATE windlass.parent x SET final = NULL, final_state = NULL WHERE x.id = p.id;
     END IF;
     DELETE FROM windlass.cancel_request q WHERE q.job = p.id;
+    DELETE FROM windlass.ended_otherwise o WHERE o.job = p.id;
     UPDATE windlass.parent x
        SET state = 'waiting', cancelling = x.cancelling AND p_but IS NOT NULL, finished_at = NULL, reason = NULL
      WHERE x.id = p.id;

@@ -35,6 +35,7 @@ BEGIN
             END IF;
         END IF;
         DELETE FROM windlass.dead x WHERE x.id = d.id;
+        DELETE FROM windlass.ended_otherwise o WHERE o.job = d.id;
         INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
         SELECT windlass.pin_segment(), d.id, to_timestamp((e ->> 'at')::float8), (e ->> 'attempt')::smallint,
                e ->> 'type', e ->> 'message', e ->> 'traceback'

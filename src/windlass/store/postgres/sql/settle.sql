@@ -1,4 +1,5 @@
--- Clears what hangs on jobs that have ended for good: checkpoint, cancel request, unique key; and tells their parents.
+-- Clears what hangs on jobs that have ended for good: checkpoint, cancel request, unique key; tells their parents, and notes
+-- those that did not succeed, for whoever comes after them [P12].
 -- Callers: every function that ends jobs, with how they ended. Lock: the rows of unique_key, by trying only; none of a
 -- parent (see note_ends).
 -- p_claims and p_lanes name the claim each job ended in, or NULL where it ended waiting; p_snapshot is that claim's, where
@@ -15,9 +16,14 @@ BEGIN
         DELETE FROM windlass.checkpoint k
          WHERE k.job = ANY (p_jobs)
            AND (p_kind = 'succeeded' OR NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = k.job AND t.index >= 0));
-        UPDATE windlass.checkpoint k SET claim = NULL WHERE k.job = ANY (p_jobs) AND k.claim IS NOT NULL;
+        UPDATE windlass.checkpoint k SET claim = NULL, worker = NULL
+         WHERE k.job = ANY (p_jobs) AND k.claim IS NOT NULL;
     ELSE
         DELETE FROM windlass.checkpoint WHERE job = ANY (p_jobs);
+    END IF;
+    IF p_kind <> 'succeeded' THEN
+        INSERT INTO windlass.ended_otherwise (job, at, kind)
+        SELECT a, windlass.now(), p_kind FROM unnest(p_jobs) AS a ON CONFLICT DO NOTHING;
     END IF;
     DELETE FROM windlass.cancel_request WHERE job = ANY (p_jobs);
     IF NOT EXISTS (SELECT FROM windlass.unique_key WHERE job = ANY (p_jobs)) THEN

@@ -1,5 +1,5 @@
 -- Waits until no write of a worker is under way, keeps others out until the transaction ends, and says whether it lives.
--- Callers: finish, where attempts end otherwise than well; the store's held. Lock: the life row FOR UPDATE.
+-- Callers: finish, where attempts end otherwise than well; split; the store's held. Lock: the life row FOR UPDATE.
 -- A flush or claim whose connection broke may still be running in the server. Whoever decides what that worker holds must
 -- look after it, in a later statement: a snapshot taken before cannot see what it is about to commit. It must be the
 -- first lock on that row in its transaction: two that held it FOR SHARE would wait for each other.

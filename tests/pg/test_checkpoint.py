@@ -1,0 +1,63 @@
+"""Checkpoints: who may write one, and that none outlives its job for long [C5] [K6]."""
+
+import pytest
+
+from tests.pg.families import family
+from tests.pg.kit import Base
+from windlass.core.retry import DeathPolicy
+from windlass.core.states import Kind
+from windlass.errors import ClaimLost, WorkerLost
+from windlass.store.records import Checkpoint, NewJob, Outcome
+
+
+async def test_only_the_worker_that_holds_the_claim_may_save(base: Base) -> None:
+    """[C5] Also where the short way is open: the claim alone does not do."""
+    store, worker, other = await base.store(), await base.worker(), await base.worker()
+    await store.enqueue([NewJob(task="t", payload="{}", queue=base.queue)])
+    ((old,),) = [claim.jobs for claim in await store.claim(worker, [base.queue], 1)]
+    await store.checkpoint(worker, old, Checkpoint("1"))
+    await store.finish(worker, 1, [Outcome(job=old, kind=Kind.RELEASED)])
+    ((new,),) = [claim.jobs for claim in await store.claim(worker, [base.queue], 1)]
+    await store.checkpoint(worker, new, Checkpoint("2"))
+    for who, job in ((worker, old), (other, new)):
+        with pytest.raises(ClaimLost):
+            await store.checkpoint(who, job, Checkpoint("9"))
+    await store.checkpoint(worker, new, Checkpoint("3"))
+    assert (await store.checkpoints([new.id]))[new.id].data == "3"
+
+
+async def test_a_rescue_closes_the_short_way(base: Base) -> None:
+    """[C5] [C8] What the dead one saved stays, and bears nobody's name."""
+    store, worker = await base.store(), await base.worker()
+    await store.enqueue([NewJob(task="t", payload="{}", queue=base.queue)])
+    ((job,),) = [claim.jobs for claim in await store.claim(worker, [base.queue], 1)]
+    await store.checkpoint(worker, job, Checkpoint("1"))
+    assert await store.rescue(worker, 0, DeathPolicy()) is not None
+    with pytest.raises(WorkerLost):
+        await store.checkpoint(worker, job, Checkpoint("2"))
+    row = await base.look.row(
+        "SELECT data::text, claim, worker FROM windlass.checkpoint WHERE job = $1", job.id
+    )
+    assert tuple(row) == ("1", None, None)
+
+
+async def test_a_checkpoint_that_nobody_cleared_goes_after_a_day(alone: Base) -> None:
+    """[K6] Released by one worker and ended by another that knew nothing of it; those of jobs that go on,
+    and of parts that may be redriven, stay."""
+    kin = await family(alone, 1)
+    clock = await alone.clock()
+    (part,) = await kin.claim()
+    await kin.store.checkpoint(kin.worker, part, Checkpoint("1"))
+    await kin.store.finish(kin.worker, 2, [Outcome(job=part, kind=Kind.DEAD)])
+    await kin.store.enqueue([NewJob(task="t", payload="{}", queue=alone.queue)] * 2)
+    ended, going = await kin.claim()
+    for flush, job in enumerate((ended, going), 3):
+        await kin.store.checkpoint(kin.worker, job, Checkpoint("1"))
+        await kin.store.finish(kin.worker, flush, [Outcome(job=job, kind=Kind.RELEASED)])
+    store, worker = await alone.store(), await alone.worker()
+    await store.finish(worker, 1, [Outcome(job=(await store.claim(worker, [alone.queue], 1))[0].jobs[0])])
+    await store.expire()
+    assert len(await store.checkpoints([part.id, ended.id, going.id])) == 3
+    await clock.advance(86401)
+    await store.expire()
+    assert set(await store.checkpoints([part.id, ended.id, going.id])) == {part.id, going.id}
