@@ -235,7 +235,7 @@ def test_p9_redrive_runs_the_failed_ones(any_desk: Desk) -> None:
     assert (answer.exit_code, json.loads(answer.stdout)["redriven"]) == (1, 0)
     assert json.loads(answer.stdout)["parent"]["state"] == "waiting"
     answer = any_desk.run("parent", "redrive", id)
-    assert (answer.exit_code, "none of its parts is dead" in answer.stdout) == (1, True)
+    assert (answer.exit_code, "neither its finalizer nor any part failed" in answer.stdout) == (1, True)
 
 
 def test_p9_a_redrive_whose_key_is_taken_says_so(desk: Desk) -> None:
