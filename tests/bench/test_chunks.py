@@ -38,11 +38,11 @@ def test_dumps_are_gone_after_the_run() -> None:
     assert not one.path.parent.exists()
 
 
-def test_the_file_has_four_parts_and_the_one_to_warm_up_with_has_one(tmp_path: Path) -> None:
-    assert ChunkPlan().chunk == 256 * MIB
+def test_the_file_has_sixteen_parts_and_the_one_to_warm_up_with_has_one(tmp_path: Path) -> None:
+    assert ChunkPlan().chunk == 64 * MIB
     plan = make_chunk_plan(size=MIB)
     split = NDJSON(plan.chunk)
-    for size, parts in ((plan.size, 4), (plan.warm_up, 1)):
+    for size, parts in ((plan.size, 16), (plan.warm_up, 1)):
         dump = write(tmp_path / "dump", size)
         assert len(split.plan({"path": str(dump.path)})) == parts
 
@@ -157,7 +157,7 @@ def test_the_whole_run_on_a_file_beside_the_named_one(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["plan"]["records"] > 5000
-    assert found["plan"]["part_bytes"] == MIB
+    assert found["plan"]["part_bytes"] == MIB // 4
     [store] = found["stores"]
     assert set(store["rates"]) == SCENARIOS
     for name in SCENARIOS:

@@ -9,7 +9,7 @@ import msgspec
 from windlass.bench.plan import Plan
 
 MIB: Final = 1024 * 1024
-PARTS: Final = 4
+PARTS: Final = 16
 SLOWEST: Final = 20 * MIB
 """Bytes a second; an import that takes longer than this allows hangs."""
 
@@ -29,7 +29,7 @@ class ChunkPlan(Plan, frozen=True, kw_only=True):
 
     @property
     def chunk(self) -> int:
-        """Bytes of a part: 256 MiB where the file has 1 GiB, as is the default of NDJSON."""
+        """Bytes of a part: 64 MiB where the file has 1 GiB, so that processes end at about the same time."""
         return -(-self.size // PARTS)
 
     @property
