@@ -87,7 +87,8 @@ def test_a_plain_function_makes_the_same_checkpoints() -> None:
 
 
 def test_peak_memory_is_in_bytes() -> None:
-    assert peak_memory() >= used_memory() > 10 * MIB
+    used = used_memory()
+    assert peak_memory() > 0.8 * used > 10 * MIB  # the system's two books are not kept in step
 
 
 def measured() -> Measured:
