@@ -189,4 +189,5 @@ class Job(Generic[R]):
             return value
         last = record.errors[-1] if record.errors else None
         why = f": {last.type}: {last.message}" if last else f": {record.reason}" if record.reason else ""
-        raise JobFailed(f"job {self.id} of task {record.task} ended {record.state.value}{why}")
+        hint = f"; `windlass parent show {self.id}` tells of its parts" if record.options.chunked else ""
+        raise JobFailed(f"job {self.id} of task {record.task} ended {record.state.value}{why}{hint}")
