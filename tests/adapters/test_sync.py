@@ -191,8 +191,11 @@ def test_a_connection_to_another_database_is_refused(note: Note) -> None:
         note.using(connection=connection).enqueue("x")
 
 
-@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/jobs.db"])
-def test_an_app_without_postgresql_has_no_transaction_to_join(url: str, tmp_path: object) -> None:
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [("memory://", "needs jobs that live in a database"), ("sqlite:///{}/jobs.db", "of an apsw.Connection")],
+)
+def test_an_app_without_postgresql_joins_no_foreign_transaction(url: str, why: str, tmp_path: object) -> None:
     app = Windlass(url.format(tmp_path))
-    with pytest.raises(ConfigurationError, match="needs jobs that live in PostgreSQL"):
+    with pytest.raises(ConfigurationError, match=why):
         app.named("notes.add").using(connection=object()).enqueue("x")
