@@ -13,12 +13,12 @@ async def test_connections_that_were_lost_while_they_rested_fail_nobody(alone: B
     """The server was restarted, say, and answers again: so does the next call."""
     store = await alone.store()
     await asyncio.gather(*(store.queues() for _ in range(3)))
-    resting = list(store._db._resting)
-    assert resting
+    made = list(store._db._made)
+    assert store._db._resting
     await alone.look.run(LOSE)
 
     async def lost() -> bool:
-        return all(connection._con is None for connection in resting)
+        return all(connection.is_closed() for connection in made)
 
     await until(lost, 5.0)
     for _ in range(3):

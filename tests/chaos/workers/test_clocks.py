@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from tests.chaos.figures import Figure
+from tests.chaos.kit import until
 from tests.chaos.workers.kit import LEASE, Host, Scene
 
 HOUR = 3600.0
@@ -38,8 +39,12 @@ async def host(scene: Scene, shift: float) -> Host:
 async def test_hosts_an_hour_fast_and_an_hour_slow(pg_scene: Scene, figure: Figure) -> None:
     scene = pg_scene
     hosts = [await host(scene, HOUR), await host(scene, -HOUR)]
+
+    async def both_are_known() -> bool:  # a moment after they are ready
+        return len(await scene.store.workers()) == 2
+
+    await until(both_are_known, 10.0)
     workers = {worker.id for worker in await scene.store.workers()}
-    assert len(workers) == 2
     long = await scene.enqueue("steady", 4, seconds=2.0 * LEASE)  # outlast the lease
     enqueued = time.monotonic()
     later = await scene.enqueue("steady", 20, seconds=0.0, delay=DELAY)
