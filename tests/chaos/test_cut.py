@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import Worker, counts, depth_is_a_scan, job, opened
+from tests.chaos.kit import Worker, counts, depth_is_a_scan, job, opened, waiting
 from tests.chaos.ledger import Balance, Ledger, read
 from tests.chaos.program import patiently
 from tests.chaos.proxy import Loses, Proxy
@@ -137,18 +137,27 @@ class Harassed:
 
     async def work(self) -> None:
         worker = await Worker.registered(self.store)
-        idle = 0
-        while idle < 3 or not self.produced.is_set():
+        while not (self.produced.is_set() and await self._nothing_is_left()):
             try:
                 claims = await worker.claims(limit=10)
             except StoreUnavailable:
-                claims = await patiently(lambda: self.store.held(worker.id)) or []
-                self.ledger.claimed(worker.id, claims)
-                await self._end(worker, [j for claim in claims for j in claim.jobs], Kind.RELEASED)
+                await self._hand_back(worker)
+                continue
+            if not claims:  # one may come about after its connection broke
+                await self._hand_back(worker)
                 continue
             self.ledger.claimed(worker.id, claims)
-            idle = 0 if claims else idle + 1
             await self._end(worker, [j for claim in claims for j in claim.jobs], Kind.SUCCEEDED)
+
+    async def _hand_back(self, worker: Worker) -> None:
+        claims = await patiently(lambda: self.store.held(worker.id)) or []
+        self.ledger.claimed(worker.id, claims)
+        await self._end(worker, [j for claim in claims for j in claim.jobs], Kind.RELEASED)
+
+    async def _nothing_is_left(self) -> bool:
+        """An empty claim does not say so: its lane may have been busy."""
+        depths = await patiently(lambda: self.store.depth(["default"]))
+        return depths is not None and not any(waiting(depth) for depth in depths.values())
 
     async def _end(self, worker: Worker, jobs: Sequence[ClaimedJob], kind: Kind) -> None:
         if not jobs:
