@@ -314,13 +314,18 @@ class AsyncContextTask(RegisteredTask[P, R]):
 
 def make_task(app: Windlass, function: Any, options: TaskOptions) -> RegisteredTask[..., Any]:
     """The task of a function, by whether it is `async def`."""
+    check_function(function)
+    kind = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
+    return kind(app, function, options)
+
+
+def check_function(function: Any) -> None:
+    """Raise ConfigurationError for what cannot be a task's function."""
     generates = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     if generates or not callable(function):
         raise ConfigurationError(
             f"{function!r} cannot be a task; it takes a plain or an `async def` function"
         )
-    kind = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
-    return kind(app, function, options)
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from windlass.bench.chunks_plan import MIB
 from windlass.bench.figures import Figure, Report, StoreReport
+from windlass.bench.table import print_report, rates_table, spread
 
 LABELS: Final = {
     "plain": "plain loop, msgspec",
@@ -23,42 +24,22 @@ OWN_LINES: Final = ("checkpoint_overhead",)
 
 def show(report: Report, console: Console) -> None:
     """Print the report."""
-    machine, plan = report.machine, report.plan
-    console.print(
-        f"Windlass {report.windlass} on {machine['os']}, {machine['processor']}, {machine['cores']} cores, "
-        f"Python {machine['python']}, asyncpg {machine['asyncpg']}, uvloop {machine['uvloop']}, "
-        f"apsw {machine['apsw']}",
-        highlight=False,
-    )
-    console.print(
+    plan = report.plan
+    about = (
         f"{plan['bytes'] / MIB:,.0f} MiB of NDJSON, {plan['records']:,} records of "
         f"{plan['bytes'] / plan['records']:.0f} bytes; parts of {plan['part_bytes'] / MIB:g} MiB; a "
-        f"checkpoint every {plan['batch']:,} records; each record is parsed and dropped",
-        highlight=False,
+        f"checkpoint every {plan['batch']:,} records; each record is parsed and dropped"
     )
-    for store in report.stores:
-        console.print()
-        console.print(_rates(store))
-        for line in _lines(store):
-            console.print(line, highlight=False)
-        console.print(_aims(store))
+    print_report(report, console, about, _rates, _lines)
 
 
 def _rates(store: StoreReport) -> Table:
-    versions = ", ".join(f"{name} {version}" for name, version in store.versions.items())
-    table = Table(
-        title=f"{versions}: {store.place}; medians of {store.rounds} rounds, {store.seconds:g} s",
-        title_justify="left",
-        caption="CPU: seconds for 1 GiB, all processes of the worker; memory: of its largest process, MB",
-        caption_justify="left",
-    )
-    table.add_column("MiB per second", no_wrap=True)
-    for name in ("median", "low", "high", "÷ plain", "CPU", "memory"):
-        table.add_column(name, justify="right", no_wrap=True)
+    caption = "CPU: seconds for 1 GiB, all processes of the worker; memory: of its largest process, MB"
+    table = rates_table(store, "MiB per second", ("÷ plain", "CPU", "memory"), caption)
     for name, rate in store.rates.items():
         table.add_row(
             LABELS.get(name, name),
-            *(f"{value:,.0f}" for value in (rate.median, rate.low, rate.high)),
+            *spread(rate),
             _median(store.ratios.get(f"{name}_vs_plain"), ".2f"),
             _median(store.others.get(f"cpu_{name}"), ".2f"),
             _median(store.others.get(f"memory_{name}"), ".0f"),
@@ -78,12 +59,3 @@ def _lines(store: StoreReport) -> list[str]:
     others = ((name, store.others[name]) for name in OWN_LINES)
     lines += [f"{name}: {o.median:g} {o.unit} ({o.low:g} to {o.high:g})" for name, o in others]
     return lines + [f"note: {note}" for note in store.notes]
-
-
-def _aims(store: StoreReport) -> Table:
-    table = Table()
-    for name in ("aim", "to reach", "reached", ""):
-        table.add_column(name, justify="left" if name in ("aim", "") else "right")
-    for aim in store.aims:
-        table.add_row(aim.figure, aim.aim, f"{aim.value:,g}", "yes" if aim.met else "no")
-    return table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from rich.console import Console
 from rich.table import Table
 
@@ -30,47 +32,64 @@ _LABELS = {
 
 def show(report: Report, console: Console) -> None:
     """Print the report."""
-    machine, plan = report.machine, report.plan
+    plan = report.plan
+    about = (
+        f"{plan['jobs']:,} jobs or {plan['seconds']:g} s each; payload {plan['payload_bytes']} bytes; "
+        f"batches: enqueue {plan['enqueue_batch']:,}, claim {plan['claim_batch']:,}, SKIP LOCKED "
+        f"{plan['reference_batch']:,}; one producer, one worker"
+    )
+    print_report(report, console, about, _rates, _lines)
+
+
+def print_report(
+    report: Report,
+    console: Console,
+    about: str,
+    rates: Callable[[StoreReport], Table],
+    lines: Callable[[StoreReport], list[str]],
+) -> None:
+    """Print a report: the machine, what was done, and for each store its table, its lines and the aims."""
+    machine = report.machine
     console.print(
         f"Windlass {report.windlass} on {machine['os']}, {machine['processor']}, {machine['cores']} cores, "
         f"Python {machine['python']}, asyncpg {machine['asyncpg']}, uvloop {machine['uvloop']}, "
         f"apsw {machine['apsw']}",
         highlight=False,
     )
-    console.print(
-        f"{plan['jobs']:,} jobs or {plan['seconds']:g} s each; payload {plan['payload_bytes']} bytes; "
-        f"batches: enqueue {plan['enqueue_batch']:,}, claim {plan['claim_batch']:,}, SKIP LOCKED "
-        f"{plan['reference_batch']:,}; one producer, one worker",
-        highlight=False,
-    )
+    console.print(about, highlight=False)
     for store in report.stores:
         console.print()
-        console.print(_rates(store))
-        for line in _lines(store):
+        console.print(rates(store))
+        for line in lines(store):
             console.print(line, highlight=False)
         console.print(_aims(store))
 
 
-def _rates(store: StoreReport) -> Table:
+def rates_table(store: StoreReport, unit: str, more: Sequence[str], caption: str) -> Table:
+    """An empty table of rates in this unit, with further columns."""
     versions = ", ".join(f"{name} {version}" for name, version in store.versions.items())
     table = Table(
         title=f"{versions}: {store.place}; medians of {store.rounds} rounds, {store.seconds:g} s",
         title_justify="left",
-        caption="µs: CPU time per job",
+        caption=caption,
         caption_justify="left",
     )
-    table.add_column("jobs per second", no_wrap=True)
-    for name in ("median", "low", "high"):
+    table.add_column(unit, no_wrap=True)
+    for name in ("median", "low", "high", *more):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in ("client", "server"):
-        table.add_column(f"{name} µs", justify="right", no_wrap=True)
-    for name, figure in store.rates.items():
-        cpu = store.cpu_per_1000_jobs.get(name)
-        table.add_row(_LABELS.get(name, name), *_spread(figure), *_cpu(cpu))
     return table
 
 
-def _spread(figure: Figure) -> tuple[str, str, str]:
+def _rates(store: StoreReport) -> Table:
+    table = rates_table(store, "jobs per second", ("client µs", "server µs"), "µs: CPU time per job")
+    for name, figure in store.rates.items():
+        cpu = store.cpu_per_1000_jobs.get(name)
+        table.add_row(_LABELS.get(name, name), *spread(figure), *_cpu(cpu))
+    return table
+
+
+def spread(figure: Figure) -> tuple[str, str, str]:
+    """A figure in three columns."""
     return f"{figure.median:,.0f}", f"{figure.low:,.0f}", f"{figure.high:,.0f}"
 
 

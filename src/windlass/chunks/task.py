@@ -29,7 +29,7 @@ from windlass.payload import Signature
 from windlass.port import hop, wait
 from windlass.signals import Dead, Retry
 from windlass.store.records import PartPlan, Plan
-from windlass.task import RegisteredTask, TaskOptions
+from windlass.task import RegisteredTask, TaskOptions, check_function
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -102,6 +102,13 @@ class ChunkedTask(RegisteredTask[P, Any]):
         self.tolerated: Final = _tolerance(self.name, options.get("tolerate", 0))
         self._handler = handler
         self._finalizer: Callable[..., Any] | None = None
+        self._finalizer_signature: Signature | None = None
+
+        @functools.wraps(handler)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return self._run(cast("Part", kwargs[cast("str", self.signature.context)]), args, kwargs)
+
+        self.function = run
         options_of_job = msgspec.structs.replace(self._template.options, chunked=True)
         self._template = msgspec.structs.replace(self._template, options=options_of_job)
 
@@ -126,13 +133,14 @@ class ChunkedTask(RegisteredTask[P, Any]):
                 f"task {self.name}: its finalizer gets the job's arguments, {_listed(self.signature.names)}; "
                 f"give it parameters of these names, it has {_listed(own.names)}"
             )
-        self._finalizer = function
+        self._finalizer, self._finalizer_signature = function, own
         return function
 
     # -- what the runs share ------------------------------------------------------------------------------
 
-    def _part(self, kwargs: dict[str, Any]) -> Part:
-        return cast("Part", kwargs[cast("str", self.signature.context)])
+    def _run(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Split the job, run a part or finalize, as the job says; a coroutine where the handler is one."""
+        raise NotImplementedError
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         rest = {key: value for key, value in kwargs.items() if key != self.signature.context}
@@ -150,7 +158,7 @@ class ChunkedTask(RegisteredTask[P, Any]):
 
     def _final(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the finalizer, which names its context as it likes."""
-        if self._finalizer is None:
+        if self._finalizer is None or self._finalizer_signature is None:
             raise Dead(f"task {self.name} had a finalizer when its job was split, and has none now")
         arguments = {key: value for key, value in kwargs.items() if key != self.signature.context}
         context = self._finalizer_signature.context
@@ -160,11 +168,8 @@ class ChunkedTask(RegisteredTask[P, Any]):
 
     def _decode_result(self, text: str | None) -> Any:
         """A parent's result is its finalizer's."""
-        return decode(text) if self._finalizer is None else self._finalizer_signature.decode_result(text)
-
-    @functools.cached_property
-    def _finalizer_signature(self) -> Signature:
-        return Signature(self.name, cast("Callable[..., Any]", self._finalizer))
+        signature = self._finalizer_signature
+        return decode(text) if signature is None else signature.decode_result(text)
 
     def _plan(self, parts: list[PartPlan], parallel: int | None) -> Plan:
         if len(parts) > MAX_PARTS:
@@ -181,21 +186,6 @@ class AsyncChunkedTask(ChunkedTask[P]):
     """A chunked task whose handler is `async def`."""
 
     is_async = True
-
-    def __init__(
-        self,
-        app: Windlass,
-        handler: Callable[..., Any],
-        split: Splitter | Callable[..., Any],
-        options: ChunkedOptions,
-    ) -> None:
-        super().__init__(app, handler, split, options)
-
-        @functools.wraps(handler)
-        async def run(*args: Any, **kwargs: Any) -> Any:
-            return await self._run(self._part(kwargs), args, kwargs)
-
-        self.function = run
 
     def __call__(self, part: Part, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Any]:
         """Run the handler here and now, when awaited; `Part.for_test()` makes a part."""
@@ -240,21 +230,6 @@ class SyncChunkedTask(ChunkedTask[P]):
 
     is_async = False
 
-    def __init__(
-        self,
-        app: Windlass,
-        handler: Callable[..., Any],
-        split: Splitter | Callable[..., Any],
-        options: ChunkedOptions,
-    ) -> None:
-        super().__init__(app, handler, split, options)
-
-        @functools.wraps(handler)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            return self._run(self._part(kwargs), args, kwargs)
-
-        self.function = run
-
     def __call__(self, part: Part, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Run the handler here and now; `Part.for_test()` makes a part."""
         return self._handler(part, *args, **kwargs)
@@ -291,9 +266,7 @@ def make_chunked(
     app: Windlass, handler: Any, split: Splitter | Callable[..., Any], options: ChunkedOptions
 ) -> ChunkedTask[...]:
     """The chunked task of a function, by whether it is `async def`."""
-    generates = inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler)
-    if generates or not callable(handler):
-        raise ConfigurationError(f"{handler!r} cannot be a task; it takes a plain or an `async def` function")
+    check_function(handler)
     kind = AsyncChunkedTask if inspect.iscoroutinefunction(handler) else SyncChunkedTask
     return kind(app, handler, split, options)
 

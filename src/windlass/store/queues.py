@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
+from windlass.store.changes import merged
 from windlass.store.records import QUEUE_SETTINGS, QueueRecord
 
 _NEVER_ZERO: Final = frozenset({"max_workers", "window", "safety_bound", "cool_base", "cool_cap"})
@@ -16,18 +15,7 @@ _NEVER_ZERO: Final = frozenset({"max_workers", "window", "safety_bound", "cool_b
 
 def changed(old: QueueRecord, changes: Mapping[str, Any]) -> QueueRecord:
     """The queue with these settings changed. Raises ValueError where one does not exist or makes no sense."""
-    unknown = set(changes) - QUEUE_SETTINGS
-    if unknown:
-        raise ValueError(
-            f"a queue has no setting called {', '.join(sorted(unknown))}; there are "
-            f"{', '.join(sorted(QUEUE_SETTINGS))}"
-        )
-    for name, value in changes.items():
-        _check_number(old.name, name, value)
-    try:
-        return msgspec.convert({**msgspec.structs.asdict(old), **changes}, QueueRecord)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"a setting of queue {old.name!r} is wrong: {error}") from error
+    return merged("queue", old.name, old, changes, QUEUE_SETTINGS, _check_number)
 
 
 def _check_number(queue: str, name: str, value: Any) -> None:

@@ -7,9 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from windlass.core.names import check_name
+from windlass.store.changes import merged
 from windlass.store.records import TASK_SETTINGS, TaskRecord
 
 
@@ -17,18 +16,7 @@ def changed(old: TaskRecord, changes: Mapping[str, Any]) -> TaskRecord:
     """The task with these settings changed; None goes back to what the code says. Raises ValueError where one
     does not exist or makes no sense."""
     check_name("task", old.name)
-    unknown = set(changes) - TASK_SETTINGS
-    if unknown:
-        raise ValueError(
-            f"a task has no setting called {', '.join(sorted(unknown))}; there are "
-            f"{', '.join(sorted(TASK_SETTINGS))}"
-        )
-    for name, value in changes.items():
-        _check(old.name, name, value)
-    try:
-        return msgspec.convert({**msgspec.structs.asdict(old), **changes}, TaskRecord)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"a setting of task {old.name!r} is wrong: {error}") from error
+    return merged("task", old.name, old, changes, TASK_SETTINGS, _check)
 
 
 def is_empty(task: TaskRecord) -> bool:

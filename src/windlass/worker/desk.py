@@ -76,6 +76,7 @@ class Desk:
             self._settings_at = monotonic()
             try:
                 self._settings = {each.name: each for each in await self._store.tasks()}
+                self._complaints.over("settings")
             except StoreError as error:
                 self._complaints.told("settings", "settings of tasks cannot be read: %s", error)
         return self._settings.get(task) or TaskRecord(name=task)
