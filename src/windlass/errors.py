@@ -10,7 +10,10 @@ WindlassError
 │   ├── InvalidPayload          unserialisable, NaN, NUL bytes
 │   ├── PayloadTooLarge         more than 1 MiB
 │   ├── InvalidOption           an option out of its range
-│   └── AlreadyEnqueued         unique key held, policy "reject"
+│   ├── AlreadyEnqueued         unique key held, policy "reject"
+│   └── Refused                 not now: `retry_after` says when to try again
+│       ├── QueueFull           the queue has reached its max_depth [F4]
+│       └── Shed                too much is going on for a job of this priority [F5]
 ├── WorkerLost                  a write by a worker that is no longer alive [C5]
 ├── ClaimLost                   a write for a claim that is not (or no longer) the worker's [C5]
 ├── TermLost                    a write of a coordinator whose term is over [K3]
@@ -34,7 +37,7 @@ WindlassError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from windlass.commands import CommandResult
@@ -88,6 +91,35 @@ class AlreadyEnqueued(EnqueueError):
     def __init__(self, message: str, job: int | None = None) -> None:
         super().__init__(message)
         self.job = job
+
+
+class Refused(EnqueueError):
+    """A queue takes no job of this priority right now; nothing was written. `retry_after` is when to try
+    again, in seconds; `status` is what HTTP calls it."""
+
+    status: ClassVar[int] = 503
+
+    def __init__(self, message: str, queue: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.queue = queue
+        self.retry_after = retry_after
+
+
+class QueueFull(Refused):
+    """The queue has reached its max_depth, or was full and has not yet fallen to 60 % of it [F4]."""
+
+    status = 429
+
+
+class Shed(Refused):
+    """Too much is going on, by depth, by the wait of the oldest job or by the store's latency, for another
+    job of this priority [F5]. `level` is how much: 1 is the limit."""
+
+    status = 503
+
+    def __init__(self, message: str, queue: str, retry_after: float, level: float) -> None:
+        super().__init__(message, queue, retry_after)
+        self.level = level
 
 
 class WorkerLost(WindlassError):

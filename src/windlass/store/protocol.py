@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from windlass.core.retry import DeathPolicy
+from windlass.store.flow import Flow, Needs
 from windlass.store.records import (
     Beat,
     CancelAnswer,
@@ -47,9 +49,11 @@ from windlass.store.records import (
     WorkerRecord,
 )
 
+NOTHING: Needs = MappingProxyType({})
 
-class Store(Protocol):
-    """Where jobs live."""
+
+class Store(Flow, Protocol):
+    """Where jobs live. What it promises about budgets, limits, order and schedules is in `Flow`."""
 
     # -- life of the store ------------------------------------------------------------------------------
 
@@ -94,6 +98,16 @@ class Store(Protocol):
           and the receipt is `parked` with id 0 [O7]. A success of the key, or 7 days without a death, forget
           its deaths. Jobs that are not automatic are never parked, but their deaths count. It is judged
           before the key itself and after the idempotency key.
+        - `options.ordering_key`, `options.concurrency_key`, or a limit of its task (`options.task_limit` or
+          the setting `concurrency`): the job waits aside at its gates (see `core.gates`) until there is room
+          for it [F3] [F6]; `held`, its state is ready, its `reason` says what it waits for. Where there is
+          room at once it may be `enqueued`. A gate lets jobs through in the order of their commits, as they
+          become visible.
+        - a queue with limits on its load is judged first, once for each queue and priority of the call, as it
+          stands before the call: Shed [F5], then QueueFull [F4], see `core.admission`. Nothing is added then,
+          and it is counted. A queue under pressure says so in the receipts. Jobs that the store makes itself
+          (parts, retries, reruns, fires of schedules) are not judged. An `idempotency_key` that was seen is
+          not, either, where all of the call's jobs of that queue have such a one.
         - otherwise it is `enqueued` at the back of its lane, ready to be claimed.
 
         With `connection` a job for a queue never seen before, or one that replaces a twin, may become
@@ -128,14 +142,28 @@ class Store(Protocol):
 
     # -- claim and finish -------------------------------------------------------------------------------
 
-    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
+    async def claim(
+        self,
+        worker: int,
+        queues: Sequence[str] | Mapping[str, int],
+        limit: int,
+        needs: Needs = NOTHING,
+    ) -> list[Claim]:
         """Lease up to `limit` ready jobs of these queues, each to this worker alone [C1]; with a mapping, at
         most so many of each queue (0: none).
 
         Lanes are served by priority with ageing [C2]; within a lane the order is the enqueue order among
         visible jobs. Paused, cooling and unknown queues give nothing. A job that has seen a worker die is
-        claimed alone: its claim holds nothing else and is the last of the answer. Raises WorkerLost when the
-        worker is not alive and there was something to claim; an empty answer does not prove that it is."""
+        claimed alone: its claim holds nothing else and is the last of the answer.
+
+        A queue with `concurrency` gives no more than are free of it, counted from the claims that are
+        unfinished [F3]; one with a governor no more than its rate allows [F2]. For jobs of tasks in `needs`
+        tokens are taken in the claim's own transaction [F1]: a job whose tokens are not there is not given
+        out but goes aside, to the line of the bucket that lacks them (`budget:…`, see `core.gates`), and
+        while anybody stands in that line, those who come through the lane go to its end. `promote` lets as
+        many out of the line as the bucket has tokens, and their claims take these. Tokens of jobs that a
+        worker hands back without having started them are its to give back. Raises WorkerLost when the worker
+        is not alive and there was something to claim; an empty answer does not prove that it is."""
 
     async def held(self, worker: int) -> list[Claim]:
         """The worker's unfinished claims, each with its unfinished jobs. After a claim whose answer was lost
@@ -264,7 +292,9 @@ class Store(Protocol):
         lane holds fewer than the queue's `window` jobs, one of each fair key in turn [C3]. `limit` bounds
         each of the two. A due job with a fair key takes a new turn, behind its key's others. How long a job
         has waited counts from when it became ready; admission does not start that anew. It also brings
-        parents up to date with their parts, and jobs with those they come after [P9] [P12]."""
+        parents up to date with their parts, and jobs with those they come after [P9] [P12]. It lets jobs
+        through gates that have room, and a due job with gates goes to the end of the line of the first it has
+        no pass of; `again` says when the next token comes for jobs that wait for one [F1] [F3]."""
 
     # -- looking and steering ---------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from windlass.core.admission import Pressure
 from windlass.core.states import Kind, Priority, State
 
 OnConflict = Literal["skip", "replace", "reject"]
@@ -46,6 +47,10 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     fair_key: str | None = None
     ordering_key: str | None = None
     concurrency_key: str | None = None
+    key_limit: int = 1
+    """How many jobs of its concurrency key run at a time; its task's setting overrides it [F3]."""
+    task_limit: int | None = None
+    """How many jobs of its task run at a time, as the code says; its task's setting overrides it [F3]."""
     tags: tuple[str, ...] = ()
     headers: dict[str, str] = {}
     trace: str | None = None
@@ -88,6 +93,8 @@ class Receipt(msgspec.Struct, frozen=True):
 
     id: int
     status: EnqueueStatus = "enqueued"
+    pressure: float | None = None
+    """A hint: how full its queue is, from 0.7 on, where it has a max_depth; slow down [F4]."""
 
 
 class ClaimedJob(msgspec.Struct, frozen=True, gc=False):
@@ -195,6 +202,8 @@ class Promoted(msgspec.Struct, frozen=True):
 
     due: int = 0
     admitted: int = 0
+    again: float | None = None
+    """Seconds until more can be admitted: when a budget that jobs wait for has its next token [F1]."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -277,13 +286,37 @@ class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):
     cool_base: float = 60.0
     """Seconds of the first cool-down after a throttle; of each, where `backoff` is off [O3]."""
     cool_cap: float = 1800.0
+    concurrency: int | None = None
+    """How many of its jobs run at a time over the whole cluster, exactly; None: as slots allow [F3]."""
+    governor: bool = False
+    """Whether its rate is found by trying, between rate_min and rate_max jobs a second [F2]."""
+    rate_min: float = 1.0
+    rate_max: float = 1000.0
+    max_depth: int | None = None
+    """Backpressure: new jobs are refused when so many are ready [F4]."""
+    shed_depth: int | None = None
+    """Load shedding: the depth, the wait of the oldest and the store's latency that are too much [F5]."""
+    shed_wait: float | None = None
+    shed_latency: float | None = None
     throttles: int = 0
     """State, not a setting: cool-downs since the queue last went well for a while [O3]."""
     cooling: float = 0.0
     """State, not a setting: seconds until the queue gives out jobs again."""
+    pressure: Pressure = "none"
+    """State: soft or full where its depth is, or was until it falls to 60 % [F4]."""
+    refused: int = 0
+    """State: jobs refused because it was full, since it was declared."""
+    shed: int = 0
+    """State: jobs shed, since it was declared [F5]."""
+    rate: float | None = None
+    """State: what its governor allows, in jobs a second [F2]."""
+    why: str | None = None
+    """State: what its governor last decided."""
 
 
-QUEUE_SETTINGS = frozenset(QueueRecord.__struct_fields__) - {"name", "throttles", "cooling"}
+QUEUE_SETTINGS = frozenset(QueueRecord.__struct_fields__) - {
+    "name", "throttles", "cooling", "pressure", "refused", "shed", "rate", "why",
+}  # fmt: skip
 """What `set_queue` may change."""
 
 
@@ -379,6 +412,10 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that one batch may take before it is halved [P7]."""
     parallel: int | None = None
     """How many parts of a parent run at a time, for parents split from now on."""
+    concurrency: int | None = None
+    """How many of its jobs run at a time over the whole cluster [F3]."""
+    key_concurrency: int | None = None
+    """How many of its jobs run at a time for each concurrency key [F3]."""
 
 
 TASK_SETTINGS = frozenset(TaskRecord.__struct_fields__) - {"name"}

@@ -1,0 +1,59 @@
+"""Whether a queue takes another job: backpressure on its own depth [F4], and shedding when all is too much
+[F5].
+
+Shedding is judged first. Both are off unless a queue's settings switch them on, and both are for new jobs
+only: what was accepted once is never turned away again."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from windlass.core.states import Priority
+
+Pressure = Literal["none", "soft", "full"]
+SOFT: Final = 0.7
+CLEAR: Final = 0.6
+URGENT: Final = 1.2
+WARNING: Final = 0.7
+CRITICAL: Final = 0.9
+EMERGENCY: Final = 1.0
+FULL_RETRY_AFTER: Final = 5.0
+"""Seconds after which a producer that found a queue full may try again."""
+
+SHED_RETRY_AFTER: Final = 10.0
+
+
+def pressure(depth: int, max_depth: int | None, before: Pressure) -> Pressure:
+    """The pressure on a queue, which remembers: it rises at 70 % and 100 %, and falls at 60 % [F4]."""
+    if max_depth is None:
+        return "none"
+    fill = depth / max_depth
+    if fill >= 1.0 or (before == "full" and fill > CLEAR):
+        return "full"
+    return "soft" if fill >= SOFT or (before != "none" and fill > CLEAR) else "none"
+
+
+def is_full(depth: int, max_depth: int | None, now: Pressure, priority: int) -> bool:
+    """Whether a new job is refused. `now` is the pressure as of this depth; urgent jobs find room until 120
+    %."""
+    if max_depth is None or now != "full":
+        return False
+    return priority != Priority.URGENT or depth >= max_depth * URGENT
+
+
+def shed_level(
+    depth: int, wait: float, latency: float, limits: tuple[int | None, float | None, float | None]
+) -> float:
+    """How much too much it is: the largest of depth, oldest wait and store latency over their limits. A limit
+    of None does not count; without any the level is 0."""
+    shares = (measure / limit for measure, limit in zip((depth, wait, latency), limits, strict=True) if limit)
+    return max(shares, default=0.0)
+
+
+def is_shed(level: float, priority: int) -> bool:
+    """Whether a new job of this priority is shed at this level [F5]."""
+    if level >= EMERGENCY:
+        return priority > Priority.URGENT
+    if level >= CRITICAL:
+        return priority > Priority.HIGH
+    return level >= WARNING and priority >= Priority.LOW

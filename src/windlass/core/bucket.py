@@ -1,0 +1,75 @@
+"""The token bucket of a budget, as a value [F1]. Time comes in as the store's clock says it.
+
+Over any span of t seconds it grants at most `rate`·t + `burst` tokens. It holds `tokens` as of `at`; a clock
+that goes back adds nothing until it has caught up, since what was granted before must not be granted twice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+LEAST_WAIT: Final = 0.001
+"""Seconds that a caller who has to wait waits at least: a rounding error must not make him spin."""
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """How many tokens there are, and how they grow."""
+
+    rate: float
+    """Tokens a second."""
+    burst: float
+    """The most it holds."""
+    tokens: float
+    at: float
+    blocked_until: float = 0.0
+    """It grants nothing before this: an upstream said so, or its breaker is open."""
+
+    @classmethod
+    def full(cls, rate: float, burst: float, now: float) -> Bucket:
+        """A new bucket."""
+        return cls(rate, burst, burst, now)
+
+    def refilled(self, now: float) -> Bucket:
+        """The bucket as it stands now."""
+        grown = self.tokens + self.rate * max(0.0, now - self.at)
+        return msgspec.structs.replace(self, tokens=min(self.burst, grown), at=max(self.at, now))
+
+    def available(self, now: float) -> float:
+        """How many tokens it would grant now."""
+        return 0.0 if now < self.blocked_until else max(0.0, self.refilled(now).tokens)
+
+    def take(self, n: float, now: float) -> Bucket | None:
+        """The bucket without n tokens; None where it does not have so many, and nothing is taken."""
+        ready = self.refilled(now)
+        if now < self.blocked_until or ready.tokens < n:
+            return None
+        return msgspec.structs.replace(ready, tokens=ready.tokens - n)
+
+    def wait(self, n: float, now: float) -> float:
+        """Seconds until it may grant n tokens; inf where it never will."""
+        if n > self.burst:
+            return math.inf
+        missing = n - self.refilled(now).tokens
+        grown = 0.0 if missing <= 0 else (missing / self.rate if self.rate > 0 else math.inf)
+        behind = max(0.0, self.at - now)  # a clock that went back has to catch up first
+        return max(grown + behind if missing > 0 else 0.0, self.blocked_until - now, LEAST_WAIT)
+
+    def give_back(self, n: float, now: float) -> Bucket:
+        """The bucket with n tokens more that were taken and not used; never more than it holds."""
+        ready = self.refilled(now)
+        return msgspec.structs.replace(ready, tokens=min(self.burst, ready.tokens + n))
+
+    def drained(self, pause: float, now: float) -> Bucket:
+        """The bucket without a token, and none to be had for `pause` seconds."""
+        ready = self.refilled(now)
+        until = max(self.blocked_until, now + pause)
+        # It refills from the end of the pause on: else there would be a burst where none is welcome.
+        return msgspec.structs.replace(ready, tokens=0.0, at=max(ready.at, until), blocked_until=until)
+
+    def changed(self, rate: float, burst: float, now: float) -> Bucket:
+        """The bucket with another rate and size; what it has grown so far counts by the old ones."""
+        ready = self.refilled(now)
+        return msgspec.structs.replace(ready, rate=rate, burst=burst, tokens=min(ready.tokens, burst))

@@ -1,0 +1,102 @@
+"""Gates: where keyed and limited jobs wait aside until there is room for them [F1] [F3] [F6].
+
+A gate has a line of held jobs and a number of passes. A job walks through its gates one by one, the narrowest
+first, and holds the pass of each while it waits at the next: so a wide gate's line never holds more jobs of a
+narrow one than the narrow one lets through, and nobody's line is blocked by another's. After the last gate it
+waits for the turn of its fair key, if it has one, and then stands in its lane like any other job.
+
+A pass is a row that names its job, never a count: what has ended cannot go on holding a place. Names:
+
+    order:<queue>/<ordering key>    one pass, kept until the job has ended for good: a retry keeps its place
+    key:<concurrency key>           as many passes as the job says (`key_limit`), or its task's setting
+    task:<task>                     as many as the task's setting or the code says budget:<budget>/<key>
+    as many as the budget has tokens; only for jobs that a claim found none for fair
+    no gate, but the ring of fair keys
+
+All but the order pass are given back when an attempt ends and the job is put off; a job that is offered again
+at once keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, NamedTuple, Protocol
+
+FAIR: Final = "fair"
+
+
+class Gated(Protocol):
+    """What a job's options say about gates."""
+
+    @property
+    def ordering_key(self) -> str | None: ...
+    @property
+    def concurrency_key(self) -> str | None: ...
+    @property
+    def key_limit(self) -> int: ...
+    @property
+    def task_limit(self) -> int | None: ...
+    @property
+    def fair_key(self) -> str | None: ...
+
+
+class Gate(NamedTuple):
+    """A gate on a job's way."""
+
+    name: str
+    limit: int
+    """How many jobs may be beyond it at a time."""
+
+
+def gates_of(
+    queue: str, task: str, options: Gated, concurrency: int | None = None, key_concurrency: int | None = None
+) -> list[Gate]:
+    """The gates of a job, in the order in which it passes them. The last two are its task's settings, which
+    override what the job says."""
+    gates: list[Gate] = []
+    if options.ordering_key is not None:
+        gates.append(Gate(order_gate(queue, options.ordering_key), 1))
+    if options.concurrency_key is not None:
+        gates.append(Gate(f"key:{options.concurrency_key}", key_concurrency or options.key_limit))
+    limit = concurrency or options.task_limit
+    if limit is not None:
+        gates.append(Gate(f"task:{task}", limit))
+    return gates
+
+
+def next_gate(gates: Collection[Gate], passes: Collection[str]) -> Gate | None:
+    """The first gate that the job has no pass of; None: it may go on to its lane."""
+    return next((gate for gate in gates if gate.name not in passes), None)
+
+
+def order_gate(queue: str, key: str) -> str:
+    """The gate of an ordering key."""
+    return f"order:{queue}/{key}"
+
+
+def budget_gate(budget: str, key: str = "") -> str:
+    """The gate of those who wait for tokens."""
+    return f"budget:{budget}/{key}"
+
+
+def keeps(gate: str) -> bool:
+    """Whether a pass outlives the attempt, until the job has ended for good."""
+    return gate.startswith("order:")
+
+
+def reason(gate: str) -> str:
+    """Why a job waits that stands in this line [M4]."""
+    kind, _, rest = gate.partition(":")
+    match kind:
+        case "order":
+            queue, _, key = rest.partition("/")
+            return f"waits for the jobs before it of ordering key {key!r} in queue {queue}"
+        case "key":
+            return f"waits for a slot of concurrency key {rest!r}"
+        case "task":
+            return f"waits for a slot of task {rest}"
+        case "budget":
+            budget, _, key = rest.partition("/")
+            return f"waits for tokens of budget {budget}" + (f", key {key!r}" if key else "")
+        case _:
+            return "waits for the turn of its fair key"

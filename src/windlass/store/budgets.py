@@ -1,0 +1,73 @@
+"""What of a budget every store sees alike: how its settings are changed, and which bucket a job draws from
+[F1]."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from windlass.core.names import check_name
+from windlass.store.changes import merged
+from windlass.store.flow import BUDGET_SETTINGS, Need, NewBudget
+
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[msgspec.Raw]).decode
+_text = msgspec.json.Decoder(str).decode
+MAX_KEY: Final = 255
+"""Characters of a key that count; what is longer is cut."""
+
+
+def checked(budget: NewBudget) -> NewBudget:
+    """The budget, if it makes sense. Raises ValueError or InvalidName."""
+    return changed(budget, {name: getattr(budget, name) for name in BUDGET_SETTINGS})
+
+
+def changed(old: NewBudget, changes: Mapping[str, Any]) -> NewBudget:
+    """The budget with these settings changed. Raises ValueError where one is unknown or makes no sense."""
+    check_name("budget", old.name)
+    return merged("budget", old.name, old, changes, BUDGET_SETTINGS, _check)
+
+
+def new(name: str, changes: Mapping[str, Any]) -> NewBudget:
+    """A budget that is made by its first setting."""
+    if "rate" not in changes:
+        raise ValueError(f"there is no budget {name!r}; give it a rate to make it")
+    rate = changes["rate"]
+    usable = type(rate) in (int, float) and math.isfinite(rate)
+    return changed(NewBudget(name=name, rate=0.0, burst=max(1, math.ceil(rate)) if usable else 1), changes)
+
+
+def bucket_key(payload: str, need: Need) -> str:
+    """The key of the bucket that a job draws from: the value of an argument, "" where there is none.
+
+    A text is its own key; other values are keyed by their JSON as it was sent."""
+    if need.argument is None:
+        return ""
+    content = _decode(payload)
+    places: Any = content if isinstance(content, list) else ()
+    found = None
+    if isinstance(content, dict):
+        found = content.get(need.argument)
+        if found is None and "*" in content:
+            places = msgspec.json.decode(content["*"], type=list[msgspec.Raw])
+    if found is None and need.place is not None and need.place < len(places):
+        found = places[need.place]
+    raw = b"null" if found is None else bytes(found).strip()
+    if raw == b"null":
+        return ""
+    return (_text(raw) if raw.startswith(b'"') else raw.decode())[:MAX_KEY]
+
+
+def _check(budget: str, setting: str, value: Any) -> None:
+    if setting == "key":
+        if not isinstance(value, str | None):
+            raise ValueError(f"budget {budget!r}: key is the name of an argument, not {value!r}")
+        return
+    if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"budget {budget!r}: {setting} must be a number from 0, not {value!r}")
+    if setting == "burst" and value < 1:
+        raise ValueError(f"budget {budget!r}: burst must be at least 1, else nothing could ever be taken")
+    if setting == "breaker_pause" and value <= 0:
+        raise ValueError(f"budget {budget!r}: breaker_pause must be longer than 0 s")
