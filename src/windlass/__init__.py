@@ -15,6 +15,7 @@ The names below are the public face. Exceptions live in `windlass.errors`, the k
 """
 
 from windlass.app import Windlass
+from windlass.budget import Budget
 from windlass.chunks.items import Items, planner
 from windlass.chunks.ndjson import NDJSON
 from windlass.chunks.parts import Part
@@ -31,6 +32,7 @@ from windlass.worker.pool import WarmPool
 
 __all__ = [
     "NDJSON",
+    "Budget",
     "Cancelled",
     "Context",
     "Dead",

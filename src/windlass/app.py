@@ -21,7 +21,6 @@ from typing import (
     Concatenate,
     Final,
     ParamSpec,
-    Protocol,
     Self,
     TypeVar,
     Unpack,
@@ -30,11 +29,15 @@ from typing import (
 )
 
 from windlass import builtin, loopthread
+from windlass.batch import BatchDecorator, make_batch
+from windlass.budget import Budget, read_budget
 from windlass.bulk import Jobs, job_filter
 from windlass.context import Context
 from windlass.core.durations import Duration
+from windlass.core.rates import Rate
 from windlass.core.routing import Routes
 from windlass.core.states import State
+from windlass.decorators import ChunkedDecorator, TaskDecorator
 from windlass.discovery import import_all
 from windlass.encoding import decode
 from windlass.errors import ConfigurationError
@@ -45,6 +48,7 @@ from windlass.job import Job
 from windlass.options import Template
 from windlass.parent import Parent
 from windlass.producer import Producer
+from windlass.schedules import Scheduled, ScheduleOptions, Schedules
 from windlass.settings import Settings, SettingsInCode, load
 from windlass.store.factory import MEMORY, POSTGRES, kind_of, make_store
 from windlass.store.protocol import Store
@@ -63,9 +67,8 @@ from windlass.task import (
 if TYPE_CHECKING:
     from os import PathLike
 
-    from windlass.chunks.parts import Part
     from windlass.chunks.splitter import Splitter
-    from windlass.chunks.task import AsyncChunkedTask, ChunkedOptions, SyncChunkedTask
+    from windlass.chunks.task import ChunkedOptions
     from windlass.commands import CommandOptions, CommandResult
     from windlass.testing import Clock, TestMode
     from windlass.worker.drain import Drained
@@ -73,34 +76,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class TaskDecorator(Protocol):
-    """What `app.task(...)` returns: it turns a function into a task and keeps its types."""
-
-    @overload  # the closer match comes first: with a context, `async def`
-    def __call__(  # type: ignore[overload-overlap]
-        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
-    ) -> AsyncContextTask[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> SyncContextTask[P, R]: ...
-    @overload
-    def __call__(  # type: ignore[overload-overlap]
-        self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> AsyncTask[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
-
-
-class ChunkedDecorator(Protocol):
-    """What `app.chunked(...)` returns: it turns a function of a part into a task and keeps its types."""
-
-    @overload
-    def __call__(
-        self, handler: Callable[Concatenate[Part, P], Coroutine[Any, Any, Any]], /
-    ) -> AsyncChunkedTask[P]: ...
-    @overload
-    def __call__(self, handler: Callable[Concatenate[Part, P], Any], /) -> SyncChunkedTask[P]: ...
 
 
 class Windlass:
@@ -121,6 +96,9 @@ class Windlass:
         self._code = {"database_url": database_url, **settings}
         self._given = store
         self._tasks: dict[str, RegisteredTask[..., Any]] = {}
+        self._budgets: dict[str, Budget] = {}
+        self.schedules: Final = Schedules(self)
+        """The schedules: those this app declares, and those in the store [K4]."""
         self._test_mode: TestMode | None = None
         self.hooks: Final = Hooks(self)
         self.state: Final = SimpleNamespace()
@@ -146,14 +124,21 @@ class Windlass:
     @overload
     def task(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
     @overload
+    def task(self, /, *, batch: int, **options: Unpack[TaskOptions]) -> BatchDecorator: ...
+    @overload
     def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
-    def task(self, function: Any = None, /, **options: Unpack[TaskOptions]) -> Any:
-        """Register a function as a task: `@app.task` or `@app.task(queue="mail", retry=Retry(3))`.
+    def task(
+        self, function: Any = None, /, *, batch: int | None = None, **options: Unpack[TaskOptions]
+    ) -> Any:
+        """Register a function as a task: `@app.task` or `@app.task(queue="mail", retry=Retry(3))`. With
+        `batch` its handler takes so many jobs at once, as a list; see `windlass.batch`.
 
         A parameter annotated with `Context` gets the context of the run and is no part of the job; make it
         the first one, so that type checkers know as well."""
 
         def register(function: Callable[..., Any]) -> RegisteredTask[..., Any]:
+            if batch is not None:
+                return self._register(make_batch(self, function, batch, options))
             return self._register(make_task(self, function, options))
 
         return register if function is None else register(function)
@@ -188,6 +173,42 @@ class Windlass:
         from windlass.commands import command_task
 
         return command_task(self, name, allow=allow, root=root, timeout=timeout, env=env, **options)
+
+    # -- flow -------------------------------------------------------------------------------------------
+
+    def budget(
+        self,
+        name: str,
+        *,
+        rate: Rate | None = None,
+        burst: int | None = None,
+        key: str | None = None,
+        breaker: int = 0,
+        breaker_pause: Duration = "30s",
+    ) -> Budget:
+        """A budget: tokens that the whole cluster shares [F1]. With a `rate` ("5000/h") this declares it, as
+        the default for a store that does not have it; without, it is the handle of one. See
+        `windlass.budget`.
+
+        `burst` is the most it holds (default: what it grows in a second). `key` names the argument of tasks
+        by whose value it is divided into buckets. After `breaker` failed runs in a row it grants nothing for
+        `breaker_pause`, then one run to try [F7]."""
+        if rate is None:
+            known = self._budgets.get(name)
+            return known or Budget(name, None, self._home)
+        declared = read_budget(name, rate, burst, key, breaker, breaker_pause)
+        known = self._budgets.get(name)
+        if known is not None and known.declared != declared:
+            raise ConfigurationError(
+                f"budget {name} is declared twice, and differently; app.budget({name!r}) without a rate "
+                "gives the one that is there"
+            )
+        return self._budgets.setdefault(name, Budget(name, declared, self._home))
+
+    def schedule(self, cron: str, /, **options: Unpack[ScheduleOptions]) -> Scheduled:
+        """Run a task by the clock: `@app.schedule("0 9 * * MON-FRI", tz="Europe/Paris")` above a task, or
+        above a function, which becomes one [K4]. See `windlass.schedules`."""
+        return Scheduled(self, cron, options)
 
     @property
     def tasks(self) -> Mapping[str, RegisteredTask[..., Any]]:
@@ -275,9 +296,11 @@ class Windlass:
         they fall due within `wait` after the last job ended. `async def` tasks run on this loop, at most
         `concurrency` at a time, plain functions in as many threads.
         """
+        from windlass.worker.declare import declare_budgets
         from windlass.worker.drain import drain
 
         async with self._home().here() as store:
+            await declare_budgets(self, store)
             await self.hooks.start()
             try:
                 return await drain(

@@ -19,6 +19,7 @@ WindlassError
 ├── TermLost                    a write of a coordinator whose term is over [K3]
 ├── JobNotFound
 ├── ResultTimeout               the result did not arrive in time
+├── BudgetTimeout               the tokens of a budget did not arrive in time [F1]
 ├── JobFailed                   the awaited job ended dead or cancelled
 ├── ResultInvalid               the kept result does not fit the task's return annotation
 ├── RemoteError                 what a function raised in another process
@@ -140,6 +141,10 @@ class JobNotFound(WindlassError, LookupError):
 
 class ResultTimeout(WindlassError, TimeoutError):
     """The job did not finish within the time given."""
+
+
+class BudgetTimeout(WindlassError, TimeoutError):
+    """A budget had not so many tokens within the time given; none were taken [F1]."""
 
 
 class JobFailed(WindlassError):

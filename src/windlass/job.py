@@ -31,7 +31,7 @@ class Job(Generic[R]):
     for a handle made from an id alone. `str(job)` is the id, as JSON would have it.
     """
 
-    __slots__ = ("_decode", "_home", "id", "receipt", "task")
+    __slots__ = ("_decode", "_home", "id", "pressure", "receipt", "task")
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class Job(Generic[R]):
         self.id: Final = id
         self.task: Final = task
         self.receipt: Final = None if receipt is None else receipt.status
+        self.pressure: Final = None if receipt is None else receipt.pressure
         self._home = home
         self._decode = decode
 

@@ -24,10 +24,10 @@ MAX_TAGS: Final = 32
 MAX_AFTER: Final = 1000
 MAX_HEADERS: Final = 64
 MAX_HEADER: Final = 4096
+MAX_LIMIT: Final = 1_000_000
 MAX_TIMEOUT: Final = 30 * 86400.0
 LAST_RUN_AT: Final = 7_258_118_400.0  # the year 2200
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-NOT_YET: Final = ("ordering_key", "concurrency_key")
 
 
 class JobOptions(TypedDict, total=False):
@@ -49,14 +49,19 @@ class JobOptions(TypedDict, total=False):
     """At most one unfinished job holds this key [E6]."""
     on_conflict: OnConflict
     """What happens when the key is held: skip (default), replace or reject."""
+    debounce: Duration
+    """Run after this time, and begin that time anew whenever a job with the same `unique` key is enqueued
+    while this one waits, in its place: `delay` and on_conflict="replace" in one word [E6]."""
     idempotency_key: str
     """Sending again with the same key adds nothing and answers with the first job [E7]."""
     fair_key: str
     """Jobs of different keys in one queue take turns [C3]."""
     ordering_key: str
-    """One at a time and in order per key. Not available yet."""
+    """Jobs of one key in one queue run one at a time and in order; a retry keeps its place [F6]."""
     concurrency_key: str
-    """A limit of running jobs per key. Not available yet."""
+    """At most key_limit jobs of one key run at a time [F3]."""
+    key_limit: int
+    """How many that are; 1 without it, and the task's setting `key_concurrency` overrides it."""
     after: Iterable[int | HasId]
     """Jobs, or their ids, that must have succeeded before this one is ready [P12]."""
     otherwise: Otherwise
@@ -105,6 +110,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
             read = _READERS[name](name, value)
             target = "unique_key" if name == "unique" else name
             (carried if target in Options.__struct_fields__ else plain)[target] = read
+        if "debounce" in plain:
+            self._debounce(plain, carried)
         if plain.get("delay") is not None and plain.get("run_at") is not None:
             raise InvalidOption("delay and run_at say the same in two ways; give one of them")
         if carried.get("after") and (plain.get("delay") is not None or plain.get("run_at") is not None):
@@ -113,6 +120,13 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
             plain = {"delay": None, "run_at": None, **plain}
         options = msgspec.structs.replace(self.options, **carried) if carried else self.options
         return msgspec.structs.replace(self, options=options, **plain)
+
+    def _debounce(self, plain: dict[str, Any], carried: dict[str, Any]) -> None:
+        if carried.get("unique_key", self.options.unique_key) is None:
+            raise InvalidOption("debounce: a job replaces the one that has the same key; give it unique= too")
+        if plain.keys() & {"delay", "run_at", "on_conflict"}:
+            raise InvalidOption("debounce stands for delay and on_conflict='replace'; leave these out")
+        plain |= {"delay": plain.pop("debounce"), "on_conflict": "replace"}
 
     def job(self, task: str, payload: str, queue: str, place: int | None = None) -> NewJob:
         """The job this template makes. `queue` is where it goes if no option said; `place` is its number in
@@ -199,8 +213,10 @@ def _conflict(name: str, value: Any) -> str:
     return str(value)
 
 
-def _not_yet(name: str, value: Any) -> str:
-    raise InvalidOption(f"{name} has no effect in this version, so it is refused rather than ignored")
+def _whole(name: str, value: Any) -> int:
+    if type(value) is not int or not 1 <= value <= MAX_LIMIT:
+        raise InvalidOption(f"{name}: {value!r} is not a whole number from 1 to {MAX_LIMIT}")
+    return value
 
 
 def _after(name: str, value: Any) -> tuple[int, ...]:
@@ -253,7 +269,10 @@ _READERS: Final[Mapping[str, Any]] = {
     "on_conflict": _conflict,
     "idempotency_key": _text,
     "fair_key": _text,
-    **dict.fromkeys(NOT_YET, _not_yet),
+    "ordering_key": _text,
+    "concurrency_key": _text,
+    "key_limit": _whole,
+    "debounce": _delay,
     "after": _after,
     "otherwise": _otherwise,
     "tags": _tags,

@@ -29,12 +29,13 @@ from typing import (
     ParamSpec,
     Protocol,
     Self,
-    TypedDict,
     TypeVar,
     Unpack,
     cast,
     overload,
 )
+
+import msgspec
 
 from windlass.context import Context
 from windlass.core.durations import Duration
@@ -44,9 +45,11 @@ from windlass.encoding import decode
 from windlass.errors import ConfigurationError, InvalidArguments
 from windlass.gaps import EVERY, Gaps, Reconciled
 from windlass.job import Job
+from windlass.limits import FlowOptions, Limits
 from windlass.options import JobOptions, Template
 from windlass.payload import Signature, encode_call
 from windlass.signals import Retry
+from windlass.store.flow import Need
 from windlass.store.records import NewJob, Receipt
 
 if TYPE_CHECKING:
@@ -63,7 +66,7 @@ class Finder(Protocol):
     def __call__(self, find: G, /) -> G: ...
 
 
-class TaskOptions(TypedDict, total=False):
+class TaskOptions(FlowOptions, total=False):
     """What `@app.task(...)` takes."""
 
     name: str
@@ -178,6 +181,8 @@ class RegisteredTask(Task[P, R]):
     is_async: ClassVar[bool]
     context_type: ClassVar[type[Context]] = Context
     """What the worker makes for each run."""
+    batch: int = 1
+    """How many jobs its handler takes at once; see `windlass.batch`."""
     __name__: str
 
     def __init__(self, app: Windlass, function: Callable[P, Any], options: TaskOptions) -> None:
@@ -200,7 +205,11 @@ class RegisteredTask(Task[P, R]):
         self.function = function
         self.gaps: Gaps | None = None
         """How it finds what is missing, if it does."""
-        self.signature = Signature(self.name, function)
+        self.signature = self._signature(function)
+        self.limits: Final = Limits(self.name, self.signature, options)
+        if self.limits.carried:
+            carried = msgspec.structs.replace(self._template.options, **self.limits.carried)
+            self._template = msgspec.structs.replace(self._template, options=carried)
         if not issubclass(self.context_type, self.signature.context_type):
             raise ConfigurationError(
                 f"task {self.name}: parameter {self.signature.context!r} takes a part, and only chunked "
@@ -209,6 +218,13 @@ class RegisteredTask(Task[P, R]):
         self.mode: Final = self._mode(options.get("mode"))
         # Its name and text, not its attributes: one called `retry` must not become ours.
         functools.update_wrapper(cast("Callable[..., Any]", self), function, updated=())
+
+    @property
+    def needs(self) -> list[Need]:
+        """What each run takes of budgets [F1]. Raises ConfigurationError where one of them goes by an
+        argument that the task does not have."""
+        declared = {name: budget.declared for name, budget in self.app._budgets.items()}
+        return self.limits.needs({name: each.key for name, each in declared.items() if each is not None})
 
     # -- what is missing [K5] -----------------------------------------------------------------------------
 
@@ -264,6 +280,14 @@ class RegisteredTask(Task[P, R]):
                 "the worker's process; drop the parameter or mode='process'"
             )
         return "process"
+
+    def _signature(self, function: Callable[..., Any]) -> Signature:
+        """What a job's arguments must be."""
+        return Signature(self.name, function)
+
+    def _job(self, payload: str, place: int | None = None) -> NewJob:
+        job = super()._job(payload, place)
+        return self.limits.keyed(job) if self.limits.has_keys else job
 
     def _encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         return self.signature.encode(args, kwargs)

@@ -14,7 +14,10 @@ READING = [
     *("jobs", "job show", "queues", "dead list", "workers", "doctor", "top", "migrate"),
     *("parents", "parent show", "parent set", "parent redrive", "parent cancel", "tasks"),
     *("maintain promote", "maintain rescue", "maintain retention", "maintain slots"),
+    *("maintain schedules", "maintain governor", "queue show", "budgets", "budget take", "blocked"),
+    *("watermarks", "schedules list", "schedules next", "schedules run", "schedules backfill"),
 ]
+NAMED = ("job ", "parent ", "queue ", "budget ", "watermarks", "schedules ")
 OF_THEIR_OWN = {"demo", "reconcile", "sql", "worker"}
 """These say in another way where jobs live, as does `bench`."""
 
@@ -57,9 +60,10 @@ def test_every_verb_can_be_pointed_at_a_database(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in READING if name not in ("migrate", "doctor")])
 def test_a_file_that_is_not_there_is_not_made(path: str, tmp_path: object, name: str) -> None:
-    arguments: tuple[str, ...] = ("1",) if name.startswith(("job ", "parent ")) else ()
+    arguments: tuple[str, ...] = ("1",) if name.startswith(NAMED) and name != "schedules list" else ()
     arguments += ("--once",) if name.startswith(("top", "main")) else ()
     arguments += ("--parallel", "2") if name == "parent set" else ()
+    arguments += ("--from", "2026-01-01", "--to", "2026-01-02") if name == "schedules backfill" else ()
     result = windlass(*name.split(), *arguments, "--database", path)
     assert result.exit_code == 1
     assert "there is no such file yet" in result.stderr

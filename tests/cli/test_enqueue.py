@@ -168,3 +168,16 @@ def test_o8_waiting_in_vain_says_that_the_job_goes_on(desk: Desk) -> None:
     said = desk.refused("enqueue", "t", "--wait", "10ms")
     job = only_job(desk)
     assert f"windlass job show {job.id}" in said
+
+
+def test_f3_f6_keys_and_debounce_reach_the_job(desk: Desk) -> None:
+    desk.ok(
+        "enqueue", "mail.send", "--fair-key", "f", "--ordering-key", "o", "--concurrency-key", "c",
+        "--key-limit", "3", "--unique", "u", "--debounce", "1h",
+    )  # fmt: skip
+    job = only_job(desk)
+    options = job.options
+    assert (options.fair_key, options.ordering_key, options.concurrency_key) == ("f", "o", "c")
+    assert (options.key_limit, options.unique_key) == (3, "u")
+    assert job.run_at is not None
+    assert job.run_at > time.time() + 3000

@@ -76,7 +76,18 @@ def test_the_keys_of_a_job_in_json(any_desk: Desk) -> None:
             "payload",
         ),
         *("result", "errors", "checkpoint", "enqueued_at", "run_at", "claimed_at", "finished_at", "worker"),
-        *("claim", "cancel_requested", "timeout", "unique_key", "fair_key", "tags", "headers", "trace"),
+        *(
+            "claim",
+            "cancel_requested",
+            "timeout",
+            "unique_key",
+            "fair_key",
+            "ordering_key",
+            "concurrency_key",
+            "tags",
+            "headers",
+            "trace",
+        ),
         *("replay_of", "chunked", "part", "after", "otherwise"),
     }
     assert (shown["id"], shown["state"], shown["priority"]) == (id, "retrying", "normal")

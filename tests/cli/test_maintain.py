@@ -7,16 +7,17 @@ import pytest
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
 from windlass.core.states import State
+from windlass.store.flow import NewSchedule, Runs
 from windlass.store.records import WorkerInfo
 
-DUTIES = ("promote", "rescue", "retention", "slots")
+DUTIES = ("governor", "promote", "rescue", "retention", "schedules", "slots")
 
 
 def test_k3_promote(desk: Desk) -> None:
     desk.visit(lambda rig: rig.one(fair_key="a"))
     answer = desk.json("maintain", "promote", "--once")
-    assert answer == {"due": 0, "admitted": 1}
-    assert desk.ok("maintain", "promote", "--once") == "due 0, admitted 0\n"
+    assert answer == {"due": 0, "admitted": 1, "again": None}
+    assert desk.ok("maintain", "promote", "--once") == "due 0, admitted 0, again –\n"
 
 
 def test_k3_retention(any_desk: Desk) -> None:
@@ -53,6 +54,27 @@ def test_k3_slots_unless_another_coordinator_is_at_work(any_desk: Desk) -> None:
     assert sorted(share["mail"] for share in slots.values()) == [1, 2]
     assert any_desk.visit(lambda rig: rig.store.lead(1, 30)) is not None  # the first one has resigned
     assert "another coordinator is at work" in any_desk.refused("maintain", "slots", "--once")
+
+
+def test_k3_schedules_fire_what_is_due(any_desk: Desk) -> None:
+    async def seed(rig: Rig) -> None:
+        schedule = NewSchedule(name="daily", cron="0 9 * * *", task="report")
+        await rig.store.seed_schedule(schedule, await rig.store.now() - 5)
+
+    any_desk.visit(seed)
+    assert any_desk.json("maintain", "schedules", "--once") == {"jobs": 1}
+    assert any_desk.ok("maintain", "schedules", "--once") == "jobs 0\n"
+    (job,) = any_desk.json("jobs")["jobs"]
+    assert job["headers"]["windlass-schedule"] == "daily"
+
+
+def test_k3_f2_the_governor_decides(any_desk: Desk) -> None:
+    assert "no queue has a governor" in any_desk.ok("maintain", "governor", "--once")
+    any_desk.ok("queue", "set", "crawl", "--governor", "on", "--rate-max", "100")
+    any_desk.visit(lambda rig: rig.store.report({"crawl": Runs(succeeded=50, failed=50)}))
+    (governor,) = any_desk.json("maintain", "governor", "--once")["governors"]
+    assert (governor["queue"], governor["rate"]) == ("crawl", 2.5)
+    assert any_desk.ok("maintain", "governor", "--once") == "crawl: 2.5/s, held after it was halved\n"
 
 
 @pytest.mark.parametrize("duty", DUTIES)

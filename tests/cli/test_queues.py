@@ -64,7 +64,7 @@ def test_k2_pause_and_resume(desk: Desk) -> None:
     assert record(desk, "imports").paused
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume", "warm"])
+@pytest.mark.parametrize("verb", ["pause", "resume", "warm", "show"])
 def test_a_mistyped_name_does_not_become_a_queue(desk: Desk, verb: str) -> None:
     served(desk)
     said = desk.refused("queue", verb, "mial")
@@ -112,9 +112,47 @@ def test_k1_set_changes_what_is_said_and_none_brings_the_default_back(any_desk: 
     assert record(any_desk, "mail").retention == 3600
 
 
+def test_f2_f3_f4_f5_the_settings_of_flow(any_desk: Desk) -> None:
+    said = any_desk.ok(
+        *("queue", "set", "crawl", "--concurrency", "5", "--governor", "on", "--rate-min", "2"),
+        *("--rate-max", "600/m", "--max-depth", "1000", "--shed-depth", "5000", "--shed-wait", "10m"),
+        *("--shed-latency", "500ms"),
+    )
+    assert "concurrency     5\n" in said
+    assert "rate-max        10/s\n" in said
+    assert "shed-wait       10 min\n" in said
+    found = record(any_desk, "crawl")
+    assert (found.concurrency, found.governor, found.rate_min, found.rate_max) == (5, True, 2, 10)
+    assert (found.max_depth, found.shed_depth, found.shed_wait, found.shed_latency) == (1000, 5000, 600, 0.5)
+    assert any_desk.ok("queue", "show", "crawl") == said
+    assert any_desk.json("queue", "show", "crawl")["queue"]["shed_latency"] == 0.5
+    changed = any_desk.json("queue", "set", "crawl", "--governor", "off", "--concurrency", "none")["queue"]
+    assert (changed["governor"], changed["concurrency"], changed["max_depth"]) == (False, None, 1000)
+
+
+def test_f4_m4_a_queue_that_is_full_says_so(desk: Desk) -> None:
+    desk.ok("queue", "set", "mail", "--max-depth", "2", "--concurrency", "7")
+    desk.visit(lambda rig: rig.add("a", "b", queue="mail"))
+    refused = desk.run("enqueue", "c", "--queue", "mail")
+    assert refused.exit_code == 1
+    said = desk.ok("queues")
+    assert "full, refuses new jobs (1 so far); at most 7 at a time" in said
+    assert "pressure        full\n" in desk.ok("queue", "show", "mail")
+
+
+def test_f2_queues_show_what_the_governor_allows(desk: Desk) -> None:
+    desk.ok("queue", "set", "crawl", "--governor", "on", "--rate-max", "100/s")
+    assert "governor 5/s" in desk.ok("queues")
+    desk.ok("maintain", "governor", "--once")
+    assert "governor 5/s, nothing waits" in desk.ok("queues")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
+        (("mail", "--governor", "perhaps"), 2),
+        (("mail", "--rate-max", "fast"), 2),
+        (("mail", "--max-depth", "0"), 2),
         (("mail", "--max-workers", "0"), 2),
         (("mail", "--retention", "soon"), 2),
         (("mail", "--window", "-1"), 2),

@@ -31,6 +31,29 @@ def test_one_frame_without_a_terminal(any_desk: Desk) -> None:
     assert frame["at"].endswith("Z")
 
 
+def test_f1_f3_what_jobs_stand_aside_for(any_desk: Desk) -> None:
+    """Budgets that are short, and the gates with the longest waits; what has enough is not shown."""
+    assert "budget" not in any_desk.ok("top", "--once")
+    any_desk.ok("budget", "set", "plenty", "--rate", "10/s")
+    any_desk.ok("budget", "set", "scarce", "--rate", "1/h")
+    any_desk.ok("budget", "take", "scarce")
+    any_desk.visit(lambda rig: rig.add("a", "b", queue="mail", concurrency_key="tenant-7"))
+    any_desk.visit(lambda rig: rig.store.promote())
+    said = any_desk.ok("top", "--once")
+    assert "scarce" in said
+    assert "plenty" not in said
+    assert "waits for a slot of concurrency key 'tenant-7'" in said
+    frame = any_desk.json("top", "--once")
+    assert [budget["name"] for budget in frame["short_budgets"]] == ["scarce"]
+    assert [(gate["name"], gate["waiting"]) for gate in frame["gates"]] == [("key:tenant-7", 1)]
+
+
+def test_o3_cool_downs_are_shown(desk: Desk) -> None:
+    served(desk)
+    desk.visit(lambda rig: rig.store.throttle("mail", 600))
+    assert "throttled, resumes in 9 min" in desk.ok("top", "--once")
+
+
 def test_without_a_terminal_it_says_what_to_do(desk: Desk) -> None:
     assert "use --once or --json" in desk.refused("top")
 

@@ -1,4 +1,8 @@
-"""Fair share: jobs of different fair keys in one queue interleave [C3]."""
+"""Fair share: jobs of different fair keys in one queue interleave [C3].
+
+When a job is admitted into its lane is the store's to choose: with the commit that makes room for it, or with
+the next `promote`. The tests promote wherever that would make a difference.
+"""
 
 import pytest
 
@@ -21,24 +25,32 @@ async def drain(rig: Rig, worker: int, limit: int = 1000) -> list[str]:
 
 async def test_keys_take_turns(rig: Rig) -> None:
     """[C3] One job of each key and round, in the order of each key's enqueues."""
-    await rig.store.enqueue([job(f"a{n}", fair_key="a") for n in range(4)])
-    await rig.store.enqueue([job(f"b{n}", fair_key="b") for n in range(2)])
-    await rig.store.enqueue([job("c0", fair_key="c")])
+    names = ("a0", "a1", "a2", "a3", "b0", "b1", "c0")
+    await rig.store.enqueue([job(name, fair_key=name[0]) for name in names])
     assert await drain(rig, await rig.worker()) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
 
 
 async def test_no_more_than_the_window_waits_in_the_lane(rig: Rig) -> None:
-    """[C3] The lane takes `window` jobs and the next ones as it empties."""
+    """[C3] The lane takes `window` jobs and the next ones as it empties: who comes later has his turn among
+    these."""
     await rig.store.set_queue("default", {"window": 3})
-    await rig.add(*(["t"] * 7), fair_key="a")
-    assert (await rig.store.promote()).admitted == 3
+    await rig.add(*(["a"] * 7), fair_key="a")
+    await rig.store.promote()
     assert (await rig.store.promote()).admitted == 0
-    worker = await rig.worker()
-    assert len(await rig.claim(worker)) == 3
-    assert (await rig.store.promote()).admitted == 3
-    assert len(await rig.claim(worker, limit=1)) == 1
-    assert (await rig.store.promote()).admitted == 1
-    assert (await rig.depth()).ready == 3
+    await rig.add("b", "b", fair_key="b")
+    assert await drain(rig, await rig.worker()) == ["a", "a", "a", "b", "a", "b", "a", "a", "a"]
+
+
+async def test_a_claim_of_less_than_the_window_keeps_the_turns(rig: Rig) -> None:
+    """[C3] One by one or all at once, it is the same order."""
+    await rig.store.set_queue("default", {"window": 4})
+    names = [f"{key}{n}" for key in "abc" for n in range(4)]
+    await rig.store.enqueue([job(name, fair_key=name[0]) for name in names])
+    worker, order = await rig.worker(), list[str]()
+    for _ in names:
+        await rig.store.promote()
+        order += [claimed.task for claimed in await rig.claim(worker, limit=1)]
+    assert order == [f"{key}{n}" for n in range(4) for key in "abc"]
 
 
 async def test_a_new_key_waits_for_a_window_at_most(rig: Rig) -> None:
@@ -58,8 +70,8 @@ async def test_a_new_key_waits_for_a_window_at_most(rig: Rig) -> None:
 async def test_the_ring_goes_on_where_it_stopped(rig: Rig) -> None:
     """[C3] A step ends in the middle of a round, and the next begins with the key after it."""
     await rig.store.set_queue("default", {"window": 2})
-    for key in "abc":
-        await rig.store.enqueue([job(f"{key}{n}", fair_key=key) for n in range(2)])
+    names = ("a0", "a1", "b0", "b1", "c0", "c1")
+    await rig.store.enqueue([job(name, fair_key=name[0]) for name in names])
     assert await drain(rig, await rig.worker()) == ["a0", "b0", "c0", "a1", "b1", "c1"]
 
 
@@ -67,19 +79,17 @@ async def test_a_key_between_two_others_is_not_passed_over(rig: Rig) -> None:
     """[C3] The ring remembers a key, not an index: one that comes in between gets its turn."""
     await rig.store.set_queue("default", {"window": 1})
     await rig.store.enqueue([job("a0", fair_key="a"), job("a1", fair_key="a"), job("z0", fair_key="z")])
-    worker = await rig.worker()
-    assert await drain(rig, worker, limit=1) == ["a0"]
+    await rig.store.promote()
     await rig.store.enqueue([job("m0", fair_key="m")])
-    assert await drain(rig, worker) == ["m0", "z0", "a1"]
+    assert await drain(rig, await rig.worker()) == ["a0", "m0", "z0", "a1"]
 
 
 async def test_each_priority_has_a_ring_of_its_own(rig: Rig) -> None:
     """[C3] [C2]"""
     for priority, name in ((Priority.LOW, "low"), (Priority.HIGH, "high")):
-        for key in "ab":
-            await rig.store.enqueue(
-                [job(f"{name}-{key}{n}", fair_key=key, priority=priority) for n in range(2)]
-            )
+        await rig.store.enqueue(
+            [job(f"{name}-{key}{n}", fair_key=key, priority=priority) for key in "ab" for n in range(2)]
+        )
     assert await drain(rig, await rig.worker()) == [
         "high-a0", "high-b0", "high-a1", "high-b1", "low-a0", "low-b0", "low-a1", "low-b1",
     ]  # fmt: skip
@@ -90,14 +100,20 @@ async def test_plain_jobs_share_the_lane(rig: Rig) -> None:
     await rig.store.set_queue("default", {"window": 3})
     await rig.add("plain", "plain")
     await rig.add("fair", "fair", fair_key="a")
-    assert (await rig.store.promote()).admitted == 1
-    tasks = [job.task for job in await rig.claim(await rig.worker())]
-    assert tasks == ["plain", "plain", "fair"]
+    await rig.store.promote()
+    await rig.add("late")
+    worker = await rig.worker()
+    tasks = [job.task for job in await rig.claim(worker, limit=4)]
+    assert tasks == ["plain", "plain", "fair", "late"]
+    assert await drain(rig, worker) == ["fair"]
 
 
 async def test_admission_is_bounded(rig: Rig) -> None:
     """[C3] One step admits no more than its limit."""
-    await rig.add(*(["t"] * 10), fair_key="a")
+    await rig.store.set_queue("default", {"window": 1})
+    await rig.add(*(["t"] * 11), fair_key="a")
+    await rig.store.promote()
+    await rig.store.set_queue("default", {"window": 100})
     steps = [(await rig.store.promote(limit=4)).admitted for _ in range(4)]
     assert steps == [4, 4, 2, 0]
 
@@ -179,7 +195,7 @@ async def test_a_fair_job_put_off_takes_a_new_turn(rig: Rig) -> None:
     await rig.store.enqueue([job(name, fair_key=name[0]) for name in ("a0", "a1", "b0", "b1")])
     worker = await rig.worker()
     await rig.store.promote()
-    (first,) = await rig.claim(worker)
+    (first,) = await rig.claim(worker, limit=1)
     await rig.finish(worker, first, Kind.RETRY, delay=60)
     await rig.clock.advance(61)
     assert first.task == "a0"

@@ -20,6 +20,7 @@ class PostgresMachine(StoreMachine):
     """A database of its own for each run, copied from a migrated one."""
 
     alone = True
+    late = True
     server: ClassVar[Server]
     template: ClassVar[str]
 

@@ -18,7 +18,7 @@ import asyncpg
 
 from tests.conformance.kit import ServerClock
 from windlass.core.states import Kind
-from windlass.store.postgres import PostgresStore, claims
+from windlass.store.postgres import PostgresStore, claims, flushes
 from windlass.store.records import ClaimedJob, Finished, Outcome
 
 Isolation = Literal["read committed", "repeatable read", "serializable"]
@@ -189,7 +189,10 @@ class Base:
     ) -> Finished:
         """Send outcomes: as the worker's next flush, or again as the one of this number."""
         number = next(self._flushes[worker]) if number is None else number
-        return await claims.finish((by or self.look).connection, "windlass", worker, number, outcomes, set())
+        finished, _ = await flushes.finish(
+            (by or self.look).connection, "windlass", worker, number, outcomes, set()
+        )
+        return finished
 
     async def drain(self, lane: int, worker: int, limit: int = 100) -> list[int]:
         """Claim and finish until nothing is left, holes included; the ids in the order they came."""

@@ -10,6 +10,7 @@ import pytest
 from tests.pg.kit import Base, Session
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
+from windlass.store.flow import Need, NewBudget
 from windlass.store.postgres import PostgresStore
 from windlass.store.records import (
     Checkpoint,
@@ -37,7 +38,10 @@ SELECT p.oid, p.oid::regprocedure::text AS name, p.proname, p.prokind::text AS k
   FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'windlass' ORDER BY 2
 """
 WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
-PRODUCES = {"enqueue", "enqueue_many", "enqueue_one"}
+PRODUCES = {
+    "enqueue", "enqueue_many", "enqueue_one", "judge_call", "pressure_of", "note_refused", "change_pressure",
+    "take_tokens", "give_tokens",
+}  # fmt: skip
 LOOKS = {"schema_version"}  # what every role may ask, so that a store can be opened
 
 
@@ -81,13 +85,13 @@ async def test_a_producer_may_enqueue_and_nothing_else(alone: Base, role: MakeRo
 
 
 async def test_a_producer_enqueues_in_every_way(alone: Base, role: MakeRole) -> None:
-    """[rule 11] [E1] [E2] Plain, many, delayed, unique, idempotent, fair, and for a queue without a lane."""
+    """[rule 11] [E1] [E2] Plain, many, delayed, unique, idempotent, keyed, and for a queue without a lane."""
     lane, worker = await alone.lane(), await alone.worker()
     dsn = role("producer")
     producer = await alone.session(dsn)
     jobs = [await producer.enqueue(**options) for options in (
         {}, {"delay": timedelta(milliseconds=1)}, {"unique_key": "k"}, {"idempotency_key": "i"},
-        {"fair_key": "f"},
+        {"fair_key": "f"}, {"ordering_key": "o"}, {"concurrency_key": "c", "key_limit": 2},
     )]  # fmt: skip
     assert await producer.enqueue(unique_key="k") == jobs[2]
     jobs += await producer.value(
@@ -98,12 +102,31 @@ async def test_a_producer_enqueues_in_every_way(alone: Base, role: MakeRole) -> 
     new = NewJob(task="t", payload="{}", queue=alone.queue, options=Options(unique_key="r"))
     await own.enqueue([new])
     (replaced,) = await own.enqueue([msgspec.structs.replace(new, on_conflict="replace")])
-    jobs.append(replaced.id)
+    (kept,) = await own.enqueue([msgspec.structs.replace(new, options=Options(concurrency_key="d"))])
+    jobs += [replaced.id, kept.id]
     store = await alone.store()
     await alone.until("SELECT NOT EXISTS (SELECT FROM windlass.deferred WHERE run_at > clock_timestamp())")
     await store.promote()
     assert sorted(await alone.drain(lane, worker)) == sorted(jobs)
     assert await alone.drain(await alone.lane("other"), worker) == [other]
+
+
+async def a_worker_keeps_to_limits(store: PostgresStore) -> None:
+    """[F1] [F3] [F6] Gates, tokens and the limit of a queue."""
+    await store.set_task("l", {"concurrency": 1})
+    await store.set_queue("limited", {"concurrency": 1})
+    options = Options(ordering_key="k", concurrency_key="k")
+    await store.enqueue([NewJob(task="l", payload="{}", queue="limited", options=options)] * 2)
+    needs = {"l": [Need("never")]}
+    assert await store.claim(1, ["limited"], 9, needs) == []
+    assert {gate.name for gate in await store.gates()} == {"order:limited/k", "budget:never/"}
+    await store.declare_budget(NewBudget(name="never", rate=1.0, burst=2))
+    await store.promote()
+    for flush, waiting in ((10, 1), (11, 0)):
+        (claim,) = await store.claim(1, ["limited"], 9, needs)
+        await store.finish(1, flush, [Outcome(job=claim.jobs[0])])
+        (mark,) = await store.watermarks("limited")
+        assert (mark.position, mark.waiting) == (2 - waiting, waiting)
 
 
 async def a_worker_splits(store: PostgresStore) -> None:
@@ -170,6 +193,7 @@ async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: Make
     assert await store.throttle("mail") == 60.0
     assert await store.warm("mail", force=True)
     await a_worker_splits(store)
+    await a_worker_keeps_to_limits(store)
     term = await store.lead(7, 30.0)
     assert term is not None
     await store.assign(term, {2: {"mail": 3}})
@@ -207,6 +231,10 @@ async def test_a_reader_sees_everything_and_changes_nothing(alone: Base, role: M
     assert [job.id for job in (await store.jobs(JobFilter(state=State.SCHEDULED), 10)).jobs] == jobs[1:]
     assert (await store.parents(), await store.parts(jobs[0]), await store.tasks()) == ([], [], [])
     assert await reader.value("SELECT count(*) FROM windlass.job_parent, windlass.job_part") == 0
+    held = await alone.look.enqueue(ordering_key="k")
+    assert await reader.value("SELECT reason FROM windlass.job WHERE id = $1", held)
+    assert [(gate.waiting, gate.passes) for gate in await store.gates()] == [(1, 0)]
+    assert [mark.waiting for mark in await store.watermarks(alone.queue)] == [1]
     await denied(reader, "SELECT windlass.advance(1)")
     await denied(reader, "SELECT windlass.throttle('q')")
     await denied(reader, "SELECT windlass.lead(1, 30)")

@@ -1,5 +1,5 @@
 """What must hold in a file of the SQLite store at any time: I1 to I5 of migrations/0001_jobs.sql. What
-migrations/0003_parents.sql adds to that is in `families`.
+migrations/0003_parents.sql adds to that is in `families`, and what 0004_flow.sql adds in `gating`.
 
 A scan of everything, written without the store's own statements, so that the two can disagree.
 """
@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 
 from tests.sqlite.families import Family
+from tests.sqlite.gating import Gating
 
 SEQ = (1 << 44) - 1
 OFFERED, ENDED, CANCELLED, DEFERRED, HELD, WAITING = (2, 3), (4, 5, 6), 6, (7, 8), 9, 10
@@ -34,12 +35,16 @@ def check(path: str | os.PathLike[str]) -> None:
             {row["job"]: row for row in _rows(connection, "windlass_checkpoint")},
             {_id(job): job for job in jobs},
         )
+        gating = Gating(
+            _rows(connection, "windlass_pass"), _rows(connection, "windlass_watermark"), family.jobs
+        )
         _check_places(lanes, claims, jobs, family)
         _check_counters(lanes, claims, jobs)
-        _check_keys(connection, jobs, family)
+        _check_keys(connection, jobs, family.awaited | gating.beyond)
         _check_unknown(jobs)
         _check_births(connection, jobs)
         family.check()
+        gating.check()
     finally:
         connection.close()
 
@@ -115,17 +120,17 @@ def _check_counters(
         assert claim["unfinished"] == running[claim["id"]], f"unfinished of {claim}"
 
 
-def _check_keys(connection: apsw.Connection, jobs: list[dict[str, Any]], family: Family) -> None:
+def _check_keys(connection: apsw.Connection, jobs: list[dict[str, Any]], bound: set[int]) -> None:
     unfinished = {_id(job): job for job in jobs if job["state"] not in ENDED}
     held = {row["job"] for row in _rows(connection, "windlass_unique")}
     wanted = {id for id, job in unfinished.items() if '"unique_key"' in (job["options"] or "")}
     assert held == wanted, "unique keys are held by other jobs than the unfinished ones that have them"
     for row in _rows(connection, "windlass_checkpoint"):
         assert row["job"] in unfinished, f"checkpoint without a job: {row}"
-    bound = held | {row["job"] for row in _rows(connection, "windlass_checkpoint")} | family.awaited
+    bound = bound | held | {row["job"] for row in _rows(connection, "windlass_checkpoint")}
     for id, job in unfinished.items():
         if job["state"] == 2:
-            assert id not in bound, f"{job} would end without freeing its key"
+            assert id not in bound, f"{job} would end without freeing its key or its pass"
             assert '"part"' not in (job["options"] or ""), f"{job} would end without its parent's knowledge"
             assert job["cancel"] is None, f"{job} would end without regard to its cancel"
 

@@ -3,8 +3,9 @@ work always comes to an end [P9] [P12]."""
 
 import itertools
 import random
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,6 +15,8 @@ from tests.sqlite.kit import foreign, job, opened
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED, Kind, State
 from windlass.errors import AlreadyEnqueued, ClaimLost, JobNotFound, WorkerLost
+from windlass.store.flow import Needs
+from windlass.store.protocol import NOTHING
 from windlass.store.records import (
     Checkpoint,
     ClaimedJob,
@@ -42,6 +45,8 @@ KINDS = (
 class Crowd:
     """Producers, workers and operators who do whatever comes to their mind."""
 
+    needs: ClassVar[Needs] = NOTHING
+
     def __init__(self, store: SQLiteStore, clock: HandClock, seed: int) -> None:
         self.store = store
         self.clock = clock
@@ -60,14 +65,18 @@ class Crowd:
 
     async def act(self) -> None:
         """One operation."""
-        acts = (
+        await self.random.choice(self.acts())()
+
+    def acts(self) -> tuple[Callable[[], Awaitable[None]], ...]:
+        """What they do, the more often the oftener it stands here."""
+        return (
             self.enqueue, self.enqueue, self.claim, self.claim, self.split, self.split, self.finish,
             self.finish, self.finish, self.save, self.save, self.steer, self.steer, self.redrive, self.resize,
             self.promote, self.promote, self.die, self.sweep,
         )  # fmt: skip
-        await self.random.choice(acts)()
 
-    async def enqueue(self) -> None:
+    def fields(self) -> dict[str, Any]:
+        """What a job is like."""
         pick = self.random
         fields: dict[str, Any] = {"chunked": pick.random() < 0.6, "max_attempts": 2}
         if pick.random() < 0.3:
@@ -77,15 +86,19 @@ class Crowd:
             fields["otherwise"] = pick.choice(("dead", "cancel", "run"))
         if pick.random() < 0.2:
             fields["fair_key"] = pick.choice("fg")
+        return fields
+
+    async def enqueue(self) -> None:
+        new = job(automatic=self.random.random() < 0.5, **self.fields())
         try:
-            (receipt,) = await self.store.enqueue([job(automatic=pick.random() < 0.5, **fields)])
+            (receipt,) = await self.store.enqueue([new])
         except JobNotFound:
             return
         if receipt.id:
             self.ids.append(receipt.id)
 
     async def claim(self) -> None:
-        for claim in await self.store.claim(self.worker, ["default"], self.random.randint(1, 4)):
+        for claim in await self.store.claim(self.worker, ["default"], self.random.randint(1, 4), self.needs):
             self.held += claim.jobs
 
     def let_go(self) -> ClaimedJob | None:
@@ -171,7 +184,7 @@ class Crowd:
         for _ in range(200):
             await self.clock.advance(100)
             await self.store.promote()
-            claims = await self.store.claim(self.worker, ["default"], 100)
+            claims = await self.store.claim(self.worker, ["default"], 100, self.needs)
             outcomes = [Outcome(job=claimed) for claim in claims for claimed in claim.jobs]
             await self.store.finish(self.worker, next(self.flushes), outcomes)
             left = [state for state in State if state not in FINISHED]

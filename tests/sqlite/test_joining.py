@@ -7,7 +7,7 @@ import pytest
 
 from tests.sqlite.invariants import check
 from tests.sqlite.kit import drain, foreign, job, opened
-from windlass.errors import AlreadyEnqueued, ClaimLost, ConfigurationError
+from windlass.errors import AlreadyEnqueued, ClaimLost, ConfigurationError, QueueFull
 from windlass.store.records import Checkpoint, Outcome, WorkerInfo
 
 
@@ -42,6 +42,27 @@ async def test_a_refusal_leaves_the_callers_transaction_alive(tmp_path: Path) ->
         mine.execute("COMMIT")
         mine.close()
         assert (await store.depth())["default"].ready == 2
+    check(path)
+
+
+async def test_a_full_queue_leaves_the_callers_transaction_alive(tmp_path: Path) -> None:
+    """[F4] Nothing is added, and that it was refused is counted with what the caller commits."""
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        await store.set_queue("default", {"max_depth": 1})
+        await store.enqueue([job()])
+        mine = foreign(path)
+        mine.execute("BEGIN IMMEDIATE")
+        with pytest.raises(QueueFull):
+            await store.enqueue([job(), job()], connection=mine)
+        await store.enqueue([job(queue="other")], connection=mine)
+        mine.execute("COMMIT")
+        mine.close()
+        assert {name: depth.ready for name, depth in (await store.depth()).items()} == {
+            "default": 1,
+            "other": 1,
+        }
+        assert [queue.refused for queue in await store.queues() if queue.name == "default"] == [2]
     check(path)
 
 

@@ -13,8 +13,10 @@ import pytest
 
 from tests.sqlite.kit import foreign, job, opened
 from windlass.core.states import State
+from windlass.store.flow import Need, NewBudget
 from windlass.store.records import JobFilter, Outcome, PartPlan, Plan, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
+from windlass.store.sqlite.claims import SENT_AWAY
 from windlass.store.sqlite.statements import Statements
 
 OPERATIONS = sorted(
@@ -46,11 +48,16 @@ async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> No
         "parts.pending", "parts.release", "parts.of_job", "parts.end", "parts.out", "parts.failed",
         "parents.load", "parents.save", "parents.origin", "progress.parent", "progress.active",
         "progress.saved", "progress.parts", "after.after", "after.arrived", "after.waits", "after.ended",
-        "retention.past_parents", "moves.is_bound",
+        "retention.past_parents", "moves.is_bound", "gates.line", "gates.passes", "gates.held_by",
+        "gates.drop_all", "gates.drop_some", "lines.first", "lines.after", "lines.since", "lines.waiting",
+        "order.all", "order.turn", "order.next", "order.count", "tokens.waiting", "schedules.due",
+        "turns.next", "turns.first", "turns.window",
+        "gates.drop_slots", "gates.use_up", "gates.stand_back", "gates.come_forward", "gates.come_back",
     ],
 )  # fmt: skip
-async def test_parents_and_edges_are_found_by_an_index(tmp_path: Path, statement: str) -> None:
-    """[P8] [P12] Releasing a part, folding its end and following edges search, and sort nothing."""
+async def test_parents_edges_and_lines_are_found_by_an_index(tmp_path: Path, statement: str) -> None:
+    """[P8] [P12] [F3] Releasing a part, folding its end, following edges and letting jobs through gates
+    search, and sort nothing."""
     path = tmp_path / "w.db"
     operation, name = statement.split(".")
     async with opened(path):
@@ -59,7 +66,7 @@ async def test_parents_and_edges_are_found_by_an_index(tmp_path: Path, statement
         bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d+", sql))))
         plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
         rests = [step for step in plan if step.startswith(("SCAN ", "USE TEMP"))]
-        allowed = {"SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active"}
+        allowed = {"SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active", "SCAN (subquery-1)"}
         assert set(rests) <= allowed, plan
         connection.close()
 
@@ -139,18 +146,76 @@ async def test_finishing_does_not_grow_with_the_history(tmp_path: Path) -> None:
 
 async def test_a_fair_key_with_very_many_jobs_delays_nobody(tmp_path: Path) -> None:
     """[C3] One key holds a hundred thousand jobs; the first job of a newcomer is in the next round, and the
-    round costs what it would cost beside a hundred."""
-    costs = []
+    round costs what it would cost beside a hundred: with its enqueue, with a claim and with promotion."""
+    costs: list[list[int]] = []
     for crowd in (100, 100_000):
         async with opened(tmp_path / f"{crowd}.db") as store:
             await store.set_queue("default", {"window": 4})
             await store.enqueue([job(fair_key="crowd") for _ in range(crowd)])
-            await store.enqueue([job("a", fair_key="a"), job("z", fair_key="z")])
-            costs.append(await cost(store, store.promote))
             await store.register(WorkerInfo(id=1))
-            (claim,) = await store.claim(1, ["default"], 10)
-            assert [job.options.fair_key for job in claim.jobs] == ["a", "crowd", "z", "crowd"]
-    assert costs[1] < 1.5 * costs[0] + 200
+            costs.append([])
+            new = [job("a", fair_key="a"), job("z", fair_key="z")]
+            costs[-1].append(await cost(store, partial(store.enqueue, new)))
+            costs[-1].append(await cost(store, partial(store.claim, 1, ["default"], 4)))
+            (claim,) = await store.claim(1, ["default"], 4)
+            assert [job.options.fair_key for job in claim.jobs] == ["z", "a", "crowd", "crowd"]
+            await store.set_queue("default", {"window": 20})
+            costs[-1].append(await cost(store, store.promote))
+    for few, many in zip(*costs, strict=True):
+        assert many < 1.5 * few + 200
+
+
+LINES: dict[str, dict[str, Any]] = {
+    "key": {"concurrency_key": "k"},
+    "order": {"ordering_key": "k"},
+    "task": {"task_limit": 1},
+    "budget": {},
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+async def test_a_long_line_slows_nobody(tmp_path: Path, kind: str) -> None:
+    """[F3] [fault 13] Thousands wait at one gate: what it costs to join them, to pass them by, to free a
+    place and to look for one does not depend on how many they are."""
+    needs = {"t": [Need("b")]} if kind == "budget" else {}
+    costs: list[list[int]] = []
+    for crowd in (100, 10_000):
+        async with opened(tmp_path / f"{crowd}.db") as store:
+            await store.register(WorkerInfo(id=1))
+            await store.declare_budget(NewBudget(name="b", rate=1e-6, burst=1))
+            await store.enqueue([job(**LINES[kind]) for _ in range(crowd)])
+            ((running,),) = [claim.jobs for claim in await store.claim(1, ["default"], 1, needs)]
+            for _ in range(crowd // SENT_AWAY + 1):
+                assert await store.claim(1, ["default"], 100, needs) == []
+            (gate,) = await store.gates()
+            assert gate.waiting == crowd - 1
+            calls: list[Callable[[], Any]] = [
+                partial(store.enqueue, [job(**LINES[kind])]),
+                partial(store.enqueue, [job("other")]),
+                partial(store.claim, 1, ["default"], 2, needs),
+                store.promote,
+                partial(store.finish, 1, 1, [Outcome(job=running)]),
+            ]
+            costs.append([await cost(store, call) for call in calls])
+    assert all(many < 1.3 * few + 200 for few, many in zip(*costs, strict=True)), costs
+
+
+async def test_plain_jobs_pay_nothing_for_gates(tmp_path: Path) -> None:
+    """[F3] Beside thousands that wait in lines they are enqueued, claimed and ended as before."""
+    costs: list[list[int]] = []
+    for crowd in (0, 5000):
+        async with opened(tmp_path / f"{crowd}.db") as store:
+            await store.register(WorkerInfo(id=1))
+            if crowd:
+                await store.enqueue([job(ordering_key=str(n // 2), queue="lines") for n in range(crowd)])
+                await store.enqueue([job(concurrency_key="k", queue="lines") for _ in range(crowd)])
+            mine = [await cost(store, partial(store.enqueue, [job() for _ in range(100)]))]
+            (claim,) = await store.claim(1, ["default"], 50)
+            ends = [Outcome(job=claimed) for claimed in claim.jobs]
+            mine.append(await cost(store, partial(store.finish, 1, 1, ends)))
+            mine.append(await cost(store, partial(store.claim, 1, ["default"], 50)))
+            costs.append(mine)
+    assert all(many < 1.1 * few + 20 for few, many in zip(*costs, strict=True)), costs
 
 
 async def test_a_page_of_a_rare_state_is_found_without_a_walk(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.sqlite.invariants import check
 from tests.sqlite.kit import drain, foreign, job, opened
 from windlass.core.retry import DeathPolicy
 from windlass.errors import SchemaTooNew
-from windlass.store.records import Migration, QueueRecord, Rescued
+from windlass.store.records import Migration, QueueRecord, Rescued, TaskRecord
 from windlass.store.sqlite import SQLiteStore, schema
 from windlass.store.sqlite.connection import check_version, connect
 from windlass.store.sqlite.schema import VERSION
@@ -89,6 +89,35 @@ async def test_a_file_of_the_second_version_goes_on(tmp_path: Path) -> None:
         assert {claimed.id for claimed in await drain(store, 1)} == {base + n for n in (2, 3, 4)} | {1}
         await store.promote()
         assert [claimed.id for claimed in await drain(store, 2)] == [receipt.id]
+    check(path)
+
+
+async def test_a_file_of_the_third_version_goes_on(tmp_path: Path) -> None:
+    """A job that waits for the turn of its fair key gets it, and settings are kept."""
+    path = tmp_path / "w.db"
+    old = connect(str(path), 10)
+    for number in (1, 2, 3):
+        old.execute(dict(schema.MIGRATIONS)[number])
+    old.execute("CREATE TABLE windlass_schema (only INTEGER PRIMARY KEY, version INTEGER)")
+    old.execute("INSERT INTO windlass_schema VALUES (1, 3)")
+    old.execute("INSERT INTO windlass_queue (name, dead_retention, window) VALUES ('default', 60.0, 9)")
+    old.execute("INSERT INTO windlass_task (name, batch) VALUES ('t', 7)")
+    old.execute("INSERT INTO windlass_lane (id, queue, priority, held) VALUES (1, 'default', 2, 1)")
+    old.execute("UPDATE windlass_lane SET seq = 1 WHERE id = 0")
+    held = 9
+    old.execute(
+        "INSERT INTO windlass_job (pos, lane, state, touched_at, enqueued_at, number, attempt, deaths, task,"
+        " payload, options, fair_key) VALUES (1, 1, ?, 5, 5, 1, 1, 0, 't', '{}', ?, 'f')",
+        (held, '{"fair_key":"f"}'),
+    )
+    old.execute("INSERT INTO windlass_birth (number, lo, n, at) VALUES (1, 1, 1, 5)")
+    old.close()
+    async with opened(path) as store:
+        check(path)
+        assert await store.tasks() == [TaskRecord(name="t", batch=7)]
+        assert await store.queues() == [QueueRecord(name="default", dead_retention=60.0, window=9)]
+        assert (await store.promote()).admitted == 1
+        assert [claimed.id for claimed in await drain(store, 1)] == [1]
     check(path)
 
 

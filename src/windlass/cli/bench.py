@@ -1,4 +1,5 @@
-"""The verbs that measure: bench store, bench worker, bench chunks. What they do lives in `windlass.bench`."""
+"""The verbs that measure: bench store, bench worker, bench chunks, bench flow. What they do lives in
+`windlass.bench`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from windlass.cli.options import Reader, json_option
 from windlass.core.durations import size as size_in_bytes
+from windlass.store.factory import POSTGRES, SQLITE
 
 if TYPE_CHECKING:
     from windlass.bench.figures import Report
@@ -115,6 +117,28 @@ def chunks(database: str | None, size: int | None, rounds: int | None, quick: bo
 
     plan = make_chunk_plan(quick=quick, size=size, rounds=rounds)
     _shown(lambda progress: measure(plan, database, progress), show, as_json)
+
+
+@bench.command()
+@click.option("--store", type=click.Choice([SQLITE, POSTGRES]), help="Measure on this kind only. [both]")
+@click.option("--rounds", type=click.IntRange(min=1), help="How often everything is repeated. [7]")
+@click.option("--blocked", type=click.IntRange(min=1), help="Jobs blocked on one key. [100000]")
+@click.option(
+    "--held", type=click.IntRange(min=1), help="Jobs of one key beside which others are timed. [1000000]"
+)
+@click.option("--tries", type=click.IntRange(min=1), help="How often one of those is timed. [30]")
+@_plan_options("3 rounds, 200,000 jobs of one key")
+def flow(store: str | None, database: str | None, as_json: bool, **sizes: Any) -> None:
+    """Keys, budgets, order and schedules: what they cost, and how long others wait beside a great key.
+
+    It takes about 10 minutes a store, most of them to enqueue a million jobs twice. Without --database
+    nothing of yours is used, whatever the environment says."""
+    from windlass.bench.flow import measure
+    from windlass.bench.flow_plan import make_flow_plan
+    from windlass.bench.flow_table import show
+
+    plan = make_flow_plan(**sizes)
+    _shown(lambda progress: measure(plan, database, store, progress), show, as_json)
 
 
 def _measure(bench: Bench, plan: Plan, database: str | None, as_json: bool) -> None:

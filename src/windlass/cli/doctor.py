@@ -1,5 +1,6 @@
 """The verb that looks for trouble: doctor. What the store finds comes from the store; this adds what stands
-around it: versions, drivers, settings, and whether the database can be opened at all."""
+around it: versions, drivers, settings, and whether the database can be opened at all. What keeps jobs from
+flowing is in `windlass.cli.symptoms`."""
 
 from __future__ import annotations
 
@@ -13,11 +14,13 @@ import msgspec
 from rich.text import Text
 
 from windlass.cli.options import json_option, on_store
+from windlass.cli.symptoms import examine
 from windlass.cli.target import Target
 from windlass.cli.text import console, one_line, print_json
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, WindlassError
 from windlass.settings import Settings
 from windlass.store.factory import POSTGRES, describe, kind_of
+from windlass.store.protocol import Store
 from windlass.store.records import Finding
 from windlass.version import __version__
 
@@ -55,7 +58,7 @@ def _examine(target: Target) -> Iterator[Finding]:
         yield Finding(name="database", level="warning", told=told, advice=advice)
         return
     try:
-        found = target.diagnose()
+        found = target.ask(_look)
     except WindlassError as error:
         yield Finding(
             name="database", level="error", told=f"{place}: {target.told(error)}", advice=_advice(error)
@@ -63,6 +66,10 @@ def _examine(target: Target) -> Iterator[Finding]:
         return
     yield Finding(name="database", told=f"{place} can be opened")
     yield from found
+
+
+async def _look(store: Store) -> list[Finding]:
+    return [*await store.diagnose(), *await examine(store)]
 
 
 def _versions() -> Finding:

@@ -36,6 +36,11 @@ _EVER = "ever"
 @click.option("--run-at", metavar="TIME", help="Run at this time: ISO 8601, local unless it names a zone.")
 @click.option("--unique", metavar="KEY", help="At most one unfinished job holds this key.")
 @click.option("--on-conflict", type=click.Choice(get_args(OnConflict)), help="Where it is held. [skip]")
+@click.option("--debounce", metavar="DURATION", help="Run so long after the last one with its unique key.")
+@click.option("--fair-key", metavar="KEY", help="Jobs of different keys take turns.")
+@click.option("--ordering-key", metavar="KEY", help="Jobs of one key run one at a time, in order.")
+@click.option("--concurrency-key", metavar="KEY", help="At most --key-limit jobs of one key run at a time.")
+@click.option("--key-limit", type=click.IntRange(min=1), help="How many that are. [1]")
 @click.option("--idempotency-key", metavar="KEY", help="The same key again adds nothing.")
 @click.option("--max-attempts", type=click.IntRange(min=1), help="Tries before it is dead. [5]")
 @click.option(

@@ -6,7 +6,7 @@ Running workers do all of this by themselves; each duty is idempotent, so doing 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import click
@@ -14,13 +14,14 @@ import msgspec
 
 from windlass.cli.options import json_option, on_store
 from windlass.cli.target import Target
-from windlass.cli.text import print_json
+from windlass.cli.text import print_json, span
 from windlass.core.harmless import harmless
+from windlass.core.rates import rate_text
 from windlass.core.retry import DeathPolicy
 from windlass.store.protocol import Store
 from windlass.store.records import Rescued, WorkerRecord
 
-F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 _TERM = 30.0
 
 
@@ -96,24 +97,42 @@ def rescue(target: Target, as_json: bool) -> None:
 @_once_option
 @on_store
 @json_option
+def schedules(target: Target, as_json: bool) -> None:
+    """Fire the schedules that are due; however many do this at once, each time fires once."""
+    from windlass.cluster.schedules import fire_due
+
+    made = target.run(lambda store: fire_due(store, None))
+    _tell({"jobs": made}, as_json)
+
+
+@maintain.command()
+@_once_option
+@on_store
+@json_option
+def governor(target: Target, as_json: bool) -> None:
+    """Let the governor of each queue that has one decide on its rate."""
+    from windlass.cluster import duties
+
+    decided = _as_coordinator(target, duties.govern)
+    if as_json:
+        shape = [{"queue": queue, **msgspec.structs.asdict(each)} for queue, each in decided.items()]
+        print_json({"governors": shape})
+        return
+    for queue, each in decided.items():
+        click.echo(f"{queue}: {rate_text(each.rate)}, {each.why}")
+    if not decided:
+        click.echo("no queue has a governor; `windlass queue set NAME --governor on` gives it one")
+
+
+@maintain.command()
+@_once_option
+@on_store
+@json_option
 def slots(target: Target, as_json: bool) -> None:
     """Split every queue's slots over the workers that serve it."""
     from windlass.cluster import duties
 
-    candidate = secrets.randbelow(2**62) + 1
-
-    async def work(store: Store) -> dict[int, dict[str, int]]:
-        term = await store.lead(candidate, _TERM)
-        if term is None:
-            raise click.ClickException(
-                "another coordinator is at work and does this every second; nothing is left to do by hand"
-            )
-        try:
-            return await duties.assign_slots(store, term)
-        finally:
-            await store.resign(candidate)
-
-    assigned = target.run(work)
+    assigned = _as_coordinator(target, duties.assign_slots)
     if as_json:
         print_json({"slots": {str(worker): shares for worker, shares in assigned.items()}})
         return
@@ -121,6 +140,24 @@ def slots(target: Target, as_json: bool) -> None:
         click.echo(f"{worker}: {_counts(shares)}")
     if not assigned:
         click.echo("no worker is alive")
+
+
+def _as_coordinator(target: Target, duty: Callable[[Store, int], Awaitable[T]]) -> T:
+    """Do what only a coordinator may, in a term of one's own [K3]."""
+    candidate = secrets.randbelow(2**62) + 1
+
+    async def work(store: Store) -> T:
+        term = await store.lead(candidate, _TERM)
+        if term is None:
+            raise click.ClickException(
+                "another coordinator is at work and does this by itself; nothing is left to do by hand"
+            )
+        try:
+            return await duty(store, term)
+        finally:
+            await store.resign(candidate)
+
+    return target.run(work)
 
 
 def _tell(counts: dict[str, Any], as_json: bool) -> None:
@@ -137,4 +174,6 @@ def _counts(counts: dict[str, Any]) -> str:
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return span(value)
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else harmless(str(value))

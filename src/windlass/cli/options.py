@@ -12,6 +12,7 @@ import click
 
 from windlass.cli.target import Target
 from windlass.core.durations import seconds
+from windlass.core.rates import per_second
 from windlass.core.states import State
 
 if TYPE_CHECKING:
@@ -94,6 +95,19 @@ class Span(Reader):
         if span < self._least:
             self.fail(f"{value!r} is too short; the least is {self._least:g} s", param, ctx)
         return span
+
+
+class PerSecond(Reader):
+    """A rate as people write it, as so many a second."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read a rate."""
+        try:
+            return per_second(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class OrWord(Reader):

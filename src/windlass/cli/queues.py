@@ -8,13 +8,14 @@ from typing import Any, Final
 import click
 import msgspec
 
-from windlass.cli.options import OrWord, Span, json_option, on_store
+from windlass.cli.options import OrWord, PerSecond, Span, json_option, on_store
 from windlass.cli.sample import Sample, look
 from windlass.cli.shapes import Shape, queue_as_json
 from windlass.cli.target import Target
 from windlass.cli.text import one_line, print_json, print_table, span
-from windlass.cli.waiting import queue_in_words
+from windlass.cli.waiting import load_in_words
 from windlass.core.names import check_name
+from windlass.core.rates import rate_text
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, QueueRecord
 
@@ -30,17 +31,22 @@ _SPANS: Final = frozenset(
         "backoff_cap",
         "cool_base",
         "cool_cap",
+        "shed_wait",
+        "shed_latency",
+        "cooling",
     }
 )
+_RATES: Final = frozenset({"rate_min", "rate_max", "rate"})
 _WHOLE: Final = OrWord(click.IntRange(min=1))
 _SPAN: Final = OrWord(Span())
+_RATE: Final = OrWord(PerSecond())
 
 
 @click.command()
 @on_store
 @json_option
 def queues(target: Target, as_json: bool) -> None:
-    """Every queue: its jobs, its oldest wait, and whether it is paused or throttled."""
+    """Every queue: its jobs, its oldest wait, and what holds it up or limits it."""
     sample = target.run(look)
     if as_json:
         print_json({"queues": queues_as_json(sample)})
@@ -74,7 +80,7 @@ def _row(sample: Sample, name: str) -> Sequence[object]:
         None if depth.oldest is None else span(depth.oldest),
         f"{sample.slots().get(name, '–')}{most}",
         sample.steering.serving.get(name, 0),
-        queue_in_words(record),
+        load_in_words(record),
     )
 
 
@@ -109,7 +115,7 @@ def resume(target: Target, names: tuple[str, ...]) -> None:
 
 def _set_paused(target: Target, names: Sequence[str], paused: bool) -> None:
     async def work(store: Store) -> None:
-        await _known(store, names)
+        await known(store, names)
         for name in names:
             await store.set_queue(name, {"paused": paused})
 
@@ -125,7 +131,7 @@ def warm(target: Target, name: str) -> None:
     """End the cool-down of a queue that was throttled, now."""
 
     async def work(store: Store) -> None:
-        await _known(store, [name])
+        await known(store, [name])
         await store.warm(name, force=True)
 
     target.run(work)
@@ -150,6 +156,16 @@ def warm(target: Target, name: str) -> None:
 @click.option("--backoff-cap", type=_SPAN, metavar="DURATION", help="The longest wait before a retry. [30m]")
 @click.option("--cool-base", type=_SPAN, metavar="DURATION", help="The first cool-down of a throttle. [1m]")
 @click.option("--cool-cap", type=_SPAN, metavar="DURATION", help="The longest cool-down. [30m]")
+@click.option("--concurrency", type=_WHOLE, metavar="N", help="Jobs that run at a time, exactly. [any]")
+@click.option("--governor", type=click.BOOL, metavar="on|off", help="Find its rate by trying. [off]")
+@click.option("--rate-min", type=_RATE, metavar="RATE", help="The governor's lowest rate of jobs. [1/s]")
+@click.option("--rate-max", type=_RATE, metavar="RATE", help="The governor's highest rate. [1000/s]")
+@click.option("--max-depth", type=_WHOLE, metavar="N", help="Refuse new jobs when so many are ready. [any]")
+@click.option("--shed-depth", type=_WHOLE, metavar="N", help="Shed load at so many ready jobs. [never]")
+@click.option("--shed-wait", type=_SPAN, metavar="DURATION", help="Shed load at such a wait. [never]")
+@click.option(
+    "--shed-latency", type=_SPAN, metavar="DURATION", help="Shed load when the store is so slow. [never]"
+)
 @on_store
 @json_option
 def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
@@ -164,32 +180,47 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
         record = target.run(lambda store: store.set_queue(name, changes), create=True)
     except ValueError as error:
         raise click.ClickException(f"queue {name}: {one_line(str(error))}") from error
+    _print(record, target.settings.retention, as_json)
+
+
+@queue.command("show")
+@click.argument("name")
+@on_store
+@json_option
+def show_(target: Target, name: str, as_json: bool) -> None:
+    """The settings of a queue, and how it stands: cool-down, pressure, what was refused, its governor."""
+
+    async def work(store: Store) -> QueueRecord:
+        await known(store, [name])
+        return next(record for record in await store.queues() if record.name == name)
+
+    _print(target.run(work), target.settings.retention, as_json)
+
+
+def _print(record: QueueRecord, retention: float, as_json: bool) -> None:
     if as_json:
         print_json({"queue": msgspec.structs.asdict(record)})
         return
-    for setting in _settings(record, target.settings.retention):
-        click.echo(setting)
-
-
-def _settings(record: QueueRecord, retention: float) -> Iterable[str]:
     for setting, value in msgspec.structs.asdict(record).items():
-        if value is None and setting == "retention":
-            shown = f"default ({span(retention)})"
-        elif value is None:
-            shown = "none"
-        elif isinstance(value, bool):
-            shown = "yes" if value else "no"
-        else:
-            shown = span(value) if setting in _SPANS or setting == "cooling" else str(value)
-        yield f"{setting.replace('_', '-'):15} {shown}"
+        click.echo(f"{setting.replace('_', '-'):15} {_shown(setting, value, retention)}")
 
 
-async def _known(store: Store, names: Iterable[str]) -> None:
-    """A mistyped name must not become a queue of its own."""
-    known = {record.name for record in await store.queues()}
-    unknown = [one_line(repr(name), 80) for name in names if name not in known]
+def _shown(setting: str, value: Any, retention: float) -> str:
+    if value is None:
+        return f"default ({span(retention)})" if setting == "retention" else "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if setting in _RATES:
+        return rate_text(value)
+    return span(value) if setting in _SPANS else one_line(str(value))
+
+
+async def known(store: Store, names: Iterable[str]) -> None:
+    """Refuse names that are no queue's: a mistyped one must not become a queue of its own."""
+    there = {record.name for record in await store.queues()}
+    unknown = [one_line(repr(name), 80) for name in names if name not in there]
     if unknown:
         raise click.ClickException(
-            f"no queue {', '.join(unknown)}; there are {', '.join(sorted(known)) or 'none'}; "
+            f"no queue {', '.join(unknown)}; there are {', '.join(sorted(there)) or 'none'}; "
             "`windlass queue set NAME` declares one"
         )

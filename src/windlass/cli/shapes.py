@@ -11,8 +11,11 @@ import click
 import msgspec
 
 from windlass.cli.text import iso, parsed
+from windlass.core.gates import reason
 from windlass.core.progress import Look, progress
+from windlass.core.rates import rate_text
 from windlass.core.states import Priority
+from windlass.store.flow import BudgetRecord, GateRecord, ScheduleRecord, Watermark
 from windlass.store.records import (
     Depth,
     Failure,
@@ -54,6 +57,8 @@ def job_as_json(job: JobRecord) -> Shape:
         "timeout": options.timeout,
         "unique_key": options.unique_key,
         "fair_key": options.fair_key,
+        "ordering_key": options.ordering_key,
+        "concurrency_key": options.concurrency_key,
         "tags": list(options.tags),
         "headers": options.headers,
         "trace": options.trace,
@@ -77,6 +82,40 @@ def queue_as_json(queue: QueueRecord, depth: Depth, slots: int | None, workers: 
         **msgspec.structs.asdict(depth),
         "slots": slots,
         "workers": workers,
+    }
+
+
+def budget_as_json(budget: BudgetRecord) -> Shape:
+    """A budget: its settings, and how it stands. Rates are tokens a second."""
+    return {
+        **msgspec.structs.asdict(budget),
+        "rate_text": rate_text(budget.rate),
+        "tokens": round(budget.tokens, 3),
+        "blocked": round(budget.blocked, 3),
+    }
+
+
+def gate_as_json(gate: GateRecord) -> Shape:
+    """A gate that jobs wait at, and why."""
+    return {**msgspec.structs.asdict(gate), "oldest": round(gate.oldest, 3), "reason": reason(gate.name)}
+
+
+def watermark_as_json(mark: Watermark) -> Shape:
+    """How far an ordering key has come."""
+    return {**msgspec.structs.asdict(mark), "at": iso(mark.at), "age": round(mark.age, 3)}
+
+
+def schedule_as_json(schedule: ScheduleRecord) -> Shape:
+    """A schedule: what it does when, and how it stands."""
+    shape = msgspec.structs.asdict(schedule)
+    del shape["options"]
+    return {
+        **shape,
+        "payload": parsed(schedule.payload),
+        "priority": priority_name(schedule.priority),
+        "next_at": iso(schedule.next_at),
+        "last_at": iso(schedule.last_at),
+        "last_job": _id(schedule.last_job),
     }
 
 

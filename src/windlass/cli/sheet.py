@@ -95,9 +95,9 @@ def _data(job: JobRecord, now: float) -> Iterator[Line]:
     options = job.options
     if options.timeout is not None:
         yield "timeout", span(options.timeout)
-    for name, key in (("unique key", options.unique_key), ("fair key", options.fair_key)):
-        if key is not None:
-            yield name, one_line(key)
+    for name in ("unique_key", "fair_key", "ordering_key", "concurrency_key"):
+        if (key := getattr(options, name)) is not None:
+            yield name.replace("_", " "), one_line(key)
     if options.tags:
         yield "tags", one_line(", ".join(options.tags))
     for key, text in options.headers.items():

@@ -22,7 +22,6 @@ from windlass.loading import load_app
 from windlass.settings import Settings, load
 from windlass.store.factory import SQLITE, describe, kind_of, sqlite_path
 from windlass.store.protocol import Store
-from windlass.store.records import Finding
 
 T = TypeVar("T")
 
@@ -61,7 +60,7 @@ class Target:
         if not create and (missing := self.missing()):
             raise click.ClickException(missing)
         try:
-            return asyncio.run(self._within(work))
+            return self.ask(work)
         except (StoreError, ConfigurationError) as error:
             raise click.ClickException(f"{place}: {self.told(error)}") from error
 
@@ -79,9 +78,9 @@ class Target:
         """An error on one line. A driver may quote what it was given; a password must not get out so."""
         return without_password(one_line(str(error)), self.settings.database_url)
 
-    def diagnose(self) -> list[Finding]:
-        """What the store says about itself. Unlike `run` it raises, since trouble is what it looks for."""
-        return asyncio.run(self._within(lambda store: store.diagnose()))
+    def ask(self, work: Callable[[Store], Awaitable[T]]) -> T:
+        """Do something with the open store. Unlike `run` it raises, for those who look for trouble."""
+        return asyncio.run(self._within(work))
 
     async def _within(self, work: Callable[[Store], Awaitable[T]]) -> T:
         async with self.app, self.app._home().here() as store:

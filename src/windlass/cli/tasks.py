@@ -22,7 +22,7 @@ from windlass.store.records import TaskRecord
 
 _DEFAULT: Final = "default"
 _WHOLE: Final = OrWord(click.IntRange(min=1), _DEFAULT)
-_COLUMNS: Final = ("task", ">batch", ">batch timeout", ">parallel")
+_COLUMNS: Final = ("task", ">batch", ">batch timeout", ">parallel", ">concurrency", ">per key")
 _COUNTS: Final = ("task", ">found", ">enqueued", ">under way", ">parked")
 
 
@@ -58,6 +58,18 @@ def task() -> None:
     metavar="N",
     help="How many parts of a parent run at a time, if split from now.",
 )
+@click.option(
+    "--concurrency",
+    type=_WHOLE,
+    metavar="N",
+    help="How many of its jobs run at a time over the whole cluster.",
+)
+@click.option(
+    "--key-concurrency",
+    type=_WHOLE,
+    metavar="N",
+    help="How many of its jobs run at a time for each concurrency key.",
+)
 @on_store
 @json_option
 def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
@@ -81,17 +93,22 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
         print_json({"task": msgspec.structs.asdict(record)})
         return
     for setting, value in _settings(record).items():
-        click.echo(f"{setting:13}  {value}")
+        click.echo(f"{setting:15}  {value}")
 
 
 def _settings(record: TaskRecord) -> dict[str, str]:
     """The settings of a task as they are shown."""
-    timeout = record.batch_timeout
     return {
-        "batch": _DEFAULT if record.batch is None else f"{record.batch:,}",
-        "batch-timeout": _DEFAULT if timeout is None else span(timeout),
-        "parallel": _DEFAULT if record.parallel is None else f"{record.parallel:,}",
+        "batch": _count(record.batch),
+        "batch-timeout": _DEFAULT if record.batch_timeout is None else span(record.batch_timeout),
+        "parallel": _count(record.parallel),
+        "concurrency": _count(record.concurrency),
+        "key-concurrency": _count(record.key_concurrency),
     }
+
+
+def _count(number: int | None) -> str:
+    return _DEFAULT if number is None else f"{number:,}"
 
 
 @click.command()

@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 
 import click
@@ -23,12 +23,24 @@ from rich.text import Text
 from windlass.core.harmless import harmless
 
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+COUNTED: Final = 10_000
+"""Jobs in a line are counted up to this."""
 
 
 def one_line(text: str, most: int = 2000) -> str:
     """Harmless text on one line, cut to a length."""
     line = harmless(" ".join(text.split()))
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def plural(count: int, noun: str) -> str:
+    """So many of something: 1 job, 2,000 jobs."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def capped(count: int, most: int = COUNTED) -> str:
+    """A count that a store breaks off when it is large."""
+    return f"{count:,}" if count < most else f"{most:,}+"
 
 
 # -- times ----------------------------------------------------------------------------------------------
@@ -57,9 +69,18 @@ def iso(moment: float | None) -> str | None:
 
 def local(moment: float, now: float | None = None) -> str:
     """A time as people read it: local, with how far away it is."""
-    away = moment - (time.time() if now is None else now)
-    words = f"in {span(away)}" if away > 0 else f"{span(-away)} ago"
-    return f"{datetime.fromtimestamp(moment, UTC).astimezone():%Y-%m-%d %H:%M:%S} ({words})"
+    shown = datetime.fromtimestamp(moment, UTC).astimezone()
+    return f"{shown:%Y-%m-%d %H:%M:%S} ({_away(moment, time.time() if now is None else now)})"
+
+
+def in_zone(moment: float, zone: tzinfo, now: float) -> str:
+    """A time as people read it in another zone, with its weekday and how far away it is."""
+    return f"{datetime.fromtimestamp(moment, zone):%a %Y-%m-%d %H:%M:%S %Z} ({_away(moment, now)})"
+
+
+def _away(moment: float, now: float) -> str:
+    away = moment - now
+    return f"in {span(away)}" if away > 0 else f"{span(-away)} ago"
 
 
 # -- JSON -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The verb that watches: top. One frame asks the store three cheap questions (see `windlass.cli.sample`)."""
+"""The verb that watches: top. One frame asks the store five cheap questions (see `windlass.cli.sample`)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from windlass.cli.budgets import COLUMNS as BUDGETS
+from windlass.cli.budgets import budget_row
+from windlass.cli.flow import GATES, gate_row
 from windlass.cli.keys import happens, keys
 from windlass.cli.options import Span, json_option, on_store
 from windlass.cli.queues import COLUMNS, counts, queues_as_json
-from windlass.cli.sample import Sample, look
-from windlass.cli.shapes import Shape
+from windlass.cli.sample import Sample, look_closer
+from windlass.cli.shapes import Shape, budget_as_json, gate_as_json
 from windlass.cli.target import Target
 from windlass.cli.text import cells, console, iso, make_table, one_line, print_json, show, span
-from windlass.cli.waiting import queue_in_words
+from windlass.cli.waiting import load_in_words
 from windlass.cli.workers import alive_in_words, workers_as_json
 from windlass.errors import StoreUnavailable
 from windlass.store.protocol import Store
@@ -44,7 +47,8 @@ _WORKERS = ("worker", ">beat", "alive", "queues")
 def top(target: Target, interval: float, once: bool, as_json: bool) -> None:
     """Watch queues and workers live, until q or Ctrl-C; with --json one document a frame.
 
-    ±/s is how fast the unfinished jobs of a queue grow, or shrink where it is negative.
+    ±/s is how fast the unfinished jobs of a queue grow, or shrink where it is negative. Below them stand
+    budgets that are short, and the gates where jobs wait longest.
     """
     if not (once or as_json or sys.stdout.isatty()):
         raise click.ClickException("this is no terminal to draw on; use --once or --json")
@@ -53,14 +57,14 @@ def top(target: Target, interval: float, once: bool, as_json: bool) -> None:
 
 
 async def _watch(store: Store, interval: float, once: bool, as_json: bool) -> None:
-    sample = await look(store)
+    sample = await look_closer(store)
     if once or as_json:
         await _print(store, sample, interval, once, as_json)
         return
     with keys() as quit_wanted, Live(frame(sample, None), console=console(), screen=True) as live:
         while not await happens(quit_wanted, interval):
             try:
-                before, sample = sample, await look(store)
+                before, sample = sample, await look_closer(store)
                 live.update(frame(sample, before), refresh=True)
             except StoreUnavailable as error:  # the next frame may come through
                 trouble = Text(one_line(f"no answer, trying again: {error}"), style="bold red")
@@ -77,14 +81,14 @@ async def _print(store: Store, sample: Sample, interval: float, once: bool, as_j
         if once:
             return
         await asyncio.sleep(interval)
-        before, sample = sample, await look(store)
+        before, sample = sample, await look_closer(store)
 
 
 # -- frames ---------------------------------------------------------------------------------------------
 
 
 def frame(sample: Sample, before: Sample | None) -> RenderableType:
-    """Queues and workers as two tables."""
+    """Queues and workers as two tables, and what jobs stand aside for where they do."""
     queues = make_table(*_QUEUES)
     for name in sample.names():
         record = sample.steering.queues.get(name, QueueRecord(name=name))
@@ -93,14 +97,23 @@ def frame(sample: Sample, before: Sample | None) -> RenderableType:
             *cells(name, *(f"{count:,}" for count in counts(depth))),
             *cells(None if depth.oldest is None else span(depth.oldest)),
             *cells(*(None if rate is None else f"{rate:+,.1f}" for rate in rates(sample, before, name))),
-            *cells(queue_in_words(record)),
+            *cells(load_in_words(record)),
         )
     workers = make_table(*_WORKERS)
     for worker in sample.workers:
         beat = span(sample.at - worker.beat_at)
         state = alive_in_words(worker, sample.at)
         workers.add_row(*cells(worker.label or worker.id, beat, state, ", ".join(worker.queues)))
-    return Group(queues, Text(), workers)
+    tables = [queues, workers]
+    for columns, rows in (
+        (BUDGETS, [budget_row(budget) for budget in sample.short]),
+        (GATES, [gate_row(gate) for gate in sample.gates]),
+    ):
+        if rows:
+            tables.append(table := make_table(*columns))
+            for row in rows:
+                table.add_row(*cells(*row))
+    return Group(*[each for table in tables for each in (Text(), table)][1:])
 
 
 def frame_as_json(sample: Sample, before: Sample | None) -> Shape:
@@ -108,7 +121,13 @@ def frame_as_json(sample: Sample, before: Sample | None) -> Shape:
     queues = queues_as_json(sample)
     for queue in queues:
         queue["unfinished_per_second"], queue["dead_per_second"] = rates(sample, before, queue["name"])
-    return {"at": iso(sample.at), "queues": queues, "workers": workers_as_json(sample)}
+    return {
+        "at": iso(sample.at),
+        "queues": queues,
+        "workers": workers_as_json(sample),
+        "short_budgets": [budget_as_json(budget) for budget in sample.short],
+        "gates": [gate_as_json(gate) for gate in sample.gates],
+    }
 
 
 def rates(sample: Sample, before: Sample | None, queue: str) -> Sequence[float | None]:

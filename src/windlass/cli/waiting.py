@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windlass.cli.text import span
+from windlass.core.rates import rate_text
 from windlass.core.states import State
 from windlass.store.records import JobRecord, PartRecord, QueueRecord
 
@@ -22,6 +23,22 @@ def queue_in_words(queue: QueueRecord) -> str:
     if queue.cooling > 0:
         return f"throttled, resumes in {span(queue.cooling)}"
     return ""
+
+
+def load_in_words(queue: QueueRecord) -> str:
+    """What keeps a queue from giving out or taking in jobs, and what limits it; for a listing."""
+    told = [queue_in_words(queue)]
+    if queue.pressure == "full":
+        told.append(f"full, refuses new jobs ({queue.refused:,} so far)")
+    elif queue.pressure == "soft":
+        told.append("under pressure")
+    if queue.shed:
+        told.append(f"{queue.shed:,} shed so far")
+    if queue.concurrency is not None:
+        told.append(f"at most {queue.concurrency:,} at a time")
+    if queue.governor and queue.rate is not None:
+        told.append(f"governor {rate_text(queue.rate)}" + (f", {queue.why}" if queue.why else ""))
+    return "; ".join(filter(None, told))
 
 
 def why_it_waits(job: JobRecord, queue: QueueRecord | None, serving: int, now: float) -> str | None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from windlass.cluster import duties
+from windlass.cluster import duties, schedules
 from windlass.cluster.watch import BeatWatch
 from windlass.core.retry import DeathPolicy
 from windlass.errors import StoreError, TermLost
@@ -23,6 +23,15 @@ from windlass.worker.complaints import Complaints
 
 logger = logging.getLogger("windlass.cluster")
 PROMOTE_EVERY: Final = 0.5
+SOONEST: Final = 0.005
+"""Seconds between two promotions at least, however soon the next token comes."""
+
+SOON: Final = 0.05
+"""Seconds between two looks at whether this host coordinates by now."""
+
+FIRE_EVERY: Final = 0.5
+GOVERN_EVERY: Final = 5.0
+OBSERVE_EVERY: Final = 5.0
 SLOTS_EVERY: Final = 1.0
 ROTATE_EVERY: Final = 60.0
 EXPIRE_EVERY: Final = 300.0
@@ -56,6 +65,7 @@ class Coordinator:
         self._failing: set[str] = set()
         self._complaints = Complaints(logger)
         self._assigned: tuple[int, dict[int, dict[str, int]]] | None = None
+        self._again = PROMOTE_EVERY
 
     @property
     def term(self) -> int | None:
@@ -65,7 +75,9 @@ class Coordinator:
     async def run(self) -> None:
         """Stand for coordinator and do what it must, until cancelled; then resign."""
         chores: list[tuple[float, Callable[[], Awaitable[object]]]] = [
-            (PROMOTE_EVERY, self._promote),
+            (FIRE_EVERY, self._fire),
+            (GOVERN_EVERY, self._govern),
+            (OBSERVE_EVERY, self._observe),
             (SLOTS_EVERY, self._assign),
             (ROTATE_EVERY, self._rotate),
             (EXPIRE_EVERY, self._expire),
@@ -75,6 +87,7 @@ class Coordinator:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._lead())
                 group.create_task(self._repeat(self._sweep, self._rescue, leading=False))
+                group.create_task(self._promote_for_ever())
                 for every, chore in chores:
                     group.create_task(self._repeat(every, chore))
         finally:
@@ -145,8 +158,46 @@ class Coordinator:
         if dead and self.term is not None:
             await duties.bury(self._store, dead, self._policy)
 
+    async def _promote_for_ever(self) -> None:
+        """Promote now and then, when told that jobs wait aside, and when a budget that jobs wait for has its
+        next token [F1]."""
+        while True:
+            self._again = PROMOTE_EVERY * random.uniform(0.9, 1.1)
+            if self.term is None:
+                await asyncio.sleep(SOON)
+                continue
+            await self._do(self._promote)
+            try:
+                if self._promote.__name__ not in self._failing:
+                    await asyncio.sleep(SOONEST)  # words that come at once are one
+                    await self._store.wait_aside(self._again)
+                    continue
+            except StoreError as error:
+                logger.debug("cannot wait for words of jobs aside: %s", error)
+            await asyncio.sleep(self._again)
+
     async def _promote(self) -> None:
-        await duties.promote(self._store)
+        promoted = await duties.promote(self._store)
+        if promoted.again is not None:
+            self._again = min(self._again, max(promoted.again, SOONEST))
+
+    async def _fire(self) -> None:
+        term = self.term
+        if term is not None:
+            await schedules.fire_due(self._store, term)
+
+    async def _govern(self) -> None:
+        term = self.term
+        if term is not None:
+            await duties.govern(self._store, term)
+
+    async def _observe(self) -> None:
+        """Tell the store how long it takes to answer, where a queue is to shed load by that [F5]."""
+        asked = time.monotonic()
+        queues = await self._store.queues()
+        latency = time.monotonic() - asked
+        if any(queue.shed_latency is not None for queue in queues):
+            await self._store.observe(latency)
 
     async def _assign(self) -> None:
         term = self.term

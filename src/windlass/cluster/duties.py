@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from windlass.cluster.watch import BeatWatch
+from windlass.core.governor import Governor
 from windlass.core.retry import DeathPolicy
 from windlass.core.slots import split
 from windlass.store.protocol import Store
@@ -27,13 +28,29 @@ STEP: Final = 1000
 async def promote(store: Store) -> Promoted:
     """Offer what is due and admit what waits for its turn, until there is nothing more right now."""
     due = admitted = 0
+    again = None
     for _ in range(STEPS):
         step = await store.promote(STEP)
         due += step.due
         admitted += step.admitted
+        again = step.again
         if step.due < STEP and step.admitted < STEP:
             break
-    return Promoted(due, admitted)
+    return Promoted(due, admitted, again)
+
+
+async def govern(store: Store, term: int) -> dict[str, Governor]:
+    """Let the governor of each queue that has one decide on its rate [F2]. Raises TermLost."""
+    decided: dict[str, Governor] = {}
+    for each in await store.governed(term):
+        before = each.governor or Governor.first(each.least, each.most)
+        decided[each.queue] = after = before.step(each.window, each.least, each.most)
+        await store.govern(term, each.queue, after)
+        if after.rate < before.rate:
+            logger.warning(
+                "the governor of queue %s: %.4g jobs a second, %s", each.queue, after.rate, after.why
+            )
+    return decided
 
 
 async def retention(store: Store) -> tuple[Rotation, Expired]:

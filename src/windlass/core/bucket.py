@@ -2,6 +2,7 @@
 
 Over any span of t seconds it grants at most `rate`·t + `burst` tokens. It holds `tokens` as of `at`; a clock
 that goes back adds nothing until it has caught up, since what was granted before must not be granted twice.
+What is given back counts against what is granted from then on: it may be granted once more.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import msgspec
 
 LEAST_WAIT: Final = 0.001
 """Seconds that a caller who has to wait waits at least: a rounding error must not make him spin."""
+
+LOOK_AGAIN: Final = 0.02
+"""Seconds after which it is worth looking at the earliest whether those came who were promised tokens."""
 
 
 class Bucket(msgspec.Struct, frozen=True):
@@ -48,19 +52,28 @@ class Bucket(msgspec.Struct, frozen=True):
             return None
         return msgspec.structs.replace(ready, tokens=ready.tokens - n)
 
-    def wait(self, n: float, now: float) -> float:
-        """Seconds until it may grant n tokens; inf where it never will."""
+    def wait(self, n: float, now: float, promised: float = 0.0) -> float:
+        """Seconds until it may grant n tokens beside those promised to others; inf where it never will.
+
+        Where it cannot hold as many, those others have to come first, which they are about to: it is worth
+        looking again when half of what it holds has grown anew."""
         if n > self.burst:
             return math.inf
-        missing = n - self.refilled(now).tokens
+        if promised and n + promised > self.burst:
+            half = self.burst / (2 * self.rate) if self.rate > 0 else math.inf
+            return max(half, self.blocked_until - now, LOOK_AGAIN)
+        missing = n + promised - self.refilled(now).tokens
         grown = 0.0 if missing <= 0 else (missing / self.rate if self.rate > 0 else math.inf)
         behind = max(0.0, self.at - now)  # a clock that went back has to catch up first
         return max(grown + behind if missing > 0 else 0.0, self.blocked_until - now, LEAST_WAIT)
 
-    def give_back(self, n: float, now: float) -> Bucket:
-        """The bucket with n tokens more that were taken and not used; never more than it holds."""
+    def give_back(self, n: float, now: float, age: float = 0.0) -> Bucket:
+        """The bucket with n tokens more that were taken `age` seconds ago and not used; never more than it
+        holds, and none after it was drained. What has grown since may have been what they left room for: had
+        they not been taken, it would have been lost. So that much of them is not given back."""
         ready = self.refilled(now)
-        return msgspec.structs.replace(ready, tokens=min(self.burst, ready.tokens + n))
+        kept = 0.0 if now < self.blocked_until else max(0.0, n - self.rate * max(0.0, age))
+        return msgspec.structs.replace(ready, tokens=min(self.burst, ready.tokens + kept))
 
     def drained(self, pause: float, now: float) -> Bucket:
         """The bucket without a token, and none to be had for `pause` seconds."""

@@ -6,9 +6,12 @@ only. Expressions with a star for minute or hour go by real time. Times are seco
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import takewhile
 from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
@@ -19,6 +22,11 @@ Missed = Literal["skip", "latest", "all"]
 Overlap = Literal["skip", "queue", "cancel"]
 MOST_MISSED: Final = 1000
 """With "all", the latest so many fires are made up for; those before are skipped."""
+
+_DAY: Final = 86400
+_FIRST_LOOK: Final = 3600.0
+_FIELDS: Final = 5
+_ADVICE: Final = "write minute, hour, day of month, month and day of week, as in '0 9 * * MON-FRI'"
 
 
 class BadSchedule(ValueError):
@@ -44,52 +52,92 @@ def next_fire(cron: str, tz: str, after: float) -> float:
 
 
 def upcoming(cron: str, tz: str, after: float) -> Iterator[float]:
-    """All the times after this one."""
-    yield from _walk(cron, tz, after, reverse=False)
+    """All the times after this one, each once and in order."""
+    place = zone(tz)
+    try:
+        if len(fields := cron.split()) != _FIELDS:
+            raise CronSimError("Wrong number of fields")
+        by_the_wall = not any(field.startswith("*") for field in fields[:2])
+        # Whole seconds: a date rounds its last digits, and might so step over a time that is yet to come.
+        yield from (_by_the_wall if by_the_wall else _by_real_time)(cron, place, math.floor(after))
+    except CronSimError as error:
+        raise BadSchedule(f"{cron!r} is no cron expression ({error}); {_ADVICE}") from None
+    raise BadSchedule(f"{cron!r} names no day that ever comes; {_ADVICE}")
 
 
 def fire(cron: str, tz: str, due_at: float, now: float, missed: Missed, grace: float) -> Firing:
     """What a schedule does that was due at `due_at`, and it is `now`. A fire is missed once it is `grace`
     seconds late."""
-    last = next_fire(cron, tz, now)
-    due: list[float] = []
-    for time in _walk(cron, tz, last, reverse=True):
-        if time < due_at:
-            break
-        if time > now:
-            continue
-        if len(due) == MOST_MISSED:
-            break
-        due.insert(0, time)
-    if not due:
-        due.append(due_at)  # the expression has changed since: what was due still is
+    due = _due(cron, tz, due_at, now) or [due_at]  # the expression has changed since: what was due still is
     if missed == "skip":
         times = [time for time in due if now - time <= grace]
     else:
         times = due[-1:] if missed == "latest" else due
-    return Firing(tuple(times), len(due) - len(times), last)
+    return Firing(tuple(times), len(due) - len(times), next_fire(cron, tz, now))
 
 
-def _walk(cron: str, tz: str, start: float, *, reverse: bool) -> Iterator[float]:
-    """The times before or after one, never the same twice."""
-    zone = _zone(tz)
-    last = start
-    try:
-        for moment in CronSim(cron, datetime.fromtimestamp(start, UTC).astimezone(zone), reverse=reverse):
-            # An ambiguous local time may come out on the other side of where the walk stands.
-            time = moment.timestamp()
-            if time < last if reverse else time > last:
-                last = time
-                yield time
-    except CronSimError as error:
-        raise BadSchedule(
-            f"{cron!r} is no cron expression ({error}); write minute, hour, day of month, month and day "
-            "of week, as in '0 9 * * MON-FRI'"
-        ) from None
+def _due(cron: str, tz: str, due_at: float, now: float) -> list[float]:
+    """The latest times from `due_at` to `now`. It looks back further and further: after an outage of years
+    there may be millions before those that count."""
+    back = _FIRST_LOOK
+    while True:
+        start = max(due_at, now - back)
+        times = takewhile(lambda time: time <= now, upcoming(cron, tz, start - 1))
+        latest = deque((time for time in times if time >= start), maxlen=MOST_MISSED)
+        if start == due_at or len(latest) == MOST_MISSED:
+            return list(latest)
+        back *= 2
+
+
+def _by_the_wall(cron: str, tz: ZoneInfo, after: float) -> Iterator[float]:
+    """Times that are fixed on the wall clock."""
+    for moment in CronSim(cron, datetime.fromtimestamp(after, UTC).astimezone(tz)):
+        # From within a repeated hour the walk begins with times that have been already.
+        if (time := moment.timestamp()) > after:
+            after = time
+            yield time
+
+
+def _by_real_time(cron: str, tz: ZoneInfo, after: float) -> Iterator[float]:
+    """Times that follow one another as they are on the wall clock. Between two changes of clocks that is real
+    time and an offset; so the walk begins anew at each change, whatever its length."""
+    begin, offset = after, _offset(tz, after)
+    while True:
+        for wall in CronSim(cron, datetime.fromtimestamp(begin + offset, UTC)):
+            time = wall.timestamp() - offset
+            if (change := _change(tz, after, time)) is not None:
+                # The moment of the change itself may be a time, and a walk gives only what comes after.
+                begin, after, offset = change - 1, change, _offset(tz, change)
+                break
+            after = time
+            yield time
+        else:
+            return
+
+
+def _change(tz: ZoneInfo, low: float, high: float) -> float | None:
+    """When the clocks first change after `low`, up to `high`; None: they do not."""
+    offset = _offset(tz, low)
+    for end in (*range(int(low) + _DAY, int(high), _DAY), int(high)):
+        if _offset(tz, end) == offset:
+            low = end
+            continue
+        first, last = int(low), end
+        while last - first > 1:
+            middle = (first + last) // 2
+            first, last = (middle, last) if _offset(tz, middle) == offset else (first, middle)
+        return float(last)
+    return None
+
+
+def _offset(tz: ZoneInfo, time: float) -> float:
+    offset = datetime.fromtimestamp(time, tz).utcoffset()
+    return offset.total_seconds() if offset is not None else 0.0
 
 
 @lru_cache(maxsize=256)
-def _zone(name: str) -> ZoneInfo:
+def zone(name: str) -> ZoneInfo:
+    """The time zone of this name. Raises BadSchedule."""
     try:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError):

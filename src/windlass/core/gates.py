@@ -9,12 +9,13 @@ A pass is a row that names its job, never a count: what has ended cannot go on h
 
     order:<queue>/<ordering key>    one pass, kept until the job has ended for good: a retry keeps its place
     key:<concurrency key>           as many passes as the job says (`key_limit`), or its task's setting
-    task:<task>                     as many as the task's setting or the code says budget:<budget>/<key>
-    as many as the budget has tokens; only for jobs that a claim found none for fair
-    no gate, but the ring of fair keys
+    task:<task>                     as many as the task's setting or the code says
+    budget:<budget>/<key>           as many as it has tokens; only for jobs that a claim found none for
+    fair                            no gate, but the ring of fair keys
 
-All but the order pass are given back when an attempt ends and the job is put off; a job that is offered again
-at once keeps them.
+All but the order pass are given back when an attempt ends and the job is put off, or waits for tokens: else
+those who wait for a budget would keep the slots from everybody. A job that is offered again at once keeps
+them. Let out of a line for tokens, a job goes to the first gate that it has no pass of, and then to its lane.
 """
 
 from __future__ import annotations

@@ -57,30 +57,41 @@ class Governor(msgspec.Struct, frozen=True, kw_only=True):
 
     def step(self, window: Window, least: float, most: float) -> Governor:
         """The governor after one more window."""
-        trouble, p95 = self._trouble(window), percentile(window.times, 0.95)
-        if trouble is not None:
-            rate = max(least, self.rate / 2)
-            return msgspec.structs.replace(self, rate=rate, held=HOLD, why=f"halved: {trouble}")
-        baseline = self.baseline
-        if p95 is not None and sum(window.times.values()) >= FEW:
-            baseline = p95 if baseline is None else baseline + (p95 - baseline) * WEIGHT
-        calm = msgspec.structs.replace(self, baseline=baseline, rate=min(max(self.rate, least), most))
+        failing, slow = self._failing(window), self._slow(window)
+        # What fails fast says nothing about how long a run takes. What is slow does, little by little: work
+        # that is slower for good must not keep the rate down for ever.
+        baseline = self.baseline if failing else self._learned(window)
+        rate = min(max(self.rate, least), most)
+        now = msgspec.structs.replace(self, rate=rate, baseline=baseline)
+        if (trouble := failing or slow) is not None:
+            halved = max(least, rate / 2)
+            return msgspec.structs.replace(now, rate=halved, held=HOLD, why=f"halved: {trouble}")
         if self.held:
-            return msgspec.structs.replace(calm, held=self.held - 1, why="held after it was halved")
+            return msgspec.structs.replace(now, held=self.held - 1, why="held after it was halved")
         if not window.waiting:
-            return msgspec.structs.replace(calm, why="nothing waits")
-        return msgspec.structs.replace(
-            calm, rate=min(most, calm.rate + most / STEPS), why="raised: jobs wait"
-        )
+            return msgspec.structs.replace(now, why="nothing waits")
+        return msgspec.structs.replace(now, rate=min(most, rate + most / STEPS), why="raised: jobs wait")
 
-    def _trouble(self, window: Window) -> str | None:
+    def _failing(self, window: Window) -> str | None:
         runs = window.succeeded + window.failed
         if window.throttled:
             return f"an upstream throttled {window.throttled} runs"
         if runs and window.failed / runs >= ERRORS:
             return f"{window.failed} of {runs} runs failed"
-        p95 = percentile(window.times, 0.95)
-        many = sum(window.times.values()) >= FEW
-        if many and p95 is not None and self.baseline is not None and p95 > SLOW * self.baseline:
-            return f"the 95th percentile of run times is {p95:.0f} ms, usually {self.baseline:.0f} ms"
         return None
+
+    def _slow(self, window: Window) -> str | None:
+        p95 = _p95(window)
+        if p95 is None or self.baseline is None or p95 <= SLOW * self.baseline:
+            return None
+        return f"the 95th percentile of run times is {p95:.0f} ms, usually {self.baseline:.0f} ms"
+
+    def _learned(self, window: Window) -> float | None:
+        p95, usual = _p95(window), self.baseline
+        if p95 is None or usual is None:
+            return p95 if usual is None else usual
+        return usual + (p95 - usual) * WEIGHT
+
+
+def _p95(window: Window) -> float | None:
+    return percentile(window.times, 0.95) if sum(window.times.values()) >= FEW else None

@@ -190,8 +190,9 @@ class Flow(Protocol):
         one whose breaker is open, and half-open it grants one call: the probe [F7]. ValueError for n below 1
         or above the burst, which could never be granted."""
 
-    async def give_back(self, budget: str, n: int, key: str = "") -> None:
-        """Give back tokens that were taken and not used. It never holds more than its burst."""
+    async def give_back(self, budget: str, n: int, key: str = "", age: float = 0.0) -> None:
+        """Give back tokens that were taken `age` seconds ago and not used. It never holds more than its
+        burst; see `Bucket.give_back` for what the age does."""
 
     async def drain(self, budget: str, pause: float, key: str | None = None) -> None:
         """An upstream has said that it is enough: the bucket (None: each of the budget's) is empty, and
@@ -206,6 +207,10 @@ class Flow(Protocol):
     async def gates(self, limit: int = 100) -> list[GateRecord]:
         """Gates that jobs wait at, those where the first has waited longest first; cheap, also where a
         million jobs wait at one of them."""
+
+    async def wait_aside(self, timeout: float) -> None:
+        """Wait until jobs may stand aside that no `promote` has looked at, at most so long. Where admission
+        happens with the commit, that is just a pause."""
 
     async def watermarks(self, queue: str, *, key: str | None = None, limit: int = 100) -> list[Watermark]:
         """The ordering keys of a queue, by key; with `key` only that one [F6]. Kept for 30 days after the
@@ -267,7 +272,8 @@ class Flow(Protocol):
 
         Only if its `next_at` is still `expected` and it is not paused; else nothing happens and the answer is
         None. With a `term`, raises TermLost where that is over. `expected` None is an operator's "now":
-        next_at and the pause do not matter and stay as they are.
+        next_at and the pause do not matter and stay as they are, and neither does overlap: each time makes a
+        job.
 
         Each time makes one job, with the headers `windlass-schedule` (its name) and `windlass-scheduled-for`
         (the time, ISO 8601, UTC), put off by a share of `jitter` that name and time decide. It is automatic

@@ -87,7 +87,7 @@ class Store(Flow, Protocol):
           asked for: its delay counts from when it is enqueued, its run_at stands. An idempotency key is
           remembered for `skipped` and `rerun`, too, and not for a rejected call.
         - `delay` or `run_at` in the future: the job is `scheduled` until `promote` finds it due.
-        - `options.fair_key`: the job is `held` aside (its state is ready) until `promote` admits it [C3].
+        - `options.fair_key`: the job is `held` aside (its state is ready) until it is admitted [C3].
         - `options.after` names jobs: this one is `scheduled` (without a run_at, its `reason` says what it
           waits for) until `promote` finds that all of them have succeeded. Where one has ended in another
           way, or was deleted before it ended, it is dead or cancelled, or ready all the same, as

@@ -9,13 +9,19 @@ from typing import Any, Final
 from windlass.store.changes import merged
 from windlass.store.records import QUEUE_SETTINGS, QueueRecord
 
-_NEVER_ZERO: Final = frozenset({"max_workers", "window", "safety_bound", "cool_base", "cool_cap"})
+_NEVER_ZERO: Final = frozenset({
+    "max_workers", "window", "safety_bound", "cool_base", "cool_cap", "concurrency", "rate_max",
+    "max_depth", "shed_depth", "shed_wait", "shed_latency",
+})  # fmt: skip
 """Where 0 would stop the queue, or end every run at once; to stop a queue there is `paused`."""
 
 
 def changed(old: QueueRecord, changes: Mapping[str, Any]) -> QueueRecord:
     """The queue with these settings changed. Raises ValueError where one does not exist or makes no sense."""
-    return merged("queue", old.name, old, changes, QUEUE_SETTINGS, _check_number)
+    new = merged("queue", old.name, old, changes, QUEUE_SETTINGS, _check_number)
+    if new.rate_min > new.rate_max:
+        raise ValueError(f"rate_min of queue {old.name!r} cannot be above its rate_max, {new.rate_max:g}")
+    return new
 
 
 def _check_number(queue: str, name: str, value: Any) -> None:

@@ -15,6 +15,7 @@ from windlass.producer import Producer
 from windlass.store.memory import MemoryStore
 from windlass.store.records import ClaimedJob, NewJob, Outcome, Receipt
 from windlass.testing.clock import Clock
+from windlass.worker.declare import declare_budgets
 from windlass.worker.drain import drain
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class _Inline(_Memory):
                 raised.append(error)
 
         async with self.home.here() as store:
+            await declare_budgets(self._app, store)
             await drain(store, self._app.tasks, observe=observe, hooks=self._app.hooks)
         if raised:
             raise raised[0]

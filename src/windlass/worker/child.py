@@ -23,6 +23,7 @@ from typing import Final
 from windlass.app import Windlass
 from windlass.chunks.task import warn_of_long_batches
 from windlass.errors import ConfigurationError, WindlassError
+from windlass.home import patiently
 from windlass.loading import load_app, prefer_uvloop
 from windlass.worker.board import Board
 from windlass.worker.channel import (
@@ -40,6 +41,7 @@ from windlass.worker.channel import (
     Start,
     Steer,
 )
+from windlass.worker.declare import declare
 from windlass.worker.engine import Engine, wait_for_store
 from windlass.worker.label import introduce
 from windlass.worker.logs import set_up_logs
@@ -109,6 +111,7 @@ class Child:
                 supervised=True,
             )
             warn_of_long_batches(app.tasks.values(), app.settings.lease)
+            await patiently(lambda: declare(app, store), wait_for_store)
             self._heed_signals()
             self._channel.send(Ready())
             listening = asyncio.create_task(self._listen(messages))

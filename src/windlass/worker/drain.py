@@ -150,7 +150,8 @@ class _Drain:
 
     async def _more_to_come(self) -> bool:
         depths = await self._store.depth(self._queues)
-        return any(depth.scheduled or depth.retrying for depth in depths.values())
+        # Ready and yet not claimed: it waits for tokens, or for another worker's job to end [F1] [F3].
+        return any(depth.scheduled or depth.retrying or depth.ready for depth in depths.values())
 
     async def _pause(self, most: float) -> None:
         """Wait for a change here, but not long: work may come from elsewhere, too. A drain wants to end, so
@@ -216,6 +217,7 @@ class _Drain:
         with _told():
             if alive:
                 await self._shift.log.flush()
+                await self._shift.warm()
             await self._store.retire(self._shift.worker)
 
 

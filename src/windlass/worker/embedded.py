@@ -30,6 +30,7 @@ from windlass.errors import ConfigurationError, WindlassError
 from windlass.home import patiently
 from windlass.store.protocol import Store
 from windlass.store.records import WorkerInfo
+from windlass.worker.declare import declare
 from windlass.worker.engine import RELEASE_TIME, Engine, wait_for_store
 from windlass.worker.groups import to_the_end
 from windlass.worker.label import introduce, make_label
@@ -77,6 +78,7 @@ class Worker:
         leaving = asyncio.Event()
         async with home.here(wait_for_store) as store:
             await patiently(lambda: seed(store, self._queues), wait_for_store)
+            await patiently(lambda: declare(app, store), wait_for_store)
             warn_of_long_batches(app.tasks.values(), app.settings.lease)
             await app.hooks.start()
             self._engine = engine = Engine(

@@ -235,6 +235,7 @@ class Engine:
         try:
             async with asyncio.timeout(RELEASE_TIME):
                 await shift.log.flush()
+                await shift.warm()
         except (TimeoutError, WorkerLost):
             logger.warning("not every outcome could be written; their jobs are offered again")
         except Exception:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from windlass.context import Context, entered
@@ -20,9 +20,10 @@ from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.core.unknown import GIVE_UP_AFTER, unknown_delay
 from windlass.encoding import decode
-from windlass.errors import StoreError
+from windlass.errors import StoreError, WindlassError
 from windlass.hooks import Hooks
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
+from windlass.store.flow import Need
 from windlass.store.records import ClaimedJob, Failure, Outcome
 from windlass.task import RegisteredTask
 from windlass.worker.failures import causes, describe
@@ -79,6 +80,19 @@ class Runner:
         self.threads.close()
         await self.processes.close()
 
+    @property
+    def needs(self) -> dict[str, list[Need]]:
+        """What the tasks take of budgets, those that take something [F1]."""
+        return {name: needs for name, task in self._tasks.items() if (needs := task.needs)}
+
+    def batches(self) -> dict[str, int]:
+        """By queue, how many jobs one of its tasks takes at once, where that is more than one."""
+        found: dict[str, int] = {}
+        for task in self._tasks.values():
+            if task.batch > 1:
+                found[task.queue] = max(task.batch, found.get(task.queue, 1))
+        return found
+
     def task(self, name: str) -> RegisteredTask[..., Any] | None:
         """The task of this name, if its code is here."""
         return self._tasks.get(name)
@@ -118,6 +132,59 @@ class Runner:
             return await self._raised(task, job, context, closed, began)
         except BaseException as error:  # noqa: BLE001 - nobody else sees a job's error
             return await self._raised(task, job, context, error, began)
+
+    async def run_batch(
+        self, task: RegisteredTask[..., Any], jobs: Sequence[ClaimedJob], contexts: Sequence[Context]
+    ) -> list[Outcome]:
+        """Run one attempt of many jobs in one call of their handler, and say how each of them ended. Raises
+        CancelledError as `run` does."""
+        began = time.monotonic()
+        told: dict[int, Any] = {}
+        items: list[Any] = []
+        places: list[int] = []
+        for place, job in enumerate(jobs):
+            try:
+                args, kwargs = task.signature.decode(job.payload)
+            except WindlassError as error:  # the others need not suffer
+                told[place] = error
+            else:
+                items.append(args[0] if args else next(iter(kwargs.values())))
+                places.append(place)
+        if items:
+            try:
+                answers = _each(
+                    task.name, await self._call_with(task, items, contexts[places[0]]), len(items)
+                )
+            except asyncio.CancelledError as cancelled:
+                if _cancelled_from_outside():
+                    raise
+                answers = [cancelled] * len(items)
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt) and self._interruptible:
+                    raise
+                answers = [error] * len(items)
+            told.update(zip(places, answers, strict=True))
+        run_ms = (time.monotonic() - began) * 1000.0 / len(jobs)
+        outcomes: list[Outcome] = []
+        for place, job in enumerate(jobs):
+            answer = told[place]
+            if isinstance(answer, BaseException):
+                outcomes.append(await self._raised(task, job, contexts[place], answer, began))
+                continue
+            outcome = Outcome(job=job, result=None if answer is None else keep(answer), run_ms=run_ms)
+            if self._observe is not None:
+                self._observe(job, outcome, None)
+            outcomes.append(outcome)
+        return outcomes
+
+    async def _call_with(self, task: RegisteredTask[..., Any], items: list[Any], context: Context) -> Any:
+        async def call() -> Any:
+            if task.is_async:
+                return await task.function(items)
+            return await self.threads.run(task.function, items)
+
+        entered(context)
+        return await (self._hooks.wrap(context, call) if self._hooks.middleware else call())
 
     async def timed_out(
         self, job: ClaimedJob, context: Context, limit: float, cancelled: BaseException, began: float
@@ -230,6 +297,18 @@ class Runner:
             self._unknown_told.add(job.task)
             logger.warning("%s waits: this worker does not know task %s", name(job), job.task)
         return Outcome(job=job, kind=Kind.UNKNOWN, delay=unknown_delay(for_how_long))
+
+
+def _each(task: str, answer: Any, n: int) -> list[Any]:
+    """What a batch's handler says of each of its items."""
+    if answer is None:
+        return [None] * n
+    if isinstance(answer, list | tuple) and len(answer) == n:
+        return list(answer)
+    raise TypeError(
+        f"task {task} takes batches: it returns None, or a list with one entry for each of its {n} items, "
+        f"not {type(answer).__name__}" + (f" of {len(answer)}" if isinstance(answer, list | tuple) else "")
+    )
 
 
 def name(job: ClaimedJob) -> str:

@@ -29,7 +29,10 @@ class Why(Enum):
 class Run:
     """One job in a slot."""
 
-    __slots__ = ("began", "context", "deadline", "job", "limit", "place", "stoppable", "task", "why")
+    __slots__ = (
+        "batch", "began", "context", "deadline", "job", "limit", "place", "stoppable", "task", "weight",
+        "why",
+    )  # fmt: skip
 
     def __init__(
         self, job: ClaimedJob, context: Context, began: float, limit: float, stoppable: bool
@@ -43,6 +46,10 @@ class Run:
         self.place = -1
         self.why: Why | None = None
         self.task: asyncio.Task[None] | None = None
+        self.batch: list[Run] | None = None
+        """Those that run in one call of their handler, this one included."""
+        self.weight = 1
+        """The slots it takes: of a batch, the first takes one for all of them."""
 
     def instead(self, outcome: Outcome | None) -> Outcome | None:
         """What is written for a run that was told to stop and did: nothing, where it is another's by now."""

@@ -20,19 +20,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from windlass.context import Context
-from windlass.core.appetite import Appetite
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.errors import StoreError, StoreFull, StoreUnavailable
 from windlass.store.protocol import Store
 from windlass.store.records import Claim, ClaimedJob, Outcome
+from windlass.task import RegisteredTask
 from windlass.worker.board import Board
 from windlass.worker.complaints import Complaints
 from windlass.worker.desk import Desk
 from windlass.worker.failures import describe
 from windlass.worker.outcomes import OutcomeLog
+from windlass.worker.room import Room
 from windlass.worker.runner import Runner
 from windlass.worker.running import Deadlines, Run, Why
+from windlass.worker.tally import Tally
 from windlass.worker.view import DEFAULT, View
 from windlass.worker.waiting import first
 
@@ -80,6 +82,8 @@ class Shift:
     ) -> None:
         self.worker = worker
         self.loop = asyncio.get_running_loop()
+        self._needs = runner.needs
+        self._tally = Tally(store, self._needs)
         self._look_at(view)
         self.log = OutcomeLog(store, worker, flushed=self._flushed)
         self.running: dict[int, Run] = {}
@@ -92,10 +96,8 @@ class Shift:
         self._total = total
         self._board = board
         self._ended = ended
-        self._buffers: dict[str, deque[ClaimedJob]] = {}
-        self._busy: dict[str, int] = {}
-        self._low: dict[str, int] = {}
-        self._appetites: dict[str, Appetite] = {}
+        self._room = Room(total, runner.batches())
+        self._buffers, self._busy = self._room.buffers, self._room.busy
         self._alone: ClaimedJob | None = None
         self._alone_since = 0.0
         self._deadlines = Deadlines(self.loop, self.running, self._overdue)
@@ -128,6 +130,7 @@ class Shift:
         self.view = view
         self._bounds = {name: queue.safety_bound for name, queue in view.queues.items()}
         self._throttled = {name for name, queue in view.queues.items() if queue.throttles}
+        self._tally.govern([name for name, queue in view.queues.items() if queue.governor])
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
         """Somebody wants these jobs cancelled [O5]."""
@@ -154,7 +157,8 @@ class Shift:
 
     async def warm(self) -> None:
         """Tell the store of queues that went well after a cool-down, so that their throttles are
-        forgotten."""
+        forgotten, and of all that breakers and governors want to know."""
+        await self._tally.tell()
         succeeded, self._succeeded = self._succeeded, set()
         for queue in succeeded:
             if self.view.queue(queue).throttles and not self.view.queue(queue).cooling:
@@ -194,7 +198,7 @@ class Shift:
         if not wants:
             return 0
         try:
-            claims = await self._store.claim(self.worker, wants, self._limit(wants))
+            claims = await self._store.claim(self.worker, wants, self._room.limit(wants), self._needs)
         except BaseException:
             self._doubt_again, self._doubt_until = 0.0, time.monotonic() + DOUBT
             raise
@@ -202,28 +206,7 @@ class Shift:
 
     def _wants(self) -> dict[str, int]:
         """How many jobs of each queue there is room for, those ahead of the slots included."""
-        if self._closed or self._alone is not None:
-            return {}
-        wants: dict[str, int] = {}
-        for queue, slots in self.view.slots.items():
-            if slots < 1:
-                continue
-            if queue not in self._buffers:
-                self._buffers[queue], self._busy[queue] = deque(), 0
-                self._appetites[queue] = Appetite()
-            ahead = self._appetites[queue].ahead(slots) if self._total is None else 0
-            self._low[queue] = ahead // 2
-            waiting = len(self._buffers[queue])
-            room = slots + ahead - self._busy[queue] - waiting
-            if room > 0 and waiting <= ahead // 2:
-                wants[queue] = room
-        return wants if not wants or self._limit(wants) > 0 else {}
-
-    def _limit(self, wants: dict[str, int]) -> int:
-        room = sum(wants.values())
-        if self._total is None:
-            return room
-        return min(room, self._total - len(self.running) - sum(map(len, self._buffers.values())))
+        return {} if self._closed or self._alone is not None else self._room.wants(self.view.slots)
 
     async def let_go_of_the_unknown(self) -> None:
         """Where a claim's answer was lost, what it gave us that we do not know of goes back, uncharged [C5].
@@ -240,7 +223,7 @@ class Shift:
         for claim in await self._store.held(self.worker):
             for job in claim.jobs:
                 if job.id not in known:
-                    self._settle(Outcome(job=job, kind=Kind.RELEASED))
+                    self._hand_back(job)
         if asked >= self._doubt_until:
             self._doubt_again, self._doubt_until = float("inf"), 0.0
         else:
@@ -251,6 +234,7 @@ class Shift:
         found = 0
         for claim in claims:
             found += len(claim.jobs)
+            self._tally.claimed(claim.id)
             if self._closed:
                 self._give_back(deque(claim.jobs))
             elif claim.jobs[0].deaths:
@@ -332,7 +316,47 @@ class Shift:
             self._deadlines.watch(run.deadline)
         if self._board is not None:
             run.place = self._board.enter(job.id, run.deadline)
-        run.task = self.loop.create_task(self._run(run))
+        if task is not None and task.batch > 1:
+            self._fill(run, task)
+        run.task = self.loop.create_task(self._run(run) if run.batch is None else self._run_batch(run, task))
+        for other in run.batch or ():
+            other.task = run.task
+
+    def _fill(self, first: Run, task: RegisteredTask[..., Any] | None) -> None:
+        """Take more jobs of this task out of the buffer, to be run in one call with the first."""
+        assert task is not None
+        buffer = self._buffers[first.job.queue]
+        others = [job for job in buffer if job.task == first.job.task][: task.batch - 1]
+        first.batch = [first]
+        for job in others if first.job is not self._alone else ():
+            buffer.remove(job)
+            run = Run(job, task.context_type(job, self._desk), first.began, first.limit, first.stoppable)
+            run.batch, run.weight = first.batch, 0
+            first.batch.append(run)
+            self.running[job.id] = run
+            if self._board is not None:
+                run.place = self._board.enter(job.id, run.deadline)
+
+    async def _run_batch(self, first: Run, task: RegisteredTask[..., Any] | None) -> None:
+        """As `_run`, for all jobs of a batch."""
+        assert task is not None
+        assert first.batch is not None
+        runs = first.batch
+        outcomes: list[Outcome | None] = []
+        try:
+            try:
+                ended = await self._runner.run_batch(task, [r.job for r in runs], [r.context for r in runs])
+                outcomes += [
+                    run.instead(outcome) if run.why is not None and outcome.kind is Kind.RETRY else outcome
+                    for run, outcome in zip(runs, ended, strict=True)
+                ]
+            except asyncio.CancelledError as cancelled:
+                outcomes += [await self._stopped(run, cancelled) for run in runs]
+        except Exception as error:  # noqa: BLE001 - see _broken
+            outcomes = [self._broken(run, error) for run in runs]
+        finally:
+            for run, outcome in zip(runs, outcomes or [None] * len(runs), strict=True):
+                self._done(run, outcome)
 
     async def _run(self, run: Run) -> None:
         outcome: Outcome | None = None
@@ -343,14 +367,17 @@ class Shift:
                     outcome = run.instead(outcome)
             except asyncio.CancelledError as cancelled:
                 outcome = await self._stopped(run, cancelled)
-        except Exception as error:
-            # Nobody awaits this: untold, the job would stay claimed for as long as this worker lives.
-            logger.exception("the worker itself failed while it ran job %d", run.job.id)
-            failure = describe(error, run.job.attempt)
-            delay = Backoff().delay(run.job.attempt, random.random())
-            outcome = Outcome(job=run.job, kind=Kind.RETRY, delay=delay, error=failure)
+        except Exception as error:  # noqa: BLE001 - see _broken
+            outcome = self._broken(run, error)
         finally:
             self._done(run, outcome)
+
+    def _broken(self, run: Run, error: Exception) -> Outcome:
+        """Nobody awaits a run: untold, its job would stay claimed for as long as this worker lives."""
+        logger.error("the worker itself failed while it ran job %d", run.job.id, exc_info=error)
+        failure = describe(error, run.job.attempt)
+        delay = Backoff().delay(run.job.attempt, random.random())
+        return Outcome(job=run.job, kind=Kind.RETRY, delay=delay, error=failure)
 
     async def _stopped(self, run: Run, cancelled: BaseException) -> Outcome | None:
         """The outcome of a run that was told to stop, and did."""
@@ -367,9 +394,9 @@ class Shift:
         del self.running[job.id]
         if self._board is not None:
             self._board.leave(run.place)
-        self._busy[queue] -= 1
-        if run.context._typical:
-            self._appetites[queue].note(time.monotonic() - run.began)
+        self._busy[queue] -= run.weight
+        if run.weight and run.context._typical:
+            self._room.appetites[queue].note((time.monotonic() - run.began) / len(run.batch or (run,)))
         if outcome is not None and run.context.ended:
             self._ended(outcome)  # written by the handler's own transaction
         elif outcome is not None:
@@ -383,12 +410,14 @@ class Shift:
             self._start_alone()
         else:
             self._pump(queue)
-            if queue not in self._asked and len(self._buffers[queue]) <= self._low[queue]:
+            if queue not in self._asked and len(self._buffers[queue]) <= self._room.low[queue]:
                 self.changed.set()
 
     def _settle(self, outcome: Outcome) -> None:
         self.log.add(outcome)
         self._ended(outcome)
+        if not self._tally.idle:
+            self._tally.note(outcome)
         if self._throttled and outcome.kind is Kind.SUCCEEDED and outcome.job.queue in self._throttled:
             self._succeeded.add(outcome.job.queue)
 
@@ -396,19 +425,23 @@ class Shift:
         """Tell a handler to stop, once [C7]. A plain function is told through its context and cannot be
         stopped, so only its time limit, or the end of its worker, gives up on it."""
         ignored = run.why is Why.CANCELLED and not run.stoppable and why is not Why.CANCELLED
-        if run.why is not None and why is not Why.LOST and not ignored:
+        if run.why is why or (run.why is not None and why is not Why.LOST and not ignored):
             return
         if not ignored or why is Why.LOST:
             run.why = why
         run.context._cancel()
-        if run.task is None or (why is Why.CANCELLED and not run.stoppable):
+        if run.task is None or (why is Why.CANCELLED and (not run.stoppable or len(run.batch or ()) > 1)):
             return
+        if run.batch is not None:
+            for other in run.batch:
+                other.why = other.why or why
         coroutine: Any = run.task.get_coro()
         unborn = inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
         run.task.cancel()
         if unborn:  # a task that is cancelled before its first step takes none, not even into its `finally`
-            late = Outcome(job=run.job, kind=Kind.RELEASED)  # its time passed before it began: not its fault
-            self._done(run, late if run.why is Why.TIMEOUT else run.instead(None))
+            for each in run.batch or [run]:
+                late = Outcome(job=each.job, kind=Kind.RELEASED)  # its time passed before it began
+                self._done(each, late if each.why is Why.TIMEOUT else each.instead(None))
 
     def _overdue(self, run: Run) -> None:
         self._stop(run, Why.TIMEOUT)
@@ -445,4 +478,9 @@ class Shift:
 
     def _give_back(self, jobs: deque[ClaimedJob]) -> None:
         while jobs:
-            self._settle(Outcome(job=jobs.popleft(), kind=Kind.RELEASED))
+            self._hand_back(jobs.popleft())
+
+    def _hand_back(self, job: ClaimedJob) -> None:
+        """A job that was claimed and not started goes back uncharged, and so do its tokens [F1]."""
+        self._tally.unused(job)
+        self._settle(Outcome(job=job, kind=Kind.RELEASED))

@@ -9,8 +9,10 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from windlass.store.memory.admission import watch
 from windlass.store.memory.bell import Bell
 from windlass.store.memory.tables import Tables
+from windlass.store.memory.turns import admit_new
 from windlass.store.settings import StoreSettings
 
 B = TypeVar("B", bound="Base")
@@ -61,7 +63,10 @@ def atomic(
     async def locked(self: B, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with self._lock:
             try:
-                return await operation(self, *args, **kwargs)
+                answer = await operation(self, *args, **kwargs)
+                admit_new(self._tables)
+                watch(self._tables)
+                return answer
             finally:
                 self._bell.ring()
 

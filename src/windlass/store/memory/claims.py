@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -12,9 +11,14 @@ import msgspec
 from windlass.core.priority import LaneHead, claim_order
 from windlass.core.states import WORKERS_OWN, Kind, State
 from windlass.errors import ClaimLost, ConfigurationError
+from windlass.store.flow import Needs
 from windlass.store.memory.base import Base, atomic
+from windlass.store.memory.gates import passes_all
 from windlass.store.memory.job import Job
 from windlass.store.memory.tables import Lane, Worker
+from windlass.store.memory.tokens import take_for
+from windlass.store.memory.turns import refill
+from windlass.store.protocol import NOTHING
 from windlass.store.records import Checkpoint, Claim, ClaimedJob, Finished, Outcome
 
 
@@ -22,7 +26,13 @@ class Claims(Base):
     """The worker's side of the store."""
 
     @atomic
-    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
+    async def claim(
+        self,
+        worker: int,
+        queues: Sequence[str] | Mapping[str, int],
+        limit: int,
+        needs: Needs = NOTHING,
+    ) -> list[Claim]:
         now = self._clock()
         left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
         wanted = [name for name, bound in left.items() if bound > 0]
@@ -37,23 +47,41 @@ class Claims(Base):
         claims: list[Claim] = []
         for head in claim_order(heads, self._settings.ageing_step):
             lane = lanes[head.lane]
-            while lane.waiting and (room := min(limit, left[lane.queue])) > 0:
-                batch = self._batch(lane, room)
+            while (room := self._room(lane, min(limit, left[lane.queue]), now)) > 0:
+                if not lane.waiting and not refill(self._tables, lane):
+                    break
+                batch = self._batch(lane, room, needs, now)
+                if not batch:
+                    continue
                 claims.append(self._lease(lane, batch, mine, now))
-                limit -= len(batch)
+                limit = 0 if batch[0].deaths else limit - len(batch)
                 left[lane.queue] -= len(batch)
-                if batch[0].deaths:
-                    return claims
+            refill(self._tables, lane)  # so that the next claim finds something
         return claims
 
-    @staticmethod
-    def _batch(lane: Lane, limit: int) -> list[Job]:
-        """The next jobs of a lane; one that has seen a worker die stands alone [C8]."""
-        together = takewhile(lambda job: not job.deaths, lane.waiting[:limit])
-        return list(together) or lane.waiting[:1]
+    def _room(self, lane: Lane, limit: int, now: float) -> int:
+        """How many jobs of a lane may be claimed, by what is free in its queue [F2] [F3]."""
+        return int(min(limit, self._tables.free(lane.queue, now)))
+
+    def _batch(self, lane: Lane, limit: int, needs: Needs, now: float) -> list[Job]:
+        """The next jobs of a lane that have a slot, where their task got a limit meanwhile [F3], and their
+        tokens [F1]; the others go aside. One that has seen a worker die stands alone [C8]."""
+        batch: list[Job] = []
+        for job in list(lane.waiting):
+            if len(batch) == limit or (batch and job.deaths):
+                break
+            tables, wanted = self._tables, needs.get(job.task, ())
+            if not passes_all(tables, job) or not take_for(tables, job, wanted, now):
+                continue
+            batch.append(job)
+            if job.deaths:
+                break
+        return batch
 
     def _lease(self, lane: Lane, batch: list[Job], worker: Worker, now: float) -> Claim:
-        claim = next(self._tables.claims)
+        claim, pace = next(self._tables.claims), self._tables.pace(lane.queue, now)
+        if pace is not None:
+            pace.spend(len(batch), now)
         for job in batch:
             self._tables.lease(job, worker, claim, now)
         return Claim(claim, lane.id, lane.queue, lane.priority, [job.claimed() for job in batch])

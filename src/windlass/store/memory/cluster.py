@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from windlass.errors import TermLost
 from windlass.store.memory.base import Base, atomic
 from windlass.store.memory.tables import Term
 from windlass.store.records import Steering
@@ -41,7 +40,5 @@ class Cluster(Base):
 
     @atomic
     async def assign(self, term: int, slots: Mapping[int, Mapping[str, int]]) -> None:
-        present = self._tables.term
-        if present.number != term or present.until <= self._clock():
-            raise TermLost(f"term {term} is over, and another may coordinate now: stand again with lead()")
+        self._tables.hold_term(term, self._clock())
         self._tables.slots = {worker: dict(mine) for worker, mine in slots.items() if mine}

@@ -10,6 +10,7 @@ import msgspec
 from windlass.core.parking import FORGET_AFTER, parked_until
 from windlass.core.states import State
 from windlass.errors import AlreadyEnqueued, ConfigurationError, JobNotFound
+from windlass.store.memory.admission import judge
 from windlass.store.memory.base import Base, atomic
 from windlass.store.records import NewJob, Receipt
 
@@ -22,9 +23,23 @@ class Enqueueing(Base):
         if connection is not None:
             raise ConfigurationError("the memory store has no transaction to join: leave out connection=")
         now = self._clock()
+        hints = judge(self._tables, self._judged(jobs, now), now)
         self._refuse_strangers(jobs)
         self._refuse_conflicts(jobs, now)
-        return [self._enqueue(_own(job), now) for job in jobs]
+        receipts = [self._enqueue(_own(job), now) for job in jobs]
+        return [
+            msgspec.structs.replace(receipt, pressure=hints.get(job.queue))
+            for receipt, job in zip(receipts, jobs, strict=True)
+        ]
+
+    def _judged(self, jobs: Sequence[NewJob], now: float) -> list[NewJob]:
+        """The jobs of queues that this call has something new for [F4] [E7]."""
+        new = {
+            job.queue
+            for job in jobs
+            if job.idempotency_key is None or not self._first(job.idempotency_key, now)
+        }
+        return [job for job in jobs if job.queue in new]
 
     def _refuse_strangers(self, jobs: Sequence[NewJob]) -> None:
         """Raise where a job is to come after one that is not there [P12]."""

@@ -126,6 +126,7 @@ class Parent:
             options=msgspec.structs.replace(
                 self.job.options,
                 unique_key=None,
+                ordering_key=None,  # its parent keeps the place in the order until it ends [F6]
                 after=(),
                 chunked=False,
                 replay_of=None,

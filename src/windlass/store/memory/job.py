@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from windlass.core.states import State
 from windlass.store.records import Checkpoint, ClaimedJob, Failure, JobRecord, Options
@@ -40,6 +40,16 @@ class Job:
     checkpoint: Checkpoint | None = None
     after: tuple[int, ...] = ()
     """Jobs that it still waits for [P12]."""
+    gate: str | None = None
+    """The gate in whose line it stands."""
+    passes: dict[str, int] = field(default_factory=dict)
+    """The gates it is beyond, each with how much of the gate's room it takes."""
+    needs: int = 0
+    """The tokens it waits for, in a line for tokens [F1]."""
+    tickets: dict[str, int] = field(default_factory=dict)
+    """Its places in lines for tokens, which it keeps until it has had them."""
+    turn: int = 0
+    """Its number among the jobs of its ordering key, from when its turn came [F6]."""
     place: list[Job] | None = None
 
     @property
@@ -52,7 +62,7 @@ class Job:
         """Leave the old place and go to the back of the new one."""
         if self.place is not None:
             self.place.remove(self)
-        self.place = place
+        self.place, self.gate = place, None
         if place is not None:
             place.append(self)
 

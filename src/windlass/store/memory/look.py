@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from windlass.core.states import FINISHED, State
 from windlass.errors import AlreadyEnqueued, JobNotFound, ResultTimeout
 from windlass.store.memory.base import Base, atomic
+from windlass.store.memory.depth import depth
 from windlass.store.memory.family import Parent, advance
 from windlass.store.memory.job import Job
 from windlass.store.memory.redrive import redrive, retry_part
@@ -132,24 +132,17 @@ class Look(Base):
 
     @atomic
     async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
+        now = self._clock()
         names = self._tables.queues if queues is None else queues
-        return {name: self._depth(name) for name in names}
-
-    def _depth(self, queue: str) -> Depth:
-        mine = [job for job in self._tables.jobs.values() if job.queue == queue]
-        counts = Counter(job.state for job in mine)
-        since = [job.since for job in mine if job.state is State.READY]
-        return Depth(
-            ready=counts[State.READY],
-            running=counts[State.RUNNING],
-            scheduled=counts[State.SCHEDULED],
-            retrying=counts[State.RETRYING],
-            dead=counts[State.DEAD],
-            oldest=self._clock() - min(since) if since else None,
-        )
+        return {name: depth(self._tables, name, now) for name in names}
 
     async def wait(self, queues: Sequence[str], timeout: float) -> bool:
         def look() -> bool | None:
             return True if self._tables.open_lanes(queues, self._clock()) else None
 
-        return await self._until(look, timeout) is True
+        with self._lock:
+            now = self._clock()
+            paces = [pace for name in queues if (pace := self._tables.pace(name, now)) is not None]
+            # What a governor puts off comes with time, and nobody rings for that.
+            soon = min([timeout, *(pace.soon(now) for pace in paces if pace.bucket.available(now) < 1)])
+        return await self._until(look, soon) is True

@@ -31,7 +31,7 @@ class Parents(Claims):
         running.checkpoint = None
         parent = Parent.planned(running, plan, now)
         self._tables.parents[running.id] = parent
-        self._tables.wait_for_parts(running)
+        self._tables.wait_for_parts(running, now)
         advance(self._tables, parent, now)
 
     @atomic

@@ -16,7 +16,7 @@ def redrive(tables: Tables, parent: Parent, now: float) -> int:
     final = parent.final is not None and parent.final.state in (State.DEAD, State.CANCELLED)
     if not again and not final:
         return 0
-    _reopen(tables, parent)
+    _reopen(tables, parent, now)
     for part in again:
         if part.job is not None:
             _bury(tables, part.job)
@@ -28,13 +28,13 @@ def redrive(tables: Tables, parent: Parent, now: float) -> int:
 def retry_part(tables: Tables, parent: Parent, job: Job, now: float) -> None:
     """Bring a dead part back, from its last checkpoint, and its parent with it."""
     cancelled = parent.job.cancel_requested
-    _reopen(tables, parent, but=job)
+    _reopen(tables, parent, now, but=job)
     parent.job.cancel_requested = cancelled  # one part comes back; the others stay where the cancel left them
     tables.revive(job, now)
     job.checkpoint = next((part.kept for part in parent.parts if part.job is job), None)
 
 
-def _reopen(tables: Tables, parent: Parent, but: Job | None = None) -> None:
+def _reopen(tables: Tables, parent: Parent, now: float, but: Job | None = None) -> None:
     """A parent waits for its parts again, with its key. A finalizer that did not succeed will run anew."""
     key = parent.job.options.unique_key
     if parent.ended and key is not None:
@@ -45,7 +45,7 @@ def _reopen(tables: Tables, parent: Parent, but: Job | None = None) -> None:
                 tables.unique[key].id,
             )
         tables.unique[key] = parent.job
-    tables.wait_for_parts(parent.job)
+    tables.wait_for_parts(parent.job, now)
     final = parent.final
     if final is not None and final is not but and final.state in (State.DEAD, State.CANCELLED):
         _bury(tables, final)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from windlass.store.memory.budgets import Budgets
 from windlass.store.memory.cluster import Cluster
-from windlass.store.memory.enqueue import Enqueueing
-from windlass.store.memory.look import Look
+from windlass.store.memory.governor import Governors
+from windlass.store.memory.lines import Lines
 from windlass.store.memory.parents import Parents
 from windlass.store.memory.queues import Queues
+from windlass.store.memory.schedules import Schedules
 from windlass.store.memory.tasks import Tasks
 from windlass.store.memory.upkeep import Upkeep
 from windlass.store.memory.workers import Workers
@@ -15,7 +17,7 @@ from windlass.store.records import Finding, Migration
 VERSION = 1
 
 
-class MemoryStore(Enqueueing, Workers, Parents, Upkeep, Look, Queues, Tasks, Cluster):
+class MemoryStore(Schedules, Workers, Parents, Upkeep, Queues, Tasks, Cluster, Budgets, Governors, Lines):
     """A store that lives and dies with its process. It honours the whole contract but durability."""
 
     _version = 0

@@ -1,25 +1,31 @@
 """What the memory store holds, and the moves a job can make. No locks, no waiting, no answers.
 
 Every unfinished job stands in exactly one place, and a place is a plain list: a lane's waiting jobs, the jobs
-held for their fair key, the deferred ones, or those a worker is running. A job that has ended stands in none,
-and neither does a parent, which waits for nothing but its parts.
+held for their fair key, the line of a gate, the deferred ones, or those a worker is running. A job that has
+ended stands in none, and neither does a parent, which waits for nothing but its parts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
 import msgspec
 
+from windlass.core.gates import FAIR, reason
 from windlass.core.ids import RESERVED_LANE, pack
 from windlass.core.parking import FORGET_AFTER
 from windlass.core.states import Kind, State
-from windlass.errors import WorkerLost
+from windlass.errors import TermLost, WorkerLost
 from windlass.store import unknown
+from windlass.store.flow import ScheduleRecord
 from windlass.store.memory.family import Parent, advance
+from windlass.store.memory.gates import Gateway, Mark, depart, enter, gates, leave
 from windlass.store.memory.job import Job
+from windlass.store.memory.pace import Pace
+from windlass.store.memory.tokens import Budget, spend
 from windlass.store.records import EnqueueStatus, NewJob, QueueRecord, TaskRecord, WorkerInfo
 
 
@@ -33,6 +39,8 @@ class Lane:
     waiting: list[Job] = field(default_factory=list)
     held: list[Job] = field(default_factory=list)
     served: str | None = None
+    joined: bool = False
+    """Whether somebody has been held for it since it was last looked at (see `turns`)."""
     seqs: Iterator[int] = field(default_factory=lambda: count(1))
 
 
@@ -75,12 +83,17 @@ class Tables:
         self.reruns: dict[str, NewJob] = {}
         self.idempotency: dict[str, tuple[int, float]] = {}
         self.parents: dict[int, Parent] = {}  # in the order in which they were split
-        self.deaths: dict[
-            str, tuple[int, float]
-        ] = {}  # unique key → dead runs in a row, and when the last died
+        self.deaths: dict[str, tuple[int, float]] = {}  # of a unique key in a row, and when the last was
         self.tasks: dict[str, TaskRecord] = {}
         self.turns: dict[str, float] = {}
+        self.gateways: dict[str, Gateway] = {}
+        self.marks: dict[tuple[str, str], Mark] = {}  # by queue and ordering key
+        self.budgets: dict[str, Budget] = {}
+        self.paces: dict[str, Pace] = {}
+        self.schedules: dict[str, ScheduleRecord] = {}
+        self.latency = (0.0, 0.0)  # of the store, and when somebody said so
         self.claims = count(1)
+        self.tickets = count(1)
         self._numbers = count(1)
         self._reserved = count(1)
         self._lane_ids = count(1)
@@ -94,24 +107,56 @@ class Tables:
 
     def queue(self, name: str, now: float) -> QueueRecord:
         """A queue as it stands; one that nobody has declared has the defaults."""
-        known = self.queues.get(name, QueueRecord(name=name))
-        return msgspec.structs.replace(known, cooling=max(0.0, self.cooled.get(name, 0.0) - now))
+        known, pace = self.queues.get(name, QueueRecord(name=name)), self.pace(name, now)
+        return msgspec.structs.replace(
+            known,
+            cooling=max(0.0, self.cooled.get(name, 0.0) - now),
+            rate=pace.bucket.rate if pace is not None else None,
+            why=pace.why if pace is not None else None,
+        )
+
+    def pace(self, queue: str, now: float) -> Pace | None:
+        """The pace of a queue that has a governor [F2]."""
+        known = self.queues.get(queue)
+        if known is None or not known.governor:
+            return None
+        if queue not in self.paces:
+            self.paces[queue] = Pace.first(known, now)
+        return self.paces[queue]
+
+    def free(self, queue: str, now: float) -> float:
+        """How many jobs of a queue may be claimed now: its concurrency, by what runs, and its governor's
+        rate [F2] [F3]."""
+        known, pace = self.queue(queue, now), self.pace(queue, now)
+        if known.paused or known.cooling:
+            return 0
+        free = math.inf
+        if known.concurrency is not None:
+            running = (job for worker in self.workers.values() for job in worker.running)
+            free = known.concurrency - sum(job.queue == queue for job in running)
+        return min(free, math.floor(pace.bucket.available(now))) if pace is not None else free
 
     def open_lanes(self, queues: Collection[str], now: float) -> list[Lane]:
         """The lanes of these queues that have something to give."""
-        closed = {name for name in queues if self.queue(name, now).paused or self.queue(name, now).cooling}
-        return [
-            lane
-            for lane in self.lanes.values()
-            if lane.queue in queues and lane.queue not in closed and lane.waiting
-        ]
+        opened = {name for name in queues if self.free(name, now) > 0}
+        return [lane for lane in self.lanes.values() if lane.queue in opened and lane.waiting]
+
+    def gate(self, name: str) -> Gateway:
+        """A gate, made where nobody is at it."""
+        return self.gateways.setdefault(name, Gateway())
+
+    def sweep(self, name: str) -> None:
+        """Forget a gate that nobody is at."""
+        known = self.gateways.get(name)
+        if known is not None and not known.line and not known.passes:
+            del self.gateways[name]
 
     def add(self, new: NewJob, now: float) -> tuple[Job, EnqueueStatus]:
         """Create a job where it belongs; it takes its unique key, which must be free."""
         lane = self.lane(new.queue, new.priority)
         run_at = now + new.delay if new.delay is not None else new.run_at
         later = bool(new.options.after) or (run_at is not None and run_at > now)
-        aside = later or new.options.fair_key is not None
+        aside = later or new.options.fair_key is not None or bool(gates(self, new))
         number = next(self._numbers)
         seq = next(self._reserved) if aside else next(lane.seqs)
         job = Job(
@@ -132,39 +177,40 @@ class Tables:
             self.unique[new.options.unique_key] = job
         if later:
             job.after = new.options.after
-            self.defer(job, State.SCHEDULED, run_at)
+            self.defer(job, State.SCHEDULED, run_at, now)
             return job, "scheduled"
         if aside:
-            job.stand(lane.held)
-            return job, "held"
-        job.stand(lane.waiting)
-        return job, "enqueued"
+            enter(self, job, now)
+        else:
+            job.stand(lane.waiting)
+        return job, "enqueued" if job.place is lane.waiting else "held"
 
-    def offer(self, job: Job, now: float) -> None:
-        """Put a job at the back of its lane, with a new seq and its old id."""
-        lane = self.lane(job.queue, job.priority)
-        job.seq = next(lane.seqs)
+    def offer(self, job: Job, now: float, *, turn: bool = False) -> None:
+        """The job is ready from now on: it goes to the gates it has no pass of, and to the back of its lane,
+        with a new seq and its old id; with `turn` it waits for a turn of its fair key before."""
         job.since, job.after = now, ()
         self._settle(job, State.READY, None)
-        job.stand(lane.waiting)
+        job.stand(None)
+        enter(self, job, now, turn=turn)
 
-    def defer(self, job: Job, state: State, run_at: float | None) -> None:
+    def defer(self, job: Job, state: State, run_at: float | None, now: float) -> None:
         """Set a job aside until its time, or until those that it comes after have ended [P12]."""
         self._settle(job, state, run_at)
         job.reason = job.waits_for() or unknown.reason(job.options)
         job.stand(self.deferred)
+        leave(self, job, now, ended=False)
 
     def admit(self, job: Job) -> None:
-        """Let a held job into its lane. It has been ready all the while, so `since` stays."""
+        """Let a job into its lane. It may have been ready for long, so `since` stays."""
         lane = self.lane(job.queue, job.priority)
-        job.seq = next(lane.seqs)
+        job.seq, job.reason = next(lane.seqs), None
         job.stand(lane.waiting)
 
-    def hold(self, job: Job, now: float) -> None:
-        """Set a job that is due aside for its fair key; it is ready from now on."""
-        job.since, job.after = now, ()
-        self._settle(job, State.READY, None)
-        job.stand(self.lane(job.queue, job.priority).held)
+    def hold(self, job: Job) -> None:
+        """Set a job that is ready aside for its fair key."""
+        lane = self.lane(job.queue, job.priority)
+        job.stand(lane.held)
+        job.reason, lane.joined = reason(FAIR), True
 
     def put_back(self, job: Job, now: float, delay: float = 0.0, kind: Kind = Kind.RELEASED) -> None:
         """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]."""
@@ -174,15 +220,17 @@ class Tables:
         job.options = unknown.since(job.options, now if kind is Kind.UNKNOWN else None)
         if delay > 0:
             state = State.RETRYING if kind in (Kind.RETRY, Kind.LOST) else State.SCHEDULED
-            self.defer(job, state, now + delay)
+            self.defer(job, state, now + delay, now)
         else:
             self.offer(job, now)
 
-    def wait_for_parts(self, job: Job) -> None:
-        """The job is a parent from now on, or again: nobody runs it, and it has not ended."""
+    def wait_for_parts(self, job: Job, now: float) -> None:
+        """The job is a parent from now on, or again: nobody runs it, and it has not ended. Its slots are for
+        its parts, its place in an order stays its own [F6]."""
         self._settle(job, State.WAITING, None)
         job.finished_at = job.result = None
         job.stand(None)
+        leave(self, job, now, ended=False)
 
     def alive(self, worker: int) -> Worker:
         """The worker, if it may still write [C5]."""
@@ -191,16 +239,22 @@ class Tables:
             raise WorkerLost(f"worker {worker} is not alive: it was retired or rescued, or never registered")
         return known
 
+    def hold_term(self, term: int, now: float) -> None:
+        """Raise unless this term is the present one and has not run out [K3]."""
+        if self.term.number != term or self.term.until <= now:
+            raise TermLost(f"term {term} is over, and another may coordinate now: stand again with lead()")
+
     def lease(self, job: Job, worker: Worker, claim: int, now: float) -> None:
         """Give a waiting job to a worker."""
         job.state = State.RUNNING
         job.worker, job.claim, job.claimed_at = worker.info.id, claim, now
         job.stand(worker.running)
+        spend(self, job)
 
     def end(self, job: Job, state: State, now: float, *, reason: str | None = None) -> None:
         """End a job for good: its key is free again, and its rerun, if one is remembered, begins [E6]."""
-        job.stand(None)
         job.state, job.finished_at, job.reason = state, now, reason
+        depart(self, job, now)
         saved, job.run_at, job.checkpoint, job.after = job.checkpoint, None, None, ()
         key = job.options.unique_key
         if key is not None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from windlass.store.memory.base import Base, atomic
+from windlass.store.memory.gates import refit
 from windlass.store.records import TaskRecord
 from windlass.store.tasks import changed, is_empty
 
@@ -23,6 +24,7 @@ class Tasks(Base):
         self._tables.tasks[name] = new
         if is_empty(new):
             del self._tables.tasks[name]
+        refit(self._tables, name, self._clock())
         return new
 
     @atomic

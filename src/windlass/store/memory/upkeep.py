@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from windlass.core.fair import turns
+from windlass.core.gates import order_gate
 from windlass.core.parking import FORGET_AFTER
 from windlass.core.states import FINISHED, State
+from windlass.store.memory import turns
 from windlass.store.memory.base import Base, atomic
+from windlass.store.memory.gates import is_budget, let_in
 from windlass.store.memory.job import Job
-from windlass.store.memory.tables import Lane
+from windlass.store.memory.lines import KEPT
+from windlass.store.memory.tokens import let_out
 from windlass.store.records import Expired, Promoted, Rotation
 
 
@@ -23,14 +26,12 @@ class Upkeep(Base):
             key=lambda job: (job.run_at or now, job.id),
         )[:limit]
         for job in due:
-            if job.options.fair_key is not None:
-                self._tables.hold(job, now)
-            else:
-                self._tables.offer(job, now)
-        admitted = 0
-        for lane in self._tables.lanes.values():
-            admitted += self._admit(lane, limit - admitted)
-        return Promoted(len(due), admitted)
+            self._tables.offer(job, now, turn=True)
+        admitted, again = let_out(self._tables, limit, now)
+        for name in [name for name in self._tables.gateways if not is_budget(name)]:
+            let_in(self._tables, name, now)  # nobody should stand there who could go on
+        admitted += turns.promote(self._tables, limit - admitted)
+        return Promoted(len(due), admitted, again)
 
     def _follow(self, now: float) -> None:
         """Bring jobs up to date with those they come after [P12]: what waits for nothing more is due."""
@@ -46,18 +47,6 @@ class Upkeep(Base):
             else:
                 job.after = tuple(id for id, state in states.items() if state and state not in FINISHED)
                 job.reason = job.waits_for()
-
-    def _admit(self, lane: Lane, limit: int) -> int:
-        """Let held jobs into their lane, one of each fair key in turn, oldest first within a key [C3]."""
-        waiting: dict[str, list[Job]] = {}
-        for job in lane.held:
-            waiting.setdefault(job.options.fair_key or "", []).append(job)
-        room = min(limit, self._tables.queues[lane.queue].window - len(lane.waiting))
-        keys = turns({key: len(jobs) for key, jobs in waiting.items()}, lane.served, room)
-        for key in keys:
-            self._tables.admit(waiting[key].pop(0))
-            lane.served = key
-        return len(keys)
 
     @atomic
     async def rotate(self, *, force: bool = False) -> Rotation:
@@ -102,6 +91,15 @@ class Upkeep(Base):
             del tables.idempotency[key]
         for key in [key for key, (_, last) in tables.deaths.items() if last + FORGET_AFTER <= now]:
             del tables.deaths[key]
+        for budget in tables.budgets.values():
+            budget.tidy(now)
+        idle = [
+            mark
+            for mark, known in tables.marks.items()
+            if order_gate(*mark) not in tables.gateways and known.at + KEPT <= now
+        ]
+        for mark in idle:
+            del tables.marks[mark]
         return Expired(dead=len(dead), keys=len(keys), parents=len(parents))
 
     def _is_past(self, parent: Job, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""Claiming and finishing on PostgreSQL: which lanes to ask, and how outcomes become rows.
+"""Claiming on PostgreSQL: which lanes to ask, and in which order.
 
 The order of lanes needs to know how long their heads have waited [C2]. That is asked for at most once in
 `head_cache` seconds for each queue, which also finds lanes that are new; in between a wake-up that no known
@@ -16,20 +16,20 @@ import msgspec
 
 from windlass.core import ids
 from windlass.core.priority import LaneHead, claim_order, effective
-from windlass.core.seqset import compress, contains, literal, parse
-from windlass.core.states import TERMINAL, WORKERS_OWN, Kind
-from windlass.store.postgres import schema as schemas
+from windlass.store.flow import Needs
 from windlass.store.postgres.database import Database
-from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Finished, Options, Outcome
+from windlass.store.protocol import NOTHING
+from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Options
 from windlass.store.settings import StoreSettings
 
 LANE_WAIT: Final = 100
 """Milliseconds to wait for a lane that another worker is claiming from."""
 
+REFILL: Final = 1000
+"""Fair jobs that are admitted after a claim at most, if the window of their lane is as wide."""
+
 FEW: Final = 2
 """Up to so many lanes are called without asking first which of them have something: asking costs as much."""
-
-_MAY_END: Final = TERMINAL | {Kind.RETRY}
 
 logger = logging.getLogger("windlass.store")
 _options = msgspec.json.Decoder(Options).decode
@@ -55,6 +55,8 @@ class Lane(msgspec.Struct):
 
     head: LaneHead
     waiting: bool
+    limited: bool = False
+    ring: bool = False
     idle: bool = False
     pending: bool = False
 
@@ -79,10 +81,20 @@ class Claimer:
         self._lanes: dict[int, Lane] = {}
         self._looks: dict[str, Look] = {}
         self._words: dict[str, int] = {}
-        self._call = f"CALL {database.schema}.claim($1, $2, $3, $4)"
+        self._plain = f"CALL {database.schema}.claim($1, $2, $3, $4)"
+        self._bound = f"CALL {database.schema}.claim($1, $2, $3, $4, p_needs => $5, p_limited => $6)"
+        self._needs: tuple[Needs, str | None] = ({}, None)
 
-    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
+    async def claim(
+        self,
+        worker: int,
+        queues: Sequence[str] | Mapping[str, int],
+        limit: int,
+        needs: Needs = NOTHING,
+    ) -> list[Claim]:
         """See Store.claim. One round trip where the queues have one or two lanes; see FEW."""
+        if needs is not self._needs[0]:
+            self._needs = (needs, _encode(dict(needs)).decode() if needs else None)
         bounds = queues if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
         room = {queue: bound for queue, bound in bounds.items() if bound > 0}
         if limit < 1 or not room:
@@ -124,7 +136,7 @@ class Claimer:
         for r in rows:
             head = LaneHead(r["lane"], r["queue"], r["priority"], r["waited"])
             idle = head.lane in known and known[head.lane].idle
-            lanes[head.lane] = Lane(head, r["waiting"], idle)
+            lanes[head.lane] = Lane(head, r["waiting"], r["limited"], r["ring"], idle)
         order = claim_order((lane.head for lane in lanes.values()), self._settings.ageing_step)
         self._lanes = {head.lane: lanes[head.lane] for head in order}
         self._looks.update(looks)
@@ -141,6 +153,7 @@ class Claimer:
             if claim is None:
                 continue
             claims.append(claim)
+            await self._refill(lane)
             left -= len(claim.jobs)
             room[queue] -= len(claim.jobs)
             if self._was_aged(lane) and self._has_rivals(lane, room):
@@ -150,6 +163,12 @@ class Claimer:
             if left <= 0 or claim.jobs[0].deaths:
                 break
         return claims
+
+    async def _refill(self, lane: Lane) -> None:
+        """Fill a lane that fair jobs wait behind, now that it has room for more: at the coordinator's pace
+        alone it would give out no more than a window each time [C3]."""
+        if lane.ring:
+            await self._db.value("admit_ring", lane.head.queue, lane.head.priority, REFILL)
 
     def _was_aged(self, lane: Lane) -> bool:
         step = self._settings.ageing_step
@@ -162,13 +181,23 @@ class Claimer:
         )
 
     async def _claim_lane(self, worker: int, lane: Lane, limit: int) -> Claim | None:
-        async with self._db.connection(self._db.deadline) as connection:
-            row = await connection.fetchrow(self._call, lane.head.lane, worker, limit, LANE_WAIT)
+        row = await self._call(worker, lane, limit)
+        if row["status"] == "limited":  # since its head was asked for
+            lane.limited = True
+            row = await self._call(worker, lane, limit)
         status = row["status"]
         lane.idle = status in ("empty", "paused")
-        lane.waiting = status in ("jobs", "busy", "pending")
-        lane.pending = status in ("busy", "pending")
+        lane.waiting = status in ("jobs", "busy", "pending", "full", "aside")
+        lane.pending = status in ("busy", "pending", "full", "aside")
         return _claim(row, lane.head) if status == "jobs" else None
+
+    async def _call(self, worker: int, lane: Lane, limit: int) -> Any:
+        args = (lane.head.lane, worker, limit, LANE_WAIT)
+        needs = self._needs[1]
+        async with self._db.connection(self._db.deadline) as connection:
+            if needs is None and not lane.limited:
+                return await connection.fetchrow(self._plain, *args)
+            return await connection.fetchrow(self._bound, *args, needs, lane.limited)
 
 
 def _claim(row: Any, head: LaneHead) -> Claim:
@@ -202,99 +231,3 @@ def _claim(row: Any, head: LaneHead) -> Claim:
         )
     ]
     return Claim(claim, lane, queue, priority, jobs)
-
-
-async def finish(
-    connection: Any, schema: str, worker: int, flush: int, outcomes: Sequence[Outcome], checkpointed: set[int]
-) -> Finished:
-    """See Store.finish. The connection may be the handler's; `checkpointed` are jobs with a checkpoint."""
-    plain: dict[int, list[Outcome]] = {}
-    ended: list[Outcome] = []
-    others: list[dict[str, Any]] = []
-    claim, group = 0, list[Outcome]()
-    for outcome in outcomes:
-        if outcome.kind is Kind.SUCCEEDED:
-            job = outcome.job
-            if job.claim != claim:
-                claim, group = job.claim, plain.setdefault(job.claim, [])
-            group.append(outcome)
-            if outcome.result is not None or outcome.forget or _has_satellites(job, checkpointed):
-                ended.append(outcome)
-        elif outcome.kind in WORKERS_OWN:
-            others.append(_other(outcome))
-        else:
-            raise ValueError(
-                f"{outcome.kind.value} is not for a worker to say; it was said of job {outcome.job.id}"
-            )
-    groups = list(plain.values())
-    row = await connection.fetchrow(
-        schemas.call("finish", 14, schema),
-        worker,
-        flush,
-        [group[0].job.lane for group in groups] or None,
-        list(plain) or None,
-        [literal(compress(outcome.job.seq for outcome in group)) for group in groups] or None,
-        [len(group) for group in groups] or None,
-        [_histogram(group) for group in groups] or None,
-        [outcome.job.id for outcome in ended] or None,
-        [outcome.job.claim for outcome in ended] or None,
-        [outcome.job.lane for outcome in ended] or None,
-        [outcome.job.seq for outcome in ended] or None,
-        [outcome.result for outcome in ended] or None,
-        _encode(others).decode() if others else None,
-        [outcome.forget for outcome in ended] if any(outcome.forget for outcome in ended) else None,
-    )
-    refused = list(row["refused_jobs"] or ())
-    for claim, seqs in zip(row["refused_claims"] or (), row["refused_seqs"] or (), strict=True):
-        ranges = parse(seqs)
-        refused.extend(outcome.job.id for outcome in plain[claim] if contains(ranges, outcome.job.seq))
-    return Finished(row["applied"], row["repeated"], tuple(refused))
-
-
-def _has_satellites(job: ClaimedJob, checkpointed: set[int]) -> bool:
-    """Whether anything besides the logs may know this job: a unique key, a parent, a checkpoint, an earlier
-    attempt."""
-    options = job.options
-    return (
-        (options is not DEFAULT_OPTIONS and (options.unique_key is not None or options.part is not None))
-        or job.attempt > 1
-        or job.deaths > 0
-        or job.id in checkpointed
-    )
-
-
-def parents_of(outcomes: Sequence[Outcome]) -> set[int]:
-    """The parents whose parts may have ended with these outcomes [P9]."""
-    return {
-        outcome.job.options.part.parent
-        for outcome in outcomes
-        if outcome.job.options is not DEFAULT_OPTIONS
-        and outcome.job.options.part is not None
-        and outcome.kind in _MAY_END
-    }
-
-
-def _other(outcome: Outcome) -> dict[str, Any]:
-    job, error = outcome.job, outcome.error
-    row: dict[str, Any] = {
-        "id": job.id,
-        "lane": job.lane,
-        "claim": job.claim,
-        "seq": job.seq,
-        "kind": outcome.kind,
-        "delay": outcome.delay,
-    }
-    if error is not None:
-        row.update(type=error.type, message=error.message, traceback=error.traceback)
-    return row
-
-
-def _histogram(group: list[Outcome]) -> str | None:
-    """Run times as counts per power of two of a millisecond, for rollups; None where nothing was timed."""
-    counts = [0] * 32
-    for outcome in group:
-        if outcome.run_ms is not None:
-            counts[min(int(outcome.run_ms).bit_length(), 31)] += 1
-    while counts and not counts[-1]:
-        counts.pop()
-    return "{" + ",".join(map(str, counts)) + "}" if counts else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from windlass.errors import (
@@ -11,7 +12,10 @@ from windlass.errors import (
     InvalidPayload,
     JobNotFound,
     PayloadTooLarge,
+    QueueFull,
+    Refused,
     SchemaMissing,
+    Shed,
     StoreCorrupt,
     StoreError,
     StoreFull,
@@ -51,8 +55,17 @@ def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) 
     text = f"{message}. {hint}" if hint else message
     if code == "WL001":
         return AlreadyEnqueued(text, int(detail) if detail else None)
+    if code in ("WL011", "WL012") and detail:
+        return _refused(code, text, json.loads(detail))
     if code in _BY_CODE:
         return _BY_CODE[code](text)
     if code is not None and code.startswith(_PASSING):
         return StoreUnavailable(text)
     return None
+
+
+def _refused(code: str, text: str, told: dict[str, Any]) -> Refused:
+    """A queue that takes no more for now: full [F4], or shedding [F5]."""
+    if code == "WL011":
+        return QueueFull(text, told["queue"], told["retry_after"])
+    return Shed(text, told["queue"], told["retry_after"], told["level"])

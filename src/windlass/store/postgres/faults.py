@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import asyncpg
 
-from windlass.errors import StoreUnavailable
+from windlass.errors import Refused, StoreUnavailable
 from windlass.store.postgres.codes import typed
 
 
@@ -27,3 +28,9 @@ def translated() -> Iterator[None]:
         # The last one: a server that says goodbye between two statements leaves the driver in the middle of
         # an answer that nobody awaits, and the next statement finds it "in progress".
         raise StoreUnavailable(f"PostgreSQL cannot be reached: {error or type(error).__name__}") from error
+
+
+def refused_jobs(error: Refused) -> int:
+    """How many jobs of a call the database refused with this error; see judge_load.sql."""
+    detail = getattr(error.__cause__, "detail", None)
+    return int(json.loads(detail)["n"]) if detail else 1

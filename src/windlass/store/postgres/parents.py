@@ -8,12 +8,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import asyncpg
+import msgspec
 
+from windlass.core.gates import gates_of
 from windlass.core.states import State
 from windlass.errors import ClaimLost, WindlassError
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.database import Database
 from windlass.store.postgres.faults import translated
+from windlass.store.postgres.gates import Gates, is_carried
 from windlass.store.postgres.reading import seconds
 from windlass.store.records import ClaimedJob, ParentRecord, PartRecord, Plan, TaskRecord
 from windlass.store.tasks import changed
@@ -26,7 +29,7 @@ PARENT_WAIT: Final = 100
 logger = logging.getLogger("windlass.store")
 
 
-class Parents:
+class Parents(Gates):
     """What is done with parents and tasks."""
 
     _db: Database
@@ -53,6 +56,11 @@ class Parents:
         )
         if answer == "refused":
             raise ClaimLost(f"job {job.id} is not held by claim {job.claim} any more; it was not split")
+        if is_carried(job.id, job.lane, job.seq):  # it has passed gates, and so must its parts
+            options = msgspec.structs.replace(job.options, ordering_key=None)
+            gates = [gate.name for gate in gates_of(job.queue, job.task, options)]
+            async with self._db.connection(self._db.deadline) as connection:
+                await self._admit(connection, [*gates, f"task:{job.task}"])
 
     async def parent(self, id: int) -> ParentRecord | None:
         """See Store.parent."""
@@ -163,5 +171,10 @@ def _part(row: Any) -> PartRecord:
 
 def _task(row: Any) -> TaskRecord:
     return TaskRecord(
-        name=row["name"], batch=row["batch"], batch_timeout=row["batch_timeout"], parallel=row["parallel"]
+        name=row["name"],
+        batch=row["batch"],
+        batch_timeout=row["batch_timeout"],
+        parallel=row["parallel"],
+        concurrency=row["concurrency"],
+        key_concurrency=row["key_concurrency"],
     )

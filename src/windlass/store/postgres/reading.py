@@ -191,7 +191,7 @@ class Reader:
 
 
 def queue_record(row: Any) -> QueueRecord:
-    """A row of the queue table, with its `cooling`, as a record."""
+    """A row of the queue table, with its `cooling` and `flow`, as a record."""
     return QueueRecord(
         name=row["name"],
         paused=row["paused"],
@@ -205,6 +205,17 @@ def queue_record(row: Any) -> QueueRecord:
         backoff_cap=row["backoff_cap"],
         cool_base=row["cool_base"],
         cool_cap=row["cool_cap"],
+        concurrency=row["concurrency"],
+        governor=row["governor"],
+        rate_min=row["rate_min"],
+        rate_max=row["rate_max"],
+        max_depth=row["max_depth"],
+        shed_depth=row["shed_depth"],
+        shed_wait=row["shed_wait"],
+        shed_latency=row["shed_latency"],
         throttles=row["throttles"],
         cooling=row["cooling"],
+        refused=row["refused"],
+        shed=row["shed"],
+        **json.loads(row["flow"]),
     )

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from windlass.core import ids
+from windlass.core.admission import SOFT
 from windlass.errors import ClaimLost
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, ClaimedJob, NewJob, Options, Receipt
 
@@ -28,22 +30,41 @@ class Call(msgspec.Struct, frozen=True):
     many: bool = False
 
 
+class Pressure(msgspec.Struct, frozen=True):
+    """How full a queue is, and its pressure as it was noted last and as it is; see pressure_of.sql."""
+
+    fill: float
+    was: str
+    now: str = msgspec.field(name="is")
+
+
+_pressure = msgspec.json.Decoder(Pressure).decode
+
+
 def encode_options(options: Options) -> str | None:
     """Options as stored: nothing at all where all is default."""
     return None if options is DEFAULT_OPTIONS or options == DEFAULT_OPTIONS else _encode(options).decode()
 
 
 def is_plain(job: NewJob) -> bool:
-    """Whether a job takes the short way: no delay, no keys, after nobody."""
+    """Whether a job takes the short way: no delay, no key that must be looked up, after nobody."""
     options = job.options
     return (
         job.delay is None
         and job.run_at is None
         and job.idempotency_key is None
-        and (
-            options is DEFAULT_OPTIONS
-            or (options.unique_key is None and options.fair_key is None and not options.after)
-        )
+        and (options is DEFAULT_OPTIONS or (options.unique_key is None and not options.after))
+    )
+
+
+def is_aside(job: NewJob) -> bool:
+    """Whether a job says itself that it must wait aside, at a gate or for the turn of its fair key."""
+    options = job.options
+    return options is not DEFAULT_OPTIONS and (
+        options.ordering_key is not None
+        or options.concurrency_key is not None
+        or options.task_limit is not None
+        or options.fair_key is not None
     )
 
 
@@ -51,21 +72,30 @@ def enqueue_calls(schema: str, jobs: Sequence[NewJob]) -> list[Call]:
     """The calls that add these jobs: one per queue and priority for plain ones, one for each of the others.
 
     A job that is not plain ends the groups before it, so that within a lane the order stays that of the jobs.
+    Where there are several, one before them judges whether the queues take them all [F4] [F5].
     """
-    calls: list[Call] = []
+    alone = len(jobs) < 2 or all(
+        is_plain(job) and job.queue == jobs[0].queue and job.priority == jobs[0].priority for job in jobs
+    )
+    calls: list[Call] = [] if alone else [_judge(schema, jobs)]
     groups: dict[tuple[str, int], list[int]] = {}
 
     def flush() -> None:
         for (queue, priority), places in groups.items():
-            calls.append(_many(schema, queue, priority, [jobs[place] for place in places], tuple(places)))
+            calls.append(
+                _many(schema, queue, priority, [jobs[place] for place in places], tuple(places), alone)
+            )
         groups.clear()
 
     for place, job in enumerate(jobs):
         if is_plain(job):
+            # A gate may stand before several queues and priorities: its order, too, is that of the jobs.
+            if groups.keys() - {(job.queue, job.priority)} and is_aside(job):
+                flush()
             groups.setdefault((job.queue, job.priority), []).append(place)
         else:
             flush()
-            calls.append(_one(schema, job, place))
+            calls.append(_one(schema, job, place, alone))
     flush()
     return calls
 
@@ -75,33 +105,73 @@ def combine(jobs: Sequence[NewJob], calls: Sequence[Call], rows: Sequence[Sequen
     receipts: list[Receipt | None] = [None] * len(jobs)
     for call, row in zip(calls, rows, strict=True):
         if call.many:
-            for place, job in zip(call.places, row[0], strict=True):
-                receipts[place] = Receipt(job)
-        else:
-            receipts[call.places[0]] = Receipt(row[0], row[1])
+            hint = _hint(row[0])
+            for place, job in zip(call.places, row[1], strict=True):
+                # Only a job that goes into its lane has its place for an id.
+                receipts[place] = Receipt(job, "enqueued" if job >> ids.SEQ_BITS else "held", hint)
+        elif call.places:
+            receipts[call.places[0]] = Receipt(row[1], row[2], _hint(row[0]))
     return [receipt for receipt in receipts if receipt is not None]
 
 
-def _many(schema: str, queue: str, priority: int, jobs: list[NewJob], places: tuple[int, ...]) -> Call:
+def changed_pressures(
+    jobs: Sequence[NewJob], calls: Sequence[Call], rows: Sequence[Sequence[Any]]
+) -> dict[str, Pressure]:
+    """By queue, where these calls saw another pressure than was noted last [F4]."""
+    seen: dict[str, Pressure] = {}
+    for call, row in zip(calls, rows, strict=True):
+        if call.places and row[0] is not None:
+            pressure = _pressure(row[0])
+            if pressure.was != pressure.now:
+                seen.setdefault(jobs[call.places[0]].queue, pressure)
+    return seen
+
+
+def _hint(pressure: str | None) -> float | None:
+    if pressure is None:
+        return None
+    fill = _pressure(pressure).fill
+    return fill if fill >= SOFT else None
+
+
+def _judge(schema: str, jobs: Sequence[NewJob]) -> Call:
+    return Call(
+        f"SELECT {schema}.judge_call($1::text[], $2::smallint[], $3::text[])",
+        (
+            [job.queue for job in jobs],
+            [int(job.priority) for job in jobs],
+            [job.idempotency_key for job in jobs],
+        ),
+    )
+
+
+def _many(
+    schema: str, queue: str, priority: int, jobs: list[NewJob], places: tuple[int, ...], judge: bool
+) -> Call:
     first = jobs[0].task
     tasks = [first] if all(job.task == first for job in jobs) else [job.task for job in jobs]
     options: list[str | None] | None = [encode_options(job.options) for job in jobs]
     if options is not None and not any(options):
         options = None
     return Call(
-        f"SELECT {schema}.enqueue_many($1::text, $2::smallint, $3::text[], $4::text[], $5::text[])",
-        (queue, int(priority), tasks, [job.payload for job in jobs], options),
+        # The pressure first: it is that from before the call.
+        f"SELECT {schema}.pressure_of($1::text), "
+        f"{schema}.enqueue_many($1::text, $2::smallint, $3::text[], $4::text[], $5::text[], $6::boolean)",
+        (queue, int(priority), tasks, [job.payload for job in jobs], options, judge),
         places,
         True,
     )
 
 
-def _one(schema: str, job: NewJob, place: int) -> Call:
+def _one(schema: str, job: NewJob, place: int, judge: bool) -> Call:
     run_at = None if job.run_at is None else datetime.fromtimestamp(job.run_at, UTC)
     return Call(
-        # The schema's name was checked to need no quoting.
-        f"SELECT job, status FROM {schema}.enqueue_one($1::text, $2::text, $3::text, $4::smallint, "  # noqa: S608
-        "$5::float8, $6::timestamptz, $7::text, $8::text, $9::text, $10::boolean)",
+        # OFFSET 0 is a fence: the function is called once, and after the look at the pressure. The schema's
+        # name was checked to need no quoting.
+        f"SELECT e.pressure, (e.added).job, (e.added).status FROM (SELECT {schema}.pressure_of($3::text) AS "  # noqa: S608
+        f"pressure, {schema}.enqueue_one($1::text, $2::text, $3::text, $4::smallint, $5::float8, "
+        "$6::timestamptz, $7::text, $8::text, $9::text, $10::boolean, p_judge => $11::boolean) AS added "
+        "OFFSET 0) AS e",
         (
             job.task,
             job.payload,
@@ -113,6 +183,7 @@ def _one(schema: str, job: NewJob, place: int) -> Call:
             job.on_conflict,
             job.idempotency_key,
             job.automatic,
+            judge,
         ),
         (place,),
         False,

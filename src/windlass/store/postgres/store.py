@@ -12,17 +12,28 @@ import asyncpg
 
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED
-from windlass.errors import ConfigurationError, JobNotFound, ResultTimeout, StoreUnavailable
-from windlass.store.postgres import claims, schema, statements
+from windlass.errors import (
+    ConfigurationError,
+    JobNotFound,
+    Refused,
+    ResultTimeout,
+    Shed,
+    StoreUnavailable,
+)
+from windlass.store.flow import Needs
+from windlass.store.postgres import claims, flushes, schema, statements
 from windlass.store.postgres.cluster import Cluster
 from windlass.store.postgres.database import DEADLINE, Database
 from windlass.store.postgres.diagnosis import Diagnosis
-from windlass.store.postgres.faults import translated
+from windlass.store.postgres.faults import refused_jobs, translated
+from windlass.store.postgres.flow import Flow
+from windlass.store.postgres.gates import lines_of, rings_of
 from windlass.store.postgres.listen import DONE, Listener
 from windlass.store.postgres.reading import Reader
 from windlass.store.postgres.rotation import Rotator
 from windlass.store.postgres.transaction import saving, transaction
 from windlass.store.postgres.upkeep import Upkeep
+from windlass.store.protocol import NOTHING
 from windlass.store.records import (
     Beat,
     CancelAnswer,
@@ -53,7 +64,7 @@ RESCUE_STEP: Final = 100
 ADOPT_TRIES: Final = 100
 
 
-class PostgresStore(Upkeep, Cluster):
+class PostgresStore(Upkeep, Cluster, Flow):
     """Jobs in PostgreSQL 15 to 18. One store belongs to the event loop that opened it.
 
     `deadline` is how many seconds a worker's call may take before it counts as unanswered; it should be no
@@ -131,9 +142,16 @@ class PostgresStore(Upkeep, Cluster):
     # -- enqueue ----------------------------------------------------------------------------------------
 
     async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
-        """See Store.enqueue."""
+        """See Store.enqueue. What is refused rolls back, so it is counted in a transaction of its own."""
         if not jobs:
             return []
+        try:
+            return await self._enqueue(jobs, connection)
+        except Refused as error:
+            await self._note("note_refused", error.queue, refused_jobs(error), isinstance(error, Shed))
+            raise
+
+    async def _enqueue(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
         calls = statements.enqueue_calls(self.schema, jobs)
         if connection is not None:
             if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
@@ -141,9 +159,9 @@ class PostgresStore(Upkeep, Cluster):
                     "the store takes asyncpg connections; use task.using(connection=…) for others"
                 )
             with translated():
-                return statements.combine(
-                    jobs, calls, [await connection.fetchrow(c.sql, *c.args) for c in calls]
-                )
+                rows = [await connection.fetchrow(c.sql, *c.args) for c in calls]
+            await self._note_pressure(jobs, calls, rows)
+            return statements.combine(jobs, calls, rows)
         await self._declare({(job.queue, int(job.priority)) for job in jobs})
         async with self._db.connection() as own:
             if len(calls) == 1:
@@ -156,7 +174,21 @@ class PostgresStore(Upkeep, Cluster):
                 # Who may only produce leaves that to others, too.
                 with suppress(asyncpg.InsufficientPrivilegeError):
                     await self._steps(own, "replace_step", "promote")
+            await self._admit(own, lines_of(jobs, receipts), rings_of(jobs, receipts))
+        await self._note_pressure(jobs, calls, rows)
         return receipts
+
+    async def _note_pressure(
+        self, jobs: Sequence[NewJob], calls: Sequence[statements.Call], rows: Sequence[Any]
+    ) -> None:
+        for queue, pressure in statements.changed_pressures(jobs, calls, rows).items():
+            await self._note("change_pressure", queue, pressure.was, pressure.now)
+
+    async def _note(self, function: str, *args: Any) -> None:
+        """Note what an enqueue has seen of its queue, in a transaction of its own. It must not fail for that:
+        what could not be noted, the next promote sees."""
+        with suppress(StoreUnavailable):
+            await self._db.value(function, *args)
 
     async def _declare(self, lanes: set[tuple[str, int]]) -> None:
         for queue, priority in lanes - self._declared:
@@ -200,6 +232,7 @@ class PostgresStore(Upkeep, Cluster):
         if not await self._db.value("bury", worker, beat):
             return None
         total = Rescued()
+        freed: set[str] = set()
         more = True
         while more:
             row = await self._db.call("rescue_step", worker, policy.delays(), RESCUE_STEP)
@@ -210,14 +243,24 @@ class PostgresStore(Upkeep, Cluster):
                 total.cancelled + row["cancelled"],
             )
             more = row["left_over"]
+            freed.update(row["freed"])
+        if freed:
+            async with self._db.connection(self._db.deadline) as connection:
+                await self._admit(connection, freed)
         return total
 
     # -- claim and finish -------------------------------------------------------------------------------
 
-    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
+    async def claim(
+        self,
+        worker: int,
+        queues: Sequence[str] | Mapping[str, int],
+        limit: int,
+        needs: Needs = NOTHING,
+    ) -> list[Claim]:
         """See Store.claim."""
         self._looked.update((queue, self._listener.heard_of(queue)) for queue in queues)
-        claims = await self._claimer.claim(worker, queues, limit)
+        claims = await self._claimer.claim(worker, queues, limit, needs)
         if claims:
             self._pending_pause = FIRST_PENDING_POLL
         return claims
@@ -232,8 +275,11 @@ class PostgresStore(Upkeep, Cluster):
             return Finished()
         checkpointed = self._checkpointed.setdefault(worker, set())
         async with self._db.connection(self._db.deadline) as connection:
-            finished = await claims.finish(connection, self.schema, worker, flush, outcomes, checkpointed)
-            await self._advance(connection, claims.parents_of(outcomes))
+            finished, freed = await flushes.finish(
+                connection, self.schema, worker, flush, outcomes, checkpointed
+            )
+            await self._advance(connection, flushes.parents_of(outcomes))
+            await self._admit(connection, freed)
         if checkpointed:
             checkpointed.difference_update(outcome.job.id for outcome in outcomes)
         return finished
@@ -250,12 +296,15 @@ class PostgresStore(Upkeep, Cluster):
             return told[0]
 
         checkpointed = self._checkpointed.setdefault(worker, set())
-        async with transaction(self._db, worker, flush, tell, checkpointed) as connection:
+        freed: list[str] = []
+        async with transaction(self._db, worker, flush, tell, checkpointed, freed) as connection:
             yield connection
-        if parents := claims.parents_of(told):
+        parents = flushes.parents_of(told)
+        if parents or freed:
             with suppress(StoreUnavailable):  # the job has ended: what is left to do, promote does
                 async with self._db.connection(self._db.deadline) as own:
                     await self._advance(own, parents)
+                    await self._admit(own, freed)
 
     async def checkpoint(
         self, worker: int, job: ClaimedJob, checkpoint: Checkpoint, *, connection: Any = None
@@ -329,8 +378,11 @@ class PostgresStore(Upkeep, Cluster):
         A cancel that was only requested looks again: the job may have been offered anew at that moment."""
         sql = schema.call(verb, 1, self.schema)
         is_parent = schema.query("parent", self.schema)
+        gates_of = schema.query("gates_of_jobs", self.schema)
         answers: dict[int, Any] = {}
         async with self._db.connection() as connection:
+            known = [job for job in jobs if 0 < job < 2**63]
+            gates = {row["gate"] for row in await connection.fetch(gates_of, known)}
             for job in dict.fromkeys(jobs):
                 if not 0 < job < 2**63:
                     answers[job] = "not_found"
@@ -341,6 +393,8 @@ class PostgresStore(Upkeep, Cluster):
                     # What is asked of a parent is asked of all its parts under its lock: once is enough.
                     if answers[job] != "requested" or await connection.fetch(is_parent, job):
                         break
+            gates.update(row["gate"] for row in await connection.fetch(gates_of, known))
+            await self._admit(connection, gates)
         return {job: answers[job] for job in jobs}
 
     async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:

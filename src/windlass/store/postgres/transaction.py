@@ -11,7 +11,7 @@ from typing import Any, cast
 import asyncpg
 
 from windlass.errors import ClaimLost
-from windlass.store.postgres import claims, statements
+from windlass.store.postgres import flushes, statements
 from windlass.store.postgres.database import Database
 from windlass.store.postgres.faults import translated
 from windlass.store.records import Checkpoint, ClaimedJob, Outcome
@@ -19,9 +19,14 @@ from windlass.store.records import Checkpoint, ClaimedJob, Outcome
 
 @asynccontextmanager
 async def transaction(
-    database: Database, worker: int, flush: int, outcome: Callable[[], Outcome], checkpointed: set[int]
+    database: Database,
+    worker: int,
+    flush: int,
+    outcome: Callable[[], Outcome],
+    checkpointed: set[int],
+    freed: list[str],
 ) -> AsyncIterator[Any]:
-    """See Store.transaction.
+    """See Store.transaction. `freed` takes the gates at which room was made.
 
     A connection that is lost during the commit leaves open whether it happened: Store.held tells, since the
     job is in it or has ended."""
@@ -29,7 +34,8 @@ async def transaction(
 
     async def end(connection: Any) -> None:
         told.append(outcome())
-        finished = await claims.finish(connection, database.schema, worker, flush, told, checkpointed)
+        finished, gates = await flushes.finish(connection, database.schema, worker, flush, told, checkpointed)
+        freed.extend(gates)
         # One that had been applied before must not bring the block's data a second time.
         if finished.applied != 1:
             job = told[0].job

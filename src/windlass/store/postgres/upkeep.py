@@ -9,6 +9,7 @@ import time
 from typing import Any, Final
 
 from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.gates import ASIDE
 from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.rotation import Rotator
 from windlass.store.records import Expired, Promoted, Rotation
@@ -33,22 +34,28 @@ class Upkeep(Parents):
 
     async def promote(self, limit: int = 1000) -> Promoted:
         """See Store.promote. It publishes the horizon of holes as well, being called about once a second."""
+        self._promoted, self._promoted_at = self._listener.heard_of(ASIDE), time.monotonic()
         async with self._db.connection(self._db.deadline) as connection:
             await connection.execute(schemas.call("publish_horizon", 0, self._db.schema))
             (waiting,) = await connection.fetch(schemas.query("upkeep", self._db.schema))
+            if waiting["pressure"]:
+                await connection.execute(schemas.call("note_pressure", 0, self._db.schema))
             steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]
             await self._steps(connection, *steps, limit=limit)
             if waiting["advance"] or waiting["cancel"]:
                 await self._stir(connection)
-            if waiting["sweep"]:
-                await self._sweep(connection)
+            if waiting["sweep"] or waiting["passes"]:
+                await self._sweep(connection, waiting["passes"])
             if waiting["follow"]:
                 await self._steps(connection, "follow", limit=min(limit, FOLLOW_STEP))
             (due,) = await self._steps(connection, "promote", limit=limit)
             # What fell due, or is a part, may have been put aside for its fair key just now.
-            admits = ["admit"] if waiting["admit"] or waiting["advance"] or due else []
-            admitted = sum(await self._steps(connection, *admits, limit=limit))
-        return Promoted(due, admitted)
+            aside = waiting["admit"] or waiting["advance"] or waiting["stirred"] or due
+            if not aside:
+                return Promoted(due)
+            gates = await connection.fetchrow(schemas.call("sweep_gates", 1, self._db.schema), limit)
+            (admitted,) = await self._steps(connection, "admit", limit=limit)
+        return Promoted(due, gates["admitted"] + admitted, gates["again"])
 
     async def _stir(self, connection: Any) -> None:
         """Bring parents up to date with parts that ended where nobody did so at once: a rescue, a cancel, a
@@ -58,12 +65,15 @@ class Upkeep(Parents):
         rows = await connection.fetch(schemas.query("stirred", self._db.schema), PARENTS_STEP)
         await self._advance(connection, [row["parent"] for row in rows])
 
-    async def _sweep(self, connection: Any) -> None:
-        """Now and then look for parts whose end nobody has noted, so that no parent waits for ever [P9]."""
+    async def _sweep(self, connection: Any, passes: bool) -> None:
+        """Now and then look for parts whose end nobody has noted, so that no parent waits for ever [P9], and
+        for passes of jobs that have ended, so that no gate stays shut [F3]."""
         now = time.monotonic()
         if now - self._swept < SWEEP_PAUSE:
             return
         self._swept = now
+        if passes:
+            await self._steps(connection, "sweep_passes", limit=SWEEP_STEP)
         row = await connection.fetchrow(
             schemas.call("note_missed", 2, self._db.schema), self._sweep_from, SWEEP_STEP
         )

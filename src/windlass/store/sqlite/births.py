@@ -1,5 +1,6 @@
 """Births: the creation of jobs. Where a new job goes, and the rows that say so. No unique or idempotency keys
-are looked at here; `enqueue` has done that. What a job comes after is looked at by `after`."""
+are looked at here; `enqueue` has done that. What a job comes after is looked at by `after`, and how far its
+gates let it through by `gates`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ import apsw
 
 from windlass.store import unknown
 from windlass.store.records import DEFAULT_OPTIONS, EnqueueStatus, NewJob, Receipt
+from windlass.store.sqlite.gates import Gates
 from windlass.store.sqlite.lanes import Lane, Lanes
+from windlass.store.sqlite.limits import Limits
 from windlass.store.sqlite.rows import BOUND, HELD, PLAIN, SCHEDULED, Bindings, options_json
 from windlass.store.sqlite.statements import Statements
 
@@ -18,9 +21,13 @@ class Births:
     """The jobs that one operation creates. They are collected and written together: a call that adds a
     thousand plain jobs to a lane inserts a thousand job rows and one birth."""
 
-    def __init__(self, connection: apsw.Connection, lanes: Lanes, now: float) -> None:
+    def __init__(
+        self, connection: apsw.Connection, lanes: Lanes, gates: Gates, limits: Limits, now: float
+    ) -> None:
         self._connection = connection
         self._lanes = lanes
+        self._gates = gates
+        self._limits = limits
         self._now = now
         self._rows: list[Bindings] = []
         self._keys: list[Bindings] = []
@@ -35,8 +42,10 @@ class Births:
         lane = self._lanes.named(new.queue, new.priority)
         options = new.options
         run_at: float | None = None
+        gate: str | None = None
         status: EnqueueStatus = "enqueued"
-        if options is DEFAULT_OPTIONS and new.delay is None and new.run_at is None:
+        plain = options is DEFAULT_OPTIONS and new.delay is None and new.run_at is None
+        if plain and new.task not in self._limits.tasks:
             lane.ready += 1
             lane.seq += 1
             pos, state, text = lane.base + lane.seq, PLAIN, None
@@ -44,7 +53,7 @@ class Births:
             run_at = now + new.delay if new.delay is not None else new.run_at
             if run_at is not None and run_at <= now:
                 run_at = None
-            pos, state, status = self._place(new, lane, run_at)
+            pos, state, status, gate = self._place(new, lane, run_at)
             if options.after:
                 run_at = None  # for `after` to write, once nothing is left to wait for [P12]
             text = options_json(unknown.since(options, None))  # for the store to say, not for a producer
@@ -55,27 +64,38 @@ class Births:
             self._runs.append((number, pos))
         self._neighbour = pos + 1
         self._next = number + 1
+        fair = options.fair_key
         self._rows.append(
-            (pos, lane.id, state, now, now, number, new.task, new.payload, text, run_at, options.fair_key)
+            (pos, lane.id, state, now, now, number, new.task, new.payload, text, run_at, fair, gate)
         )
         return Receipt(pos, status)
 
-    def _place(self, new: NewJob, lane: Lane, run_at: float | None) -> tuple[int, int, EnqueueStatus]:
+    def _place(
+        self, new: NewJob, lane: Lane, run_at: float | None
+    ) -> tuple[int, int, EnqueueStatus, str | None]:
+        """A place for the job, its state there, what its producer hears, and the gate it waits at."""
         if run_at is not None or new.options.after:
             lane.scheduled += 1
-            return self._lanes.reserved().draw(), SCHEDULED, "scheduled"
-        if new.options.fair_key is not None:
+            return self._lanes.reserved().draw(), SCHEDULED, "scheduled", None
+        way = self._gates.of(new.queue, new.task, new.options)
+        through, gate = self._gates.walk(way)
+        if gate is not None or new.options.fair_key is not None:
             lane.held += 1
-            return self._lanes.reserved().draw(), HELD, "held"
-        lane.ready += 1
-        bound = new.options.unique_key is not None or new.options.part is not None
-        return lane.draw(), BOUND if bound else PLAIN, "enqueued"
+            lane.joined |= gate is None
+            pos, state = self._lanes.reserved().draw(), HELD
+        else:
+            lane.ready += 1
+            bound = through or new.options.unique_key is not None or new.options.part is not None
+            pos, state = lane.draw(), BOUND if bound else PLAIN
+        self._gates.give(pos, through)
+        return pos, state, "held" if state == HELD else "enqueued", gate
 
     def _first_number(self) -> int:
         return self._connection.execute(_SQL["next"]).get or 1
 
     def write(self) -> None:
         """Write what was collected."""
+        self._gates.write()
         if not self._rows:
             return
         self.any = True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -11,8 +12,10 @@ import msgspec
 from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.priority import LaneHead, claim_order
 from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
+from windlass.store.flow import Needs
+from windlass.store.protocol import NOTHING
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Options
-from windlass.store.sqlite import moves, parts
+from windlass.store.sqlite import governor, lines, moves, parts, tolls, turns
 from windlass.store.sqlite.lanes import Lane
 from windlass.store.sqlite.rows import DEAD, OFFERED, Row, decode_options, encode, fetch, readable_options
 from windlass.store.sqlite.statements import Statements
@@ -22,29 +25,61 @@ _SQL = Statements("claims")
 _Found = tuple[Any, ...]
 _DEATHS, _OPTIONS = 5, 6
 Span = tuple[int, int]
+SENT_AWAY: Final = 500
+"""After so many jobs that lack their tokens a claim leaves their lane; the next one sends more away."""
 
 
-def claim(tx: Transaction, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
+@dataclass(slots=True)
+class Heads:
+    """The lanes that have something to give."""
+
+    lanes: list[LaneHead] = field(default_factory=list)
+    bounded: set[str] = field(default_factory=set)
+    """Their queues of which only so many jobs may run, or start, at a time [F2] [F3]."""
+    limited: bool = False
+    """Whether any task has a limit in the store [F3]."""
+    reserved: bool = False
+    """Whether tokens of any budget are put by for somebody [F1]."""
+
+
+def claim(
+    tx: Transaction,
+    worker: int,
+    queues: Sequence[str] | Mapping[str, int],
+    limit: int,
+    needs: Needs = NOTHING,
+) -> list[Claim]:
     """Lease ready jobs, lane by lane in the order of their heads [C2]."""
     left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
-    heads = _heads(tx, [name for name, bound in left.items() if bound > 0]) if limit > 0 else []
-    if not heads:
+    heads = _heads(tx, [name for name, bound in left.items() if bound > 0]) if limit > 0 else Heads()
+    if not heads.lanes:
         return []
     must_live(tx, worker)
     claims: list[Claim] = []
-    for head in claim_order(heads, tx.settings.ageing_step):
+    governors = governor.bound(tx, heads.bounded, left)
+    for head in claim_order(heads.lanes, tx.settings.ageing_step):
         lane = tx.lanes.numbered(head.lane)
-        while lane.ready and (room := min(limit, left[lane.queue])) > 0:
+        away = 0
+        while away < SENT_AWAY and (room := min(limit, left[lane.queue])) > 0:
+            if not lane.ready and not turns.refill(tx, lane):
+                break
             batch = _next_batch(tx, lane, room)
             try:
-                claims.append(_lease(tx, lane, worker, batch))
+                jobs = _jobs(tx, lane, batch)
             except msgspec.MsgspecError:
                 _bury_unreadable(tx, batch)
                 continue
-            limit -= len(batch)
-            left[lane.queue] -= len(batch)
-            if batch[0][_DEATHS]:
-                return claims
+            if needs or heads.limited or heads.reserved:
+                jobs = tolls.pay(tx, jobs, needs, limited=heads.limited, reserved=heads.reserved)
+                away += len(batch) - len(jobs)
+            if jobs:
+                claims.append(_lease(tx, lane, worker, jobs))
+                limit = 0 if jobs[0].deaths else limit - len(jobs)
+                left[lane.queue] -= len(jobs)
+            if len(jobs) < len(batch):
+                lines.go_on(tx)  # who waits for tokens has left his slot to others
+        turns.refill(tx, lane)  # so that the next claim finds something
+    governor.count(tx, governors, claims)
     return claims
 
 
@@ -54,15 +89,18 @@ def must_live(tx: Transaction, worker: int) -> None:
         raise WorkerLost(f"worker {worker} is not alive: it was retired or rescued, or never registered")
 
 
-def _heads(tx: Transaction, queues: list[str]) -> list[LaneHead]:
+def _heads(tx: Transaction, queues: list[str]) -> Heads:
     names = encode(queues).decode()
-    heads: list[LaneHead] = []
-    for lane, queue, priority, since in tx.all(_SQL["heads"], (names, tx.now)):
+    heads = Heads()
+    for lane, queue, priority, since, bounded, limited, reserved in tx.all(_SQL["heads"], (names, tx.now)):
         if since is None:
             raise StoreCorrupt(
                 f"lane {lane} ({queue}) counts ready jobs and holds none [I4]; nothing was claimed"
             )
-        heads.append(LaneHead(lane, queue, priority, tx.now - since))
+        heads.lanes.append(LaneHead(lane, queue, priority, tx.now - since))
+        heads.limited, heads.reserved = bool(limited), bool(reserved)
+        if bounded:
+            heads.bounded.add(queue)
     return heads
 
 
@@ -85,23 +123,27 @@ def _bury_unreadable(tx: Transaction, batch: list[_Found]) -> None:
             tx.endings[-1] = parts.recognise(tx, tx.endings[-1])
 
 
-def _lease(tx: Transaction, lane: Lane, worker: int, batch: list[_Found]) -> Claim:
-    """Write the claim and move the cursor over its jobs. No job row is written: the cursor says who runs."""
-    lo, hi = batch[0][0] & MAX_SEQ, batch[-1][0] & MAX_SEQ
+def _jobs(tx: Transaction, lane: Lane, batch: list[_Found]) -> list[ClaimedJob]:
+    """The next jobs of a lane as a claim would give them out. Raises MsgspecError."""
     claim = tx.connection.execute(_SQL["next"]).get
-    leased = _claim(claim, lane.id, lane.queue, lane.priority, batch, decode_options)
-    tx.run(_SQL["lease"], (claim, lane.id, lo, hi, worker, len(batch), tx.now))
+    return _claimed(claim, lane.id, lane.queue, lane.priority, batch, decode_options)
+
+
+def _lease(tx: Transaction, lane: Lane, worker: int, jobs: list[ClaimedJob]) -> Claim:
+    """Write the claim and move the cursor over its jobs. No job row is written: the cursor says who runs."""
+    claim, lo, hi = jobs[0].claim, jobs[0].seq, jobs[-1].seq
+    tx.run(_SQL["lease"], (claim, lane.id, lo, hi, worker, len(jobs), tx.now))
     lane.hi = hi
-    lane.ready -= len(batch)
-    lane.running += len(batch)
-    return leased
+    lane.ready -= len(jobs)
+    lane.running += len(jobs)
+    return Claim(claim, lane.id, lane.queue, lane.priority, jobs)
 
 
-def _claim(
+def _claimed(
     claim: int, lane: int, queue: str, priority: int, found: list[_Found], decode: Callable[[str], Options]
-) -> Claim:
-    """A claim with its jobs, as their worker sees them."""
-    jobs = [
+) -> list[ClaimedJob]:
+    """The jobs of a claim, as their worker sees them."""
+    return [
         ClaimedJob(
             pos if own_id is None else own_id,
             lane,
@@ -118,7 +160,6 @@ def _claim(
         )
         for pos, own_id, task, payload, attempt, deaths, options, enqueued_at in found
     ]
-    return Claim(claim, lane, queue, priority, jobs)
 
 
 def held(connection: apsw.Connection, worker: int) -> list[Claim]:
@@ -126,7 +167,8 @@ def held(connection: apsw.Connection, worker: int) -> list[Claim]:
     claims: list[Claim] = []
     for claim, lane, first, last, queue, priority in fetch(connection, _SQL["open"], (worker,)):
         found = fetch(connection, _SQL["unfinished"], (first, last))
-        claims.append(_claim(claim, lane, queue, priority, found, readable_options))
+        jobs = _claimed(claim, lane, queue, priority, found, readable_options)
+        claims.append(Claim(claim, lane, queue, priority, jobs))
     return claims
 
 

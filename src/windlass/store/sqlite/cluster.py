@@ -1,4 +1,4 @@
-"""The cluster: who coordinates, how many slots each worker has, and who serves what [K1] [K3]."""
+"""The cluster: how many slots each worker has, and who serves what [K1]. Who coordinates is in `terms`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import apsw
 
-from windlass.errors import TermLost
 from windlass.store.records import Steering
 from windlass.store.sqlite.queues import queues
 from windlass.store.sqlite.rows import decode_names, encode, fetch
 from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.terms import must_lead
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("cluster")
@@ -34,35 +34,10 @@ def serving(workers: list[tuple[str]]) -> dict[str, int]:
     return dict(Counter(queue for (names,) in workers for queue in set(decode_names(names))))
 
 
-def lead(tx: Transaction, candidate: int, length: float) -> int | None:
-    """Begin a term, or go on with one's own; None where another's has not run out."""
-    number, holder, until = _term(tx)
-    runs = until > tx.now
-    if runs and holder != candidate:
-        return None
-    number = number if runs else number + 1
-    tx.run(_SQL["lead"], (number, candidate, tx.now + length))
-    return number
-
-
-def resign(tx: Transaction, candidate: int) -> None:
-    """Give the term up, if it is the candidate's."""
-    tx.run(_SQL["resign"], (candidate,))
-
-
 def assign(tx: Transaction, term: int, slots: Mapping[int, Mapping[str, int]]) -> None:
     """Replace the assignment, row by row and only where it differs: mostly nothing has changed."""
-    number, _, until = _term(tx)
-    if number != term or until <= tx.now:
-        raise TermLost(f"term {term} is over, and another may coordinate now: stand again with lead()")
+    must_lead(tx, term)
     old = {(worker, queue): count for worker, queue, count in tx.all(_SQL["slots"])}
     new = {(worker, queue): count for worker, mine in slots.items() for queue, count in mine.items()}
     tx.many(_SQL["take_slots"], old.keys() - new.keys())
     tx.many(_SQL["give_slots"], ((*key, count) for key, count in new.items() if old.get(key) != count))
-
-
-def _term(tx: Transaction) -> tuple[int, int | None, float]:
-    found = tx.one(_SQL["term"])
-    assert found is not None, "the migration wrote the one row of this table"
-    number, holder, until = found
-    return number, holder, until

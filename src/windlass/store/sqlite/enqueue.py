@@ -1,5 +1,5 @@
-"""Enqueue: idempotency keys, parking and unique keys, and what becomes of a job that has a twin. See the
-protocol."""
+"""Enqueue: what a queue with limits refuses, idempotency keys, parking and unique keys, and what becomes of a
+job that has a twin. See the protocol."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.errors import AlreadyEnqueued
+from windlass.errors import AlreadyEnqueued, Refused
 from windlass.store.records import DEFAULT_OPTIONS, NewJob, Receipt
-from windlass.store.sqlite import after, deaths, moves
+from windlass.store.sqlite import admission, after, deaths, moves
 from windlass.store.sqlite.rows import CANCELLED, OFFERED, WAITING, Row, encode
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
@@ -17,8 +17,27 @@ from windlass.store.sqlite.transaction import Transaction
 _SQL = Statements("enqueue")
 
 
-def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
-    """Add jobs in order. A refusal raises, and the savepoint takes back what came before it.
+def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt] | Refused:
+    """Add jobs in order, unless one of their queues does not take them: then the refusal is the answer, and
+    its transaction goes on, since it is counted."""
+    if not tx.limits.queues:
+        return add(tx, jobs)
+    refused, loads = admission.judge(tx, _judged(tx, jobs))
+    if refused is not None:
+        return refused
+    receipts = add(tx, jobs)
+    admission.watch(tx)
+    hints = {queue: load.hint for queue, load in loads.items()}
+    return [
+        receipt
+        if hints.get(job.queue) is None
+        else msgspec.structs.replace(receipt, pressure=hints[job.queue])
+        for receipt, job in zip(receipts, jobs, strict=True)
+    ]
+
+
+def add(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
+    """Add jobs in order. What raises is taken back by the savepoint, with what came before it.
 
     `stood_for` maps the keyed jobs of this call to the job that held their key before it."""
     stood_for: dict[int, int | None] = {}
@@ -30,6 +49,22 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
         else:
             receipts.append(_once(tx, _own(job), stood_for))
     return receipts
+
+
+def _judged(tx: Transaction, jobs: Sequence[NewJob]) -> list[NewJob]:
+    """The jobs of queues that this call has something new for [E7]."""
+    limited = tx.limits.queues
+    new = {job.queue for job in jobs if job.queue in limited and not _seen_before(tx, job.idempotency_key)}
+    return [job for job in jobs if job.queue in new]
+
+
+def _seen_before(tx: Transaction, key: str | None) -> bool:
+    return key is not None and _first(tx, key) is not None
+
+
+def _first(tx: Transaction, key: str) -> tuple[int] | None:
+    """The job that came first with this idempotency key, while the key is remembered."""
+    return tx.one(_SQL["first"], (key, tx.now - tx.settings.idempotency_retention))
 
 
 def _own(new: NewJob) -> NewJob:
@@ -44,7 +79,7 @@ def _once(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> Rec
     key = new.idempotency_key
     if key is None:
         return _unique(tx, new, stood_for)
-    first = tx.one(_SQL["first"], (key, tx.now - tx.settings.idempotency_retention))
+    first = _first(tx, key)
     if first is not None:
         return Receipt(first[0], "repeated")
     receipt = _unique(tx, new, stood_for)

@@ -19,8 +19,8 @@ class Lane:
     """One queue × priority: its next place, its cursor, and how many of its jobs stand where."""
 
     __slots__ = (
-        "base", "dead", "held", "hi", "id", "priority", "queue", "ready", "retrying", "running", "scheduled",
-        "seq", "served", "stored",
+        "base", "dead", "held", "hi", "id", "joined", "priority", "queue", "ready", "retrying", "running",
+        "scheduled", "seq", "served", "stored",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - the columns of a row, in their order
@@ -49,6 +49,7 @@ class Lane:
         self.ready, self.held, self.running = ready, held, running
         self.scheduled, self.retrying, self.dead = scheduled, retrying, dead
         self.base = id << SEQ_BITS  # the position before this lane's first place: base + seq is a position
+        self.joined = False  # whether somebody has joined its ring of fair keys in this operation [C3]
         self.stored = self.columns()
 
     def columns(self) -> Bindings:
@@ -115,6 +116,13 @@ class Lanes:
     def reserved(self) -> Lane:
         """Lane 0, where jobs stand that have no place in a lane."""
         return self.numbered(RESERVED_LANE)
+
+    def joined(self) -> list[Lane]:
+        """Those whose ring somebody has joined since this was last asked."""
+        found = [lane for lane in self._by_id.values() if lane.joined]
+        for lane in found:
+            lane.joined = False
+        return found
 
     def save(self) -> None:
         """Write back what has changed."""

@@ -1,5 +1,5 @@
-"""Looking: a job by its id, its checkpoint, the counts of queues, and whether there is work. Nothing here
-writes, and nothing here waits for a writer."""
+"""Looking: a job by its id, its checkpoint, and the counts of queues. Nothing here writes, and nothing here
+waits for a writer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 
+from windlass.core import gates
 from windlass.core.ids import SEQ_BITS
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound
@@ -15,6 +16,7 @@ from windlass.store.records import Checkpoint, Depth, JobRecord
 from windlass.store.sqlite import after
 from windlass.store.sqlite.rows import (
     ENDED,
+    HELD,
     OFFERED,
     SCHEDULED,
     STATES,
@@ -33,7 +35,7 @@ class Seen:
     """A job row as readers see it, with what its lane says about it."""
 
     __slots__ = (
-        "attempt", "cancel", "deaths", "enqueued_at", "errors", "hi", "number", "options", "own_id",
+        "attempt", "cancel", "deaths", "enqueued_at", "errors", "gate", "hi", "number", "options", "own_id",
         "payload", "pos", "priority", "queue", "reason", "result", "run_at", "state_number", "task",
         "touched_at",
     )  # fmt: skip
@@ -42,7 +44,7 @@ class Seen:
         (
             self.number, self.pos, self.own_id, self.state_number, self.touched_at, self.enqueued_at,
             self.attempt, self.deaths, self.task, self.payload, self.options, self.run_at, self.cancel,
-            self.reason, self.errors, self.result, self.queue, self.priority, self.hi,
+            self.reason, self.errors, self.result, self.queue, self.priority, self.hi, self.gate,
         ) = found  # fmt: skip
 
     @property
@@ -89,6 +91,8 @@ def record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     reason = seen.reason
     if seen.state_number == SCHEDULED and seen.run_at is None:
         reason = after.reason(connection, id)
+    elif seen.state_number == HELD:
+        reason = gates.reason(seen.gate or gates.FAIR)
     return JobRecord(
         id=id,
         task=seen.task,
@@ -151,9 +155,3 @@ def _sum(one: Depth, other: Depth) -> Depth:
         dead=one.dead + other.dead,
         oldest=max(ages, default=None),
     )
-
-
-def has_work(connection: apsw.Connection, queues: Sequence[str], now: float) -> bool | None:
-    """True if one of these queues may be claimed from, None if not."""
-    names = encode(list(queues)).decode()
-    return connection.execute(_SQL["has_work"], (names, now)).fetchone() is not None or None

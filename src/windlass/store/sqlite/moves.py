@@ -1,12 +1,13 @@
 """The moves a job can make: offered, held, admitted, deferred, ended, removed. Every one keeps the counters,
-the claims and the unique keys true, so nothing else writes where a job stands, except for births, claims, and
-the two paths that end and remove plain jobs in bulk (finish, retention)."""
+the claims, the passes and the unique keys true, so nothing else writes where a job stands, except for births,
+claims, and the two paths that end and remove plain jobs in bulk (finish, retention)."""
 
 from __future__ import annotations
 
 from windlass.core.states import Kind
 from windlass.store import unknown
 from windlass.store.sqlite import deaths
+from windlass.store.sqlite.gates import BUDGET
 from windlass.store.sqlite.rows import (
     BOUND,
     CANCELLED,
@@ -46,17 +47,41 @@ def at(tx: Transaction, pos: int) -> Row | None:
 
 def offer(tx: Transaction, row: Row) -> None:
     """Put a job at the back of its lane: a new place, the same id. Nobody runs it, and no wish to cancel an
-    earlier run is left over."""
-    _leave(tx, row)
-    lane = tx.lanes.numbered(row.lane)
-    _move(tx, row, lane.draw(), _offered(tx, row), touched_at=tx.now)
-    tx.news = True
+    earlier run is left over. It has to pass the gates that it has no pass of."""
+    _arrive(tx, row, since=tx.now)
 
 
-def hold(tx: Transaction, row: Row) -> None:
-    """Set a job that is due aside for its fair key, behind those of its key that wait already [C3]."""
+def come_due(tx: Transaction, row: Row) -> None:
+    """The same for a job whose time has come: it also waits for a turn of its fair key, behind those of its
+    key that wait already [C3]."""
+    _arrive(tx, row, since=tx.now, ring=True)
+
+
+def pass_gate(tx: Transaction, row: Row, gate: str) -> bool:
+    """Let the first of a line through its gate, and on as far as there is room; whether it has come to its
+    lane. It has been ready all the while, so `touched_at` stays."""
+    need, place = row.need, row.pos
     _leave(tx, row)
-    _move(tx, row, tx.lanes.reserved().draw(), HELD, touched_at=tx.now)
+    if need is not None:
+        tx.gates.put_by(row.id, gate, need, place)
+    else:
+        tx.gates.let_through(gate)
+        tx.gates.give(row.id, [gate])
+    return _go_on(tx, row, row.touched_at, ring=True)
+
+
+def stand_aside(tx: Transaction, row: Row, gate: str, need: int | None = None) -> None:
+    """A job that was about to be claimed leaves its lane for a line: its end, or the place it had before. Who
+    waits for tokens meanwhile takes no slot."""
+    place = None
+    if row.state == BOUND:
+        tx.gates.write()
+        tx.gates.stand_back(row.id)
+        if need is not None:
+            tx.gates.drop_slots(row.id)
+            place = tx.gates.come_back(row.id, gate)
+    _leave(tx, row)
+    _stand(tx, row, gate, row.touched_at, need, place)
 
 
 def admit(tx: Transaction, row: Row) -> None:
@@ -69,6 +94,8 @@ def admit(tx: Transaction, row: Row) -> None:
 def defer(tx: Transaction, row: Row, state: int, run_at: float) -> None:
     """Set a job aside until its time. It stays at its place, which its claim has passed."""
     _leave(tx, row)
+    if row.state == BOUND:
+        tx.gates.drop(row.id, ended=False)
     reason = unknown.reason(row.options)
     _move(tx, row, row.pos, state, touched_at=tx.now, run_at=run_at, reason=reason)
 
@@ -80,9 +107,13 @@ def end(
     for its parent and for jobs that come after it is for `settle` to see to."""
     waits = row.state in OFFERED and not tx.lanes.numbered(row.lane).runs(row)
     _leave(tx, row)
+    if row.gate is not None:  # it may have asked for more room than those behind it
+        tx.gates.free(row.gate)
     # A job that ends while it waits gives up its place, since beyond the cursor stand ready jobs only [I1].
     pos = tx.lanes.reserved().draw() if waits else row.pos
     cancel = None if row.cancel is None else 0
+    if row.state != PLAIN:
+        tx.gates.drop(row.id, ended=True)
     _move(tx, row, pos, state, touched_at=tx.now, cancel=cancel, reason=reason, result=result)
     options = row.options
     saved = tx.one(_SQL["drop_checkpoint"], (row.id,))
@@ -104,6 +135,7 @@ def wait(tx: Transaction, row: Row) -> None:
     """From now on, or once more, a parent waits for its parts: without a place in its lane, without a lease
     and without a checkpoint."""
     _leave(tx, row)
+    tx.gates.drop(row.id, ended=False)
     pos = row.pos if row.aside else tx.lanes.reserved().draw()
     _move(tx, row, pos, WAITING, touched_at=tx.now)
     tx.run(_SQL["drop_checkpoint"], (row.id,))
@@ -137,11 +169,51 @@ def remove(tx: Transaction, row: Row) -> None:
     tx.run(_SQL["remove"], (row.pos,))
 
 
+def _arrive(tx: Transaction, row: Row, *, since: float, ring: bool = False) -> None:
+    _leave(tx, row)
+    _go_on(tx, row, since, ring=ring)
+
+
+def _go_on(tx: Transaction, row: Row, since: float, *, ring: bool) -> bool:
+    """Bring a job that has left its place through its gates as far as there is room: into its lane, the ring
+    of fair keys or a line. Who has waited for tokens had his turn among the fair keys before."""
+    lane, options = tx.lanes.numbered(row.lane), row.options
+    way = tx.gates.of(lane.queue, row.task, options)
+    held = tx.gates.held_by(row.id) if way or row.need is not None else []
+    paid = any(name.startswith(BUDGET) for name in held)
+    through, stop = tx.gates.walk(way, held)
+    tx.gates.give(row.id, through)
+    if stop is not None:
+        if paid:
+            tx.gates.stand_back(row.id)
+        _stand(tx, row, stop, since)
+        return False
+    if ring and not paid and options.fair_key is not None:
+        _move(tx, row, tx.lanes.reserved().draw(), HELD, touched_at=since)
+        lane.joined = True
+        return False
+    tx.gates.write()
+    if paid:
+        tx.gates.come_forward(row.id)
+    _move(tx, row, lane.draw(), _offered(tx, row), touched_at=since)
+    tx.news = True
+    return True
+
+
+def _stand(
+    tx: Transaction, row: Row, gate: str, since: float, need: int | None = None, place: int | None = None
+) -> None:
+    """Put a job at the end of a line, or at its own place in it."""
+    tx.gates.joined(gate)
+    pos = tx.lanes.reserved().draw() if place is None else place
+    _move(tx, row, pos, HELD, touched_at=since, gate=gate, need=need)
+
+
 def _offered(tx: Transaction, row: Row) -> int:
     """Whether the end of this job will have more to do than to write its state."""
     options = row.options
     bound = options.unique_key is not None or options.part is not None
-    return BOUND if bound or tx.one(_SQL["is_bound"], (row.id, row.id)) is not None else PLAIN
+    return BOUND if bound or tx.one(_SQL["is_bound"], (row.id,)) is not None else PLAIN
 
 
 def _leave(tx: Transaction, row: Row) -> None:
@@ -149,6 +221,9 @@ def _leave(tx: Transaction, row: Row) -> None:
     lane.count(row, -1)
     if row.state in OFFERED and lane.runs(row):
         tx.leases.leave(lane.id, row.seq)
+    elif row.gate is not None:
+        tx.births.write()  # what is left of its line must be there to be seen
+        tx.gates.left(row.gate)
     elif row.state in ENDED:  # those that come after it go on waiting, unless they have heard already [P12]
         tx.run(_SQL["not_ended"], (row.id,))
 
@@ -164,15 +239,18 @@ def _move(  # noqa: PLR0913 - what changes in a row
     cancel: int | None = None,
     reason: str | None = None,
     result: str | None = None,
+    gate: str | None = None,
+    need: int | None = None,
 ) -> None:
     """Write the row at its new place, and count it there."""
     old, own_id = row.pos, row.id if pos != row.pos else row.own_id
     row.pos, row.own_id, row.state, row.touched_at, row.cancel = pos, own_id, state, touched_at, cancel
+    row.gate, row.need = gate, need
     tx.run(
         _SQL["move"],
         (
             pos, own_id, state, touched_at, row.attempt, row.deaths, run_at, cancel, reason,
-            row.errors_json, result, row.options_json, old,
+            row.errors_json, result, row.options_json, gate, need, old,
         ),
     )  # fmt: skip
     tx.lanes.numbered(row.lane).count(row, 1)

@@ -53,6 +53,7 @@ class Origin:
         options = msgspec.structs.replace(
             self.options,
             unique_key=None,
+            ordering_key=None,  # its parent has that pass until all of them have ended [F6]
             after=(),
             chunked=False,
             replay_of=None,

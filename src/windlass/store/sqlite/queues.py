@@ -1,4 +1,4 @@
-"""Queues: their settings [K1] and their cool-downs [O3]."""
+"""Queues: their settings and how they stand [K1], and their cool-downs [O3]."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import apsw
 
+from windlass.core.admission import pressure
 from windlass.core.cooldown import CALM, cool_delay
 from windlass.store.queues import changed
 from windlass.store.records import QueueRecord
+from windlass.store.sqlite.governor import known
 from windlass.store.sqlite.lanes import declare_queue
 from windlass.store.sqlite.rows import fetch
 from windlass.store.sqlite.statements import Statements
@@ -18,7 +20,8 @@ from windlass.store.sqlite.transaction import Transaction
 _SQL = Statements("queues")
 _SETTINGS: Final = (
     "paused", "max_workers", "retention", "dead_retention", "window", "safety_bound", "backoff",
-    "backoff_base", "backoff_cap", "cool_base", "cool_cap",
+    "backoff_base", "backoff_cap", "cool_base", "cool_cap", "concurrency", "governor", "rate_min", "rate_max",
+    "max_depth", "shed_depth", "shed_wait", "shed_latency",
 )  # fmt: skip
 """The columns that `set_queue` writes, in the order of the statement."""
 
@@ -33,7 +36,7 @@ def set_queue(tx: Transaction, name: str, changes: Mapping[str, Any]) -> QueueRe
     new = changed(_declared(tx, name), changes)
     tx.run(_SQL["change"], (*(getattr(new, setting) for setting in _SETTINGS), name))
     tx.news = True  # it may just have been resumed
-    return new
+    return _declared(tx, name)
 
 
 def throttle(tx: Transaction, name: str, hint: float | None) -> float:
@@ -64,8 +67,12 @@ def _declared(tx: Transaction, name: str) -> QueueRecord:
 
 
 def _queue(found: tuple[Any, ...], now: float) -> QueueRecord:
-    name, paused, max_workers, retention, dead_retention, window, safety_bound, backoff, *rest = found
-    backoff_base, backoff_cap, cool_base, cool_cap, throttles, cool_until = rest
+    name, paused, *rest = found
+    max_workers, retention, dead_retention, window, safety_bound, backoff, *rest = rest
+    backoff_base, backoff_cap, cool_base, cool_cap, concurrency, governor, rate_min, rate_max, *rest = rest
+    max_depth, shed_depth, shed_wait, shed_latency, throttles, cool_until, *rest = rest
+    before, refused, shed, decided, depth = rest
+    known_governor = known(decided, rate_min, rate_max) if governor else None
     return QueueRecord(
         name=name,
         paused=bool(paused),
@@ -79,6 +86,19 @@ def _queue(found: tuple[Any, ...], now: float) -> QueueRecord:
         backoff_cap=backoff_cap,
         cool_base=cool_base,
         cool_cap=cool_cap,
+        concurrency=concurrency,
+        governor=bool(governor),
+        rate_min=rate_min,
+        rate_max=rate_max,
+        max_depth=max_depth,
+        shed_depth=shed_depth,
+        shed_wait=shed_wait,
+        shed_latency=shed_latency,
         throttles=throttles,
         cooling=max(0.0, cool_until - now),
+        pressure=pressure(int(depth), max_depth, before),
+        refused=refused,
+        shed=shed,
+        rate=known_governor.rate if known_governor is not None else None,
+        why=known_governor.why if known_governor is not None and decided is not None else None,
     )

@@ -12,7 +12,7 @@ import apsw
 
 from windlass.store.records import Expired
 from windlass.store.settings import StoreSettings
-from windlass.store.sqlite import deaths, parents
+from windlass.store.sqlite import deaths, order, parents
 from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, fetch
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
@@ -21,6 +21,7 @@ _SQL = Statements("retention")
 STEP_JOBS: Final = 5000
 STEP_ROWS: Final = 1000
 STEP_PARTS: Final = 10_000
+FULL_BUCKETS_KEPT: Final = 3600.0
 
 
 def retentions(connection: apsw.Connection, settings: StoreSettings) -> list[tuple[int, float]]:
@@ -81,6 +82,8 @@ def expire(tx: Transaction, limit: int) -> Expired:
     keys = tx.run(_SQL["remove_keys"], (tx.now - tx.settings.idempotency_retention, limit))
     workers = tx.run(_SQL["remove_workers"], (tx.now - tx.settings.retention, limit))
     deaths.forget(tx, limit)
+    order.forget(tx.connection, tx.now, limit)
+    tx.budgets.forget(limit, tx.now - FULL_BUCKETS_KEPT)
     return Expired(dead=dead, keys=keys, workers=workers, parents=_expire_parents(tx, limit))
 
 

@@ -60,6 +60,9 @@ class Row:
     own_id: int | None
     cancel: int | None
     errors_json: str | None
+    task: str
+    gate: str | None
+    need: int | None
 
     @property
     def id(self) -> int:

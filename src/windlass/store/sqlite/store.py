@@ -13,7 +13,9 @@ from typing import Any
 import apsw
 
 from windlass.core.retry import DeathPolicy
-from windlass.errors import ResultTimeout
+from windlass.errors import Refused, ResultTimeout
+from windlass.store.flow import Needs
+from windlass.store.protocol import NOTHING
 from windlass.store.records import (
     Beat,
     CancelAnswer,
@@ -57,19 +59,21 @@ from windlass.store.sqlite import (
     retention,
     steering,
     tasks,
+    terms,
+    work,
     workers,
 )
-from windlass.store.sqlite.base import Base
 from windlass.store.sqlite.diagnose import diagnose
 from windlass.store.sqlite.enqueue import enqueue
 from windlass.store.sqlite.finish import finish
+from windlass.store.sqlite.flowing import Flowing
 from windlass.store.sqlite.joint import end
 from windlass.store.sqlite.rotation import rotate
 from windlass.store.sqlite.splitting import split
 from windlass.store.sqlite.wake import until
 
 
-class SQLiteStore(Base):
+class SQLiteStore(Flowing):
     """A store in one file, for the processes of one machine."""
 
     # -- enqueue ----------------------------------------------------------------------------------------
@@ -78,8 +82,12 @@ class SQLiteStore(Base):
         if connection is not None:
             self._opened()
             theirs = self._transaction(self._joint.theirs(connection))
-            return self._joint.within(theirs, lambda tx: enqueue(tx, jobs))
-        return await self._write(lambda tx: enqueue(tx, jobs))
+            answer = self._joint.within(theirs, lambda tx: enqueue(tx, jobs))
+        else:
+            answer = await self._write(lambda tx: enqueue(tx, jobs))
+        if isinstance(answer, Refused):
+            raise answer  # only now: that it was refused is written, and nothing else
+        return answer
 
     # -- the life of a worker ---------------------------------------------------------------------------
 
@@ -102,8 +110,14 @@ class SQLiteStore(Base):
 
     # -- claim and finish -------------------------------------------------------------------------------
 
-    async def claim(self, worker: int, queues: Sequence[str] | Mapping[str, int], limit: int) -> list[Claim]:
-        return await self._write(lambda tx: claims.claim(tx, worker, queues, limit))
+    async def claim(
+        self,
+        worker: int,
+        queues: Sequence[str] | Mapping[str, int],
+        limit: int,
+        needs: Needs = NOTHING,
+    ) -> list[Claim]:
+        return await self._write(lambda tx: claims.claim(tx, worker, queues, limit, needs))
 
     async def held(self, worker: int) -> list[Claim]:
         return await self._read(lambda connection: claims.held(connection, worker))
@@ -240,10 +254,10 @@ class SQLiteStore(Base):
         return await self._read(lambda connection: cluster.steering(connection, workers, now))
 
     async def lead(self, candidate: int, length: float) -> int | None:
-        return await self._write(lambda tx: cluster.lead(tx, candidate, length))
+        return await self._write(lambda tx: terms.lead(tx, candidate, length))
 
     async def resign(self, candidate: int) -> None:
-        await self._write(lambda tx: cluster.resign(tx, candidate))
+        await self._write(lambda tx: terms.resign(tx, candidate))
 
     async def assign(self, term: int, slots: Mapping[int, Mapping[str, int]]) -> None:
         await self._write(lambda tx: cluster.assign(tx, term, slots))
@@ -264,5 +278,6 @@ class SQLiteStore(Base):
 
     async def wait(self, queues: Sequence[str], timeout: float) -> bool:
         _, reader = self._opened()
-        look = lambda connection: lookup.has_work(connection, queues, self._clock())  # noqa: E731
-        return await until(reader, self._bell, look, timeout) is True
+        look = lambda connection: work.has_work(connection, queues, self._clock())  # noqa: E731
+        soon = await self._read(lambda connection: work.work_in(connection, queues, self._clock()))
+        return await until(reader, self._bell, look, min(timeout, soon), by_time=True) is True

@@ -1,4 +1,4 @@
-"""Settings of tasks that live in the store [P6], and turns: who does a thing that everybody would do."""
+"""Settings of tasks that live in the store [P6] [F3], and turns: who does a thing that everybody would do."""
 
 from __future__ import annotations
 
@@ -28,8 +28,21 @@ def set_task(tx: Transaction, name: str, changes: Mapping[str, Any]) -> TaskReco
     if is_empty(new):
         tx.run(_SQL["remove"], (name,))
     else:
-        tx.run(_SQL["keep"], (new.name, new.batch, new.batch_timeout, new.parallel))
+        values = (new.batch, new.batch_timeout, new.parallel, new.concurrency, new.key_concurrency)
+        tx.run(_SQL["keep"], (new.name, *values))
+    if new.concurrency is not None:
+        _count_running(tx, name)
+    tx.gates.free(f"task:{name}")
     return new
+
+
+def _count_running(tx: Transaction, name: str) -> None:
+    """Jobs of a task that run take a slot of the limit that it may just have got [F3]."""
+    gate = f"task:{name}"
+    for pos, job in tx.all(_SQL["running"], (name, gate)):
+        tx.gates.let_through(gate)
+        tx.gates.give(job, [gate])
+        tx.gates.bind(pos)
 
 
 def turn(tx: Transaction, name: str, every: float) -> bool:
@@ -38,5 +51,12 @@ def turn(tx: Transaction, name: str, every: float) -> bool:
 
 
 def _task(found: tuple[Any, ...]) -> TaskRecord:
-    name, batch, batch_timeout, parallel = found
-    return TaskRecord(name=name, batch=batch, batch_timeout=batch_timeout, parallel=parallel)
+    name, batch, batch_timeout, parallel, concurrency, key_concurrency = found
+    return TaskRecord(
+        name=name,
+        batch=batch,
+        batch_timeout=batch_timeout,
+        parallel=parallel,
+        concurrency=concurrency,
+        key_concurrency=key_concurrency,
+    )

@@ -9,15 +9,21 @@ import apsw
 
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite.births import Births
+from windlass.store.sqlite.budgets import Budgets
+from windlass.store.sqlite.gates import Gates
 from windlass.store.sqlite.lanes import Lanes
 from windlass.store.sqlite.leases import Leases
+from windlass.store.sqlite.limits import Limits
 from windlass.store.sqlite.rows import Bindings, Ending, fetch
 
 
 class Transaction:
     """One operation under the write lock. It happens as a whole or not at all."""
 
-    __slots__ = ("births", "connection", "endings", "lanes", "leases", "news", "now", "settings")
+    __slots__ = (
+        "births", "budgets", "connection", "endings", "gates", "lanes", "leases", "limits", "news", "now",
+        "settings",
+    )  # fmt: skip
 
     def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
         self.connection = connection
@@ -25,7 +31,10 @@ class Transaction:
         self.settings = settings
         self.lanes = Lanes(connection)
         self.leases = Leases(connection)
-        self.births = Births(connection, self.lanes, now)
+        self.limits = Limits(connection)
+        self.gates = Gates(connection, self.limits, now)
+        self.budgets = Budgets(connection, now)
+        self.births = Births(connection, self.lanes, self.gates, self.limits, now)
         self.endings: list[Ending] = []
         """The jobs that have ended, and what follows from that is still to be done (see `settle`)."""
         self.news = False
@@ -53,5 +62,6 @@ class Transaction:
         """Write what was changed in memory. The last step of every operation, after `settle`."""
         self.births.write()
         self.news |= self.births.any
+        self.budgets.save()
         self.leases.save()
         self.lanes.save()

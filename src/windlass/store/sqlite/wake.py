@@ -51,16 +51,22 @@ class Bell:
 
 
 async def until(
-    reader: Reader, bell: Bell, look: Callable[[apsw.Connection], T | None], timeout: float
+    reader: Reader,
+    bell: Bell,
+    look: Callable[[apsw.Connection], T | None],
+    timeout: float,
+    *,
+    by_time: bool = False,
 ) -> T | None:
-    """Look now and after every change, until there is something to see or the time is over."""
+    """Look now and after every change, until there is something to see or the time is over. What may come
+    about `by_time`, without a change, is looked for at every poll."""
     deadline = time.monotonic() + timeout
     pause = SHORTEST
     version = -1
 
     def look_again(connection: apsw.Connection) -> tuple[int, T | None]:
         now = int(connection.pragma("data_version"))
-        return now, look(connection) if now != version else None
+        return now, look(connection) if now != version or by_time else None
 
     with bell.listening() as event:
         while True:

@@ -18,7 +18,8 @@ SELECT id, task, queue, priority, CASE WHEN retrying THEN 'retrying' ELSE 'sched
        windlass.put_off_for(deferred)
   FROM windlass.deferred WHERE id = $1
 UNION ALL
-SELECT id, task, queue, priority, 'ready', attempt, deaths, payload, options, enqueued_at, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT id, task, queue, priority, 'ready', attempt, deaths, payload, options, enqueued_at, NULL, NULL, NULL, NULL, NULL,
+       windlass.gate_reason(gate)
   FROM windlass.held WHERE id = $1
 UNION ALL
 SELECT id, task, queue, priority, 'dead', attempt, deaths, payload, options, enqueued_at, NULL, NULL, died_at, NULL, NULL,

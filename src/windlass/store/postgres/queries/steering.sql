@@ -1,7 +1,8 @@
 -- What a host needs to know each second: all queues, the slots of its workers ($1), who serves what [K1] [K2].
 -- Callers: Reader.steering. Lock: none. One statement, so one snapshot.
 SELECT (SELECT json_object_agg(q.name, to_jsonb(q) || jsonb_build_object('window', q.lane_window,
-                                                                         'cooling', windlass.cools(q)))
+                                                                         'cooling', windlass.cools(q))
+                                       || windlass.flow_of(q))
           FROM windlass.queue q) AS queues,
        (SELECT json_object_agg(w.worker, w.slots)
           FROM (SELECT s.worker, json_object_agg(s.queue, s.slots) AS slots

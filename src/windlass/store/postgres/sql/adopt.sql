@@ -33,6 +33,8 @@ BEGIN
        FROM (VALUES ('windlass.claim_id'::regclass, (SELECT max(id) FROM windlass.claim)),
                     ('windlass.lane_id'::regclass, (SELECT max(id) FROM windlass.lane)),
                     ('windlass.seq_set_id'::regclass, (SELECT max(id) FROM windlass.seq_set)),
+                    ('windlass.held_turn'::regclass, greatest((SELECT max(turn) FROM windlass.held),
+                                                              (SELECT max(turn) FROM windlass.pass))),
                     ('windlass.part_event_no'::regclass, (SELECT max(no) FROM windlass.part_event)),
                     ('windlass.job_id'::regclass,
                      greatest((SELECT max(id) FROM windlass.ready WHERE id < 1::bigint << 44),

@@ -20,13 +20,20 @@ DECLARE
              OR o @? 'strict $.after[*] ? (@.type() != "number" || @ < 1 || @ > 9223372036854775807 || @.floor() != @)'
              THEN 'after'
         WHEN jsonb_typeof(o -> 'otherwise') <> 'string' OR o ->> 'otherwise' NOT IN ('dead', 'cancel', 'run') THEN 'otherwise'
+        WHEN jsonb_typeof(o -> 'key_limit') <> 'number' OR o ->> 'key_limit' !~ '^[1-9][0-9]{0,8}$' THEN 'key_limit'
+        WHEN jsonb_typeof(o -> 'task_limit') NOT IN ('number', 'null') OR o ->> 'task_limit' !~ '^[1-9][0-9]{0,8}$'
+             THEN 'task_limit'
         ELSE (SELECT k FROM unnest('{unique_key,fair_key,ordering_key,concurrency_key,trace}'::text[]) AS k
                WHERE jsonb_typeof(o -> k) NOT IN ('string', 'null') LIMIT 1) END;
 BEGIN
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'the option % is malformed', v_wrong USING ERRCODE = 'WL005',
-            HINT = 'Numbers for max_attempts (1 to 32767), timeout and replay_of, a list of texts for tags, texts by name '
-                   'for headers; ids of jobs for after, and dead, cancel or run for otherwise.';
+            HINT = 'Numbers for max_attempts (1 to 32767), timeout, replay_of, key_limit and task_limit, a list of texts for '
+                   'tags, texts by name for headers; ids of jobs for after, and dead, cancel or run for otherwise.';
+    END IF;
+    IF octet_length(o ->> 'fair_key') > 1020 OR octet_length(o ->> 'ordering_key') > 1020
+       OR octet_length(o ->> 'concurrency_key') > 1020 THEN
+        RAISE EXCEPTION 'a key is longer than 1020 bytes' USING ERRCODE = 'WL005';
     END IF;
     RETURN nullif((o - 'unknown_since' - 'part')::text, '{}');
 END $$;

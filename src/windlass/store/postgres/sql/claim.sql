@@ -1,33 +1,65 @@
 -- Leases the next jobs of one lane to one worker, commits, and only then answers [rule 2].
--- Callers: the store, outside of any transaction. Lock: the lane, then what claim_take takes.
+-- Callers: the store, outside of any transaction. Lock: the lane, then what claim_take takes, then the rows of buckets in their
+-- order; before the lane that of its queue, where that has a limit (p_limited).
 -- A procedure, because a function could not commit: its jobs would be given out under the caller's isolation
 -- level and its lane would stay locked for as long as the caller leaves the answer unread. Waiting for the lock
 -- shares a lane evenly between workers; p_wait (ms) bounds it, and then the answer is 'busy', not 'empty'.
+-- p_needs: which tokens the jobs of some tasks need (see claim_needs). Where all of a round had to go aside there may be others
+-- behind them, so there are some more rounds, each a transaction of its own.
 CREATE OR REPLACE PROCEDURE windlass.claim(
     p_lane int, p_worker bigint, p_limit int, p_wait int,
     INOUT status text DEFAULT NULL, INOUT claim bigint DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL,
     INOUT ids bigint[] DEFAULT NULL, INOUT tasks text[] DEFAULT NULL, INOUT payloads text[] DEFAULT NULL,
     INOUT options text[] DEFAULT NULL, INOUT attempts smallint[] DEFAULT NULL,
-    INOUT deaths smallint[] DEFAULT NULL, INOUT enqueued float8[] DEFAULT NULL)
+    INOUT deaths smallint[] DEFAULT NULL, INOUT enqueued float8[] DEFAULT NULL,
+    p_needs json DEFAULT NULL, p_limited boolean DEFAULT false)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_space int := windlass.lock_space();
+    v_limit int;
+    v_gated boolean;
 BEGIN
-    COMMIT;
-    SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
-    status := 'locked';
-    IF NOT pg_try_advisory_xact_lock(v_space, p_lane) THEN
-        BEGIN
-            PERFORM set_config('lock_timeout', p_wait || 'ms', true);
-            PERFORM pg_advisory_xact_lock(v_space, p_lane);
-        EXCEPTION WHEN lock_not_available THEN
+    FOR v_round IN 1..10 LOOP
+        COMMIT;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+        status := 'locked';
+        v_limit := p_limit;
+        IF p_limited AND NOT windlass.queue_lock(p_lane, p_wait) THEN
             status := 'busy';
-        END;
-    END IF;
-    IF status <> 'busy' THEN
-        SELECT t.status, t.claim, t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths, t.enqueued
-          INTO status, claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued
-          FROM windlass.claim_take(p_lane, p_worker, p_limit) AS t;
-    END IF;
-    COMMIT;
+        ELSIF NOT pg_try_advisory_xact_lock(v_space, p_lane) THEN
+            BEGIN
+                PERFORM set_config('lock_timeout', p_wait || 'ms', true);
+                PERFORM pg_advisory_xact_lock(v_space, p_lane);
+            EXCEPTION WHEN lock_not_available THEN
+                status := 'busy';
+            END;
+        END IF;
+        IF p_limited AND status <> 'busy' THEN
+            v_limit := windlass.claim_room(p_lane, p_limit);
+            status := CASE WHEN v_limit < 1 THEN 'full' ELSE status END;
+        END IF;
+        IF status = 'locked' THEN
+            SELECT t.status, t.claim, t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths, t.enqueued, t.gated
+              INTO status, claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_gated
+              FROM windlass.claim_take(p_lane, p_worker, v_limit, p_limited) AS t;
+            IF status = 'jobs' AND v_gated THEN
+                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END, t.seqs, t.ids, t.tasks, t.payloads, t.options,
+                       t.attempts, t.deaths, t.enqueued
+                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued
+                  FROM windlass.claim_gated(p_lane, claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued) AS t;
+            END IF;
+            IF status = 'jobs' AND p_needs IS NOT NULL THEN
+                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END, t.seqs, t.ids, t.tasks, t.payloads, t.options,
+                       t.attempts, t.deaths, t.enqueued
+                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued
+                  FROM windlass.claim_needs(p_lane, claim, p_needs, seqs, ids, tasks, payloads, options, attempts, deaths,
+                                            enqueued) AS t;
+            END IF;
+            IF status = 'jobs' AND p_limited THEN
+                PERFORM windlass.claim_count(p_lane, claim, cardinality(seqs));
+            END IF;
+        END IF;
+        COMMIT;
+        EXIT WHEN status <> 'aside';
+    END LOOP;
 END $$;

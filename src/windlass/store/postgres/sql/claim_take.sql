@@ -1,7 +1,9 @@
 -- The body of a claim: reads the cursor and the next jobs, fences the worker, writes the new cursor.
 -- Callers: claim, which holds the lane lock and commits at once. Lock: the worker's life row FOR SHARE.
 --
--- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused' (or cooling).
+-- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused' (or cooling);
+-- 'limited' (its queue has a limit that the caller did not know of, see claim_room). gated: some task has a limit, see
+-- claim_gated.
 --
 -- The order of its statements is its proof [rule 3]:
 --   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
@@ -9,10 +11,10 @@
 --   3. only then does the transaction get its xid (by the fence). So every producer that could own a gap seen
 --      here has a smaller xid, and the own xid is a horizon for those gaps. An xid that is older refuses.
 CREATE OR REPLACE FUNCTION windlass.claim_take(
-    p_lane int, p_worker bigint, p_limit int,
+    p_lane int, p_worker bigint, p_limit int, p_limited boolean DEFAULT false,
     OUT status text, OUT claim bigint, OUT seqs bigint[], OUT ids bigint[], OUT tasks text[],
     OUT payloads text[], OUT options text[], OUT attempts smallint[], OUT deaths smallint[],
-    OUT enqueued float8[])
+    OUT enqueued float8[], OUT gated boolean)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
@@ -35,12 +37,19 @@ DECLARE
     v_xid      bigint;
     v_unique   boolean := false;
 BEGIN
-    SELECT l.* INTO v_lane FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
+    SELECT l AS lane, q.concurrency IS NOT NULL OR q.governor AS limited,
+           EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) AS gated INTO h
+      FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
      WHERE l.id = p_lane AND NOT q.paused AND (q.cool_until IS NULL OR q.cool_until <= windlass.now());
     IF NOT FOUND THEN
         status := 'paused';
         RETURN;
+    ELSIF h.limited AND NOT p_limited THEN
+        status := 'limited';
+        RETURN;
     END IF;
+    v_lane := h.lane;
+    gated := h.gated;
     IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
         RAISE EXCEPTION 'a claim must be the first write of its transaction' USING ERRCODE = 'WL006',
             HINT = 'CALL windlass.claim outside of a transaction.';

@@ -2,13 +2,15 @@
 -- Callers: users. Lock: those of enqueue_many or enqueue_one. Answers with the job's id.
 -- A transaction that is to be prepared must not notify: SET LOCAL windlass.notify = off before it (see wake).
 -- after: ids of jobs that must have succeeded first; otherwise: dead, cancel or run, where one ends in another way [P12].
+-- ordering_key: one job of it at a time, in order [F6]; concurrency_key: no more than key_limit of it at a time [F3].
 --   SELECT windlass.enqueue('mail.send', '{"to": "a@b.c"}', queue => 'mail', delay => '5 minutes');
 CREATE OR REPLACE FUNCTION windlass.enqueue(
     task text, args json DEFAULT '{}', queue text DEFAULT 'default', priority text DEFAULT 'normal',
     delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, max_attempts int DEFAULT NULL,
     timeout interval DEFAULT NULL, unique_key text DEFAULT NULL, on_conflict text DEFAULT 'skip',
     idempotency_key text DEFAULT NULL, fair_key text DEFAULT NULL, tags text[] DEFAULT NULL,
-    headers json DEFAULT NULL, trace text DEFAULT NULL, after bigint[] DEFAULT NULL, otherwise text DEFAULT 'dead')
+    headers json DEFAULT NULL, trace text DEFAULT NULL, after bigint[] DEFAULT NULL, otherwise text DEFAULT 'dead',
+    ordering_key text DEFAULT NULL, concurrency_key text DEFAULT NULL, key_limit int DEFAULT 1)
 RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -31,8 +33,9 @@ BEGIN
     v_options := nullif(json_strip_nulls(json_build_object(
         'max_attempts', max_attempts, 'timeout', date_part('epoch', timeout), 'unique_key', unique_key,
         'fair_key', fair_key, 'tags', tags, 'headers', headers, 'trace', trace, 'after', nullif(after, '{}'),
-        'otherwise', nullif(otherwise, 'dead')))::text, '{}');
-    IF delay IS NULL AND run_at IS NULL AND unique_key IS NULL AND idempotency_key IS NULL AND fair_key IS NULL
+        'otherwise', nullif(otherwise, 'dead'), 'ordering_key', ordering_key, 'concurrency_key', concurrency_key,
+        'key_limit', nullif(key_limit, 1)))::text, '{}');
+    IF delay IS NULL AND run_at IS NULL AND unique_key IS NULL AND idempotency_key IS NULL
        AND coalesce(after, '{}') = '{}' THEN
         RETURN (windlass.enqueue_many(queue, v_priority, ARRAY[task], ARRAY[args::text], ARRAY[v_options]))[1];
     END IF;

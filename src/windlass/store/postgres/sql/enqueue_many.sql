@@ -1,14 +1,17 @@
 -- Adds plain jobs to one queue and priority, and answers with their ids in order [E1].
 -- Callers: the store and every producer adapter. Lock: those of offer.
--- Plain: no delay, no keys. A queue without a lane takes the way over deferred, due now [rule 11].
+-- p_judge: see enqueue_one. Plain: no delay, no key that must be looked up. Those with a gate or a fair key on their way go
+-- aside, the others into their lane. A queue without a lane takes the way over deferred, due now [rule 11].
 CREATE OR REPLACE FUNCTION windlass.enqueue_many(
-    p_queue text, p_priority smallint, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL)
+    p_queue text, p_priority smallint, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
+    p_judge boolean DEFAULT true)
 RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    v_n    int := cardinality(p_payloads);
-    v_lane int;
-    v_ids  bigint[];
+    v_n       int := cardinality(p_payloads);
+    v_lane    int;
+    v_ids     bigint[];
+    v_limited text[];
 BEGIN
     IF v_n IS NULL OR v_n = 0 THEN
         RETURN '{}';
@@ -21,14 +24,26 @@ BEGIN
             HINT = 'Give one task for all or one for each payload, and options for none or for each.';
     END IF;
     IF p_options IS NOT NULL THEN
-        SELECT array_agg(CASE WHEN u.o IS NOT NULL THEN windlass.check_options(u.o) END ORDER BY u.i) INTO p_options
-          FROM unnest(p_options) WITH ORDINALITY AS u (o, i);
+        -- Many jobs of one call have the same options: each kind is checked once.
+        SELECT array_agg(c.checked ORDER BY u.i) INTO p_options
+          FROM unnest(p_options) WITH ORDINALITY AS u (o, i)
+          LEFT JOIN (SELECT d.o, windlass.check_options(d.o) AS checked
+                       FROM (SELECT DISTINCT x.o FROM unnest(p_options) AS x (o) WHERE x.o IS NOT NULL) AS d OFFSET 0) AS c
+            ON c.o = u.o;
     END IF;
     PERFORM windlass.check_name('task', t) FROM (SELECT DISTINCT unnest(p_tasks) AS t) AS d;
     PERFORM windlass.check_payload(p) FROM unnest(p_payloads) AS p
       WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91) OR position('\u0000' IN p) > 0;
+    IF p_judge THEN
+        PERFORM windlass.judge_load(p_queue, p_priority, v_n);
+    END IF;
     v_lane := windlass.lane_for(p_queue, p_priority);
-    IF v_lane IS NOT NULL THEN
+    v_limited := windlass.limited_tasks(p_tasks);
+    IF v_lane IS NOT NULL AND (v_limited <> '{}' OR p_options IS NOT NULL)
+       AND EXISTS (SELECT FROM unnest(p_tasks, p_payloads, p_options) AS u (task, payload, options)
+                    WHERE windlass.may_be_gated(coalesce(u.task, p_tasks[1]), u.options, v_limited)) THEN
+        RETURN windlass.enqueue_gated(p_queue, p_priority, v_lane, p_tasks, p_payloads, p_options, v_limited);
+    ELSIF v_lane IS NOT NULL THEN
         SELECT array_agg(v_lane::bigint << 44 | s) INTO v_ids
           FROM unnest(windlass.offer(v_lane, v_n, p_tasks, p_payloads, p_options)) AS s;
         RETURN v_ids;

@@ -1,19 +1,21 @@
--- Adds one job that is more than plain: delayed, unique, idempotent, fair or after others. Answers with its id and what became
+-- Adds one job that is more than plain: delayed, unique, idempotent or after others. Answers with its id and what became
 -- of it (see Receipt). Callers: enqueue, the store and the adapters, settle. Lock: the row of its unique or
 -- idempotency key until the transaction ends; never a lane.
 -- Such a job draws its id before its place, so that its keys can name it. p_options is the JSON of its options.
 -- p_automatic: by a schedule or a reconciler, so it may be parked [O7]. p_known: the jobs that it comes after were there
--- when it was asked for; those that have gone since are its policy's business [P12].
+-- when it was asked for; those that have gone since are its policy's business [P12]. p_judge: it is refused where its queue has
+-- too much to do [F4] [F5]; what the store makes itself, or judge_call has judged, is not.
 CREATE OR REPLACE FUNCTION windlass.enqueue_one(
     p_task text, p_payload text, p_queue text, p_priority smallint, p_delay float8, p_run_at timestamptz,
     p_options text, p_on_conflict text, p_idempotency_key text, p_automatic boolean DEFAULT false,
-    p_known boolean DEFAULT false, OUT job bigint, OUT status text)
+    p_known boolean DEFAULT false, p_judge boolean DEFAULT true, OUT job bigint, OUT status text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_now      timestamptz := windlass.now();
     v_run_at   timestamptz;
     v_key      text := p_options::json ->> 'unique_key';
     v_fair     text := p_options::json ->> 'fair_key';
+    v_gate     text;
     v_lane     int;
     v_twin     bigint;
     v_replaces bigint;
@@ -31,7 +33,7 @@ BEGIN
     ELSIF p_run_at NOT BETWEEN '1970-01-01' AND '2200-01-01' OR p_delay NOT BETWEEN 0 AND 3155760000 THEN
         RAISE EXCEPTION 'the time to run at is out of range' USING ERRCODE = 'WL005',
             HINT = 'Use a time between the years 1970 and 2200, or a delay of up to 100 years.';
-    ELSIF octet_length(p_idempotency_key) > 1020 OR octet_length(v_key) > 1020 OR octet_length(v_fair) > 1020 THEN
+    ELSIF octet_length(p_idempotency_key) > 1020 OR octet_length(v_key) > 1020 THEN
         RAISE EXCEPTION 'a key is longer than 1020 bytes' USING ERRCODE = 'WL005';
     END IF;
     v_run_at := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
@@ -43,6 +45,9 @@ BEGIN
             status := 'repeated';
             RETURN;
         END IF;
+    END IF;
+    IF p_judge THEN
+        PERFORM windlass.judge_load(p_queue, p_priority, 1);
     END IF;
     IF p_options::json -> 'after' IS NOT NULL THEN
         v_after := ARRAY(SELECT DISTINCT a.id::bigint FROM json_array_elements_text(p_options::json -> 'after') AS a (id));
@@ -67,6 +72,7 @@ BEGIN
         END IF;
     END IF;
     v_lane := windlass.lane_for(p_queue, p_priority);
+    v_gate := windlass.next_gate(job, p_queue, p_task, p_options::json);
     IF v_after <> '{}' THEN
         INSERT INTO windlass.deferred (id, run_at, not_before, enqueued_at, queue, priority, task, payload, options, replaces)
         VALUES (job, 'infinity', v_run_at, v_now, p_queue, p_priority, p_task, p_payload::json, p_options::json, v_replaces);
@@ -79,10 +85,11 @@ BEGIN
         VALUES (job, coalesce(v_run_at, v_now), v_now, p_queue, p_priority, p_task, p_payload::json, p_options::json,
                 v_replaces);
         status := coalesce(status, CASE WHEN v_run_at > v_now THEN 'scheduled' ELSE 'enqueued' END);
-    ELSIF v_fair IS NOT NULL THEN
-        INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, fair_key, task, payload, options)
-        VALUES (job, v_now, v_now, p_queue, p_priority, v_fair, p_task, p_payload::json, p_options::json);
-        PERFORM windlass.wake(p_queue);
+    ELSIF v_gate IS NOT NULL OR v_fair IS NOT NULL THEN
+        PERFORM windlass.stir_gates(ARRAY[v_gate]);
+        INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, gate, fair_key, task, payload, options)
+        VALUES (job, v_now, v_now, p_queue, p_priority, v_gate, CASE WHEN v_gate IS NULL THEN v_fair END, p_task,
+                p_payload::json, p_options::json);
         status := coalesce(status, 'held');
     ELSE
         PERFORM windlass.offer(v_lane, 1, ARRAY[p_task], ARRAY[p_payload], ARRAY[p_options], ARRAY[job]);

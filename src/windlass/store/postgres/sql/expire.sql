@@ -9,6 +9,7 @@ DECLARE
     v_parts  bigint;
     v_notes  bigint;
     v_saved  bigint;
+    v_full   bigint;
 BEGIN
     WITH old AS (
         SELECT d.id FROM windlass.queue q
@@ -61,9 +62,17 @@ BEGIN
                       WHERE x.at < v_now - interval '1 day' AND NOT windlass.is_unfinished(x.job)
                         AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = x.job) LIMIT p_limit);
     GET DIAGNOSTICS v_saved = ROW_COUNT;
+    DELETE FROM windlass.order_mark m
+     WHERE (m.queue, m.key) IN (
+        SELECT x.queue, x.key FROM windlass.order_mark x
+         WHERE x.at <= v_now - interval '30 days'
+           AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = 'order:' || x.queue || '/' || x.key OFFSET 0)
+           AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.gate = 'order:' || x.queue || '/' || x.key OFFSET 0)
+         LIMIT p_limit FOR UPDATE SKIP LOCKED);
     DELETE FROM windlass.seq_set s
      WHERE NOT EXISTS (SELECT FROM windlass.cursor_of(s.lane) c WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))
        AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);
+    v_full := windlass.expire_buckets(p_limit);
     PERFORM setval('windlass.awaited'::regclass, 0, true);
-    more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved) >= p_limit;
+    more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full) >= p_limit;
 END $$;

@@ -3,14 +3,15 @@
 -- SHARE, or FOR UPDATE where an attempt did not simply succeed (see worker_alone); ACCESS SHARE on claim first, so
 -- that the snapshot that finds a claim's segment is younger than any rotation that moved it. The outcome row is inserted by the statement that finds that segment [rule 7].
 -- Unique (claim, flush, kind): sending a flush again adds nothing and counts as repeated. So does one whose claim is
--- gone, if its number was seen when that segment was reclaimed. What ended in another flush is refused.
+-- gone, if its number was seen when that segment was reclaimed. What ended in another flush is refused. `freed`: gates at
+-- which somebody waits for the room that was made, for the caller to let in by admit_gates.
 CREATE OR REPLACE FUNCTION windlass.finish(
     p_worker bigint, p_flush bigint,
     p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[], p_histograms text[],
     p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_job_seqs bigint[], p_results text[],
     p_others json, p_forgets boolean[] DEFAULT NULL,
     OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[],
-    OUT refused_seqs text[], OUT refused_jobs bigint[])
+    OUT refused_seqs text[], OUT refused_jobs bigint[], OUT freed text[])
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -28,6 +29,7 @@ BEGIN
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     applied := 0;
     repeated := 0;
+    freed := '{}';
     IF p_claims IS NOT NULL THEN
         WITH asked AS (
             SELECT u.lane, u.claim, u.seqs::int8multirange AS seqs, u.n, u.histogram::int[] AS histogram
@@ -56,6 +58,16 @@ BEGIN
           INTO applied, v_added, v_added_seqs, v_asked, v_wrong, refused_claims, refused_seqs
           FROM judged j;
         repeated := v_asked - applied - v_wrong;
+        -- Jobs that were claimed before their task got a limit hold a pass, though nobody told the worker.
+        IF EXISTS (SELECT FROM windlass.pass p WHERE p.job >= 1::bigint << 44) THEN
+            freed := windlass.drop_passes(
+                ARRAY(SELECT p.job
+                        FROM unnest(p_claims, p_lanes) AS c (claim, lane)
+                        JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs) ON a.claim = c.claim
+                       CROSS JOIN LATERAL unnest(a.seqs::int8multirange) AS s (span)
+                        JOIN windlass.pass p ON p.job >= (c.lane::bigint << 44 | lower(s.span))
+                                            AND p.job < (c.lane::bigint << 44 | upper(s.span))), 'all', false);
+        END IF;
         IF p_jobs IS NOT NULL THEN
             INSERT INTO windlass.result (segment, job, at, result)
             SELECT windlass.pin_segment(), u.job, windlass.now(), u.result::json
@@ -70,6 +82,11 @@ BEGIN
                      ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
                   WHERE u.forget;
             END IF;
+            -- The caller lets the next ones in.
+            SELECT freed || windlass.drop_passes(array_agg(u.job), 'all', false) INTO freed
+              FROM unnest(p_jobs, p_job_claims, p_job_seqs) AS u (job, claim, seq)
+              JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
+                ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq;
             PERFORM windlass.settle(array_agg(u.job), array_agg(u.lane), array_agg(u.claim), 'succeeded')
                FROM unnest(p_jobs, p_job_claims, p_job_lanes, p_job_seqs) AS u (job, claim, lane, seq)
                JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
@@ -82,6 +99,7 @@ BEGIN
         applied := applied + o.applied;
         repeated := repeated + o.repeated;
         refused_jobs := o.refused;
+        freed := freed || o.freed;
     END IF;
     IF (p_jobs IS NOT NULL OR p_others IS NOT NULL) AND pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
         PERFORM windlass.wake('!');

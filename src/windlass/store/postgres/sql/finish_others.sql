@@ -4,7 +4,8 @@
 -- a death [O4]. The outcome rows come first: only jobs whose row was added here go on, so that a flush sent
 -- twice, even at the same moment, moves each job once.
 CREATE OR REPLACE FUNCTION windlass.finish_others(
-    p_worker bigint, p_flush bigint, p_others json, OUT applied bigint, OUT repeated bigint, OUT refused bigint[])
+    p_worker bigint, p_flush bigint, p_others json, OUT applied bigint, OUT repeated bigint, OUT refused bigint[],
+    OUT freed text[])
 LANGUAGE plpgsql AS $$
 DECLARE
     d        record;
@@ -14,6 +15,7 @@ BEGIN
     applied := 0;
     repeated := 0;
     refused := '{}';
+    freed := '{}';
     FOR d IN
         WITH asked AS (
             SELECT *, int8multirange(int8range(seq, seq + 1)) AS seqs FROM json_to_recordset(p_others)
@@ -59,6 +61,10 @@ BEGIN
         applied := applied + 1;
         IF d.type IS NOT NULL THEN
             PERFORM windlass.note_failure(d.id, (d.ready).attempt, d.type, d.message, d.traceback);
+        END IF;
+        IF d.final IN ('cancelled', 'dead') OR d.delay > 0 THEN
+            freed := freed || windlass.drop_passes(
+                ARRAY[d.id], CASE WHEN d.final IN ('cancelled', 'dead') THEN 'all' ELSE 'attempt' END, false);
         END IF;
         IF d.final = 'cancelled' THEN
             PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);

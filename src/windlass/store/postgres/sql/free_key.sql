@@ -17,7 +17,8 @@ BEGIN
        AND (u.touched IS NULL OR p_snapshot IS NOT NULL AND NOT pg_visible_in_snapshot(u.touched, p_snapshot)) THEN
         PERFORM windlass.enqueue_one(
             u.rerun ->> 'task', u.rerun ->> 'payload', u.rerun ->> 'queue', (u.rerun ->> 'priority')::smallint,
-            (u.rerun ->> 'delay')::float8, (u.rerun ->> 'run_at')::timestamptz, u.rerun ->> 'options', 'skip', NULL, p_known => true);
+            (u.rerun ->> 'delay')::float8, (u.rerun ->> 'run_at')::timestamptz, u.rerun ->> 'options', 'skip', NULL, p_known => true,
+            p_judge => false);
     END IF;
     RETURN true;
 END $$;

@@ -2,9 +2,11 @@
 -- Callers: rescue_step, retire. Lock: the life row FOR UPDATE, so that two of them take turns; those of offer.
 -- kind 'lost' counts a death: p_delays[n] is the wait after the n-th, and beyond its end the job is poison [C8].
 -- kind 'released' counts nothing. A job whose cancel was asked for is cancelled. `left_over` says: call again.
+-- `freed`: as in finish; a worker that retires leaves that to the coordinator.
 CREATE OR REPLACE FUNCTION windlass.give_back(
     p_worker bigint, p_kind text, p_delays float8[], p_limit int,
-    OUT offered bigint, OUT deferred bigint, OUT dead bigint, OUT cancelled bigint, OUT left_over boolean)
+    OUT offered bigint, OUT deferred bigint, OUT dead bigint, OUT cancelled bigint, OUT left_over boolean,
+    OUT freed text[])
 LANGUAGE plpgsql AS $$
 DECLARE
     d       record;
@@ -17,6 +19,7 @@ BEGIN
     dead := 0;
     cancelled := 0;
     left_over := false;
+    freed := '{}';
     PERFORM FROM windlass.worker_life WHERE id = p_worker AND NOT alive FOR UPDATE;
     IF NOT FOUND THEN
         RETURN;
@@ -40,6 +43,11 @@ BEGIN
         SELECT j.*, (SELECT count(DISTINCT claim) FROM held) > p_limit AS more FROM judged j ORDER BY j.claim, j.seq
     LOOP
         left_over := d.more;
+        v_delay := CASE WHEN p_kind = 'lost' THEN p_delays[d.deaths] ELSE 0 END;
+        IF d.kind IN ('cancelled', 'dead') OR v_delay > 0 THEN
+            freed := freed || windlass.drop_passes(ARRAY[d.id], CASE WHEN d.kind IN ('cancelled', 'dead') THEN 'all' ELSE 'attempt' END,
+                                                   p_kind <> 'lost');
+        END IF;
         IF d.kind = 'cancelled' THEN
             cancelled := cancelled + 1;
             PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.kind);
@@ -48,7 +56,6 @@ BEGIN
             PERFORM windlass.bury_job(d.ready, d.deaths, 'poison');
             PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.kind);
         ELSE
-            v_delay := CASE WHEN p_kind = 'lost' THEN p_delays[d.deaths] ELSE 0 END;
             offered := offered + (v_delay <= 0)::int;
             deferred := deferred + (v_delay > 0)::int;
             UPDATE windlass.checkpoint k SET claim = NULL, worker = NULL WHERE k.job = d.id AND k.claim = d.claim;

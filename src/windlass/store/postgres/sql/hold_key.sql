@@ -58,6 +58,9 @@ BEGIN
             END IF;
         END IF;
         UPDATE windlass.unique_key SET job = p_job, rerun = NULL, touched = NULL WHERE key = p_key;
+        IF replaces IS NULL THEN
+            PERFORM windlass.drop_passes(ARRAY[u.job], 'all', true);
+        END IF;
         DELETE FROM windlass.checkpoint WHERE checkpoint.job = u.job AND replaces IS NULL;
     END IF;
 END $$;

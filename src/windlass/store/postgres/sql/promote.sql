@@ -19,6 +19,8 @@ DECLARE
     v_rows  windlass.deferred[];
     v_held  timestamptz;
     v_late_held boolean;
+    v_aside bigint[];
+    v_limited text[] := windlass.limited_tasks(NULL);
 BEGIN
     PERFORM windlass.require_read_committed();
     SELECT * INTO w FROM windlass.deferred_watermark FOR UPDATE SKIP LOCKED;
@@ -44,22 +46,30 @@ BEGIN
            EXISTS (SELECT FROM late WHERE id NOT IN (SELECT id FROM mine)),
            (SELECT min(run_at) FROM fresh WHERE id NOT IN (SELECT id FROM mine))
       INTO v_late, v_fresh, v_last, v_seen, v_rows, v_late_held, v_held;
+    -- A job with a fair key takes a new turn, behind its key's others; one with gates goes to the end of the line of the first
+    -- it has no pass of.
+    WITH aside AS (
+        SELECT u.*, windlass.next_gate(u.id, u.queue, u.task, u.options) AS gate, u.options ->> 'fair_key' AS fair
+          FROM unnest(v_rows) AS u WHERE windlass.may_be_gated(u.task, u.options::text, v_limited)),
+    put AS (
+        INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, attempt, deaths, gate, fair_key, task, payload, options)
+        SELECT a.id, v_now, a.enqueued_at, a.queue, a.priority, a.attempt, a.deaths, a.gate,
+               CASE WHEN a.gate IS NULL THEN a.fair END, a.task, a.payload, a.options
+          FROM aside a WHERE a.gate IS NOT NULL OR a.fair IS NOT NULL ORDER BY a.run_at, a.id
+        RETURNING id, gate),
+    noted AS (INSERT INTO windlass.stirred_gate (gate) SELECT DISTINCT gate FROM put WHERE gate IS NOT NULL)
+    SELECT array_agg(id) INTO v_aside FROM put;
     FOR g IN
         SELECT u.queue, u.priority, count(*)::int AS n, array_agg(u.task) AS tasks, array_agg(u.payload::text) AS payloads,
                array_agg(u.options::text) AS options, array_agg(u.id) AS ids, array_agg(u.attempt) AS attempts,
                array_agg(u.deaths) AS deaths, array_agg(u.enqueued_at) AS enqueued
           FROM (SELECT * FROM unnest(v_rows) ORDER BY run_at, id) AS u
-         WHERE u.options ->> 'fair_key' IS NULL
+         WHERE v_aside IS NULL OR u.id <> ALL (v_aside)
          GROUP BY u.queue, u.priority
     LOOP
         PERFORM windlass.offer(windlass.lane_sure(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options, g.ids,
                                g.attempts, g.deaths, g.enqueued);
     END LOOP;
-    -- A job with a fair key takes a new turn, behind its key's others.
-    INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, attempt, deaths, fair_key, task, payload, options)
-    SELECT u.id, v_now, u.enqueued_at, u.queue, u.priority, u.attempt, u.deaths, u.options ->> 'fair_key', u.task,
-           u.payload, u.options
-      FROM unnest(v_rows) AS u WHERE u.options ->> 'fair_key' IS NOT NULL;
     PERFORM windlass.lane_sure(u.queue, u.priority)
        FROM (SELECT DISTINCT x.queue, x.priority FROM unnest(v_rows) AS x) AS u;
     -- Where the step was too small for the late ones, the watermark stays; where it was too small for the rest, it

@@ -41,9 +41,8 @@ BEGIN
                e ->> 'type', e ->> 'message', e ->> 'traceback'
           FROM json_array_elements(d.errors) AS e
          WHERE NOT EXISTS (SELECT FROM windlass.failure f WHERE f.job = d.id);
-        PERFORM windlass.offer(windlass.lane_sure(d.queue, d.priority), 1, ARRAY[d.task], ARRAY[d.payload::text],
-                               ARRAY[windlass.unknown_since(d.options, false)::text], ARRAY[d.id], NULL, NULL,
-                               ARRAY[d.enqueued_at]);
+        PERFORM windlass.offer_one(d.queue, d.priority, d.task, d.payload, windlass.unknown_since(d.options, false), d.id,
+                                   1::smallint, 0::smallint, d.enqueued_at);
         IF v_parent IS NOT NULL THEN
             PERFORM windlass.advance(v_parent);
         END IF;
@@ -51,10 +50,8 @@ BEGIN
     END IF;
     DELETE FROM windlass.deferred x WHERE x.id = retry.job RETURNING * INTO w;
     IF FOUND THEN
-        PERFORM windlass.offer(windlass.lane_sure(w.queue, w.priority), 1, ARRAY[w.task], ARRAY[w.payload::text],
-                               ARRAY[w.options::text], ARRAY[w.id],
-                               ARRAY[CASE WHEN w.retrying THEN 1 ELSE w.attempt END]::smallint[],
-                               ARRAY[w.deaths], ARRAY[w.enqueued_at]);
+        PERFORM windlass.offer_one(w.queue, w.priority, w.task, w.payload, w.options, w.id,
+                                   CASE WHEN w.retrying THEN 1 ELSE w.attempt END::smallint, w.deaths, w.enqueued_at);
         RETURN 'retried';
     END IF;
     -- As in finish: the snapshot that says where the job is must be younger than any rotation that moved it.

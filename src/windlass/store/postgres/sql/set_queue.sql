@@ -1,10 +1,11 @@
--- Declares a queue, or changes some of its settings; unnamed ones stay. Callers: users, the store. Lock: the row.
--- A setting that does not exist, or makes no sense, is refused, and nothing is changed [K1].
+-- Declares a queue, or changes some of its settings; unnamed ones stay. Callers: users, the store. Lock: the row, then those of
+-- set_rate. A setting that does not exist, or makes no sense, is refused, and nothing is changed [K1].
 CREATE OR REPLACE FUNCTION windlass.set_queue(p_name text, p_changes jsonb DEFAULT '{}') RETURNS windlass.queue
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    q       windlass.queue;
-    v_wrong text;
+    q          windlass.queue;
+    v_wrong    text;
+    v_governed boolean;
 BEGIN
     PERFORM windlass.check_name('queue', p_name);
     -- least NULL: more than 0. most: a whole number up to it.
@@ -15,7 +16,12 @@ BEGIN
                         ('dead_retention', 'number', false, 0, NULL), ('lane_window', 'number', false, 1, 2147483647),
                         ('shards', 'number', false, 1, 64), ('safety_bound', 'number', false, NULL, NULL),
                         ('backoff_base', 'number', false, 0, NULL), ('backoff_cap', 'number', false, 0, NULL),
-                        ('cool_base', 'number', false, NULL, NULL), ('cool_cap', 'number', false, NULL, NULL))
+                        ('cool_base', 'number', false, NULL, NULL), ('cool_cap', 'number', false, NULL, NULL),
+                        ('concurrency', 'number', true, 1, 2147483647), ('governor', 'boolean', false, 0, 0),
+                        ('rate_min', 'number', false, 0, NULL), ('rate_max', 'number', false, NULL, NULL),
+                        ('max_depth', 'number', true, 1, 9007199254740992),
+                        ('shed_depth', 'number', true, 1, 9007199254740992), ('shed_wait', 'number', true, NULL, NULL),
+                        ('shed_latency', 'number', true, NULL, NULL))
              AS s (name, type, nullable, least, most) ON s.name = c.key
      WHERE CASE WHEN s.name IS NULL THEN true
                 WHEN jsonb_typeof(c.value) = 'null' THEN NOT s.nullable
@@ -28,15 +34,28 @@ BEGIN
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'queue % cannot have % set to %', p_name, v_wrong, p_changes -> v_wrong USING ERRCODE = 'WL005',
             HINT = 'Settings are paused, max_workers, retention, dead_retention, lane_window, shards, safety_bound, '
-                   'backoff, backoff_base, backoff_cap, cool_base and cool_cap; numbers are positive.';
+                   'backoff, backoff_base, backoff_cap, cool_base, cool_cap, concurrency, governor, rate_min, rate_max, '
+                   'max_depth, shed_depth, shed_wait and shed_latency; numbers are positive.';
     END IF;
     INSERT INTO windlass.queue (name) VALUES (p_name) ON CONFLICT DO NOTHING;
     SELECT * INTO q FROM windlass.queue WHERE name = p_name FOR UPDATE;
+    v_governed := q.governor;
     q := jsonb_populate_record(q, p_changes);
     UPDATE windlass.queue SET paused = q.paused, max_workers = q.max_workers, retention = q.retention,
            dead_retention = q.dead_retention, lane_window = q.lane_window, shards = q.shards,
            safety_bound = q.safety_bound, backoff = q.backoff, backoff_base = q.backoff_base,
-           backoff_cap = q.backoff_cap, cool_base = q.cool_base, cool_cap = q.cool_cap
+           backoff_cap = q.backoff_cap, cool_base = q.cool_base, cool_cap = q.cool_cap, concurrency = q.concurrency,
+           governor = q.governor, rate_min = q.rate_min, rate_max = q.rate_max, max_depth = q.max_depth,
+           shed_depth = q.shed_depth, shed_wait = q.shed_wait, shed_latency = q.shed_latency
      WHERE name = p_name;
+    -- Without a limit nobody notes what runs: the next one begins to count anew [F3].
+    DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND q.concurrency IS NULL;
+    -- Where a governor begins: as Governor.first in windlass.core says [F2].
+    IF q.governor AND NOT v_governed THEN
+        PERFORM windlass.set_rate(p_name, greatest(q.rate_min, q.rate_max / 20));
+    ELSIF v_governed AND NOT q.governor THEN
+        PERFORM windlass.set_rate(p_name, NULL);
+        DELETE FROM windlass.governor g WHERE g.queue = p_name;
+    END IF;
     RETURN q;
 END $$;

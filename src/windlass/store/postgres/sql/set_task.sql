@@ -8,7 +8,7 @@ DECLARE
 BEGIN
     PERFORM windlass.check_name('task', p_name);
     SELECT c.key INTO v_wrong FROM jsonb_each(p_changes) AS c
-     WHERE CASE WHEN c.key NOT IN ('batch', 'batch_timeout', 'parallel') THEN true
+     WHERE CASE WHEN c.key NOT IN ('batch', 'batch_timeout', 'parallel', 'concurrency', 'key_concurrency') THEN true
                 WHEN jsonb_typeof(c.value) = 'null' THEN false
                 WHEN jsonb_typeof(c.value) <> 'number' THEN true
                 WHEN c.key = 'batch_timeout' THEN c.value::numeric <= 0
@@ -16,14 +16,22 @@ BEGIN
      LIMIT 1;
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'task % cannot have % set to %', p_name, v_wrong, p_changes -> v_wrong USING ERRCODE = 'WL005',
-            HINT = 'Settings are batch, batch_timeout and parallel; they are positive numbers.';
+            HINT = 'Settings are batch, batch_timeout, parallel, concurrency and key_concurrency; they are positive numbers.';
     END IF;
     INSERT INTO windlass.task_setting (name) VALUES (p_name) ON CONFLICT DO NOTHING;
     SELECT * INTO t FROM windlass.task_setting x WHERE x.name = p_name FOR UPDATE;
     t := jsonb_populate_record(t, p_changes);
-    UPDATE windlass.task_setting x SET batch = t.batch, batch_timeout = t.batch_timeout, parallel = t.parallel
+    UPDATE windlass.task_setting x SET batch = t.batch, batch_timeout = t.batch_timeout, parallel = t.parallel,
+           concurrency = t.concurrency, key_concurrency = t.key_concurrency
      WHERE x.name = p_name;
     DELETE FROM windlass.task_setting x
-     WHERE x.name = p_name AND num_nonnulls(x.batch, x.batch_timeout, x.parallel) = 0;
+     WHERE x.name = p_name AND num_nonnulls(x.batch, x.batch_timeout, x.parallel, x.concurrency, x.key_concurrency) = 0;
+    -- Those that run count under a limit that is new, and where there is more room now somebody must look [F3].
+    IF p_changes ? 'concurrency' AND t.concurrency IS NOT NULL THEN
+        PERFORM windlass.count_running(p_name);
+    END IF;
+    IF p_changes ?| '{concurrency,key_concurrency}' THEN
+        PERFORM windlass.stir_gates(ARRAY['task:' || p_name], true);
+    END IF;
     RETURN t;
 END $$;

@@ -1,4 +1,4 @@
--- Clears what hangs on jobs that have ended for good: checkpoint, cancel request, unique key; tells their parents, and notes
+-- Clears what hangs on jobs that have ended for good: checkpoint, cancel request, unique key, passes of gates; tells their parents, and notes
 -- those that did not succeed, for whoever comes after them [P12].
 -- Callers: every function that ends jobs, with how they ended. Lock: the rows of unique_key, by trying only; none of a
 -- parent (see note_ends).
@@ -11,6 +11,7 @@ LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     u record;
 BEGIN
+    PERFORM windlass.drop_passes(p_jobs, 'all', true);
     IF EXISTS (SELECT FROM windlass.part WHERE job = ANY (p_jobs)) THEN
         PERFORM windlass.note_ends(p_jobs, p_kind);
         DELETE FROM windlass.checkpoint k

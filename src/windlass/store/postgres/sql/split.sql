@@ -51,6 +51,8 @@ BEGIN
       FROM windlass.lane l WHERE l.id = p_lane;
     INSERT INTO windlass.part (parent, index, span, size)
     SELECT p_job, u.i - 1, u.span::json, u.size FROM unnest(p_spans, p_sizes) WITH ORDINALITY AS u (span, size, i);
+    -- Its parts pass the gates themselves, but for that of its ordering key, which waits for the parent's end [F6].
+    PERFORM windlass.drop_passes(ARRAY[p_job], 'attempt', true);
     PERFORM windlass.advance(p_job);
     RETURN v_kind;
 END $$;

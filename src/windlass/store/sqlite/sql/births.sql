@@ -5,8 +5,9 @@ SELECT number + n FROM windlass_birth ORDER BY number DESC LIMIT 1;
 
 -- :job
 INSERT INTO windlass_job
-    (pos, lane, state, touched_at, enqueued_at, number, task, payload, options, run_at, fair_key, attempt, deaths)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0);
+    (pos, lane, state, touched_at, enqueued_at, number, task, payload, options, run_at, fair_key, gate, attempt,
+     deaths)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0);
 
 -- :birth
 INSERT INTO windlass_birth (number, lo, n, at) VALUES (?, ?, ?, ?);

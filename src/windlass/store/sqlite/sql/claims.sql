@@ -3,13 +3,16 @@
 -- :alive
 SELECT 1 FROM windlass_worker WHERE id = ? AND alive;
 
--- :heads  the lanes of these queues that have something to give, and since when their first job waits
+-- :heads  the lanes of these queues that have something to give, and since when their first job waits; whether their
+-- queue is bounded, whether any task has a limit, and whether anybody has a pass of a budget
 SELECT l.id, l.queue, l.priority,
        (SELECT j.touched_at FROM windlass_job j
-        WHERE j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44 ORDER BY j.pos LIMIT 1)
-FROM windlass_lane l
-WHERE l.queue IN (SELECT value FROM json_each(?)) AND l.ready > 0
-  AND NOT EXISTS (SELECT 1 FROM windlass_queue q WHERE q.name = l.queue AND (q.paused OR q.cool_until > ?));
+        WHERE j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44 ORDER BY j.pos LIMIT 1),
+       q.concurrency IS NOT NULL OR q.governor,
+       EXISTS (SELECT 1 FROM windlass_task WHERE concurrency IS NOT NULL),
+       EXISTS (SELECT 1 FROM windlass_pass WHERE gate >= 'budget:' AND gate < 'budget;')
+FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue
+WHERE l.queue IN (SELECT value FROM json_each(?)) AND l.ready > 0 AND NOT q.paused AND q.cool_until <= ?;
 
 -- :take  beyond the cursor stand exactly the ready jobs [I1]
 SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at

@@ -6,15 +6,6 @@ SELECT worker, queue, slots FROM windlass_slot WHERE worker IN (SELECT value FRO
 -- :serving
 SELECT queues FROM windlass_worker WHERE alive;
 
--- :term
-SELECT number, holder, until FROM windlass_term;
-
--- :lead
-UPDATE windlass_term SET number = ?, holder = ?, until = ?;
-
--- :resign
-UPDATE windlass_term SET holder = NULL, until = 0 WHERE holder = ?;
-
 -- :slots
 SELECT worker, queue, slots FROM windlass_slot;
 

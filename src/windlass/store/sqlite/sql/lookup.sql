@@ -2,11 +2,13 @@
 
 -- :job
 SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
-       j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi
+       j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
+       j.gate
 FROM windlass_job j JOIN windlass_lane l ON l.id = j.lane WHERE j.pos = ? AND j.id IS NULL
 UNION ALL
 SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
-       j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi
+       j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
+       j.gate
 FROM windlass_job j JOIN windlass_lane l ON l.id = j.lane WHERE j.id = ?;
 
 -- :claim_of  the claim that covers a position [I2]
@@ -29,9 +31,3 @@ SELECT min(touched_at) FROM (
         WHERE l.id = ?1 ORDER BY j.pos LIMIT ?2)
     UNION ALL
     SELECT min(touched_at) FROM windlass_job WHERE state = 9 AND lane = ?1);
-
--- :has_work
-SELECT 1 FROM windlass_lane l
-WHERE l.queue IN (SELECT value FROM json_each(?)) AND l.ready > 0
-  AND NOT EXISTS (SELECT 1 FROM windlass_queue q WHERE q.name = l.queue AND (q.paused OR q.cool_until > ?))
-LIMIT 1;

@@ -2,18 +2,23 @@
 
 -- :all
 SELECT name, paused, max_workers, retention, dead_retention, window, safety_bound, backoff, backoff_base, backoff_cap,
-       cool_base, cool_cap, throttles, cool_until
+       cool_base, cool_cap, concurrency, governor, rate_min, rate_max, max_depth, shed_depth, shed_wait, shed_latency,
+       throttles, cool_until, pressure, refused, shed, decided,
+       (SELECT total(l.ready + l.held) FROM windlass_lane l WHERE l.queue = name)
 FROM windlass_queue ORDER BY name;
 
 -- :named
 SELECT name, paused, max_workers, retention, dead_retention, window, safety_bound, backoff, backoff_base, backoff_cap,
-       cool_base, cool_cap, throttles, cool_until
+       cool_base, cool_cap, concurrency, governor, rate_min, rate_max, max_depth, shed_depth, shed_wait, shed_latency,
+       throttles, cool_until, pressure, refused, shed, decided,
+       (SELECT total(l.ready + l.held) FROM windlass_lane l WHERE l.queue = name)
 FROM windlass_queue WHERE name = ?;
 
 -- :change
 UPDATE windlass_queue
 SET paused = ?, max_workers = ?, retention = ?, dead_retention = ?, window = ?, safety_bound = ?, backoff = ?,
-    backoff_base = ?, backoff_cap = ?, cool_base = ?, cool_cap = ?
+    backoff_base = ?, backoff_cap = ?, cool_base = ?, cool_cap = ?, concurrency = ?, governor = ?, rate_min = ?,
+    rate_max = ?, max_depth = ?, shed_depth = ?, shed_wait = ?, shed_latency = ?
 WHERE name = ?;
 
 -- :cool

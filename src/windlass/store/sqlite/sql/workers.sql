@@ -30,7 +30,8 @@ SELECT 1 FROM windlass_worker WHERE id = ? AND (beat = ? OR NOT alive);
 DELETE FROM windlass_flush WHERE worker = ?;
 
 -- :held  the unfinished jobs of a worker's claims
-SELECT j.pos, j.lane, j.state, j.touched_at, j.attempt, j.deaths, j.options, j.id, j.cancel, j.errors
+SELECT j.pos, j.lane, j.state, j.touched_at, j.attempt, j.deaths, j.options, j.id, j.cancel, j.errors,
+       j.task, j.gate, j.need
 FROM windlass_claim c
 CROSS JOIN windlass_job j ON j.pos BETWEEN (c.lane << 44 | c.lo) AND (c.lane << 44 | c.hi) AND j.state IN (2, 3)
 WHERE c.worker = ? AND c.unfinished > 0

@@ -1,0 +1,178 @@
+"""The verbs about budgets: budgets lists them, budget sets, drains, takes from and removes single ones [F1].
+
+What a worker's code says about a budget is its default and never overwrites what was set here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from windlass.cli.options import OrWord, PerSecond, Span, json_option, on_store
+from windlass.cli.shapes import budget_as_json
+from windlass.cli.target import Target
+from windlass.cli.text import capped, one_line, plural, print_json, print_table, span
+from windlass.core.names import check_name
+from windlass.core.rates import rate_text
+from windlass.store.flow import BudgetRecord
+from windlass.store.protocol import Store
+
+T = TypeVar("T")
+COLUMNS: Final = ("budget", ">rate", ">burst", ">tokens", "breaker", ">blocked for", ">waiting")
+"""What is shown of a budget wherever budgets are listed; see `budget_row`."""
+
+
+@click.command()
+@on_store
+@json_option
+def budgets(target: Target, as_json: bool) -> None:
+    """Every budget: its rate, the tokens it has, its breaker, and how many jobs wait for it."""
+    found = target.run(lambda store: store.budgets())
+    if as_json:
+        print_json({"budgets": [budget_as_json(budget) for budget in found]})
+    else:
+        print_table(COLUMNS, [budget_row(budget) for budget in found])
+
+
+def budget_row(budget: BudgetRecord) -> Sequence[object]:
+    """A budget as a row under COLUMNS. With a key, each of its values has tokens of its own."""
+    return (
+        budget.name,
+        rate_text(budget.rate) + (f" per {budget.key}" if budget.key else ""),
+        f"{budget.burst:,}",
+        f"{max(budget.tokens, 0.0):,.1f}".removesuffix(".0"),
+        breaker_in_words(budget),
+        span(budget.blocked) if budget.blocked > 0 else None,
+        capped(budget.waiting),
+    )
+
+
+def breaker_in_words(budget: BudgetRecord) -> str:
+    """How its breaker stands; nothing where it has none."""
+    if not budget.breaker:
+        return ""
+    return f"{budget.state}, {budget.failures} of {budget.breaker} failures in a row"
+
+
+@click.group()
+def budget() -> None:
+    """Set, drain, take from and remove single budgets, for the whole cluster and without a restart."""
+
+
+_name = click.argument("name")
+_key_option = click.option("--key", metavar="KEY", help="The bucket of this key. [the one for all]")
+
+
+@budget.command("set")
+@_name
+@click.option("--rate", type=PerSecond(), metavar="RATE", help="Tokens: 10/s, 100/m, 5000/h, 10/30s.")
+@click.option(
+    "--burst", type=click.IntRange(min=1), metavar="N", help="The most it holds. [the rate of a second]"
+)
+@click.option(
+    "--key",
+    type=OrWord(click.STRING),
+    metavar="ARGUMENT",
+    help="For people: the argument by whose value tasks divide it; none: not at all.",
+)
+@click.option(
+    "--breaker",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="It opens after so many failed runs in a row; 0: never. [0]",
+)
+@click.option("--breaker-pause", type=Span(), metavar="DURATION", help="How long it stays open. [30s]")
+@on_store
+@json_option
+def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
+    """Change a budget while it is in use, or make it, and print it; what is not given stays as it is."""
+    check_name("budget", name)
+    changes = {
+        setting: None if value is OrWord.UNSET else value
+        for setting, value in given.items()
+        if value is not None
+    }
+    record = _on_budget(target, name, lambda store: store.set_budget(name, changes), create=True)
+    if as_json:
+        print_json({"budget": budget_as_json(record)})
+    else:
+        print_table(COLUMNS, [budget_row(record)])
+
+
+@budget.command()
+@_name
+@click.option(
+    "--for", "pause", type=Span(), default="0s", metavar="DURATION", help="Grant nothing for so long. [0s]"
+)
+@click.option("--key", metavar="KEY", help="Only the bucket of this key. [all of its buckets]")
+@on_store
+def drain(target: Target, name: str, pause: float, key: str | None) -> None:
+    """Take all tokens away, as after a 429 of the upstream; it refills from the end of the pause on."""
+    _on_budget(target, name, lambda store: store.drain(name, pause, key))
+    which = name if key is None else f"{name}, key {key!r}"
+    then = f"grants nothing for {span(pause)}" if pause else "refills from now on"
+    click.echo(f"{one_line(which)} is drained and {then}")
+
+
+@budget.command()
+@_name
+@click.option(
+    "-n", "n", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How many."
+)
+@_key_option
+@on_store
+@json_option
+def take(target: Target, name: str, n: int, key: str | None, as_json: bool) -> None:
+    """Take tokens by hand, all or none; exit code 1 where it has not so many now."""
+    taken = _on_budget(target, name, lambda store: store.take(name, n, key or ""))
+    wait = None if math.isinf(taken.wait) else round(taken.wait, 3)
+    if as_json:
+        print_json({"granted": taken.granted, "wait": None if taken.granted else wait})
+    elif taken.granted:
+        click.echo(f"took {plural(n, 'token')} of {name}")
+    else:
+        again = "it will never have so many" if wait is None else f"ask again in {span(wait)}"
+        click.echo(f"{name} does not grant {plural(n, 'token')} now; {again}")
+    if not taken.granted:
+        raise SystemExit(1)
+
+
+@budget.command()
+@_name
+@on_store
+def remove(target: Target, name: str) -> None:
+    """Remove a budget. Jobs that need it wait until it is there again."""
+    _on_budget(target, name, lambda store: store.drop_budget(name))
+    click.echo(
+        f"{name} is removed; jobs that need it wait until a worker that declares it starts, or until "
+        f"`windlass budget set {name} --rate RATE`"
+    )
+
+
+def _on_budget(
+    target: Target, name: str, work: Callable[[Store], Awaitable[T]], *, create: bool = False
+) -> T:
+    """Do something with a budget; where that makes no sense, say so in one line."""
+
+    async def checked(store: Store) -> T:
+        if not create:
+            await _known(store, name)
+        return await work(store)
+
+    try:
+        return target.run(checked, create=create)
+    except ValueError as error:
+        raise click.ClickException(one_line(str(error))) from error
+
+
+async def _known(store: Store, name: str) -> None:
+    """A mistyped name gets an answer of its own."""
+    known = [record.name for record in await store.budgets()]
+    if name not in known:
+        raise click.ClickException(
+            f"no budget {one_line(repr(name), 80)}; there are {', '.join(known) or 'none'}; "
+            "`windlass budget set NAME --rate RATE` makes one"
+        )

@@ -1,0 +1,75 @@
+"""The verbs about jobs that stand aside: blocked shows the gates they wait at [F3], watermarks how far
+ordering keys have come [F6]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from windlass.cli.options import json_option, on_store
+from windlass.cli.queues import known
+from windlass.cli.shapes import gate_as_json, watermark_as_json
+from windlass.cli.target import Target
+from windlass.cli.text import capped, local, print_json, print_table, span
+from windlass.core.gates import reason
+from windlass.store.flow import GateRecord, Watermark
+from windlass.store.protocol import Store
+
+GATES: Final = ("gate", ">through", ">waiting", ">oldest", "each job there")
+"""What is shown of a gate wherever gates are listed; see `gate_row`."""
+_MARKS: Final = ("key", ">position", "moved", ">waiting", ">age")
+_limit = click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="How many to list at most.",
+)
+
+
+@click.command()
+@_limit
+@on_store
+@json_option
+def blocked(target: Target, limit: int, as_json: bool) -> None:
+    """Where jobs wait aside for a key, a limit, their order or a budget: the longest wait first.
+
+    Through is how many jobs are beyond the gate: they run, or are about to.
+    """
+    found = target.run(lambda store: store.gates(limit))
+    if as_json:
+        print_json({"gates": [gate_as_json(gate) for gate in found]})
+    else:
+        print_table(GATES, [gate_row(gate) for gate in found])
+
+
+def gate_row(gate: GateRecord) -> Sequence[object]:
+    """A gate as a row under GATES."""
+    return gate.name, f"{gate.passes:,}", capped(gate.waiting), span(gate.oldest), reason(gate.name)
+
+
+@click.command()
+@click.argument("queue")
+@click.option("--key", metavar="KEY", help="Only this ordering key.")
+@_limit
+@on_store
+@json_option
+def watermarks(target: Target, queue: str, key: str | None, limit: int, as_json: bool) -> None:
+    """How far the ordering keys of a queue have come: all jobs up to a key's position have ended."""
+
+    async def work(store: Store) -> tuple[list[Watermark], float]:
+        await known(store, [queue])
+        return await store.watermarks(queue, key=key, limit=limit), await store.now()
+
+    found, now = target.run(work)
+    if as_json:
+        print_json({"watermarks": [watermark_as_json(mark) for mark in found]})
+    else:
+        print_table(_MARKS, [_row(mark, now) for mark in found])
+
+
+def _row(mark: Watermark, now: float) -> Sequence[object]:
+    age = span(mark.age) if mark.waiting else None
+    return mark.key, f"{mark.position:,}", local(mark.at, now), capped(mark.waiting), age

@@ -1,0 +1,201 @@
+"""The verbs about schedules: list them, run, pause and resume one, show its next times, make up for past ones
+[K4]. What they do is in `windlass.schedules`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Final, TypeVar
+
+import click
+
+from windlass import schedules as clock
+from windlass.cli.options import json_option, on_store
+from windlass.cli.shapes import schedule_as_json
+from windlass.cli.target import Target
+from windlass.cli.text import in_zone, iso, local, one_line, plural, print_json, print_table
+from windlass.core.cron import zone
+from windlass.store.flow import ScheduleRecord
+from windlass.store.protocol import Store
+
+T = TypeVar("T")
+_COLUMNS: Final = ("schedule", "cron", "tz", "task", "next", "last", ">skipped", "state")
+_MADE: Final = frozenset({"enqueued", "scheduled", "held", "replaced"})
+_name = click.argument("name")
+
+
+@click.group()
+def schedules() -> None:
+    """List, run, pause and backfill what runs by the clock."""
+
+
+@schedules.command("list")
+@on_store
+@json_option
+def list_(target: Target, as_json: bool) -> None:
+    """Every schedule: when it fires next and fired last, whether it is paused, and what is wrong with it."""
+
+    async def work(store: Store) -> tuple[list[ScheduleRecord], float]:
+        return await store.schedules(), await store.now()
+
+    found, now = target.run(work)
+    if as_json:
+        print_json({"schedules": [schedule_as_json(schedule) for schedule in found]})
+    else:
+        print_table(_COLUMNS, [schedule_row(schedule, now) for schedule in found])
+
+
+def schedule_row(schedule: ScheduleRecord, now: float) -> Sequence[object]:
+    """A schedule as it is listed."""
+    return (
+        schedule.name,
+        schedule.cron,
+        schedule.tz,
+        schedule.task,
+        "never" if schedule.next_at is None else local(schedule.next_at, now),
+        None if schedule.last_at is None else local(schedule.last_at, now),
+        f"{schedule.skipped:,}",
+        "; ".join(filter(None, ("paused" if schedule.paused else "", schedule.error or ""))),
+    )
+
+
+@schedules.command()
+@_name
+@on_store
+@json_option
+def run(target: Target, name: str, as_json: bool) -> None:
+    """Fire a schedule now, whatever its clock, its pause and its last job say; its next time stays."""
+    job = _on_schedule(target, name, lambda store: clock.run_now(store, name))
+    if as_json:
+        print_json({"schedule": name, "job": None if job is None else str(job)})
+    elif job is None:
+        click.echo(
+            f"{name} made no job: the runs of its unique key died again and again, and it is parked for a "
+            "while; enqueue the task by hand to run it all the same"
+        )
+    else:
+        click.echo(f"{name} made job {job}; follow it with `windlass job show {job}`")
+    if job is None:
+        raise SystemExit(1)
+
+
+@schedules.command()
+@_name
+@on_store
+def pause(target: Target, name: str) -> None:
+    """Fire a schedule no more until it is resumed."""
+    _on_schedule(target, name, lambda store: clock.pause(store, name))
+    click.echo(f"{name} paused")
+
+
+@schedules.command()
+@_name
+@on_store
+def resume(target: Target, name: str) -> None:
+    """Let a schedule fire again, from its next time on; what the pause covered is not made up for."""
+
+    async def work(store: Store) -> tuple[ScheduleRecord, float]:
+        return await clock.resume(store, name), await store.now()
+
+    record, now = _on_schedule(target, name, work)
+    assert record.next_at is not None  # it was computed just now
+    click.echo(f"{name} resumed; it fires next {in_zone(record.next_at, zone(record.tz), now)}")
+
+
+@schedules.command("next")
+@_name
+@click.option(
+    "-n", "n", type=click.IntRange(1, 1000), default=5, show_default=True, metavar="N", help="How many times."
+)
+@on_store
+@json_option
+def next_(target: Target, name: str, n: int, as_json: bool) -> None:
+    """The next times of a schedule, in its own time zone."""
+
+    async def work(store: Store) -> tuple[list[datetime], float]:
+        return await clock.next_times(store, name, n), await store.now()
+
+    times, now = _on_schedule(target, name, work)
+    if as_json:
+        print_json({"schedule": name, "times": [iso(time.timestamp()) for time in times]})
+        return
+    for time in times:
+        assert time.tzinfo is not None
+        click.echo(in_zone(time.timestamp(), time.tzinfo, now))
+
+
+@schedules.command()
+@_name
+@click.option(
+    "--from", "start", required=True, metavar="TIME", help="The first moment, as in 2026-01-31T09:00."
+)
+@click.option("--to", "end", required=True, metavar="TIME", help="The moment before which it ends.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@on_store
+@json_option
+def backfill(target: Target, name: str, start: str, end: str, dry_run: bool, as_json: bool) -> None:
+    """Fire a schedule once for each of its times in a span of the past; each makes a job.
+
+    Times without an offset are in the schedule's own time zone.
+    """
+
+    async def plan(store: Store) -> tuple[list[float], ScheduleRecord]:
+        found = await clock.find(store, name)
+        span = (_moment(text, found.tz, option) for text, option in ((start, "--from"), (end, "--to")))
+        return await clock.times_between(store, name, *span), found
+
+    times, found = _on_schedule(target, name, plan)
+    if not as_json:
+        ends = [f"{datetime.fromtimestamp(time, zone(found.tz)):%Y-%m-%d %H:%M %Z}" for time in times]
+        shown = f": {' to '.join(dict.fromkeys((ends[0], ends[-1])))}" if ends else ""
+        click.echo(f"{name} has {plural(len(times), 'time')} in this span{shown}")
+    made = 0 if dry_run else target.run(lambda store: _fire(store, name, times))
+    if as_json:
+        print_json({"schedule": name, "times": [iso(time) for time in times], "made": made})
+    elif not dry_run:
+        others = "; for the others one stands that has the same unique key" if made < len(times) else ""
+        click.echo(f"{plural(made, 'job')} made{others}")
+
+
+async def _fire(store: Store, name: str, times: Sequence[float]) -> int:
+    made = 0
+    for time in times:
+        receipts = await store.fire(None, name, None, [time], next_at=None) or ()
+        made += sum(receipt.status in _MADE for receipt in receipts)
+    return made
+
+
+@schedules.command()
+@_name
+@on_store
+def remove(target: Target, name: str) -> None:
+    """Remove a schedule; its jobs stay. While the code declares it, a worker that starts brings it back."""
+    _on_schedule(target, name, lambda store: store.drop_schedule(name))
+    click.echo(f"{name} is removed; if code still declares it, the next worker that starts brings it back")
+
+
+def _on_schedule(target: Target, name: str, work: Callable[[Store], Awaitable[T]]) -> T:
+    """Do something with a schedule; say in one line that there is none, or what is wrong with it."""
+
+    async def checked(store: Store) -> T:
+        try:
+            await clock.find(store, name)
+        except LookupError as error:
+            raise click.ClickException(one_line(str(error))) from error
+        return await work(store)
+
+    try:
+        return target.run(checked)
+    except ValueError as error:
+        raise click.ClickException(f"schedule {one_line(name, 80)}: {one_line(str(error))}") from error
+
+
+def _moment(text: str, tz: str, option: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is not a time; write it like 2026-01-31, 2026-01-31T09:00 or 2026-01-31T09:00+01:00",
+            param_hint=option,
+        ) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=zone(tz))

@@ -1,0 +1,57 @@
+"""The coordinator's clock: fires the schedules that are due [K4].
+
+Each fire is a compare-and-swap of the schedule's next time together with its jobs, under the coordinator's
+term: however many hosts think that they coordinate, and whatever their clocks say, a time fires once.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from windlass.core import cron
+from windlass.core.cron import BadSchedule
+from windlass.errors import EnqueueError
+from windlass.store.flow import ScheduleRecord
+from windlass.store.protocol import Store
+
+logger = logging.getLogger("windlass.schedules")
+
+
+async def fire_due(store: Store, term: int | None) -> int:
+    """Fire what is due, and answer with the number of jobs made. Raises TermLost. One schedule that is wrong
+    does not keep the others from firing: what is wrong is recorded."""
+    due = await store.due()
+    made = 0
+    for schedule in due.schedules:
+        made += await _fire(store, term, schedule, due.now)
+    return made
+
+
+async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: float) -> int:
+    expected = schedule.next_at
+    assert expected is not None  # it is due
+    name = schedule.name
+    try:
+        firing = cron.fire(schedule.cron, schedule.tz, expected, now, schedule.missed, schedule.grace)
+    except BadSchedule as bad:
+        logger.error("schedule %s never fires again: %s", name, bad)
+        await store.fire(term, name, expected, [], next_at=None, error=str(bad))
+        return 0
+    try:
+        receipts = await store.fire(
+            term, name, expected, firing.times, next_at=firing.next_at, skipped=firing.skipped
+        )
+    except EnqueueError as refused:
+        logger.error("schedule %s cannot enqueue its job: %s", name, refused)
+        await store.fire(
+            term, name, expected, [], next_at=firing.next_at, skipped=firing.skipped, error=str(refused)
+        )
+        return 0
+    if firing.skipped:
+        logger.warning(
+            "schedule %s was due %.0f s ago; %d fires were missed and are skipped",
+            name,
+            now - expected,
+            firing.skipped,
+        )
+    return len(receipts or ())

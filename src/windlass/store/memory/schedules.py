@@ -1,0 +1,141 @@
+"""Schedules, and firing them: compare-and-swap and enqueue in one step [K4]. When one is due next is for its
+caller to say."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from windlass.core.states import FINISHED
+from windlass.store.flow import Due, NewSchedule, ScheduleRecord
+from windlass.store.memory.base import atomic
+from windlass.store.memory.enqueue import Enqueueing
+from windlass.store.memory.look import Look
+from windlass.store.records import NewJob, Receipt
+
+
+class Schedules(Enqueueing, Look):
+    """What runs by the clock."""
+
+    @atomic
+    async def schedules(self) -> list[ScheduleRecord]:
+        return [self._tables.schedules[name] for name in sorted(self._tables.schedules)]
+
+    @atomic
+    async def seed_schedule(
+        self, schedule: NewSchedule, next_at: float | None, error: str | None = None
+    ) -> ScheduleRecord:
+        known = self._tables.schedules.get(schedule.name)
+        definition = msgspec.structs.asdict(schedule)
+        if known is None:
+            seeded = ScheduleRecord(**definition, next_at=next_at, error=error)
+        else:
+            seeded = msgspec.structs.replace(known, **definition)
+            if (known.cron, known.tz) != (schedule.cron, schedule.tz):
+                seeded = msgspec.structs.replace(seeded, next_at=next_at, error=error)
+        self._tables.schedules[schedule.name] = seeded
+        return seeded
+
+    @atomic
+    async def set_schedule(
+        self, name: str, *, paused: bool | None = None, next_at: float | None = None
+    ) -> ScheduleRecord | None:
+        known = self._tables.schedules.get(name)
+        if known is None:
+            return None
+        changed = msgspec.structs.replace(
+            known,
+            paused=known.paused if paused is None else paused,
+            next_at=known.next_at if next_at is None else next_at,
+        )
+        self._tables.schedules[name] = changed
+        return changed
+
+    @atomic
+    async def drop_schedule(self, name: str) -> bool:
+        return self._tables.schedules.pop(name, None) is not None
+
+    @atomic
+    async def due(self, limit: int = 100) -> Due:
+        now = self._clock()
+        found = [
+            (known.next_at, name)
+            for name, known in self._tables.schedules.items()
+            if not known.paused and known.next_at is not None and known.next_at <= now
+        ]
+        return Due(now, [self._tables.schedules[name] for _, name in sorted(found)[:limit]])
+
+    @atomic
+    async def fire(
+        self,
+        term: int | None,
+        name: str,
+        expected: float | None,
+        times: Sequence[float],
+        *,
+        next_at: float | None,
+        skipped: int = 0,
+        error: str | None = None,
+    ) -> list[Receipt] | None:
+        now = self._clock()
+        if term is not None:
+            self._tables.hold_term(term, now)
+        known = self._tables.schedules.get(name)
+        if known is None or (expected is not None and (known.paused or known.next_at != expected)):
+            return None
+        receipts: list[Receipt] = []
+        last_at, last_job = known.last_at, known.last_job
+        for time in times:
+            if expected is not None and not self._makes_way(known, last_job, time == times[-1], now):
+                skipped += 1
+                continue
+            receipts.append(self._enqueue(_job(known, time), now))
+            last_at, last_job = time, receipts[-1].id or last_job
+        self._tables.schedules[name] = msgspec.structs.replace(
+            known,
+            next_at=known.next_at if expected is None else next_at,
+            last_at=last_at,
+            last_job=last_job,
+            skipped=known.skipped + skipped,
+            error=error,
+        )
+        return receipts
+
+    def _makes_way(self, schedule: ScheduleRecord, last_job: int | None, latest: bool, now: float) -> bool:
+        """Whether a fire makes a job, by the policy for overlaps: the last job that it made may go on yet."""
+        if schedule.overlap == "skip" and not latest:
+            return False
+        last = self._tables.jobs.get(last_job) if last_job is not None else None
+        if last is None or last.state in FINISHED or schedule.overlap == "queue":
+            return True
+        if schedule.overlap == "cancel":
+            self._cancel(last.id, now)
+            return True
+        return False
+
+
+def _job(schedule: ScheduleRecord, time: float) -> NewJob:
+    """The job that a schedule makes for a time."""
+    headers = {
+        **schedule.options.headers,
+        "windlass-schedule": schedule.name,
+        "windlass-scheduled-for": datetime.fromtimestamp(time, UTC).isoformat(),
+    }
+    return NewJob(
+        task=schedule.task,
+        payload=schedule.payload,
+        queue=schedule.queue,
+        priority=schedule.priority,
+        delay=schedule.jitter * _share(schedule.name, time) if schedule.jitter else None,
+        options=msgspec.structs.replace(schedule.options, headers=headers),
+        automatic=True,
+    )
+
+
+def _share(name: str, time: float) -> float:
+    """A share from 0 to 1 that is always the same for a fire, and spreads different ones evenly."""
+    digest = hashlib.sha256(f"{name}/{time!r}".encode()).digest()
+    return int.from_bytes(digest[:8]) / 2**64

@@ -1,0 +1,208 @@
+"""A budget of the memory store, and how claims take its tokens [F1] [F7]. The arithmetic is `core.bucket`'s
+and `core.breaker`'s; the operations on budgets are in `budgets`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from windlass.core.breaker import Breaker
+from windlass.core.bucket import Bucket
+from windlass.core.gates import budget_gate
+from windlass.store.budgets import bucket_key
+from windlass.store.flow import BudgetRecord, Need, NewBudget
+from windlass.store.memory.gates import enter, is_budget, leave_slots, wait_at
+from windlass.store.memory.job import Job
+
+if TYPE_CHECKING:
+    from windlass.store.memory.tables import Tables
+
+
+@dataclass(eq=False)
+class Budget:
+    """A budget: what was set, its buckets by key, and its breaker."""
+
+    settings: NewBudget
+    breaker: Breaker
+    buckets: dict[str, Bucket] = field(default_factory=dict)
+    drained_until: float = 0.0
+    """When the last drain of all buckets ends: until then a key that is new finds nothing, either."""
+
+    @classmethod
+    def full(cls, settings: NewBudget) -> Budget:
+        """A new budget."""
+        return cls(settings, Breaker(settings.breaker, settings.breaker_pause))
+
+    def bucket(self, key: str, now: float) -> Bucket:
+        """One of its buckets; one that nobody has used yet is full."""
+        if key not in self.buckets:
+            new = Bucket.full(self.settings.rate, self.settings.burst, now)
+            pause = self.drained_until - now
+            self.buckets[key] = new.drained(pause, now) if pause > 0 else new
+        return self.buckets[key]
+
+    def grants(self, key: str, n: int, now: float) -> bool:
+        """Whether it would grant so much now. What a breaker allows it counts in grants, not in tokens: a
+        probe may need more than one."""
+        return self.breaker.allows(now) != 0 and self.bucket(key, now).take(n, now) is not None
+
+    def take(self, key: str, n: int, now: float) -> None:
+        """Take what it grants."""
+        left = self.bucket(key, now).take(n, now)
+        assert left is not None, "ask first"
+        self.buckets[key], self.breaker = left, self.breaker.granted(now)
+
+    def wait(self, key: str, n: float, now: float, promised: float = 0.0) -> float:
+        """Seconds until it may grant so much beside what was promised; inf where it never will."""
+        shut = self.breaker.until - now if self.breaker.state(now) != "closed" else 0.0
+        return max(self.bucket(key, now).wait(n, now, promised), shut)
+
+    def change(self, settings: NewBudget, now: float) -> None:
+        """Take other settings from now on; what has grown so far counts by the old ones."""
+        for key, bucket in self.buckets.items():
+            self.buckets[key] = bucket.changed(settings.rate, settings.burst, now)
+        self.settings = settings
+        self.breaker = msgspec.structs.replace(
+            self.breaker, threshold=settings.breaker, pause=settings.breaker_pause
+        )
+
+    def drain(self, pause: float, key: str | None, now: float) -> None:
+        """Empty one bucket, or all, for a while."""
+        for name in list(self.buckets) if key is None else [key]:
+            self.buckets[name] = self.bucket(name, now).drained(pause, now)
+        if key is None:
+            self.drained_until = max(self.drained_until, now + pause)
+
+    def tidy(self, now: float) -> None:
+        """Forget buckets that are full again: a new one is no different."""
+        for key, bucket in list(self.buckets.items()):
+            if bucket.blocked_until <= now and bucket.refilled(now).tokens >= bucket.burst:
+                del self.buckets[key]
+
+    def record(self, now: float, waiting: int) -> BudgetRecord:
+        """The budget as callers see it."""
+        bucket, state = self.bucket("", now).refilled(now), self.breaker.state(now)
+        until = max(bucket.blocked_until, self.breaker.until if state != "closed" else 0.0)
+        return BudgetRecord(
+            **msgspec.structs.asdict(self.settings),
+            tokens=max(0.0, bucket.tokens),
+            blocked=max(0.0, until - now),
+            state=state,
+            failures=self.breaker.failures,
+            waiting=waiting,
+        )
+
+
+def take_for(tables: Tables, job: Job, needs: Sequence[Need], now: float) -> bool:
+    """Take the tokens of a job that is to be claimed, all or none. Where some are not there, or others stand
+    in line for them, it goes to the end of that line."""
+    wanted = _wanted(job, needs)
+    for (name, key), n in wanted.items():
+        if not _can_take(tables, job, name, key, n, now):
+            _line_up(tables, job, budget_gate(name, key), n, now)
+            return False
+    for (name, key), n in wanted.items():
+        tables.budgets[name].take(key, n, now)
+    spend(tables, job)
+    return True
+
+
+def _wanted(job: Job, needs: Sequence[Need]) -> dict[tuple[str, str], int]:
+    """What a job needs of which bucket, in one order for all, so that no two wait for each other."""
+    wanted: dict[tuple[str, str], int] = {}
+    for need in needs:
+        try:
+            key = bucket_key(job.payload, need)
+        except msgspec.MsgspecError:
+            key = ""  # its run will tell what is wrong with its arguments
+        wanted[need.budget, key] = wanted.get((need.budget, key), 0) + need.n
+    return dict(sorted(wanted.items()))
+
+
+def _can_take(tables: Tables, job: Job, name: str, key: str, n: int, now: float) -> bool:
+    """Whether a job finds its tokens: those who were let out of the line come first, then those who stand in
+    it, then everybody else."""
+    gate, budget = budget_gate(name, key), tables.budgets.get(name)
+    if budget is None:
+        return False
+    if gate in job.passes:
+        return budget.grants(key, n, now)
+    known = tables.gateways.get(gate)
+    return (known is None or not known.line) and _has_room(tables, budget, gate, n, now)
+
+
+def _line_up(tables: Tables, job: Job, gate: str, n: int, now: float) -> None:
+    """Set a job aside at the end of a line for tokens; one that was let out of it before, for tokens that
+    somebody else has taken since, goes back to its place. Meanwhile it takes no slot [F3]."""
+    if gate not in job.passes:
+        job.tickets[gate] = next(tables.tickets)
+    _take_back(tables, job, [gate])
+    job.needs = n
+    wait_at(tables, job, gate)
+    tables.gate(gate).line.sort(key=lambda waiting: waiting.tickets[gate])
+    leave_slots(tables, job, now)
+
+
+def spend(tables: Tables, job: Job) -> None:
+    """The passes of a job that is claimed are used up."""
+    _take_back(tables, job, list(filter(is_budget, job.passes)))
+    job.tickets.clear()
+
+
+def let_out(tables: Tables, limit: int, now: float) -> tuple[int, float | None]:
+    """Let as many out of the lines for tokens as there are tokens for them; how many of them came to their
+    lanes, and in how many seconds there will be more."""
+    arrived, waits = 0, []
+    for name in sorted(filter(is_budget, tables.gateways)):
+        budget, _, key = name.removeprefix("budget:").partition("/")
+        known, line = tables.budgets.get(budget), tables.gate(name).line
+        left = 0  # tokens of those who wait for a slot now, which are for others: one at a time is let out
+        while known is not None and line and limit > 0:
+            job = line[0]
+            if not _has_room(tables, known, name, job.needs, now, left):
+                break
+            job.passes[name] = job.needs
+            tables.gate(name).passes.add(job)
+            enter(tables, job, now)
+            limit -= 1
+            if job.gate is None:
+                arrived += 1
+            else:
+                left += job.needs
+        if known is not None and line and not _has_probe(tables, known, name, now, left):
+            waits.append(known.wait(key, line[0].needs, now, _reserved(tables, name) + left))
+        tables.sweep(name)
+    soon = min(waits, default=math.inf)
+    return arrived, soon if math.isfinite(soon) else None
+
+
+def _has_room(tables: Tables, budget: Budget, gate: str, n: int, now: float, left: int = 0) -> bool:
+    """Whether there are so many tokens that were promised to nobody."""
+    if _has_probe(tables, budget, gate, now, left):
+        return False
+    _, _, key = gate.partition("/")
+    return budget.grants(key, n + _reserved(tables, gate) + left, now)
+
+
+def _has_probe(tables: Tables, budget: Budget, gate: str, now: float, left: int = 0) -> bool:
+    """Whether one was let out that will be the probe of a half-open breaker."""
+    return budget.breaker.allows(now) is not None and _reserved(tables, gate) + left > 0
+
+
+def _reserved(tables: Tables, gate: str) -> int:
+    """The tokens of those who were let out of a line and not claimed yet. One who waits elsewhere since
+    keeps its pass, but nobody waits for it."""
+    known = tables.gateways.get(gate)
+    return sum(job.passes[gate] for job in known.passes if job.gate is None) if known is not None else 0
+
+
+def _take_back(tables: Tables, job: Job, gates: Sequence[str]) -> None:
+    for gate in gates:
+        if job.passes.pop(gate, None) is not None:
+            tables.gate(gate).passes.remove(job)
+        tables.sweep(gate)

@@ -1,0 +1,120 @@
+"""Budgets and the governor on PostgreSQL [F1] [F2] [F7]. The arithmetic is in SQL, the same as that of
+`core.bucket` and `core.breaker`; see bucket_take.sql."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from windlass.core.breaker import BreakerState
+from windlass.core.governor import Governor, Window
+from windlass.store.budgets import changed, checked
+from windlass.store.flow import BudgetRecord, Governed, NewBudget, Runs, Taken
+from windlass.store.postgres.database import Database
+
+LARGEST: Final = 2**31 - 1
+_encode = msgspec.json.Encoder().encode
+_governor = msgspec.json.Decoder(Governor).decode
+_times = msgspec.json.Decoder(dict[int, int]).decode
+
+
+class Budgets:
+    """What tasks and handlers share with the whole cluster, and the rates of governed queues."""
+
+    _db: Database
+
+    async def budgets(self) -> list[BudgetRecord]:
+        """See Flow.budgets."""
+        return [_record(row) for row in await self._db.query("budgets", None)]
+
+    async def declare_budget(self, budget: NewBudget) -> BudgetRecord:
+        """See Flow.declare_budget."""
+        fine = checked(budget)
+        await self._db.value(
+            "declare_budget", fine.name, fine.rate, float(fine.burst), fine.key, fine.breaker,
+            fine.breaker_pause,
+        )  # fmt: skip
+        return await self._budget(budget.name)
+
+    async def set_budget(self, name: str, changes: Mapping[str, Any]) -> BudgetRecord:
+        """See Flow.set_budget."""
+        changed(NewBudget(name=name, rate=0.0, burst=1), changes)
+        await self._db.value("set_budget", name, _encode(dict(changes)).decode())
+        return await self._budget(name)
+
+    async def _budget(self, name: str) -> BudgetRecord:
+        rows = await self._db.query("budgets", name)
+        if not rows:
+            raise ValueError(f"budget {name!r} was dropped just now; declare it again")
+        return _record(rows[0])
+
+    async def drop_budget(self, name: str) -> bool:
+        """See Flow.drop_budget."""
+        return bool(await self._db.value("drop_budget", name))
+
+    async def take(self, budget: str, n: int, key: str = "") -> Taken:
+        """See Flow.take."""
+        row = await self._db.call("take_tokens", budget, min(n, LARGEST), key)
+        return Taken(row["granted"], row["wait"])
+
+    async def give_back(self, budget: str, n: int, key: str = "", age: float = 0.0) -> None:
+        """See Flow.give_back."""
+        await self._db.value("give_tokens", budget, min(n, LARGEST), key, float(age))
+
+    async def drain(self, budget: str, pause: float, key: str | None = None) -> None:
+        """See Flow.drain."""
+        await self._db.value("drain_budget", budget, float(pause), key)
+
+    async def tell_budget(self, budget: str, succeeded: int, failed: int) -> BreakerState:
+        """See Flow.tell_budget."""
+        state: BreakerState = await self._db.value("tell_budget", budget, succeeded, failed)
+        return state
+
+    # -- the governor -----------------------------------------------------------------------------------
+
+    async def report(self, runs: Mapping[str, Runs]) -> None:
+        """See Flow.report."""
+        if runs:
+            await self._db.value("report", _encode(dict(runs)).decode())
+
+    async def governed(self, term: int) -> list[Governed]:
+        """See Flow.governed."""
+        return [_governed(row) for row in await self._db.rows("governed", term)]
+
+    async def govern(self, term: int, queue: str, governor: Governor) -> None:
+        """See Flow.govern."""
+        await self._db.value("govern", term, queue, _encode(governor).decode())
+
+    async def observe(self, latency: float) -> None:
+        """See Flow.observe."""
+        await self._db.value("observe", float(latency))
+
+
+def _record(row: Any) -> BudgetRecord:
+    return BudgetRecord(
+        name=row["name"],
+        rate=row["rate"],
+        burst=int(row["burst"]),
+        key=row["key"],
+        breaker=row["breaker"],
+        breaker_pause=row["breaker_pause"],
+        tokens=row["tokens"],
+        blocked=row["blocked"],
+        state=row["state"],
+        failures=row["failures"],
+        waiting=row["waiting"],
+    )
+
+
+def _governed(row: Any) -> Governed:
+    window = Window(
+        succeeded=row["succeeded"],
+        failed=row["failed"],
+        throttled=row["throttled"],
+        waiting=row["waiting"],
+        times=_times(row["times"]),
+    )
+    known = None if row["state"] is None else _governor(row["state"])
+    return Governed(row["queue"], window, row["rate_min"], row["rate_max"], known)

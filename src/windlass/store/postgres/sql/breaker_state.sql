@@ -1,0 +1,7 @@
+-- How the breaker of a budget stands at a moment: closed, open or half-open [F7]. The same as Breaker.state in windlass.core.
+-- Callers: the functions of budgets. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.breaker_state(b windlass.budget, p_now float8) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN b.openings = 0 OR b.breaker = 0 THEN 'closed'
+                WHEN b.probing OR p_now >= b.until THEN 'half-open' ELSE 'open' END
+$$;

@@ -1,0 +1,25 @@
+-- Seconds until a bucket may grant p_n tokens; infinite where it never will: an unknown budget, more than its burst, no rate
+-- [F1]. Callers: take_tokens, whoever lets jobs out of a budget's line. Lock: none.
+-- The same as Bucket.wait in windlass.core, and no sooner than its breaker allows [F7].
+CREATE OR REPLACE FUNCTION windlass.bucket_wait(p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL) RETURNS float8
+LANGUAGE plpgsql AS $$
+DECLARE
+    b       windlass.budget;
+    k       windlass.bucket;
+    r       windlass.bucket;
+    v_now   float8 := windlass.epoch(p_now);
+    v_grown float8 := 0;
+BEGIN
+    SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
+    IF NOT FOUND OR p_n > b.burst THEN
+        RETURN 'Infinity';
+    END IF;
+    k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), '-Infinity');
+    r := windlass.bucket_at(b, k, v_now);
+    IF r.tokens < p_n THEN
+        -- A clock that went back has to catch up first.
+        v_grown := CASE WHEN b.rate > 0 THEN (p_n - r.tokens) / b.rate ELSE 'Infinity' END + greatest(0, k.at - v_now);
+    END IF;
+    RETURN greatest(v_grown, r.blocked_until - v_now, 0.001,
+                    CASE WHEN windlass.breaker_state(b, v_now) <> 'closed' THEN b.until - v_now END);
+END $$;

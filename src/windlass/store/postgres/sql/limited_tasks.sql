@@ -1,0 +1,8 @@
+-- Those of some tasks (NULL: of all) whose jobs run under a limit by setting [F3]. Callers: enqueue_many, promote. Lock:
+-- none. The table is small.
+CREATE OR REPLACE FUNCTION windlass.limited_tasks(p_tasks text[]) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(SELECT t.name FROM windlass.task_setting t
+                  WHERE t.concurrency IS NOT NULL AND (p_tasks IS NULL OR t.name = ANY (p_tasks)));
+END $$;

@@ -1,0 +1,21 @@
+-- How many jobs of a queue are ready, and how many seconds the longest waiting of them has waited. Callers: judge_load,
+-- note_pressure, pressure_of. Lock: none. The depth is that of positions, so O(lanes); jobs aside are counted no further than
+-- p_enough, and the wait is looked for only where p_wait asks for it. A plan made once for all [rule 8]: lane_head's LIMIT would
+-- else be planned anew each time, which takes longer than all the rest.
+CREATE OR REPLACE FUNCTION windlass.queue_load(p_queue text, p_enough bigint, p_wait boolean, OUT depth bigint, OUT wait float8)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_first timestamptz;
+    v_aside timestamptz;
+BEGIN
+    SELECT coalesce(sum(windlass.lane_depth(l.id)), 0) INTO depth FROM windlass.lane l WHERE l.queue = p_queue;
+    IF depth < p_enough THEN
+        depth := depth + (SELECT count(*) FROM (SELECT FROM windlass.held h WHERE h.queue = p_queue
+                                                 LIMIT p_enough - depth) AS x);
+    END IF;
+    IF p_wait THEN
+        SELECT min(windlass.lane_head(l.id, 100)) INTO v_first FROM windlass.lane l WHERE l.queue = p_queue;
+        SELECT h.since INTO v_aside FROM windlass.held h WHERE h.queue = p_queue ORDER BY h.since LIMIT 1;
+        wait := coalesce(date_part('epoch', windlass.now() - least(v_first, v_aside)), 0);
+    END IF;
+END $$;

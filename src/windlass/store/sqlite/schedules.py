@@ -1,0 +1,171 @@
+"""Schedules, and how they fire: compare-and-swap and enqueue in one transaction [K4]. When one is due next is
+for its caller to say."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import apsw
+import msgspec
+
+from windlass.store.flow import Due, NewSchedule, ScheduleRecord
+from windlass.store.records import NewJob, Receipt
+from windlass.store.sqlite import moves, steering
+from windlass.store.sqlite.enqueue import add
+from windlass.store.sqlite.rows import ENDED, encode, fetch
+from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.terms import must_lead
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("schedules")
+_FIELDS = NewSchedule.__struct_fields__
+_decode = msgspec.json.Decoder(NewSchedule).decode
+
+
+def schedules(connection: apsw.Connection) -> list[ScheduleRecord]:
+    """Every schedule, by name."""
+    return [_record(found) for found in fetch(connection, _SQL["all"])]
+
+
+def due(connection: apsw.Connection, limit: int, now: float) -> Due:
+    """Those that are due, the one due longest first."""
+    return Due(now, [_record(found) for found in fetch(connection, _SQL["due"], (now, max(limit, 0)))])
+
+
+def seed(tx: Transaction, new: NewSchedule, next_at: float | None, error: str | None) -> ScheduleRecord:
+    """Declare a schedule. What one that exists has done stays, and when it is due, unless that has changed
+    with its expression."""
+    definition = _definition(new)
+    known = _named(tx, new.name)
+    if known is None:
+        seeded = ScheduleRecord(**definition, next_at=next_at, error=error)
+    else:
+        seeded = msgspec.structs.replace(known, **definition)
+        if (known.cron, known.tz) != (new.cron, new.tz):
+            seeded = msgspec.structs.replace(seeded, next_at=next_at, error=error)
+    return _keep(tx, seeded)
+
+
+def change(tx: Transaction, name: str, paused: bool | None, next_at: float | None) -> ScheduleRecord | None:
+    """Pause or resume a schedule; None: there is none."""
+    known = _named(tx, name)
+    if known is None:
+        return None
+    if paused is not None:
+        known = msgspec.structs.replace(known, paused=paused)
+    if next_at is not None:
+        known = msgspec.structs.replace(known, next_at=next_at)
+    return _keep(tx, known)
+
+
+def drop(tx: Transaction, name: str) -> bool:
+    """Remove a schedule."""
+    return tx.run(_SQL["drop"], (name,)) > 0
+
+
+def fire(
+    tx: Transaction,
+    term: int | None,
+    name: str,
+    expected: float | None,
+    times: Sequence[float],
+    next_at: float | None,
+    skipped: int,
+    error: str | None,
+) -> list[Receipt] | None:
+    """Fire a schedule for these times, if nobody has done so before."""
+    if term is not None:
+        must_lead(tx, term)
+    known = _named(tx, name)
+    if known is None or (expected is not None and (known.paused or known.next_at != expected)):
+        return None
+    by_hand = expected is None
+    receipts: list[Receipt] = []
+    last_at, last_job = known.last_at, known.last_job
+    for time in times:
+        if not by_hand and not _makes_way(tx, known, last_job, latest=time == times[-1]):
+            skipped += 1
+            continue
+        receipts += add(tx, [_job(known, time)])
+        last_at, last_job = time, receipts[-1].id or last_job
+    _keep(
+        tx,
+        msgspec.structs.replace(
+            known,
+            next_at=known.next_at if by_hand else next_at,
+            last_at=last_at,
+            last_job=last_job,
+            skipped=known.skipped + skipped,
+            error=error,
+        ),
+    )
+    return receipts
+
+
+def _makes_way(tx: Transaction, schedule: ScheduleRecord, last_job: int | None, *, latest: bool) -> bool:
+    """Whether a fire makes a job, by what its schedule does about one of its jobs that has not ended."""
+    if schedule.overlap == "skip" and not latest:
+        return False  # the next of these times would meet its job
+    row = moves.find(tx, last_job) if last_job is not None else None
+    if row is None or row.state in ENDED or schedule.overlap == "queue":
+        return True
+    if schedule.overlap == "cancel":
+        steering.cancel(tx, [row.id])
+        return True
+    return False
+
+
+def _job(schedule: ScheduleRecord, time: float) -> NewJob:
+    """The job that a schedule makes for a time."""
+    headers = {
+        **schedule.options.headers,
+        "windlass-schedule": schedule.name,
+        "windlass-scheduled-for": datetime.fromtimestamp(time, UTC).isoformat(),
+    }
+    return NewJob(
+        task=schedule.task,
+        payload=schedule.payload,
+        queue=schedule.queue,
+        priority=schedule.priority,
+        delay=schedule.jitter * _share(schedule.name, time) if schedule.jitter > 0 else None,
+        options=msgspec.structs.replace(schedule.options, headers=headers),
+        automatic=True,
+    )
+
+
+def _share(name: str, time: float) -> float:
+    """A number from 0 to 1, always the same for a name and a time, and spread evenly over different ones."""
+    digest = hashlib.sha256(f"{name}/{time!r}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def _definition(schedule: NewSchedule) -> dict[str, Any]:
+    return {field: getattr(schedule, field) for field in _FIELDS}
+
+
+def _named(tx: Transaction, name: str) -> ScheduleRecord | None:
+    found = tx.one(_SQL["named"], (name,))
+    return _record(found) if found else None
+
+
+def _keep(tx: Transaction, schedule: ScheduleRecord) -> ScheduleRecord:
+    definition = encode(NewSchedule(**_definition(schedule))).decode()
+    state = (schedule.paused, schedule.next_at, schedule.last_at, schedule.last_job, schedule.skipped)
+    tx.run(_SQL["keep"], (schedule.name, definition, *state, schedule.error))
+    return schedule
+
+
+def _record(found: tuple[Any, ...]) -> ScheduleRecord:
+    definition, paused, next_at, last_at, last_job, skipped, error = found
+    return ScheduleRecord(
+        **_definition(_decode(definition)),
+        paused=bool(paused),
+        next_at=next_at,
+        last_at=last_at,
+        last_job=last_job,
+        skipped=skipped,
+        error=error,
+    )

@@ -1,0 +1,21 @@
+-- Schedules. Called by schedules: `all` and `due` by readers, the rest under the write lock.
+
+-- :all
+SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule ORDER BY name;
+
+-- :due
+SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule
+WHERE NOT paused AND next_at IS NOT NULL AND next_at <= ? ORDER BY next_at, name LIMIT ?;
+
+-- :named
+SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule WHERE name = ?;
+
+-- :keep
+INSERT INTO windlass_schedule (name, definition, paused, next_at, last_at, last_job, skipped, error)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE
+SET definition = excluded.definition, paused = excluded.paused, next_at = excluded.next_at,
+    last_at = excluded.last_at, last_job = excluded.last_job, skipped = excluded.skipped, error = excluded.error;
+
+-- :drop
+DELETE FROM windlass_schedule WHERE name = ?;

@@ -1,0 +1,132 @@
+"""Budgets as others use them: declared, changed, looked at, and their tokens taken by hand [F1] [F7]. Tokens
+that a claim takes are in `tolls`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from windlass.core.breaker import Breaker, BreakerState
+from windlass.store.budgets import changed, checked, new
+from windlass.store.flow import BudgetRecord, NewBudget, Taken
+from windlass.store.sqlite import budgets as rows
+from windlass.store.sqlite.budgets import Budget, changed_breaker
+from windlass.store.sqlite.rows import fetch
+from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("tokens")
+COUNTED: Final = 10_000
+
+
+def budgets(connection: apsw.Connection, now: float) -> list[BudgetRecord]:
+    """Every budget, by name. Reads only."""
+    return [_record(connection, rows.load(found), now) for found in fetch(connection, _SQL["all"])]
+
+
+def declare(tx: Transaction, budget: NewBudget) -> BudgetRecord:
+    """Add a budget, unless there is one of this name [F1]."""
+    known = tx.budgets.named(checked(budget).name)
+    return _seen(tx, known or _add(tx, budget))
+
+
+def set_budget(tx: Transaction, name: str, changes: Mapping[str, Any]) -> BudgetRecord:
+    """Change a budget, or make it. Every bucket has by the old rate what has grown so far."""
+    known = tx.budgets.named(name)
+    if known is None:
+        return _seen(tx, _add(tx, new(name, changes)))
+    settings = changed(known.settings, changes)
+    breaker = changed_breaker(known.breaker, settings)
+    if (settings.rate, settings.burst) != (known.settings.rate, known.settings.burst):
+        for key in tx.budgets.keys(known):
+            bucket = tx.budgets.bucket(known, key).changed(settings.rate, settings.burst, tx.now)
+            tx.budgets.keep_bucket(known, key, bucket)
+    budget = Budget(settings, breaker, known.drained_until)
+    tx.budgets.keep(budget)
+    return _seen(tx, budget)
+
+
+def drop(tx: Transaction, name: str) -> bool:
+    """Remove a budget; those who need it wait from then on."""
+    return tx.budgets.drop(name)
+
+
+def take(tx: Transaction, name: str, n: int, key: str) -> Taken:
+    """Take tokens by hand, all or none."""
+    if n < 1:
+        raise ValueError(f"{n} tokens of budget {name!r} cannot be taken: ask for 1 or more")
+    known = tx.budgets.named(name)
+    if known is not None and n > known.settings.burst:
+        raise ValueError(
+            f"budget {name!r} never holds {n} tokens: its burst is {known.settings.burst}; take fewer, or "
+            "raise its burst"
+        )
+    if not tx.budgets.grants(name, key, n):
+        return Taken(False, tx.budgets.wait(name, key, n))
+    tx.budgets.take(name, key, n)
+    return Taken(True)
+
+
+def give_back(tx: Transaction, name: str, n: int, key: str, age: float = 0.0) -> None:
+    """Put tokens back that were not used."""
+    known = tx.budgets.named(name)
+    if known is not None and n > 0:
+        bucket = tx.budgets.bucket(known, key).give_back(n, tx.now, age)
+        tx.budgets.keep_bucket(known, key, bucket)
+
+
+def drain(tx: Transaction, name: str, pause: float, key: str | None) -> None:
+    """An upstream has said that it is enough."""
+    known = tx.budgets.named(name)
+    if known is None:
+        raise ValueError(f"there is no budget {name!r} to be drained; declare it, or set its rate")
+    for one in tx.budgets.keys(known) if key is None else [key]:
+        tx.budgets.keep_bucket(known, one, tx.budgets.bucket(known, one).drained(pause, tx.now))
+    if key is None:
+        until = max(known.drained_until, tx.now + pause)
+        tx.budgets.keep(Budget(known.settings, known.breaker, until))
+
+
+def tell(tx: Transaction, name: str, succeeded: int, failed: int) -> BreakerState:
+    """Tell its breaker how runs went [F7]."""
+    known = tx.budgets.named(name)
+    if known is None:
+        return "closed"
+    breaker = known.breaker.told(succeeded, failed, tx.now)
+    if breaker is not known.breaker:
+        tx.budgets.keep(Budget(known.settings, breaker, known.drained_until))
+    return breaker.state(tx.now)
+
+
+def _add(tx: Transaction, settings: NewBudget) -> Budget:
+    fresh = NewBudget(**{name: getattr(settings, name) for name in NewBudget.__struct_fields__})
+    budget = Budget(fresh, Breaker(fresh.breaker, fresh.breaker_pause), 0.0)
+    tx.budgets.keep(budget)
+    tx.budgets.keep_bucket(budget, "", budget.bucket(None, tx.now))
+    return budget
+
+
+def _seen(tx: Transaction, budget: Budget) -> BudgetRecord:
+    """The budget as others see it, once all of it is written."""
+    tx.save()
+    return _record(tx.connection, budget, tx.now)
+
+
+def _record(connection: apsw.Connection, budget: Budget, now: float) -> BudgetRecord:
+    name = budget.settings.name
+    found = fetch(connection, _SQL["bucket"], (name, ""))
+    bucket = budget.bucket(found[0] if found else None, now)
+    blocked = bucket.blocked_until - now
+    if budget.breaker.allows(now) == 0:
+        blocked = max(blocked, budget.breaker.until - now)
+    return BudgetRecord(
+        **msgspec.structs.asdict(budget.settings),
+        tokens=bucket.refilled(now).tokens,
+        blocked=max(0.0, blocked),
+        state=budget.breaker.state(now),
+        failures=budget.breaker.failures,
+        waiting=fetch(connection, _SQL["waiting"], (name, COUNTED))[0][0],
+    )

@@ -1,0 +1,40 @@
+"""What a worker tells the store about its app when it starts: budgets [F1] and schedules [K4]. What is there
+already, and was changed by an operator, stays."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from windlass.store.protocol import Store
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+logger = logging.getLogger("windlass.worker")
+
+
+async def declare(app: Windlass, store: Store) -> None:
+    """Declare the app's budgets and seed its schedules."""
+    await declare_budgets(app, store)
+    await app.schedules.aseed(store)
+
+
+async def declare_budgets(app: Windlass, store: Store) -> None:
+    """Declare the app's budgets; warn of those that its tasks use and nobody has declared, since their jobs
+    will wait."""
+    for budget in app._budgets.values():
+        if budget.declared is not None:
+            await store.declare_budget(budget.declared)
+    used = {need.budget for task in app.tasks.values() for need in task.needs}
+    if not used:
+        return
+    known = {budget.name for budget in await store.budgets()}
+    for name in sorted(used - known):
+        logger.warning(
+            "budget %s is used by tasks and nobody has declared it, so their jobs wait; write "
+            "app.budget(%r, rate=…), or: windlass budget set %s --rate 10/s",
+            name,
+            name,
+            name,
+        )

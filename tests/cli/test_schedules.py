@@ -1,0 +1,143 @@
+"""windlass schedules …: what runs by the clock, and running it by hand [K4]."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.cli.kit import Desk
+from tests.conformance.kit import Rig
+from windlass.cli.schedules import schedule_row
+from windlass.store.flow import NewSchedule, ScheduleRecord
+
+
+def seeded(desk: Desk, name: str = "daily", cron: str = "0 9 * * *", **given: Any) -> None:
+    """A schedule as a worker puts it into the store; `due` seconds from now, an hour without it."""
+    due, error = given.pop("due", 3600.0), given.pop("error", None)
+    schedule = NewSchedule(name=name, cron=cron, task="report", queue="reports", payload='{"n":1}', **given)
+
+    async def seed(rig: Rig) -> None:
+        next_at = None if error else await rig.store.now() + due
+        await rig.store.seed_schedule(schedule, next_at, error)
+
+    desk.visit(seed)
+
+
+def found(desk: Desk, name: str = "daily") -> ScheduleRecord:
+    schedules = desk.visit(lambda rig: rig.store.schedules())
+    return next(schedule for schedule in schedules if schedule.name == name)
+
+
+def test_k4_list(any_desk: Desk) -> None:
+    assert any_desk.json("schedules", "list") == {"schedules": []}
+    seeded(any_desk, tz="Europe/Paris", jitter=5.0)
+    seeded(any_desk, "wrong", "61 * * * *", error="'61 * * * *' is no cron expression")
+    daily, wrong = any_desk.json("schedules", "list")["schedules"]
+    assert (daily["name"], daily["cron"], daily["tz"], daily["task"]) == (
+        *("daily", "0 9 * * *", "Europe/Paris", "report"),
+    )
+    assert (daily["queue"], daily["priority"], daily["payload"]) == ("reports", "normal", {"n": 1})
+    assert (daily["paused"], daily["last_at"], daily["error"], daily["skipped"]) == (False, None, None, 0)
+    assert daily["next_at"].endswith("Z")
+    assert (wrong["next_at"], wrong["error"]) == (None, "'61 * * * *' is no cron expression")
+    said = any_desk.ok("schedules", "list")
+    assert "(in 59 min" in said
+    assert "never" in said
+    assert "is no cron expression" in said
+
+
+def test_k4_run_fires_now_whatever_the_pause_says(any_desk: Desk) -> None:
+    seeded(any_desk)
+    before = found(any_desk).next_at
+    any_desk.ok("schedules", "pause", "daily")
+    assert "daily made job " in any_desk.ok("schedules", "run", "daily")
+    made = any_desk.json("schedules", "run", "daily")  # its last job has not ended: no matter, either
+    (job,) = any_desk.json("job", "show", made["job"])["jobs"]
+    assert (job["task"], job["queue"], job["payload"]) == ("report", "reports", {"n": 1})
+    assert job["headers"]["windlass-schedule"] == "daily"
+    record = found(any_desk)
+    assert (record.next_at, record.paused, str(record.last_job)) == (before, True, made["job"])
+
+
+def test_k4_pause_and_resume_from_the_next_time_on(any_desk: Desk) -> None:
+    seeded(any_desk, due=-86400.0)
+    assert any_desk.ok("schedules", "pause", "daily") == "daily paused\n"
+    assert found(any_desk).paused
+    assert "paused" in any_desk.ok("schedules", "list")
+    said = any_desk.ok("schedules", "resume", "daily")
+    assert said.startswith("daily resumed; it fires next ")
+    assert "09:00:00 UTC (in " in said
+    record = found(any_desk)
+    now = any_desk.visit(lambda rig: rig.store.now())
+    assert not record.paused
+    assert record.next_at is not None
+    assert now < record.next_at <= now + 86400
+
+
+def test_k4_next_times_in_its_own_zone(desk: Desk) -> None:
+    seeded(desk, cron="30 9 * * MON-FRI", tz="Asia/Kolkata")
+    lines = desk.ok("schedules", "next", "daily").splitlines()
+    assert len(lines) == 5
+    assert all("09:30:00 IST (in " in line for line in lines)
+    times = desk.json("schedules", "next", "daily", "-n", "2")["times"]
+    assert len(times) == 2
+    assert all(time.endswith("T04:00:00.000Z") for time in times)
+
+
+def test_k4_backfill(any_desk: Desk) -> None:
+    seeded(any_desk, tz="Europe/Paris")
+    span = ("--from", "2026-03-28", "--to", "2026-03-31")
+    said = any_desk.ok("schedules", "backfill", "daily", *span, "--dry-run")
+    assert said == "daily has 3 times in this span: 2026-03-28 09:00 CET to 2026-03-30 09:00 CEST\n"
+    assert any_desk.json("jobs")["jobs"] == []
+    said = any_desk.ok("schedules", "backfill", "daily", *span)
+    assert said.endswith("\n3 jobs made\n")
+    times = {job["headers"]["windlass-scheduled-for"] for job in any_desk.json("jobs")["jobs"]}
+    assert {datetime.fromisoformat(time).astimezone(UTC).isoformat() for time in times} == {
+        "2026-03-28T08:00:00+00:00",
+        "2026-03-29T07:00:00+00:00",
+        "2026-03-30T07:00:00+00:00",
+    }
+    one = ("--from", "2026-04-01T09:00+02:00", "--to", "2026-04-01T09:01+02:00")
+    answer = any_desk.json("schedules", "backfill", "daily", *one)
+    assert answer == {"schedule": "daily", "times": ["2026-04-01T07:00:00.000Z"], "made": 1}
+    assert found(any_desk).next_at is not None
+
+
+def test_k4_backfill_of_nothing_and_of_too_much(desk: Desk) -> None:
+    seeded(desk, cron="* * * * *")
+    none = desk.ok("schedules", "backfill", "daily", "--from", "2026-01-02", "--to", "2026-01-01")
+    assert none == "daily has 0 times in this span\n0 jobs made\n"
+    assert "shorter span" in desk.refused(
+        "schedules", "backfill", "daily", "--from", "2025-01-01", "--to", "2026-01-01"
+    )
+    assert "is not a time" in desk.refused(
+        "schedules", "backfill", "daily", "--from", "soon", "--to", "2026-01-01", code=2
+    )
+    assert desk.json("jobs")["jobs"] == []
+
+
+def test_k4_remove(any_desk: Desk) -> None:
+    seeded(any_desk)
+    assert any_desk.ok("schedules", "remove", "daily").startswith("daily is removed; ")
+    assert any_desk.json("schedules", "list") == {"schedules": []}
+
+
+@pytest.mark.parametrize("verb", ["run", "pause", "resume", "next", "remove"])
+def test_a_schedule_that_is_none(desk: Desk, verb: str) -> None:
+    said = desk.refused("schedules", verb, "daliy")
+    assert said == "Error: there is no schedule 'daliy'; `windlass schedules list` shows those there are\n"
+
+
+@pytest.mark.parametrize("verb", ["resume", "next"])
+def test_k4_one_whose_expression_is_wrong(desk: Desk, verb: str) -> None:
+    seeded(desk, cron="61 * * * *", error="bad")
+    said = desk.refused("schedules", verb, "daily")
+    assert said.startswith("Error: schedule daily: '61 * * * *' is no cron expression")
+    assert len(said.splitlines()) == 1
+
+
+def test_a_row_tells_all_that_is_wrong() -> None:
+    record = ScheduleRecord(name="x", cron="* * * * *", task="t", paused=True, error="boom", skipped=1234)
+    *_, next_, last, skipped, state = schedule_row(record, 0.0)
+    assert (next_, last, skipped, state) == ("never", None, "1,234", "paused; boom")

@@ -1,0 +1,115 @@
+"""windlass doctor on what keeps jobs from flowing: each finding, and that all is well where it is."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.cli.kit import Desk
+from tests.conformance.kit import Rig
+from windlass.cli.symptoms import LONG_WAIT, of_budgets, of_gates, of_queues, of_schedules
+from windlass.store.flow import BudgetRecord, GateRecord, Need, ScheduleRecord
+from windlass.store.records import Depth, Finding, QueueRecord
+
+
+def gate(name: str, oldest: float = 0.0) -> GateRecord:
+    return GateRecord(name=name, passes=1, waiting=3, oldest=oldest)
+
+
+def schedule(**given: object) -> ScheduleRecord:
+    return ScheduleRecord(name="daily", cron="0 9 * * *", task="t", **given)  # type: ignore[arg-type]
+
+
+def only(findings: Iterable[Finding]) -> Finding:
+    (finding,) = findings
+    assert finding.level == "warning"
+    assert finding.advice
+    return finding
+
+
+def warnings(desk: Desk) -> dict[str, str]:
+    findings = desk.json("doctor")["findings"]
+    return {each["name"]: each["told"] for each in findings if each["level"] == "warning"}
+
+
+def test_f1_a_budget_that_nobody_declared() -> None:
+    """[F1]"""
+    found = only(of_budgets([], [gate("budget:github/"), gate("budget:github/acme"), gate("key:x")]))
+    assert found.name == "budget github"
+    assert "windlass budget set github" in found.advice
+    assert list(of_budgets([BudgetRecord(name="github", rate=1, burst=1)], [gate("budget:github/")])) == []
+
+
+@pytest.mark.parametrize("state", ["open", "half-open"])
+def test_f7_a_breaker_that_is_not_closed(state: str) -> None:
+    """[F7]"""
+    record = BudgetRecord(name="b", rate=1, burst=1, state=state, blocked=12, failures=5)  # type: ignore[arg-type]
+    assert f"its breaker is {state} for 12 s more after 5 failed runs" in only(of_budgets([record], [])).told
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "advice"),
+    [
+        ("order:mail/o 1", "ordering key 'o 1'", "windlass watermarks mail --key 'o 1'"),
+        ("key:c", "concurrency key 'c'", "--key-concurrency"),
+        ("task:mail.send", "slot of task mail.send", "windlass task set mail.send --concurrency"),
+        ("budget:api/{x}", "tokens of budget api, key '{x}'", "windlass budget set api --rate"),
+    ],
+)
+def test_f3_a_gate_with_a_long_wait(name: str, told: str, advice: str) -> None:
+    """[F3]"""
+    found = only(of_gates([gate(name, LONG_WAIT + 1)], {"api"}))
+    assert told in found.told
+    assert advice in found.advice
+    assert list(of_gates([gate(name, LONG_WAIT)], {"api"})) == []
+
+
+def test_k4_a_schedule_that_is_wrong_or_that_nobody_fires() -> None:
+    """[K4] One that is paused need not fire."""
+    assert "no cron" in only(of_schedules([schedule(error="no cron")], 0.0)).told
+    late = only(of_schedules([schedule(next_at=1000.0)], 1600.0))
+    assert "due 10 min ago" in late.told
+    assert "start a worker" in late.advice
+    fine = [schedule(next_at=1000.0, paused=True), schedule(next_at=1550.0), schedule(next_at=None)]
+    assert list(of_schedules(fine, 1600.0)) == []
+
+
+def test_f4_f5_f2_a_queue_in_trouble() -> None:
+    """[F4] [F5] [F2]"""
+    full = QueueRecord(name="q", max_depth=1000, pressure="full", refused=7)
+    assert "60 % of 1,000; 7 refused" in only(of_queues([full], {})).told
+    shedding = QueueRecord(name="q", shed_depth=100, shed_wait=60.0, shed=9)
+    assert "80% of its limits; 9 jobs shed" in only(of_queues([shedding], {"q": Depth(ready=80)})).told
+    assert "200% of" in only(of_queues([shedding], {"q": Depth(ready=1, oldest=120.0)})).told
+    slow = QueueRecord(name="q", governor=True, rate=1.0, why="halved: an upstream throttled 3 runs")
+    assert "lowest rate, 1/s: halved" in only(of_queues([slow], {})).told
+    fine = [
+        QueueRecord(name="q", max_depth=1000, pressure="soft", refused=7, shed_depth=100, shed=9),
+        QueueRecord(name="q", governor=True, rate=1.5),
+        QueueRecord(name="q", governor=True, rate=5.0, rate_min=5.0, rate_max=5.0),
+    ]
+    assert list(of_queues(fine, {"q": Depth(ready=69)})) == []
+
+
+def test_all_is_well(any_desk: Desk) -> None:
+    assert "flow: no budget, gate, schedule or queue holds jobs up" in any_desk.ok("doctor")
+
+
+def test_f1_doctor_sees_who_waits_for_a_budget_that_is_not_there(any_desk: Desk) -> None:
+    """[F1] An unknown budget grants nothing."""
+
+    async def fill(rig: Rig) -> None:
+        await rig.add("call", queue="mail")
+        worker = await rig.worker("mail")
+        assert await rig.store.claim(worker, ["mail"], 10, {"call": [Need("github")]}) == []
+
+    any_desk.visit(fill)
+    assert "nobody has declared it" in warnings(any_desk)["budget github"]
+    any_desk.ok("budget", "set", "github", "--rate", "10/s")
+    assert "budget github" not in warnings(any_desk)
+
+
+def test_f7_doctor_sees_a_breaker_that_is_open(any_desk: Desk) -> None:
+    """[F7]"""
+    any_desk.ok("budget", "set", "github", "--rate", "10/s", "--breaker", "2")
+    assert any_desk.visit(lambda rig: rig.store.tell_budget("github", 0, 2)) == "open"
+    assert "its breaker is open" in warnings(any_desk)["budget github"]

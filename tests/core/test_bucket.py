@@ -1,0 +1,190 @@
+"""The token bucket of a budget [F1]."""
+
+import math
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.bucket import LEAST_WAIT, Bucket
+
+NOW = 1_750_000_000.0
+SLACK = 1e-3
+"""Of rounding: a time of today has a last digit of some 0.2 µs."""
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["take", "give back", "drain"]), st.floats(-30, 30), st.integers(1, 12)),
+    max_size=60,
+)
+
+
+class Ledger:
+    """A bucket, and what it has granted: by the latest time that its clock had shown."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self.rate, self.burst = rate, burst
+        self.bucket = Bucket.full(rate, burst, NOW)
+        self.latest = NOW
+        self.granted: list[tuple[float, float]] = []
+        self.out: list[int] = []
+
+    def do(self, what: str, now: float, n: int) -> None:
+        self.latest = max(self.latest, now)
+        if what == "drain":
+            self.bucket = self.bucket.drained(n / 4, now)
+        elif what == "give back" and self.out:
+            self.bucket = self.bucket.give_back(back := self.out.pop(), now)
+            self.granted.append((self.latest, -back))
+        elif what == "take" and (left := self.bucket.take(n, now)) is not None:
+            self.bucket = left
+            self.granted.append((self.latest, n))
+            self.out.append(n)
+
+    def check(self) -> None:
+        """In any window: what was granted, less what came back in it."""
+        sums = [0.0, *accumulate(n for _, n in self.granted)]
+        for first, (start, _) in enumerate(self.granted):
+            for last, (end, _) in enumerate(self.granted[first:], first):
+                allowed = self.rate * (end - start) + self.burst
+                assert sums[last + 1] - sums[first] <= allowed + SLACK
+
+
+@given(st.floats(0, 20), st.integers(1, 12), steps)
+def test_f1_no_window_sees_more_than_rate_and_burst(
+    rate: float, burst: int, done: list[tuple[str, float, int]]
+) -> None:
+    """[F1] Whatever is taken, given back and drained, and whichever way the clock goes."""
+    ledger, now = Ledger(rate, burst), NOW
+    for what, passed, n in done:
+        now += passed
+        ledger.do(what, now, n)
+        assert -SLACK <= ledger.bucket.available(now) <= burst
+    ledger.check()
+
+
+@given(st.lists(st.floats(0, 3), min_size=1, max_size=200))
+def test_f1_ten_a_second(waits: list[float]) -> None:
+    """[F1] Somebody who takes all there is whenever he looks gets no more, and no less but a last one."""
+    bucket, now, taken = Bucket.full(10, 10, NOW), NOW, 0
+    for passed in waits:
+        now += passed
+        for _ in range(100):
+            if (left := bucket.take(1, now)) is None:
+                break
+            bucket, taken = left, taken + 1
+    assert taken <= 10 * (now - NOW) + 10 + SLACK
+    assert taken >= min(10, 10 * sum(min(passed, 1) for passed in waits[1:])) - SLACK
+    assert bucket.available(now) < 1
+
+
+@given(st.floats(0.01, 100), st.integers(1, 50), st.integers(1, 50), st.floats(0, 60), st.floats(0, 60))
+def test_f1_whoever_waits_as_long_as_told_gets_it(
+    rate: float, burst: int, n: int, pause: float, passed: float
+) -> None:
+    """[F1]"""
+    bucket = Bucket.full(rate, burst, NOW).drained(pause, NOW)
+    wait = bucket.wait(n, NOW + passed)
+    assert wait >= LEAST_WAIT
+    if n > burst:
+        assert wait == math.inf
+        return
+    assert bucket.take(n, NOW + passed + wait + SLACK * max(1.0, 1.0 / rate)) is not None
+    if wait > 2 * SLACK:
+        assert bucket.take(n, NOW + passed + wait - 2 * SLACK) is None or 2 * SLACK * rate < 1e-6
+
+
+def test_f1_a_clock_that_goes_back_grants_nothing_twice() -> None:
+    """[F1] What it had is still there; it grows again when the clock has caught up."""
+    bucket = Bucket.full(10, 10, NOW).take(4, NOW)
+    assert bucket is not None
+    back = NOW - 3600
+    assert bucket.available(back) == 6
+    empty = bucket.take(6, back)
+    assert empty is not None
+    assert empty.available(back + 3599) == 0
+    assert empty.wait(1, back) == pytest.approx(3600.1)
+    assert empty.available(NOW + 0.5) == 5
+
+
+def test_f1_all_or_nothing() -> None:
+    """[F1]"""
+    bucket = Bucket.full(1, 5, NOW).take(3, NOW)
+    assert bucket is not None
+    assert bucket.take(3, NOW) is None
+    assert bucket.take(3, NOW + 1) is not None
+    assert bucket.wait(3, NOW) == pytest.approx(1)
+    assert bucket.wait(2, NOW) == LEAST_WAIT
+
+
+def test_f1_drain() -> None:
+    """[F1] Nothing until the pause is over, and then no burst but what grows from there."""
+    drained = Bucket.full(10, 10, NOW).drained(30, NOW)
+    assert drained.available(NOW + 29) == 0
+    assert drained.take(1, NOW + 29) is None
+    assert drained.available(NOW + 30) == 0
+    assert drained.available(NOW + 30.5) == 5
+    assert drained.wait(5, NOW) == pytest.approx(30.5)
+
+
+def test_f1_a_second_drain_never_shortens_the_first() -> None:
+    """[F1] Nor does one without a pause open what is shut."""
+    drained = Bucket.full(10, 10, NOW).drained(30, NOW)
+    for pause in (0, 5, 25):
+        assert drained.drained(pause, NOW + 5).blocked_until == NOW + 30
+    assert drained.drained(60, NOW + 5).blocked_until == NOW + 65
+    assert Bucket.full(10, 10, NOW).drained(0, NOW).available(NOW + 0.3) == pytest.approx(3)
+
+
+def test_f1_given_back_is_never_more_than_it_holds() -> None:
+    """[F1]"""
+    full = Bucket.full(1, 5, NOW)
+    assert full.give_back(3, NOW).available(NOW) == 5
+    taken = full.take(4, NOW)
+    assert taken is not None
+    assert taken.give_back(2, NOW).available(NOW) == 3
+
+
+def test_f1_a_live_change_counts_what_has_grown_by_the_old_rate() -> None:
+    """[F1]"""
+    empty = Bucket.full(10, 100, NOW).drained(0, NOW)
+    faster = empty.changed(100, 100, NOW + 1)
+    assert [faster.available(NOW + s) for s in (1, 1.5)] == [10, 60]
+    smaller = faster.changed(100, 5, NOW + 1.5)
+    assert smaller.available(NOW + 1.5) == smaller.available(NOW + 60) == 5
+
+
+@given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 20), st.integers(1, 20)), min_size=1, max_size=30))
+def test_f1_no_live_change_gives_more_than_the_rates_in_force(
+    changes: list[tuple[float, float, int]],
+) -> None:
+    """[F1] [fault 21] By the ledger: each stretch by its own rate, and the largest burst once."""
+    bucket, now, granted, allowed = Bucket.full(5, 5, NOW), NOW, 0, 5.0
+    for passed, rate, burst in changes:
+        allowed += bucket.rate * passed
+        now += passed
+        while (left := bucket.take(1, now)) is not None:
+            bucket, granted = left, granted + 1
+        bucket = bucket.changed(rate, burst, now)
+    assert granted <= allowed + SLACK
+
+
+def test_f1_a_rate_of_nothing() -> None:
+    """[F1] What it holds can be taken, once."""
+    bucket = Bucket.full(0, 1, NOW).take(1, NOW)
+    assert bucket is not None
+    assert bucket.wait(1, NOW + 1e6) == math.inf
+    assert bucket.take(1, NOW + 1e9) is None
+
+
+def test_f1_waits_add_up() -> None:
+    """[F1] Taking one by one, each as soon as told, keeps to the rate."""
+    bucket, now = Bucket.full(4, 2, NOW), NOW
+    at: list[float] = []
+    while len(at) < 20:
+        if (left := bucket.take(1, now)) is None:
+            now += bucket.wait(1, now)
+            continue
+        bucket = left
+        at.append(now)
+    assert all(b - a == pytest.approx(0.25, abs=0.01) for a, b in pairwise(at[2:]))
