@@ -44,7 +44,7 @@ class BatchTask(RegisteredTask[P, Any]):
             raise ConfigurationError(f"batch={size!r} must be a whole number from 1 to {MAX_BATCH:,}")
         if options.get("mode") == "process":
             raise ConfigurationError("batch= and mode='process' do not go together; leave one of them out")
-        self.batch = size
+        self.batch_size = size
         super().__init__(app, function, options)
 
     def __call__(self, items: list[Any]) -> Any:

@@ -181,7 +181,7 @@ class RegisteredTask(Task[P, R]):
     is_async: ClassVar[bool]
     context_type: ClassVar[type[Context]] = Context
     """What the worker makes for each run."""
-    batch: int = 1
+    batch_size: int = 1
     """How many jobs its handler takes at once; see `windlass.batch`."""
     __name__: str
 

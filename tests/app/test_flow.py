@@ -309,3 +309,15 @@ def test_what_makes_no_sense_is_refused(app: Windlass) -> None:
 
         @app.task(name="zero", concurrency=0)
         async def zero() -> None: ...
+
+
+def test_f1_a_task_that_needs_more_than_the_burst_is_told_of(
+    app: Windlass, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.budget("api", rate=1, burst=2)
+
+    @app.task(name="greedy", budgets={"api": 3})
+    async def greedy() -> None: ...
+
+    app.run_until_idle()
+    assert "windlass budget set api --burst 3" in caplog.text

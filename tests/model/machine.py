@@ -159,12 +159,9 @@ class StoreMachine(Pair):
     def claim_bounded(self, data: Draw) -> None:
         """At most so many of a queue, however many are asked for in all."""
         worker = self.worker(data)
-        bounds = {
-            data.draw(st.sampled_from(QUEUES), label="queue"): data.draw(
-                st.integers(0, WINDOW), label="bound"
-            )
-        }
-        answer = self.both("claim", worker, bounds, 10)
+        queue = data.draw(st.sampled_from(QUEUES), label="queue")
+        bound = data.draw(st.integers(0, WINDOW), label="bound")
+        answer = self.both("claim", worker, {queue: bound}, 10)
         self.known[worker] += [job[0] for job in answer]
 
     @action(2, no_suspect_is_ready)

@@ -26,11 +26,24 @@ async def declare_budgets(app: Windlass, store: Store) -> None:
     for budget in app._budgets.values():
         if budget.declared is not None:
             await store.declare_budget(budget.declared)
-    used = {need.budget for task in app.tasks.values() for need in task.needs}
+    used: dict[str, int] = {}
+    for need in (need for task in app.tasks.values() for need in task.needs):
+        used[need.budget] = max(need.n, used.get(need.budget, 0))
     if not used:
         return
-    known = {budget.name for budget in await store.budgets()}
-    for name in sorted(used - known):
+    known = {budget.name: budget for budget in await store.budgets()}
+    for name in sorted(used.keys() & known.keys()):
+        if used[name] > known[name].burst:
+            logger.warning(
+                "budget %s holds %d tokens at most, and a run of a task needs %d of it: such jobs, and those "
+                "behind them, wait for ever; to change that: windlass budget set %s --burst %d",
+                name,
+                known[name].burst,
+                used[name],
+                name,
+                used[name],
+            )
+    for name in sorted(used.keys() - known.keys()):
         logger.warning(
             "budget %s is used by tasks and nobody has declared it, so their jobs wait; write "
             "app.budget(%r, rate=…), or: windlass budget set %s --rate 10/s",

@@ -89,8 +89,8 @@ class Runner:
         """By queue, how many jobs one of its tasks takes at once, where that is more than one."""
         found: dict[str, int] = {}
         for task in self._tasks.values():
-            if task.batch > 1:
-                found[task.queue] = max(task.batch, found.get(task.queue, 1))
+            if task.batch_size > 1:
+                found[task.queue] = max(task.batch_size, found.get(task.queue, 1))
         return found
 
     def task(self, name: str) -> RegisteredTask[..., Any] | None:

@@ -316,7 +316,7 @@ class Shift:
             self._deadlines.watch(run.deadline)
         if self._board is not None:
             run.place = self._board.enter(job.id, run.deadline)
-        if task is not None and task.batch > 1:
+        if task is not None and task.batch_size > 1:
             self._fill(run, task)
         run.task = self.loop.create_task(self._run(run) if run.batch is None else self._run_batch(run, task))
         for other in run.batch or ():
@@ -326,7 +326,7 @@ class Shift:
         """Take more jobs of this task out of the buffer, to be run in one call with the first."""
         assert task is not None
         buffer = self._buffers[first.job.queue]
-        others = [job for job in buffer if job.task == first.job.task][: task.batch - 1]
+        others = [job for job in buffer if job.task == first.job.task][: task.batch_size - 1]
         first.batch = [first]
         for job in others if first.job is not self._alone else ():
             buffer.remove(job)

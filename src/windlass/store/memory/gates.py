@@ -94,7 +94,7 @@ def let_in(tables: Tables, name: str, now: float) -> int:
 
 def leave(tables: Tables, job: Job, now: float, *, ended: bool) -> None:
     """Take a job's passes back when its attempt has ended: all of them where the job has, too [F6]."""
-    freed = [name for name in job.passes if ended or not keeps(name)]
+    freed = sorted(name for name in job.passes if ended or not keeps(name))
     for name in freed:
         del job.passes[name]
         tables.gate(name).passes.remove(job)
@@ -109,7 +109,7 @@ def leave(tables: Tables, job: Job, now: float, *, ended: bool) -> None:
 
 def leave_slots(tables: Tables, job: Job, now: float) -> None:
     """A job has to wait for tokens: meanwhile others may have the slots of its key and its task [F3]."""
-    freed = [name for name in job.passes if not keeps(name) and not is_budget(name)]
+    freed = sorted(name for name in job.passes if not keeps(name) and not is_budget(name))
     for name in freed:
         del job.passes[name]
         tables.gate(name).passes.remove(job)

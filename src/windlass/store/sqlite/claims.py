@@ -15,7 +15,7 @@ from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
 from windlass.store.flow import Needs
 from windlass.store.protocol import NOTHING
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Options
-from windlass.store.sqlite import governor, lines, moves, parts, tolls, turns
+from windlass.store.sqlite import governor, moves, parts, tolls, turns
 from windlass.store.sqlite.lanes import Lane
 from windlass.store.sqlite.rows import DEAD, OFFERED, Row, decode_options, encode, fetch, readable_options
 from windlass.store.sqlite.statements import Statements
@@ -76,8 +76,6 @@ def claim(
                 claims.append(_lease(tx, lane, worker, jobs))
                 limit = 0 if jobs[0].deaths else limit - len(jobs)
                 left[lane.queue] -= len(jobs)
-            if len(jobs) < len(batch):
-                lines.go_on(tx)  # who waits for tokens has left his slot to others
         turns.refill(tx, lane)  # so that the next claim finds something
     governor.count(tx, governors, claims)
     return claims

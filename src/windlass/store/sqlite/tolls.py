@@ -18,7 +18,7 @@ from windlass.core.ids import SEQ_BITS
 from windlass.store.budgets import bucket_key
 from windlass.store.flow import Need, Needs
 from windlass.store.records import ClaimedJob
-from windlass.store.sqlite import moves
+from windlass.store.sqlite import lines, moves
 from windlass.store.sqlite.transaction import Transaction
 
 Bucket = tuple[str, str]
@@ -131,6 +131,7 @@ def _pays(tx: Transaction, job: ClaimedJob, price: Prices, passes: Collection[st
     lacking = next((at for at, n in price.items() if not _can_pay(tx, at, n, passes)), None)
     if lacking is not None:
         _send_away(tx, job, budget_gate(*lacking), price[lacking])
+        lines.go_on(tx)  # he has left his slots to others
         return False
     for (budget, key), n in price.items():
         tx.budgets.take(budget, key, n)
