@@ -194,6 +194,8 @@ class Windlass:
         by whose value it is divided into buckets. After `breaker` failed runs in a row it grants nothing for
         `breaker_pause`, then one run to try [F7]."""
         if rate is None:
+            if burst is not None or key is not None or breaker:
+                raise ConfigurationError(f"app.budget({name!r}): to declare it, give it a rate= as well")
             known = self._budgets.get(name)
             return known or Budget(name, None, self._home)
         declared = read_budget(name, rate, burst, key, breaker, breaker_pause)

@@ -16,10 +16,12 @@ grants nothing."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from windlass import loopthread
 from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
 from windlass.core.rates import Rate, per_second
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from windlass.home import StoreHome
     from windlass.store.protocol import Store
 
+logger = logging.getLogger("windlass.budgets")
 LONGEST_NAP: Final = 5.0
 """Seconds after which a caller who waits asks again at the latest: the budget may have been changed live."""
 
@@ -55,20 +58,27 @@ class Budget:
         """Take n tokens, and wait until there are so many. Raises BudgetTimeout, and nothing is taken, where
         that takes longer than `timeout`; ValueError for more than the burst, which there will never be."""
         deadline = None if timeout is None else time.monotonic() + seconds(timeout)
+        _check_key(key)
         while True:
             taken = await self._call(lambda store: store.take(self.name, n, key))
             if taken.granted:
                 self._acquired = time.monotonic()
                 return
+            if not self._known and await self.record() is None:
+                logger.warning(
+                    "nobody has declared budget %s, so it grants nothing: %s", self.name, self._how
+                )
+            self._known = True
             # Those who wait for the same token come at different times.
             nap = min(taken.wait, LONGEST_NAP) * random.uniform(1.0, 1.1)
             if deadline is not None and time.monotonic() + min(nap, taken.wait) > deadline:
-                raise BudgetTimeout(f"budget {self.name} had no {n} tokens within {timeout}")
+                missing = "" if await self.record() else f": nobody has declared it; {self._how}"
+                raise BudgetTimeout(f"budget {self.name} had no {n} tokens within {timeout}{missing}")
             await asyncio.sleep(nap)
 
     def acquire_sync(self, n: int = 1, *, key: str = "", timeout: Duration | None = None) -> None:
         """The same for plain functions, which it blocks."""
-        asyncio.run(self.acquire(n, key=key, timeout=timeout))
+        self._blocking("acquire", lambda: self.acquire(n, key=key, timeout=timeout))
 
     async def give_back(self, n: int = 1, *, key: str = "", age: Duration | None = None) -> None:
         """Give back tokens that were taken and not used, the sooner the better: what the budget has grown by
@@ -83,6 +93,10 @@ class Budget:
         span = seconds(pause)
         await self._call(lambda store: store.drain(self.name, span, key))
 
+    def drain_sync(self, pause: Duration = 0, *, key: str | None = None) -> None:
+        """The same for plain functions."""
+        self._blocking("drain", lambda: self.drain(pause, key=key))
+
     async def succeeded(self) -> None:
         """Tell its breaker that a call by hand went well; runs of tasks are told of by their worker [F7]."""
         await self._call(lambda store: store.tell_budget(self.name, 1, 0))
@@ -96,12 +110,26 @@ class Budget:
         found = await self._call(lambda store: store.budgets())
         return next((each for each in found if each.name == self.name), None)
 
+    @property
+    def _how(self) -> str:
+        return f"app.budget({self.name!r}, rate=…), or: windlass budget set {self.name} --rate 10/s"
+
+    def _blocking(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if loopthread.in_loop():
+            raise RuntimeError(f"this thread runs an event loop: await budget.{name}(…) instead")
+        asyncio.run(work())
+
     async def _call(self, operation: Callable[[Store], Coroutine[Any, Any, Any]]) -> Any:
         if self.declared is not None and not self._known:
             declared = self.declared
             await self._home().acall(lambda store: store.declare_budget(declared))
             self._known = True
         return await self._home().acall(operation)
+
+
+def _check_key(key: Any) -> None:
+    if not isinstance(key, str):
+        raise TypeError(f"key={key!r} must be a text, the value of the argument that divides the budget")
 
 
 def read_budget(

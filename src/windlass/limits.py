@@ -58,7 +58,10 @@ class Limits:
 
     def needs(self, keys: Mapping[str, str | None]) -> list[Need]:
         """What a run takes; `keys` says of budgets by which argument they are divided, if they are."""
-        return [self._need(budget, n, keys.get(budget)) for budget, n in self.budgets.items()]
+        return [
+            msgspec.structs.replace(self._need(f"budget {budget}", n, keys.get(budget)), budget=budget)
+            for budget, n in self.budgets.items()
+        ]
 
     @property
     def carried(self) -> dict[str, int]:

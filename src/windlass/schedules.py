@@ -20,10 +20,11 @@ cancel the old one first. `jitter` spreads the starts.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, cast, get_args, overload
+from zoneinfo import ZoneInfo
 
 from windlass.core import cron as crons
 from windlass.core.cron import BadSchedule, Missed, Overlap
@@ -32,14 +33,16 @@ from windlass.core.names import check_name
 from windlass.errors import ConfigurationError
 from windlass.store.flow import NewSchedule, ScheduleRecord
 from windlass.store.records import Receipt
-from windlass.task import RegisteredTask
+from windlass.task import AsyncTask, RegisteredTask, SyncTask
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.home import StoreHome
     from windlass.store.protocol import Store
 
-T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+K = TypeVar("K", bound=RegisteredTask[..., Any])
 logger = logging.getLogger("windlass.schedules")
 MOST_BACKFILLED: Final = 10_000
 
@@ -49,7 +52,7 @@ class ScheduleOptions(TypedDict, total=False):
 
     name: str
     """The schedule's name; without it, that of its task."""
-    tz: str
+    tz: str | ZoneInfo
     """The IANA time zone of the expression; UTC without it."""
     args: Sequence[Any]
     """Positional arguments of its jobs."""
@@ -65,7 +68,7 @@ class ScheduleOptions(TypedDict, total=False):
     """Its jobs are put off by up to this time."""
 
 
-class Scheduled:
+class Scheduled:  # the overloads are those of `app.task`
     """What `app.schedule(...)` returns: a decorator for a task, or for a function, which becomes one."""
 
     def __init__(self, app: Windlass, cron: str, options: ScheduleOptions) -> None:
@@ -75,17 +78,27 @@ class Scheduled:
                 f"a schedule has no option {', '.join(sorted(unknown))}; known: "
                 f"{', '.join(ScheduleOptions.__annotations__)}"
             )
+        if not isinstance(cron, str):
+            raise ConfigurationError(
+                f"app.schedule({cron!r}) needs an expression: write @app.schedule('0 9 * * MON-FRI')"
+            )
         self._app = app
         self._cron = cron
         self._options = options
 
-    def __call__(self, task: T, /) -> T:
+    @overload
+    def __call__(self, task: K, /) -> K: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, task: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, task: Callable[P, R], /) -> SyncTask[P, R]: ...
+    def __call__(self, task: Any, /) -> Any:
         """Declare the schedule, and give back the task."""
-        known: Any = task
-        if not isinstance(task, RegisteredTask):
-            known = cast("Any", self._app).task(task)
+        known = task if isinstance(task, RegisteredTask) else cast("Any", self._app).task(task)
         self._app.schedules.declare(self._schedule(known))
-        return cast("T", known)
+        return known
 
     def _schedule(self, task: RegisteredTask[..., Any]) -> NewSchedule:
         options = self._options
@@ -95,7 +108,7 @@ class Scheduled:
             name=name,
             cron=self._cron,
             task=task.name,
-            tz=options.get("tz", "UTC"),
+            tz=_zone(name, options.get("tz", "UTC")),
             payload=job.payload,
             queue=job.queue,
             priority=job.priority,
@@ -255,6 +268,8 @@ async def times_between(store: Store, name: str, start: datetime, end: datetime)
     """The times of a schedule from one moment up to another, which is left out."""
     if start.tzinfo is None or end.tzinfo is None:
         raise ValueError("give both times a time zone: datetime(2026, 1, 1, tzinfo=UTC)")
+    if start > end:
+        raise ValueError(f"{start.isoformat()} is later than {end.isoformat()}; give the earlier time first")
     found = await find(store, name)
     first = crons.upcoming(found.cron, found.tz, start.timestamp() - 1.0)
     times = list(islice(takewhile(lambda time: time < end.timestamp(), first), MOST_BACKFILLED + 1))
@@ -269,6 +284,14 @@ async def backfill(store: Store, name: str, start: datetime, end: datetime) -> i
     for time in await times_between(store, name, start, end):
         made += len(await store.fire(None, name, None, [time], next_at=None) or ())
     return made
+
+
+def _zone(name: str, value: Any) -> str:
+    """The name of a time zone; whether there is one of it is for the worker to see."""
+    zone = value.key if isinstance(value, ZoneInfo) else value
+    if not isinstance(zone, str):
+        raise ConfigurationError(f"schedule {name}: tz={value!r} is no time zone; write tz='Europe/Paris'")
+    return zone
 
 
 def _word(name: str, option: str, value: Any, words: Any) -> Any:

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.apps import clocked
-from windlass import Context, Retry, State, Windlass
+from windlass import Context, Items, Part, Retry, State, Windlass
 from windlass.errors import BudgetTimeout, ConfigurationError, InvalidOption, QueueFull, Shed
 from windlass.store.flow import Need
 
@@ -321,3 +321,42 @@ def test_f1_a_task_that_needs_more_than_the_burst_is_told_of(
 
     app.run_until_idle()
     assert "windlass budget set api --burst 3" in caplog.text
+
+
+async def test_f1_an_undeclared_budget_says_so_to_who_waits(
+    app: Windlass, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(BudgetTimeout, match="nobody has declared it"):
+        await app.budget("nix").acquire(timeout=0)
+    assert "windlass budget set nix" in caplog.text
+    with pytest.raises(RuntimeError, match=r"await budget\.acquire"):
+        app.budget("nix").acquire_sync()
+    with pytest.raises(ConfigurationError, match="rate="):
+        app.budget("nix", burst=5)
+
+
+def test_f1_code_that_differs_from_the_store_is_told_of(
+    app: Windlass, caplog: pytest.LogCaptureFixture
+) -> None:
+    app._home().call(lambda store: store.set_budget("api", {"rate": 7.0, "burst": 2}))
+    app.budget("api", rate="10/s", burst=5)
+    app.run_until_idle()
+    assert "windlass budget set api --rate 10/s --burst 5" in caplog.text
+
+
+def test_f3_limits_hold_for_parts(any_app: Windlass) -> None:
+    """[F3] A chunked task's limit is that of its parts."""
+    now: Counter[str] = Counter()
+
+    @any_app.chunked(name="load", split=Items([1, 2, 3, 4, 5, 6], size=1), concurrency=2)
+    async def load(part: Part) -> None:
+        now["running"] += 1
+        now["most"] = max(now["most"], now["running"])
+        await asyncio.sleep(0.005)
+        now["running"] -= 1
+        now["done"] += 1
+
+    job = load.enqueue()
+    any_app.run_until_idle()
+    assert job.status() is State.SUCCEEDED
+    assert (now["done"], now["most"]) == (6, 2)

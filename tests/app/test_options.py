@@ -89,8 +89,9 @@ def test_e2_options_add_up_and_later_ones_win(app: Windlass) -> None:
         ({"headers": {"a": 1}}, "headers"),
         ({"headers": {"a": "x" * 5000}}, "headers"),
         ({"trace": "x" * 300}, "trace"),
-        ({"ordering_key": "k"}, "ordering_key has no effect"),
-        ({"concurrency_key": "k"}, "concurrency_key has no effect"),
+        ({"ordering_key": ""}, "ordering_key"),
+        ({"concurrency_key": "k" * 300}, "concurrency_key"),
+        ({"key_limit": 0}, "key_limit"),
         ({"colour": "red"}, "colour"),
     ],
 )

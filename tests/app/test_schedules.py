@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.apps import clocked
 from windlass import State, Windlass
 from windlass.cluster.schedules import fire_due
-from windlass.errors import ConfigurationError, TermLost
+from windlass.errors import ConfigurationError, StoreUnavailable, TermLost
 from windlass.store.memory import MemoryStore
 from windlass.store.protocol import Store
 from windlass.testing import Clock
@@ -214,7 +215,46 @@ def test_k4_a_worker_seeds_and_its_coordinator_fires(any_app: Windlass) -> None:
     assert record.last_job is not None
 
 
+async def test_a_schedule_keeps_the_types_of_what_it_decorates(app: Windlass) -> None:
+    """As mypy sees it, too: a function becomes a task, a task stays what it is."""
+
+    @app.schedule("0 9 * * *", tz=ZoneInfo("Europe/Paris"))
+    async def sweep(region: str = "eu") -> int:
+        return 1
+
+    assert app.schedules.declared[0].tz == "Europe/Paris"
+    job = await sweep.aenqueue("us")
+    await app.arun_until_idle()
+    assert await job.aresult() + 1 == 2
+
+
+async def test_one_that_cannot_fire_does_not_keep_the_others_from_it(
+    fixed: Fixed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[K4] A producer's transaction holds its unique key, say: it is tried again, and the rest go on."""
+    for name in ("first", "second"):
+        fixed.app.schedule("0 * * * *", name=name)(fixed.report)
+    await declare(fixed.app, fixed.store)
+    fire = fixed.store.fire
+
+    async def locked(term: int | None, name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "first":
+            raise StoreUnavailable("somebody holds its key")
+        return await fire(term, name, *args, **kwargs)
+
+    monkeypatch.setattr(fixed.store, "fire", locked)
+    with pytest.raises(StoreUnavailable):
+        await fixed.tick(3600)
+    fired = {record.name: record.last_job for record in await fixed.store.schedules()}
+    assert fired["first"] is None
+    assert fired["second"] is not None
+
+
 def test_what_makes_no_sense_is_refused(app: Windlass) -> None:
+    with pytest.raises(ConfigurationError, match="needs an expression"):
+        app.schedule(lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="no time zone"):
+        app.schedule("* * * * *", tz=7)(lambda: None)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="missed"):
         app.schedule("* * * * *", missed="never")(lambda: None)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="tzone"):

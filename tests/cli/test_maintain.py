@@ -14,9 +14,9 @@ DUTIES = ("governor", "promote", "rescue", "retention", "schedules", "slots")
 
 
 def test_k3_promote(desk: Desk) -> None:
-    desk.visit(lambda rig: rig.one(fair_key="a"))
+    desk.visit(lambda rig: rig.add("t", delay=1e-6))  # due by the time of the next command
     answer = desk.json("maintain", "promote", "--once")
-    assert answer == {"due": 0, "admitted": 1, "again": None}
+    assert answer == {"due": 1, "admitted": 0, "again": None}
     assert desk.ok("maintain", "promote", "--once") == "due 0, admitted 0, again –\n"
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -14,6 +15,7 @@ import pytest
 from tests.conftest import Schema
 from tests.pg.catalog import picture
 from tests.pg.kit import connect
+from windlass.core.retry import DeathPolicy
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
 from windlass.store.postgres import PostgresStore, schema
 from windlass.store.records import NewJob, Outcome, QueueRecord, WorkerInfo
@@ -34,6 +36,7 @@ INSERT INTO windlass.queue (name, max_workers) VALUES ('mail', 3)
 TWICE = """
 SELECT proname FROM pg_proc WHERE pronamespace = 'windlass'::regnamespace GROUP BY 1 HAVING count(*) > 1
 """
+VERSION_3 = Path(__file__).with_name("version3.sql")
 COMMAND = [sys.executable, "-c", "from windlass.cli import main; main()", "migrate", "--json"]
 
 
@@ -129,6 +132,39 @@ async def test_an_older_schema_is_brought_up_to_date(pg_database: str) -> None:
     other = PostgresStore(pg_database, "fresh")
     await other.migrate()
     assert parts(await picture(session, "fresh")) == parts(await picture(session, "windlass"))
+    await session.connection.close()
+
+
+async def test_jobs_of_version_3_end_under_the_next_ones(pg_database: str) -> None:
+    """[K1] Whatever their state was, each is run once; what their worker did before counts, and it goes on."""
+    session = await connect(pg_database, "q")
+    for _, text in schema.migrations()[:3]:
+        await session.run(schema.render(text, "windlass"))
+    await session.run(VERSION_3.read_text("utf-8"))
+    store = PostgresStore(pg_database, head_cache=0.0)
+    done = await store.migrate()
+    assert (done.before, done.after) == (3, LATEST)
+    assert await session.rows(TWICE) == [], "a call could mean either"
+    await store.open()
+    (held,) = await store.held(7)
+    assert [job.task for job in held.jobs] == ["running", "lost"]
+    assert (await store.finish(7, 2, [Outcome(job=held.jobs[0])])).applied == 1
+    (worker,) = await store.workers()
+    assert (await store.rescue(7, worker.beat, DeathPolicy())).offered == 1
+    assert await store.retry([6]) == {6: "retried"}
+    await store.register(WorkerInfo(id=8))
+    ran: list[str] = []
+    async with asyncio.timeout(10):
+        while len(ran) < 9:
+            await store.promote()
+            for claim in await store.claim(8, ["default"], 10):
+                ran += [job.task for job in claim.jobs]
+                await store.finish(8, len(ran), [Outcome(job=job) for job in claim.jobs])
+    fair = ["fair", "fair", "fair-keyed"]
+    assert sorted(ran) == ["dead", *fair, "keyed", "lost", "ready", "retrying", "scheduled"]
+    states = Counter(row[0] for row in await session.rows("SELECT state FROM windlass.job"))
+    assert states == {"succeeded": 11}
+    await store.close()
     await session.connection.close()
 
 

@@ -49,8 +49,9 @@ class Gating:
             assert row["n"] == put_by, f"I12: {row} and {job}"
             assert row["need"] > 0, row
             assert 0 < row["place"] < LANE, row
+            assert row["at"] is not None, row
         else:
-            assert (row["n"], row["need"], row["place"]) == (1, None, None), row
+            assert (row["n"], row["need"], row["place"], row["at"]) == (1, None, None, None), row
             in_line = (job["gate"] or "").startswith("budget:") and not gate.startswith("order:")
             assert not in_line, f"I11: {job} takes a slot while it waits for tokens: {row}"
         kind, options = gate.partition(":")[0], json.loads(job["options"] or "{}")

@@ -176,6 +176,56 @@ async def test_a_batch_that_hangs_times_out_as_a_whole(wired: Windlass, line: Li
     assert {await job.astatus() for job in jobs} == {State.DEAD}
 
 
+def test_one_result_that_cannot_be_kept_fails_alone(app: Windlass) -> None:
+    calls: list[int] = []
+
+    @app.task(name="odd", batch=10, retry=Retry(3, base=0))
+    async def odd(numbers: list[int]) -> list[object]:
+        calls.append(len(numbers))
+        return [object() if number == 2 else number for number in numbers]
+
+    jobs = [odd.enqueue(n) for n in range(1, 4)]
+    app.run_until_idle()
+    assert calls == [3]
+    assert [job.status() for job in jobs] == [State.SUCCEEDED, State.DEAD, State.SUCCEEDED]
+
+
+async def test_a_batch_of_which_all_are_cancelled_ends(wired: Windlass, line: Line) -> None:
+    """[O5] One by one they leave the others alone, and the last one ends the call."""
+    started = asyncio.Event()
+
+    @wired.task(name="hangs", batch=5)
+    async def hangs(numbers: list[int]) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    jobs = [await hangs.aenqueue(n) for n in range(3)]
+    async with on_shift(wired, line, slots=1) as shift:
+        await started.wait()
+        shift.cancel({jobs[0].id})
+        assert len(shift.running) == 3
+        shift.cancel({job.id for job in jobs})
+        await until(lambda: not shift.running)
+        await shift.log.flush()
+    assert {await job.astatus() for job in jobs} == {State.CANCELLED}
+
+
+async def test_a_cancelled_one_does_not_keep_the_others_from_their_timeout(
+    wired: Windlass, line: Line
+) -> None:
+    @wired.task(name="hangs", batch=5, timeout=0.1, retry=Retry(1))
+    async def hangs(numbers: list[int]) -> None:
+        await asyncio.Event().wait()
+
+    jobs = [await hangs.aenqueue(n) for n in range(3)]
+    async with on_shift(wired, line, slots=1) as shift:
+        await until(lambda: len(shift.running) == 3)
+        shift.cancel({jobs[0].id})
+        await until(lambda: not shift.running)
+        await shift.log.flush()
+    assert [await job.astatus() for job in jobs] == [State.CANCELLED, State.DEAD, State.DEAD]
+
+
 def test_what_cannot_take_batches_says_so(app: Windlass) -> None:
     with pytest.raises(ConfigurationError, match=r"list\[Page\]"):
 

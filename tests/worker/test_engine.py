@@ -248,6 +248,9 @@ async def test_k2_leaving_waits_for_running_jobs(wired: Windlass, scene: Scene) 
     async with wired.worker({"scene": 2}) as worker:
         await scene.started.wait()
         worker.stop()
+        engine = worker._engine
+        assert engine is not None
+        await until(lambda: engine._shift is None or engine._shift._closed)
         later = await scene.waits.aenqueue()
         asyncio.get_running_loop().call_later(0.05, scene.proceed.set)
     assert await job.astatus() == State.SUCCEEDED

@@ -162,6 +162,7 @@ async def test_jobs_that_wait_for_a_slot_go_back_after_a_second(
         depth = (await line.depth())["default"]
         assert depth.ready + depth.running == 3
         assert len(handlers.running) == 2
+        assert not shift.has_room  # and it does not claim them again while what runs takes so long
 
 
 async def test_a_job_ahead_goes_back_when_its_queue_is_paused(

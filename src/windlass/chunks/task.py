@@ -13,7 +13,7 @@ import inspect
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -25,6 +25,7 @@ from windlass.core.durations import Duration, seconds
 from windlass.core.states import Priority
 from windlass.encoding import decode
 from windlass.errors import ConfigurationError, SourceChanged
+from windlass.limits import FlowOptions
 from windlass.payload import Signature
 from windlass.port import hop, wait
 from windlass.signals import Dead, Retry
@@ -43,8 +44,8 @@ PARALLEL: Final = 8
 MAX_PARTS: Final = 1_000_000
 
 
-class ChunkedOptions(TypedDict, total=False):
-    """What `@app.chunked(...)` takes besides `split`."""
+class ChunkedOptions(FlowOptions, total=False):
+    """What `@app.chunked(...)` takes besides `split`. Limits and budgets are those of its parts."""
 
     name: str
     """The task's name; without it, that of its module and function."""

@@ -10,7 +10,7 @@ import logging
 
 from windlass.core import cron
 from windlass.core.cron import BadSchedule
-from windlass.errors import EnqueueError
+from windlass.errors import EnqueueError, StoreError
 from windlass.store.flow import ScheduleRecord
 from windlass.store.protocol import Store
 
@@ -22,8 +22,17 @@ async def fire_due(store: Store, term: int | None) -> int:
     does not keep the others from firing: what is wrong is recorded."""
     due = await store.due()
     made = 0
+    trouble: StoreError | None = None
     for schedule in due.schedules:
-        made += await _fire(store, term, schedule, due.now)
+        try:
+            made += await _fire(store, term, schedule, due.now)
+        except (
+            StoreError
+        ) as error:  # somebody holds its unique key, say: it is tried again, and so are others
+            logger.warning("schedule %s cannot fire yet: %s", schedule.name, error)
+            trouble = error
+    if trouble is not None:
+        raise trouble
     return made
 
 
@@ -34,7 +43,8 @@ async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: f
     try:
         firing = cron.fire(schedule.cron, schedule.tz, expected, now, schedule.missed, schedule.grace)
     except BadSchedule as bad:
-        logger.error("schedule %s never fires again: %s", name, bad)
+        logger.error("schedule %s cannot fire: %s", name, bad)
+        # The next start of a worker brings it back, where that one knows better.
         await store.fire(term, name, expected, [], next_at=None, error=str(bad))
         return 0
     try:

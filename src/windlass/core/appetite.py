@@ -34,6 +34,10 @@ class Appetite:
             self.seconds = max(self.seconds, LONG)
         self.seconds += (seconds - self.seconds) * WEIGHT
 
+    def stuck(self) -> None:
+        """What runs now takes long, though it has not ended yet."""
+        self.seconds = max(self.seconds, LONG)
+
     def ahead(self, slots: int) -> int:
         """How many jobs to hold beyond those that fill the slots."""
         if self.seconds >= LONG or slots < 1:

@@ -22,6 +22,9 @@ STEPS: Final = 20
 """From nothing to the highest rate in so many steps."""
 
 WEIGHT: Final = 0.1
+NOISE: Final = 20.0
+"""Milliseconds: a 95th percentile below this is nobody's trouble, whatever it was before."""
+
 FEW: Final = 20
 """Below so many runs a 95th percentile says little."""
 
@@ -67,7 +70,9 @@ class Governor(msgspec.Struct, frozen=True, kw_only=True):
             halved = max(least, rate / 2)
             return msgspec.structs.replace(now, rate=halved, held=HOLD, why=f"halved: {trouble}")
         if self.held:
-            return msgspec.structs.replace(now, held=self.held - 1, why="held after it was halved")
+            return msgspec.structs.replace(
+                now, held=self.held - 1, why=f"held; {self.why.removeprefix('held; ')}"
+            )
         if not window.waiting:
             return msgspec.structs.replace(now, why="nothing waits")
         return msgspec.structs.replace(now, rate=min(most, rate + most / STEPS), why="raised: jobs wait")
@@ -82,7 +87,7 @@ class Governor(msgspec.Struct, frozen=True, kw_only=True):
 
     def _slow(self, window: Window) -> str | None:
         p95 = _p95(window)
-        if p95 is None or self.baseline is None or p95 <= SLOW * self.baseline:
+        if p95 is None or self.baseline is None or p95 <= max(SLOW * self.baseline, NOISE):
             return None
         return f"the 95th percentile of run times is {p95:.0f} ms, usually {self.baseline:.0f} ms"
 

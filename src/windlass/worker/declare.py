@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from windlass.core.rates import rate_text
 from windlass.store.protocol import Store
 
 if TYPE_CHECKING:
@@ -25,7 +26,20 @@ async def declare_budgets(app: Windlass, store: Store) -> None:
     will wait."""
     for budget in app._budgets.values():
         if budget.declared is not None:
-            await store.declare_budget(budget.declared)
+            stored = await store.declare_budget(budget.declared)
+            if (stored.rate, stored.burst) != (budget.declared.rate, budget.declared.burst):
+                logger.warning(
+                    "budget %s grants %s with a burst of %d, as stored, not %s and %d as the code says; to "
+                    "change that: windlass budget set %s --rate %s --burst %d",
+                    budget.name,
+                    rate_text(stored.rate),
+                    stored.burst,
+                    rate_text(budget.declared.rate),
+                    budget.declared.burst,
+                    budget.name,
+                    rate_text(budget.declared.rate),
+                    budget.declared.burst,
+                )
     used: dict[str, int] = {}
     for need in (need for task in app.tasks.values() for need in task.needs):
         used[need.budget] = max(need.n, used.get(need.budget, 0))

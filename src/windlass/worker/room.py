@@ -46,6 +46,12 @@ class Room:
                 wants[queue] = room
         return wants if not wants or self.limit(wants) > 0 else {}
 
+    def stuck(self, queue: str) -> None:
+        """Jobs waited for slots that did not come free: what runs takes long, so nothing is claimed ahead
+        until a short one has ended."""
+        if queue in self.appetites:
+            self.appetites[queue].stuck()
+
     def limit(self, wants: Mapping[str, int]) -> int:
         """How many jobs there is room for over all of these queues."""
         room = sum(wants.values())

@@ -167,11 +167,15 @@ class Runner:
         run_ms = (time.monotonic() - began) * 1000.0 / len(jobs)
         outcomes: list[Outcome] = []
         for place, job in enumerate(jobs):
-            answer = told[place]
+            answer, kept = told[place], None
+            try:
+                kept = None if isinstance(answer, BaseException) else keep(answer)
+            except Dead as unfit:  # what it returned cannot be kept
+                answer = unfit
             if isinstance(answer, BaseException):
                 outcomes.append(await self._raised(task, job, contexts[place], answer, began))
                 continue
-            outcome = Outcome(job=job, result=None if answer is None else keep(answer), run_ms=run_ms)
+            outcome = Outcome(job=job, result=kept, run_ms=run_ms)
             if self._observe is not None:
                 self._observe(job, outcome, None)
             outcomes.append(outcome)

@@ -121,6 +121,7 @@ class Shift:
             if not buffer or (self._busy[queue] < slots and self._alone is None):
                 self._full_since.pop(queue, None)
             elif now - self._full_since.setdefault(queue, now) >= STALE or not slots:
+                self._room.stuck(queue)
                 self._give_back(buffer)
         if self._alone is not None and not view.slots.get(self._alone.queue, 0):
             self._end_alone(Kind.RELEASED)
@@ -430,21 +431,26 @@ class Shift:
         if not ignored or why is Why.LOST:
             run.why = why
         run.context._cancel()
-        if run.task is None or (why is Why.CANCELLED and (not run.stoppable or len(run.batch or ()) > 1)):
+        if run.task is None or (why is Why.CANCELLED and not run.stoppable):
             return
-        if run.batch is not None:
-            for other in run.batch:
-                other.why = other.why or why
+        members = run.batch or [run]
+        if why is Why.CANCELLED and any(each.why is None for each in members):
+            return  # the others of its batch go on
+        for each in members:
+            each.why = why if why is Why.LOST else each.why or why
         coroutine: Any = run.task.get_coro()
         unborn = inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
         run.task.cancel()
         if unborn:  # a task that is cancelled before its first step takes none, not even into its `finally`
-            for each in run.batch or [run]:
-                late = Outcome(job=each.job, kind=Kind.RELEASED)  # its time passed before it began
-                self._done(each, late if each.why is Why.TIMEOUT else each.instead(None))
+            for each in members:
+                if each.job.id in self.running:
+                    late = Outcome(job=each.job, kind=Kind.RELEASED)  # its time passed before it began
+                    self._done(each, late if each.why is Why.TIMEOUT else each.instead(None))
 
     def _overdue(self, run: Run) -> None:
-        self._stop(run, Why.TIMEOUT)
+        members = run.batch or [run]
+        # Of a batch, one that is not cancelled: what was said to the others does not end the call.
+        self._stop(next((each for each in members if each.why is None), run), Why.TIMEOUT)
 
     def _flushed(self) -> None:
         if self._total is not None:

@@ -9,7 +9,9 @@ import time
 from collections.abc import Collection
 from typing import Final
 
-from windlass.core.histogram import bucket
+import msgspec
+
+from windlass.core.histogram import bucket as histogram_bucket
 from windlass.core.states import Kind
 from windlass.errors import StoreError
 from windlass.store.budgets import bucket_key
@@ -67,7 +69,7 @@ class Tally:
             else:
                 runs.succeeded += 1
             if outcome.run_ms is not None:
-                place = bucket(outcome.run_ms)
+                place = histogram_bucket(outcome.run_ms)
                 runs.times[place] = runs.times.get(place, 0) + 1
 
     def claimed(self, claim: int) -> None:
@@ -81,7 +83,10 @@ class Tally:
         """A job was claimed and goes back without having been started."""
         taken = self._claimed.get(job.claim)
         for need in self._needs.get(job.task, ()) if taken is not None else ():
-            bucket = (need.budget, bucket_key(job.payload, need))
+            try:
+                bucket = (need.budget, bucket_key(job.payload, need))
+            except (msgspec.MsgspecError, UnicodeError):
+                continue  # a payload that nobody can read [fault 17]
             n, first = self._unused.get(bucket, (0, time.monotonic()))
             self._unused[bucket] = (n + need.n, min(first, taken or first))
 

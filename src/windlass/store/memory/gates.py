@@ -51,6 +51,7 @@ def enter(tables: Tables, job: Job, now: float, *, turn: bool = True) -> None:
     if turn and job.options.fair_key is not None and not any(map(is_budget, job.passes)):
         tables.hold(job)
     else:
+        job.let_out_at = now
         tables.admit(job)
 
 

@@ -48,6 +48,8 @@ class Job:
     """The tokens it waits for, in a line for tokens [F1]."""
     tickets: dict[str, int] = field(default_factory=dict)
     """Its places in lines for tokens, which it keeps until it has had them."""
+    let_out_at: float = 0.0
+    """When it last came to its lane from a gate: tokens are kept for it for a while from then on [F1]."""
     turn: int = 0
     """Its number among the jobs of its ordering key, from when its turn came [F6]."""
     place: list[Job] | None = None

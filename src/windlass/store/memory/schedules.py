@@ -34,7 +34,8 @@ class Schedules(Enqueueing, Look):
             seeded = ScheduleRecord(**definition, next_at=next_at, error=error)
         else:
             seeded = msgspec.structs.replace(known, **definition)
-            if (known.cron, known.tz) != (schedule.cron, schedule.tz):
+            # One that is never due may have been declared where its time zone is not known.
+            if known.next_at is None or (known.cron, known.tz) != (schedule.cron, schedule.tz):
                 seeded = msgspec.structs.replace(seeded, next_at=next_at, error=error)
         self._tables.schedules[schedule.name] = seeded
         return seeded

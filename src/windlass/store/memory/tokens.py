@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,6 +21,10 @@ from windlass.store.memory.job import Job
 
 if TYPE_CHECKING:
     from windlass.store.memory.tables import Tables
+
+PROMISED_FOR: Final = 5.0
+"""Seconds for which tokens are kept for a job that was let out of their line. If it is not claimed by then,
+nobody may be there to claim it: its queue is paused, or no worker serves it [F1]."""
 
 
 @dataclass(eq=False)
@@ -174,11 +178,24 @@ def let_out(tables: Tables, limit: int, now: float) -> tuple[int, float | None]:
                 arrived += 1
             else:
                 left += job.needs
-        if known is not None and line and not _has_probe(tables, known, name, now, left):
-            waits.append(known.wait(key, line[0].needs, now, _reserved(tables, name) + left))
+        if known is not None and line:
+            waits.append(_wait(tables, known, name, now, left))
         tables.sweep(name)
     soon = min(waits, default=math.inf)
     return arrived, soon if math.isfinite(soon) else None
+
+
+def _wait(tables: Tables, budget: Budget, gate: str, now: float, left: int) -> float:
+    """Seconds until the first of a line may find its tokens, or those that were kept for another."""
+    (_, _, key), need = gate.partition("/"), tables.gate(gate).line[0].needs
+    promised = _promised(tables, gate, now)
+    wait = budget.wait(key, need, now, sum(job.passes[gate] for job in promised) + left)
+    if _has_probe(tables, budget, gate, now, left):
+        wait = math.inf  # the probe comes first, and nobody knows when
+    if not promised:
+        return wait
+    kept = min(job.let_out_at for job in promised) + PROMISED_FOR - now
+    return min(wait, max(budget.wait(key, need, now, left), kept))
 
 
 def _has_room(tables: Tables, budget: Budget, gate: str, n: int, now: float, left: int = 0) -> bool:
@@ -186,19 +203,25 @@ def _has_room(tables: Tables, budget: Budget, gate: str, n: int, now: float, lef
     if _has_probe(tables, budget, gate, now, left):
         return False
     _, _, key = gate.partition("/")
-    return budget.grants(key, n + _reserved(tables, gate) + left, now)
+    return budget.grants(key, n + _reserved(tables, gate, now) + left, now)
 
 
 def _has_probe(tables: Tables, budget: Budget, gate: str, now: float, left: int = 0) -> bool:
     """Whether one was let out that will be the probe of a half-open breaker."""
-    return budget.breaker.allows(now) is not None and _reserved(tables, gate) + left > 0
+    return budget.breaker.allows(now) is not None and _reserved(tables, gate, now) + left > 0
 
 
-def _reserved(tables: Tables, gate: str) -> int:
-    """The tokens of those who were let out of a line and not claimed yet. One who waits elsewhere since
-    keeps its pass, but nobody waits for it."""
+def _reserved(tables: Tables, gate: str, now: float) -> int:
+    """The tokens of those who were let out of a line and not claimed yet."""
+    return sum(job.passes[gate] for job in _promised(tables, gate, now))
+
+
+def _promised(tables: Tables, gate: str, now: float) -> list[Job]:
+    """Those who were let out of a line a moment ago and not claimed yet. One who waits elsewhere since, or
+    whom nobody comes for, keeps its pass, but nobody waits for it."""
     known = tables.gateways.get(gate)
-    return sum(job.passes[gate] for job in known.passes if job.gate is None) if known is not None else 0
+    passes = known.passes if known is not None else ()
+    return [job for job in passes if job.gate is None and now < job.let_out_at + PROMISED_FOR]
 
 
 def _take_back(tables: Tables, job: Job, gates: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ Moving jobs is for `moves`, letting them out of their lines for `lines`.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
@@ -21,6 +22,9 @@ from windlass.store.sqlite.statements import Statements
 
 _SQL = Statements("gates")
 BUDGET: Final = "budget:"
+PROMISED_FOR: Final = 5.0
+"""Seconds for which tokens are kept for a job that was let out of their line. If it is not claimed by then,
+nobody may be there to claim it: its queue is paused, or no worker serves it [F1]."""
 
 
 class Gates:
@@ -64,10 +68,21 @@ class Gates:
         return self._lines[gate]
 
     def passes(self, gate: str) -> int:
-        """How many passes are out; at the gate of a budget, for how many tokens."""
+        """How many passes are out; at the gate of a budget, how many tokens are kept for those who have
+        one."""
         if gate not in self._passes:
-            self._passes[gate] = int(fetch(self._connection, _SQL["passes"], (gate,))[0][0])
+            if gate.startswith(BUDGET):
+                found = fetch(self._connection, _SQL["promised"], (gate, self._now - PROMISED_FOR))
+            else:
+                found = fetch(self._connection, _SQL["passes"], (gate,))
+            self._passes[gate] = int(found[0][0])
         return self._passes[gate]
+
+    def kept_for(self, gate: str) -> float:
+        """Seconds until the first of the tokens that are kept for somebody are kept no longer; inf where
+        there are none."""
+        found = fetch(self._connection, _SQL["first_promised"], (gate, self._now - PROMISED_FOR))[0][0]
+        return math.inf if found is None else max(0.0, found + PROMISED_FOR - self._now)
 
     def let_through(self, gate: str) -> None:
         """Somebody has his pass; `give` keeps it."""
@@ -88,7 +103,7 @@ class Gates:
     def put_by(self, job: int, gate: str, need: int, place: int) -> None:
         """The first of a line for tokens has its pass, and they are put by for it [F1]."""
         self._passes[gate] = self.passes(gate) + need
-        self._connection.execute(_SQL["put_by"], (job, gate, need, place))
+        self._connection.execute(_SQL["put_by"], (job, gate, need, place, self._now))
 
     def write(self) -> None:
         """Write the passes that were given."""
@@ -113,8 +128,8 @@ class Gates:
     def drop(self, job: int, *, ended: bool) -> None:
         """A job gives its passes back; that of its ordering key only when it has ended for good [F6]."""
         self.write()
-        for gate, n in fetch(self._connection, _SQL["drop_all" if ended else "drop_some"], (job,)):
-            self._free(gate, n)
+        for gate, n, at in fetch(self._connection, _SQL["drop_all" if ended else "drop_some"], (job,)):
+            self._free(gate, n, at)
             if keeps(gate):
                 order.advance(self._connection, gate, self._now)
 
@@ -122,8 +137,8 @@ class Gates:
         """A job that has to wait for tokens keeps nobody from his slot: it gives back the passes of its key
         and its task [F3]."""
         self.write()
-        for gate, n in fetch(self._connection, _SQL["drop_slots"], (job,)):
-            self._free(gate, n)
+        for gate, n, at in fetch(self._connection, _SQL["drop_slots"], (job,)):
+            self._free(gate, n, at)
 
     def reserved_for(self, jobs: Sequence[int]) -> dict[int, set[str]]:
         """The passes of budgets, of those of these jobs that have any."""
@@ -134,18 +149,18 @@ class Gates:
 
     def use_up(self, job: int) -> None:
         """The job has its tokens, so its passes of budgets are void [F1]."""
-        for gate, n in fetch(self._connection, _SQL["use_up"], (job,)):
-            self._free(gate, n)
+        for gate, n, at in fetch(self._connection, _SQL["use_up"], (job,)):
+            self._free(gate, n, at)
 
     def stand_back(self, job: int) -> None:
         """A job that had tokens put by waits in another line: meanwhile they are not kept from anybody, but
         it need not stand in line for them once more."""
-        for gate, n in fetch(self._connection, _SQL["stand_back"], (job,)):
-            self._free(gate, n)
+        for gate, n, at in fetch(self._connection, _SQL["stand_back"], (job,)):
+            self._free(gate, n, at)
 
     def come_forward(self, job: int) -> None:
         """It has come to its lane, and its tokens are put by once more."""
-        for gate, n in fetch(self._connection, _SQL["come_forward"], (job,)):
+        for gate, n in fetch(self._connection, _SQL["come_forward"], (job, self._now)):
             if gate in self._passes:
                 self._passes[gate] += n
 
@@ -164,7 +179,8 @@ class Gates:
         if not gate.startswith(BUDGET):  # room there comes with time, and is for `promote` to give
             self.freed[gate] = None
 
-    def _free(self, gate: str, n: int) -> None:
-        if gate in self._passes:
+    def _free(self, gate: str, n: int, at: float | None) -> None:
+        late = at is not None and at <= self._now - PROMISED_FOR  # what it had was kept from nobody
+        if gate in self._passes and not late:
             self._passes[gate] -= n
         self.free(gate)

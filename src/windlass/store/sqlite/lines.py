@@ -115,13 +115,18 @@ def _has_room(tx: Transaction, gate: str, row: Row, left: int) -> bool:
 
 
 def _next_token(tx: Transaction, gate: str, left: int) -> float:
-    """Seconds until the first of a line for tokens may go on by itself; inf where others must do something
-    first: raise a rate, or claim those who are beyond the gate already."""
+    """Seconds until the first of a line for tokens may go on by itself, or may have what was kept for
+    another; inf where others must do something first, such as raise a rate."""
     row = _first(tx, gate)
     budget, key = _bucket(gate)
     if row is None or row.need is None or tx.budgets.named(budget) is None:
         return math.inf
-    return tx.budgets.wait(budget, key, row.need, tx.gates.passes(gate) + left)
+    promised = tx.gates.passes(gate)
+    wait = tx.budgets.wait(budget, key, row.need, promised + left)
+    if not promised:
+        return wait
+    alone = tx.budgets.wait(budget, key, row.need, left)
+    return min(wait, max(alone, tx.gates.kept_for(gate)))
 
 
 def _bucket(gate: str) -> tuple[str, str]:

@@ -37,14 +37,14 @@ def due(connection: apsw.Connection, limit: int, now: float) -> Due:
 
 def seed(tx: Transaction, new: NewSchedule, next_at: float | None, error: str | None) -> ScheduleRecord:
     """Declare a schedule. What one that exists has done stays, and when it is due, unless that has changed
-    with its expression."""
+    with its expression, or it never is: whoever declares it now may know its time zone."""
     definition = _definition(new)
     known = _named(tx, new.name)
     if known is None:
         seeded = ScheduleRecord(**definition, next_at=next_at, error=error)
     else:
         seeded = msgspec.structs.replace(known, **definition)
-        if (known.cron, known.tz) != (new.cron, new.tz):
+        if known.next_at is None or (known.cron, known.tz) != (new.cron, new.tz):
             seeded = msgspec.structs.replace(seeded, next_at=next_at, error=error)
     return _keep(tx, seeded)
 

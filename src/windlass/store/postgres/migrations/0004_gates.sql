@@ -77,6 +77,7 @@ DROP FUNCTION IF EXISTS windlass.enqueue_one(
 DROP FUNCTION IF EXISTS windlass.enqueue_many(text, smallint, text[], text[], text[]);
 DROP FUNCTION IF EXISTS windlass.finish(
     bigint, bigint, int[], bigint[], text[], int[], text[], bigint[], bigint[], int[], bigint[], text[], json, boolean[]);
+DROP FUNCTION IF EXISTS windlass.finish_others(bigint, bigint, json);
 DROP FUNCTION IF EXISTS windlass.give_back(bigint, text, float8[], int);
 DROP FUNCTION IF EXISTS windlass.rescue_step(bigint, float8[], int);
 DROP PROCEDURE IF EXISTS windlass.claim(

@@ -24,7 +24,7 @@ SELECT d.id, d.task, d.queue, d.priority, CASE WHEN d.retrying THEN 'retrying' E
   FROM windlass.deferred d
 UNION ALL
 SELECT h.id, h.task, h.queue, h.priority, 'ready', h.attempt, h.deaths, h.payload, h.options, h.enqueued_at, NULL, NULL, NULL, NULL,
-       NULL, windlass.gate_reason(h.gate), (h.options #>> '{part,parent}')::bigint, (h.options #>> '{part,index}')::int,
+       NULL, windlass.gate_reason(h.gate) COLLATE "default", (h.options #>> '{part,parent}')::bigint, (h.options #>> '{part,index}')::int,
        (h.options #>> '{part,total}')::int
   FROM windlass.held h
 UNION ALL

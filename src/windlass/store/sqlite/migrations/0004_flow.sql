@@ -25,10 +25,11 @@ CREATE TABLE windlass_pass (
     gate  TEXT NOT NULL,
     n     INTEGER NOT NULL,
     need  INTEGER,                          -- of a budget: the tokens that its claim will take,
-    place INTEGER,                          -- and where it stood in line, which is its place when it comes back
+    place INTEGER,                          -- where it stood in line, which is its place when it comes back,
+    at    REAL,                             -- and when they were put by: others respect that for a while only
     PRIMARY KEY (job, gate)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX windlass_pass_gate ON windlass_pass (gate, n);
+CREATE INDEX windlass_pass_gate ON windlass_pass (gate, at, n);
 
 -- Where promotion goes on with its walk over the lines.
 CREATE TABLE windlass_walk (
