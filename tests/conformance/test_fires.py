@@ -172,14 +172,27 @@ async def test_cancel_ends_a_waiting_job_first(rig: Rig) -> None:
 
 
 async def test_cancel_asks_a_running_job_to_end(rig: Rig) -> None:
-    """[K4] [O5] The new one is there at once."""
+    """[K4] [O5] The new one comes after it, however it ends: the two never run side by side."""
     at = await seed(rig, overlap="cancel")
     (first,) = await fire(rig, at) or []
     worker = await rig.worker()
-    await rig.run(worker, first.id)
-    assert len(await fire(rig, at + MINUTE) or []) == 1
+    running = await rig.run(worker, first.id)
+    (second,) = await fire(rig, at + MINUTE) or []
     assert (await rig.look(first.id)).cancel_requested
     assert (await rig.store.beat(worker)).cancel == {first.id}
+    await rig.store.promote()
+    assert (await rig.look(second.id)).state is State.SCHEDULED
+    await rig.finish(worker, running, Kind.CANCELLED)
+    await rig.store.promote()
+    assert (await rig.look(second.id)).state is State.READY
+
+
+async def test_by_hand_it_leaves_what_is_wrong_and_what_comes_next(rig: Rig) -> None:
+    """[K4] "Now" is no cure for a bad expression."""
+    await rig.store.seed_schedule(schedule(cron="61 * * * *"), None, "no such minute")
+    assert await rig.store.fire(None, "s", None, [await rig.store.now()], next_at=None)
+    found = await look(rig)
+    assert (found.next_at, found.error) == (None, "no such minute")
 
 
 async def test_a_unique_key_holds_for_schedules_too(rig: Rig) -> None:

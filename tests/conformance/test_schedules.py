@@ -86,6 +86,21 @@ async def test_a_bad_expression_is_recorded(rig: Rig) -> None:
     assert len((await rig.store.due()).schedules) == 2
 
 
+async def test_one_that_was_never_due_is_mended_without_a_change(rig: Rig) -> None:
+    """[K4] The host that declared it first did not know its time zone; the next one does. Once it is due
+    nobody else takes that back."""
+    mine = schedule(tz="Europe/Paris")
+    await rig.store.seed_schedule(mine, None, "there is no time zone 'Europe/Paris' here")
+    still = await rig.store.seed_schedule(mine, None, "no data of time zones here")
+    assert (still.next_at, still.error) == (None, "no data of time zones here")
+    at = await rig.store.now()
+    mended = await rig.store.seed_schedule(mine, at)
+    assert (mended.next_at, mended.error) == (at, None)
+    kept = await rig.store.seed_schedule(mine, None, "there is no time zone 'Europe/Paris' here")
+    assert (kept.next_at, kept.error) == (at, None)
+    assert [found.name for found in (await rig.store.due()).schedules] == ["s"]
+
+
 async def test_a_dropped_schedule_is_gone_and_its_jobs_stay(rig: Rig) -> None:
     """[K4]"""
     at = await seed(rig)

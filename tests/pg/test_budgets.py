@@ -119,19 +119,29 @@ async def test_sql_does_what_the_core_does(base: Base, seed: int) -> None:
 
 
 async def test_half_open_lets_one_probe_out_of_all_buckets(base: Base) -> None:
-    """[F7] Two ask at once, for different keys: one is the probe, the other waits for its row and goes
-    without."""
+    """[F7] Two ask at once, for different keys: one is the probe, the other goes without. It does not wait
+    for the first, which may ask for its bucket next."""
     name = await a_budget(base, rate=1.0, burst=5, breaker=1, breaker_pause=1.0)
     now = await base.look.value("SELECT windlass.epoch()")
     await base.look.run("SELECT windlass.tell_budget($1, 0, 1, $2)", name, now)
     first, second = await base.sessions(2)
     take = "SELECT windlass.bucket_take($1, $2, 3, true, 1, $3)"
     await first.begin()
+    await second.begin()
     assert await first.value(take, name, "a", now + 2) == 3
-    other = asyncio.create_task(second.value(take, name, "b", now + 2))
-    await base.blocked(second)
-    await first.commit()
+    assert await second.value(take, name, "b", now + 2) == 0
+    other = asyncio.create_task(first.value(take, name, "b", now + 2))
+    await base.blocked(first)
+    await second.commit()
     assert await other == 0
+    await first.commit()
+
+
+async def test_a_bucket_may_hold_more_than_an_int(base: Base) -> None:
+    """[F1] Its tokens are counted up to what anybody can ask for."""
+    name = await a_budget(base, rate=1.0, burst=10**10)
+    assert await base.look.value("SELECT windlass.bucket_tokens($1, '')", name) == 10**9
+    assert await base.look.value("SELECT windlass.bucket_take($1, '', 2147483647, false)", name) == 2**31 - 1
 
 
 async def test_a_taker_sees_the_old_rate_or_the_new(base: Base) -> None:

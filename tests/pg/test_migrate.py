@@ -136,7 +136,7 @@ async def test_an_older_schema_is_brought_up_to_date(pg_database: str) -> None:
 
 
 async def test_jobs_of_version_3_end_under_the_next_ones(pg_database: str) -> None:
-    """[K1] Whatever their state was, each is run once; what their worker did before counts, and it goes on."""
+    """[K1] Whatever their state was, each is run once; what their worker did before counts."""
     session = await connect(pg_database, "q")
     for _, text in schema.migrations()[:3]:
         await session.run(schema.render(text, "windlass"))

@@ -16,6 +16,7 @@ from windlass.core.states import Priority
 from windlass.store.flow import Need, Needs, NewBudget
 from windlass.store.records import Outcome, WorkerInfo
 from windlass.store.settings import StoreSettings
+from windlass.store.sqlite import SQLiteStore, lines
 from windlass.store.sqlite.claims import SENT_AWAY
 
 LIMIT = 2
@@ -132,6 +133,45 @@ async def test_a_limit_reaches_those_who_are_in_the_lane_already(tmp_path: Path)
     check(path)
 
 
+async def test_a_raised_limit_of_keys_lets_their_lines_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[F3] At once, and where there are too many lines for that, with promotion; other tasks keep theirs."""
+    monkeypatch.setattr(lines, "GATES", 5)
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        keys = [str(n) for n in range(8)]
+        await store.enqueue([job(concurrency_key=key) for key in keys for _ in range(3)])
+        await store.enqueue([job("other", concurrency_key="mine") for _ in range(3)])
+        await store.register(WorkerInfo(id=1))
+        assert await claimed(store) == 9
+        await store.set_task("t", {"key_concurrency": 2})
+        assert await claimed(store) == 5
+        for _ in range(2):
+            await store.promote()
+        assert await claimed(store) == 3
+        check(path)
+        await store.set_task("t", {"key_concurrency": None})
+        assert await claimed(store) == 0
+    check(path)
+
+
+async def claimed(store: SQLiteStore) -> int:
+    """How many can be claimed."""
+    return sum(len(claim.jobs) for claim in await store.claim(1, ["default"], 10_000))
+
+
+async def test_a_crowd_of_keys_hides_no_other_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[F3] [F6] A listing looks at so many gates of each kind."""
+    monkeypatch.setattr(lines, "LISTED", 3)
+    async with opened(tmp_path / "w.db") as store:
+        await store.enqueue([job(ordering_key=str(n)) for n in range(10) for _ in range(2)])
+        await store.enqueue([job("u", task_limit=1) for _ in range(2)])
+        names = [gate.name for gate in await store.gates()]
+        assert "task:u" in names
+        assert len(names) == 4
+
+
 async def test_a_lane_of_jobs_without_tokens_is_cleared_step_by_step(tmp_path: Path) -> None:
     """[F1] One claim sends a bounded number of them away, and still comes to the next lane."""
     path = tmp_path / "w.db"
@@ -205,7 +245,8 @@ async def test_promotion_tells_when_there_will_be_tokens(tmp_path: Path) -> None
         assert (await store.promote()).again == pytest.approx(60, abs=0.1)
         await clock.advance(60)
         promoted = await store.promote()  # the probe
-        assert (promoted.admitted, promoted.again) == (1, pytest.approx(5, abs=0.1))
+        assert promoted.admitted == 1
+        assert promoted.again == pytest.approx(5, abs=0.1)
         assert len(await store.claim(1, ["default"], 10, needs)) == 1
         assert await store.tell_budget("b", 1, 0) == "closed"
     check(path)

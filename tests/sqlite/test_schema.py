@@ -93,7 +93,8 @@ async def test_a_file_of_the_second_version_goes_on(tmp_path: Path) -> None:
 
 
 async def test_a_file_of_the_third_version_goes_on(tmp_path: Path) -> None:
-    """A job that waits for the turn of its fair key gets it, and settings are kept."""
+    """A job that waits for the turn of its fair key gets it, and settings are kept. Keys that jobs had before
+    there were gates do no harm: who is in his lane or the ring goes on, who comes due passes his gates."""
     path = tmp_path / "w.db"
     old = connect(str(path), 10)
     for number in (1, 2, 3):
@@ -102,22 +103,31 @@ async def test_a_file_of_the_third_version_goes_on(tmp_path: Path) -> None:
     old.execute("INSERT INTO windlass_schema VALUES (1, 3)")
     old.execute("INSERT INTO windlass_queue (name, dead_retention, window) VALUES ('default', 60.0, 9)")
     old.execute("INSERT INTO windlass_task (name, batch) VALUES ('t', 7)")
-    old.execute("INSERT INTO windlass_lane (id, queue, priority, held) VALUES (1, 'default', 2, 1)")
-    old.execute("UPDATE windlass_lane SET seq = 1 WHERE id = 0")
-    held = 9
-    old.execute(
-        "INSERT INTO windlass_job (pos, lane, state, touched_at, enqueued_at, number, attempt, deaths, task,"
-        " payload, options, fair_key) VALUES (1, 1, ?, 5, 5, 1, 1, 0, 't', '{}', ?, 'f')",
-        (held, '{"fair_key":"f"}'),
-    )
-    old.execute("INSERT INTO windlass_birth (number, lo, n, at) VALUES (1, 1, 1, 5)")
+    lane = "(id, queue, priority, seq, ready, held, scheduled)"
+    old.execute(f"INSERT INTO windlass_lane {lane} VALUES (1, 'default', 2, 2, 2, 1, 2)")
+    old.execute("UPDATE windlass_lane SET seq = 3 WHERE id = 0")
+    base, ready, later, held = 1 << 44, 2, 7, 9
+    keys = '"ordering_key":"o","concurrency_key":"c"'
+    jobs = [(1, held, f'{{"fair_key":"f",{keys}}}')]
+    jobs += [(pos, ready if pos > base else later, f"{{{keys}}}") for pos in (2, 3, base + 1, base + 2)]
+    for number, (pos, state, options) in enumerate(jobs, 1):
+        old.execute(
+            "INSERT INTO windlass_job (pos, lane, state, touched_at, enqueued_at, number, attempt, deaths,"
+            " task, payload, options, fair_key, run_at)"
+            " VALUES (?, 1, ?, 5, 5, ?, 1, 0, 't', '{}', ?, ?, ?)",
+            (pos, state, number, options, "f" if state == held else None, 5.0 if state == later else None),
+        )
+        old.execute("INSERT INTO windlass_birth (number, lo, n, at) VALUES (?, ?, 1, 5)", (number, pos))
     old.close()
     async with opened(path) as store:
         check(path)
         assert await store.tasks() == [TaskRecord(name="t", batch=7)]
         assert await store.queues() == [QueueRecord(name="default", dead_retention=60.0, window=9)]
-        assert (await store.promote()).admitted == 1
-        assert [claimed.id for claimed in await drain(store, 1)] == [1]
+        promoted = await store.promote()
+        assert (promoted.due, promoted.admitted) == (2, 1)
+        check(path)
+        assert {claimed.id for claimed in await drain(store, 1)} == {1, 2, 3, base + 1, base + 2}
+        assert [mark.position for mark in await store.watermarks("default")] == [2]
     check(path)
 
 

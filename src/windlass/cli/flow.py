@@ -3,7 +3,7 @@ ordering keys have come [F6]."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import click
@@ -13,12 +13,14 @@ from windlass.cli.queues import known
 from windlass.cli.shapes import gate_as_json, watermark_as_json
 from windlass.cli.target import Target
 from windlass.cli.text import capped, local, print_json, print_table, span
+from windlass.cli.waiting import budget_in_words
 from windlass.core.gates import reason
-from windlass.store.flow import GateRecord, Watermark
+from windlass.store.flow import BudgetRecord, GateRecord, Watermark
 from windlass.store.protocol import Store
 
 GATES: Final = ("gate", ">through", ">waiting", ">oldest", "each job there")
 """What is shown of a gate wherever gates are listed; see `gate_row`."""
+BUDGET: Final = "budget:"
 _MARKS: Final = ("key", ">position", "moved", ">waiting", ">age")
 _limit = click.option(
     "--limit",
@@ -38,16 +40,25 @@ def blocked(target: Target, limit: int, as_json: bool) -> None:
 
     Through is how many jobs are beyond the gate: they run, or are about to.
     """
-    found = target.run(lambda store: store.gates(limit))
+
+    async def work(store: Store) -> tuple[list[GateRecord], list[BudgetRecord]]:
+        return await store.gates(limit), await store.budgets()
+
+    found, budgets = target.run(work)
     if as_json:
         print_json({"gates": [gate_as_json(gate) for gate in found]})
     else:
-        print_table(GATES, [gate_row(gate) for gate in found])
+        print_table(GATES, [gate_row(gate, budgets) for gate in found])
 
 
-def gate_row(gate: GateRecord) -> Sequence[object]:
+def gate_row(gate: GateRecord, budgets: Iterable[BudgetRecord]) -> Sequence[object]:
     """A gate as a row under GATES."""
-    return gate.name, f"{gate.passes:,}", capped(gate.waiting), span(gate.oldest), reason(gate.name)
+    why = reason(gate.name)
+    if gate.name.startswith(BUDGET):
+        name = gate.name.removeprefix(BUDGET).partition("/")[0]
+        more = budget_in_words(next((each for each in budgets if each.name == name), None))
+        why += f" ({more})" if more else ""
+    return gate.name, f"{gate.passes:,}", capped(gate.waiting), span(gate.oldest), why
 
 
 @click.command()

@@ -107,7 +107,7 @@ def frame(sample: Sample, before: Sample | None) -> RenderableType:
     tables = [queues, workers]
     for columns, rows in (
         (BUDGETS, [budget_row(budget) for budget in sample.short]),
-        (GATES, [gate_row(gate) for gate in sample.gates]),
+        (GATES, [gate_row(gate, sample.short) for gate in sample.gates]),
     ):
         if rows:
             tables.append(table := make_table(*columns))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from windlass.cli.text import span
 from windlass.core.rates import rate_text
 from windlass.core.states import State
+from windlass.store.flow import BudgetRecord
 from windlass.store.records import JobRecord, PartRecord, QueueRecord
 
 
@@ -61,4 +62,19 @@ def why_it_waits(job: JobRecord, queue: QueueRecord | None, serving: int, now: f
         reasons.append(
             "it takes turns with other keys" if job.options.fair_key else "it waits for a free slot"
         )
+        if queue is not None and queue.concurrency is not None:
+            reasons.append(f"queue {job.queue} runs at most {queue.concurrency:,} jobs at a time")
+        if queue is not None and queue.governor and queue.rate is not None:
+            reasons.append(f"the governor of queue {job.queue} allows {rate_text(queue.rate)}")
     return "; ".join(reasons)
+
+
+def budget_in_words(budget: BudgetRecord | None) -> str:
+    """What keeps a budget from granting tokens, besides that there are none; or nothing."""
+    if budget is None:
+        return "nobody has declared it"
+    if budget.state == "open":
+        return f"its breaker is open, tries again in {span(budget.blocked)}"
+    if budget.state == "half-open":
+        return "its breaker is half-open: one run at a time"
+    return f"drained, resumes in {span(budget.blocked)}" if budget.blocked > 0 else ""

@@ -18,6 +18,9 @@ LEAST_WAIT: Final = 0.001
 LOOK_AGAIN: Final = 0.02
 """Seconds after which it is worth looking at the earliest whether those came who were promised tokens."""
 
+PROMISED_FOR: Final = 5.0
+"""Seconds for which tokens are put by for a job that was let out of a line: its queue may be paused."""
+
 
 class Bucket(msgspec.Struct, frozen=True):
     """How many tokens there are, and how they grow."""

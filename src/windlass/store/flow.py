@@ -242,8 +242,8 @@ class Flow(Protocol):
         self, schedule: NewSchedule, next_at: float | None, error: str | None = None
     ) -> ScheduleRecord:
         """Declare a schedule. A new one is due at `next_at`, never at once. One that exists takes the new
-        definition; `next_at` and `error` too, but only where cron or tz have changed. Whether it is paused,
-        and what it has done, stays."""
+        definition; `next_at` and `error` too, but only where cron or tz have changed, or it was never
+        due. Whether it is paused, and what it has done, stays."""
 
     async def set_schedule(
         self, name: str, *, paused: bool | None = None, next_at: float | None = None
@@ -278,6 +278,7 @@ class Flow(Protocol):
         Each time makes one job, with the headers `windlass-schedule` (its name) and `windlass-scheduled-for`
         (the time, ISO 8601, UTC), put off by a share of `jitter` that name and time decide. It is automatic
         [O7] and neither refused nor shed. Where the schedule's last job has not ended: overlap `skip` makes
-        none and counts each as skipped, `cancel` cancels that one first, `queue` does not mind. With `skip`
-        only the last of several times makes a job. Then `next_at`, `last_at`, `last_job`, `skipped` (added)
-        and `error` are written."""
+        none and counts each as skipped, `cancel` cancels that one first (where it runs, the new job comes
+        after it, however it ends), `queue` does not mind. With `skip` only the last of several times makes a
+        job. Then `next_at`, `last_at`, `last_job`, `skipped` (added) and `error` are written; an operator's
+        "now" leaves `next_at` and `error`."""

@@ -265,7 +265,9 @@ class Store(Flow, Protocol):
 
         Their dead jobs leave the dead letters, and each part goes on as a new job when its turn comes. A
         finalizer that did not succeed runs again after them. A parent that had ended waits again; if another
-        job holds its unique key by now, AlreadyEnqueued is raised and nothing is changed.
+        job holds its unique key by now, AlreadyEnqueued is raised and nothing is changed. Its turn in the
+        order of its ordering key was over when it ended and does not come again: its parts run beside the
+        later jobs of that key [F6].
 
         `cancel` of a parent stops its releases and cancels the parts that are out; it is `requested` until
         the last of these has ended, then the parent is cancelled. `delete` of one that has not ended does the

@@ -3,18 +3,17 @@ caller to say."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import msgspec
 
 from windlass.core.states import FINISHED
+from windlass.store.fires import job_of
 from windlass.store.flow import Due, NewSchedule, ScheduleRecord
 from windlass.store.memory.base import atomic
 from windlass.store.memory.enqueue import Enqueueing
 from windlass.store.memory.look import Look
-from windlass.store.records import NewJob, Receipt
+from windlass.store.records import Receipt
 
 
 class Schedules(Enqueueing, Look):
@@ -93,17 +92,23 @@ class Schedules(Enqueueing, Look):
             if expected is not None and not self._makes_way(known, last_job, time == times[-1], now):
                 skipped += 1
                 continue
-            receipts.append(self._enqueue(_job(known, time), now))
-            last_at, last_job = time, receipts[-1].id or last_job
+            behind = None if expected is None else self._stopping(known, last_job)
+            receipts.append(self._enqueue(job_of(known, time, behind), now))
+            last_at, last_job = max(time, last_at or time), receipts[-1].id or last_job
         self._tables.schedules[name] = msgspec.structs.replace(
             known,
             next_at=known.next_at if expected is None else next_at,
             last_at=last_at,
             last_job=last_job,
             skipped=known.skipped + skipped,
-            error=error,
+            error=known.error if expected is None else error,
         )
         return receipts
+
+    def _stopping(self, schedule: ScheduleRecord, last_job: int | None) -> int | None:
+        """The last job, where it was told to stop and has not yet."""
+        last = self._tables.jobs.get(last_job or 0)
+        return last_job if schedule.overlap == "cancel" and last and last.state not in FINISHED else None
 
     def _makes_way(self, schedule: ScheduleRecord, last_job: int | None, latest: bool, now: float) -> bool:
         """Whether a fire makes a job, by the policy for overlaps: the last job that it made may go on yet."""
@@ -116,27 +121,3 @@ class Schedules(Enqueueing, Look):
             self._cancel(last.id, now)
             return True
         return False
-
-
-def _job(schedule: ScheduleRecord, time: float) -> NewJob:
-    """The job that a schedule makes for a time."""
-    headers = {
-        **schedule.options.headers,
-        "windlass-schedule": schedule.name,
-        "windlass-scheduled-for": datetime.fromtimestamp(time, UTC).isoformat(),
-    }
-    return NewJob(
-        task=schedule.task,
-        payload=schedule.payload,
-        queue=schedule.queue,
-        priority=schedule.priority,
-        delay=schedule.jitter * _share(schedule.name, time) if schedule.jitter else None,
-        options=msgspec.structs.replace(schedule.options, headers=headers),
-        automatic=True,
-    )
-
-
-def _share(name: str, time: float) -> float:
-    """A share from 0 to 1 that is always the same for a fire, and spreads different ones evenly."""
-    digest = hashlib.sha256(f"{name}/{time!r}".encode()).digest()
-    return int.from_bytes(digest[:8]) / 2**64

@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from windlass.core.breaker import Breaker
-from windlass.core.bucket import Bucket
+from windlass.core.bucket import PROMISED_FOR, Bucket
 from windlass.core.gates import budget_gate
 from windlass.store.budgets import bucket_key
 from windlass.store.flow import BudgetRecord, Need, NewBudget
@@ -21,10 +21,6 @@ from windlass.store.memory.job import Job
 
 if TYPE_CHECKING:
     from windlass.store.memory.tables import Tables
-
-PROMISED_FOR: Final = 5.0
-"""Seconds for which tokens are kept for a job that was let out of their line. If it is not claimed by then,
-nobody may be there to claim it: its queue is paused, or no worker serves it [F1]."""
 
 
 @dataclass(eq=False)
@@ -163,7 +159,7 @@ def let_out(tables: Tables, limit: int, now: float) -> tuple[int, float | None]:
     lanes, and in how many seconds there will be more."""
     arrived, waits = 0, []
     for name in sorted(filter(is_budget, tables.gateways)):
-        budget, _, key = name.removeprefix("budget:").partition("/")
+        budget = name.removeprefix("budget:").partition("/")[0]
         known, line = tables.budgets.get(budget), tables.gate(name).line
         left = 0  # tokens of those who wait for a slot now, which are for others: one at a time is let out
         while known is not None and line and limit > 0:

@@ -59,6 +59,7 @@ class Lane(msgspec.Struct):
     ring: bool = False
     idle: bool = False
     pending: bool = False
+    full: bool = False
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -116,6 +117,10 @@ class Claimer:
     def pending(self, queues: Collection[str]) -> bool:
         """Whether numbers are drawn in these queues that no claim could see yet: look again soon."""
         return any(lane.pending and lane.head.queue in queues for lane in self._lanes.values())
+
+    def full(self, queues: Collection[str]) -> set[str]:
+        """Those of these queues that had as many running as they may when they were last asked [F3]."""
+        return {lane.head.queue for lane in self._lanes.values() if lane.full and lane.head.queue in queues}
 
     def patience(self, queues: Collection[str]) -> float:
         """How long these queues may be left alone: a wake-up since their heads were asked for may have been
@@ -187,8 +192,9 @@ class Claimer:
             row = await self._call(worker, lane, limit)
         status = row["status"]
         lane.idle = status in ("empty", "paused")
-        lane.waiting = status in ("jobs", "busy", "pending", "full", "aside")
-        lane.pending = status in ("busy", "pending", "full", "aside")
+        lane.waiting = status in ("jobs", "busy", "pending", "full", "slow", "aside")
+        lane.pending = status in ("busy", "pending", "slow", "aside")
+        lane.full = status == "full"
         return _claim(row, lane.head) if status == "jobs" else None
 
     async def _call(self, worker: int, lane: Lane, limit: int) -> Any:

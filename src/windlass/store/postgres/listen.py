@@ -87,6 +87,14 @@ class Listener:
         finally:
             del self._waiting[event]
 
+    def hear(self, topic: object) -> None:
+        """Somebody spoke of a topic: the server, or this process itself."""
+        if topic in self._asked:
+            self._heard_of[topic] += 1
+        for event, topics in self._waiting.items():
+            if topic in topics:
+                event.set()
+
     async def check(self, timeout: float) -> bool:
         """Listen, if not yet so, and say whether wake-ups arrive."""
         await self._start(timeout)
@@ -202,8 +210,4 @@ class Listener:
 
     def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
         self._proved_at = time.monotonic()
-        if payload in self._asked:
-            self._heard_of[payload] += 1
-        for event, topics in self._waiting.items():
-            if payload in topics:
-                event.set()
+        self.hear(payload)

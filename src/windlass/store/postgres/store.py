@@ -60,6 +60,9 @@ from windlass.store.settings import StoreSettings
 
 FIRST_PENDING_POLL: Final = 0.001
 PENDING_POLL: Final = 0.05
+FULL_POLL: Final = 0.5
+"""Seconds after which a queue at its limit is asked again: another worker that makes room does not call."""
+
 RESCUE_STEP: Final = 100
 ADOPT_TRIES: Final = 100
 
@@ -282,7 +285,13 @@ class PostgresStore(Upkeep, Cluster, Flow):
             await self._admit(connection, freed)
         if checkpointed:
             checkpointed.difference_update(outcome.job.id for outcome in outcomes)
+        self._make_room(outcomes)
         return finished
+
+    def _make_room(self, outcomes: Sequence[Outcome]) -> None:
+        """Who waits here for a queue at its limit may look again: one of its jobs has ended [F3]."""
+        for queue in self._claimer.full({outcome.job.queue for outcome in outcomes}):
+            self._listener.hear(queue)
 
     @asynccontextmanager
     async def transaction(
@@ -299,6 +308,7 @@ class PostgresStore(Upkeep, Cluster, Flow):
         freed: list[str] = []
         async with transaction(self._db, worker, flush, tell, checkpointed, freed) as connection:
             yield connection
+        self._make_room(told)
         parents = flushes.parents_of(told)
         if parents or freed:
             with suppress(StoreUnavailable):  # the job has ended: what is left to do, promote does
@@ -418,6 +428,8 @@ class PostgresStore(Upkeep, Cluster, Flow):
         self._pending_pause = FIRST_PENDING_POLL
         since = [self._looked.get(queue, -1) for queue in queues]
         patience = max(self._claimer.patience(queues), PENDING_POLL)
+        if self._claimer.full(queues):
+            patience = min(patience, FULL_POLL)
         heard = await self._listener.wait(queues, min(timeout, patience), since)
         if heard:
             # The caller looks now: what was heard up to here is not told twice.

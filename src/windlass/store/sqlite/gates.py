@@ -13,6 +13,7 @@ from typing import Final
 
 import apsw
 
+from windlass.core.bucket import PROMISED_FOR
 from windlass.core.gates import Gate, gates_of, keeps
 from windlass.store.records import DEFAULT_OPTIONS, Options
 from windlass.store.sqlite import order
@@ -22,9 +23,6 @@ from windlass.store.sqlite.statements import Statements
 
 _SQL = Statements("gates")
 BUDGET: Final = "budget:"
-PROMISED_FOR: Final = 5.0
-"""Seconds for which tokens are kept for a job that was let out of their line. If it is not claimed by then,
-nobody may be there to claim it: its queue is paused, or no worker serves it [F1]."""
 
 
 class Gates:

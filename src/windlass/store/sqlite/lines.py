@@ -26,10 +26,15 @@ AT_ONCE: Final = 100
 GATES: Final = 500
 """How many lines one step of promotion looks at, of each kind."""
 
-LISTED: Final = 10_000
+COUNTED: Final = 10_000
+LISTED: Final = 5000
+"""How many gates of each kind a listing looks at."""
+
 _LAST: Final = "\U0010ffff"
 _KINDS: Final = {"tokens": ((BUDGET, "budget;"),), "slots": (("", BUDGET), ("budget;", _LAST))}
 """Between which two names the gates of each kind lie."""
+
+_LISTS: Final = ((BUDGET, "budget;"), ("key:", "key;"), ("order:", "order;"), ("task:", "task;"))
 
 SOON: Final = 0.1
 """Seconds until the next step, where one could not look at all lines for tokens."""
@@ -83,17 +88,26 @@ def walk(tx: Transaction, limit: int) -> tuple[int, float | None]:
     return admitted, again if math.isfinite(again) else None
 
 
+def free_keys(tx: Transaction) -> None:
+    """The limit of some keys has changed: let the first of their lines see to it. Nobody knows which lines
+    have jobs of the task in question, and where there are very many the rest is for promotion."""
+    for gate in _names(tx.connection, "key:", "key;", GATES):
+        tx.gates.free(gate)
+
+
 def gates(connection: apsw.Connection, limit: int, now: float) -> list[GateRecord]:
-    """Gates that jobs wait at, the longest wait first. Reads only."""
+    """Gates that jobs wait at, the longest wait first. Of each kind the first thousands by name are looked
+    at, so that a crowd of ordering keys does not hide the task that is full. Reads only."""
     waits = [
         (fetch(connection, _SQL["since"], (name,))[0][0], name)
-        for name in _names(connection, "", _LAST, LISTED)
+        for low, high in _LISTS
+        for name in _names(connection, low, high, LISTED)
     ]
     return [
         GateRecord(
             name=name,
-            passes=fetch(connection, _SQL["passes"], (name, LISTED))[0][0],
-            waiting=fetch(connection, _SQL["waiting"], (name, LISTED))[0][0],
+            passes=fetch(connection, _SQL["passes"], (name, COUNTED))[0][0],
+            waiting=fetch(connection, _SQL["waiting"], (name, COUNTED))[0][0],
             oldest=max(0.0, now - since),
         )
         for since, name in sorted(waits)[: max(limit, 0)]

@@ -3,16 +3,15 @@ for its caller to say."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import apsw
 import msgspec
 
+from windlass.store.fires import job_of
 from windlass.store.flow import Due, NewSchedule, ScheduleRecord
-from windlass.store.records import NewJob, Receipt
+from windlass.store.records import Receipt
 from windlass.store.sqlite import moves, steering
 from windlass.store.sqlite.enqueue import add
 from windlass.store.sqlite.rows import ENDED, encode, fetch
@@ -89,8 +88,9 @@ def fire(
         if not by_hand and not _makes_way(tx, known, last_job, latest=time == times[-1]):
             skipped += 1
             continue
-        receipts += add(tx, [_job(known, time)])
-        last_at, last_job = time, receipts[-1].id or last_job
+        behind = None if by_hand else _stopping(tx, known, last_job)
+        receipts += add(tx, [job_of(known, time, behind)])
+        last_at, last_job = max(time, last_at or time), receipts[-1].id or last_job
     _keep(
         tx,
         msgspec.structs.replace(
@@ -99,7 +99,7 @@ def fire(
             last_at=last_at,
             last_job=last_job,
             skipped=known.skipped + skipped,
-            error=error,
+            error=known.error if by_hand else error,
         ),
     )
     return receipts
@@ -118,28 +118,10 @@ def _makes_way(tx: Transaction, schedule: ScheduleRecord, last_job: int | None, 
     return False
 
 
-def _job(schedule: ScheduleRecord, time: float) -> NewJob:
-    """The job that a schedule makes for a time."""
-    headers = {
-        **schedule.options.headers,
-        "windlass-schedule": schedule.name,
-        "windlass-scheduled-for": datetime.fromtimestamp(time, UTC).isoformat(),
-    }
-    return NewJob(
-        task=schedule.task,
-        payload=schedule.payload,
-        queue=schedule.queue,
-        priority=schedule.priority,
-        delay=schedule.jitter * _share(schedule.name, time) if schedule.jitter > 0 else None,
-        options=msgspec.structs.replace(schedule.options, headers=headers),
-        automatic=True,
-    )
-
-
-def _share(name: str, time: float) -> float:
-    """A number from 0 to 1, always the same for a name and a time, and spread evenly over different ones."""
-    digest = hashlib.sha256(f"{name}/{time!r}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") / 2**64
+def _stopping(tx: Transaction, schedule: ScheduleRecord, last_job: int | None) -> int | None:
+    """The last job, where it was told to stop and has not yet."""
+    row = moves.find(tx, last_job) if last_job is not None and schedule.overlap == "cancel" else None
+    return last_job if row is not None and row.state not in ENDED else None
 
 
 def _definition(schedule: NewSchedule) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 
 from windlass.store.records import TaskRecord
+from windlass.store.sqlite import lines
 from windlass.store.sqlite.rows import fetch
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
@@ -24,7 +25,8 @@ def tasks(connection: apsw.Connection) -> list[TaskRecord]:
 def set_task(tx: Transaction, name: str, changes: Mapping[str, Any]) -> TaskRecord:
     """Change settings of a task; one without any is not kept."""
     found = tx.one(_SQL["named"], (name,))
-    new = changed(_task(found) if found else TaskRecord(name=name), changes)
+    old = _task(found) if found else TaskRecord(name=name)
+    new = changed(old, changes)
     if is_empty(new):
         tx.run(_SQL["remove"], (name,))
     else:
@@ -33,6 +35,8 @@ def set_task(tx: Transaction, name: str, changes: Mapping[str, Any]) -> TaskReco
     if new.concurrency is not None:
         _count_running(tx, name)
     tx.gates.free(f"task:{name}")
+    if new.key_concurrency != old.key_concurrency:
+        lines.free_keys(tx)
     return new
 
 

@@ -12,11 +12,12 @@ DROP INDEX IF EXISTS windlass.held_queue_priority_fair_key_turn_idx;
 CREATE INDEX ON windlass.held (queue, priority, fair_key, turn) WHERE fair_key IS NOT NULL;
 
 -- A job that is beyond a gate. A row that names its job, never a count. `turn`: its place in the line, to which it goes back
--- if the tokens it was let out for are gone.
+-- if the tokens it was let out for are gone. `at`: when it was given; tokens are kept for a moment only, see promised.
 CREATE TABLE windlass.pass (
     job         bigint NOT NULL,
     turn        bigint NOT NULL,
     enqueued_at timestamptz NOT NULL,
+    at          timestamptz NOT NULL,
     need        int NOT NULL,
     gate        text COLLATE "C" NOT NULL,
     PRIMARY KEY (job, gate)

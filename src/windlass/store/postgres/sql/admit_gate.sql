@@ -38,13 +38,15 @@ BEGIN
         END IF;
         PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
-            EXIT WHEN v_kind = 'order' AND EXISTS (SELECT FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate);
-            CONTINUE;
+            CONTINUE WHEN v_kind <> 'order' OR NOT EXISTS (SELECT FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate);
+            -- Whoever has locked it may leave it there, and say nothing.
+            INSERT INTO windlass.stirred_gate (gate) VALUES (p_gate);
+            EXIT;
         END IF;
         n := n + 1;
         IF v_limit IS NOT NULL THEN
-            INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at)
-            VALUES (p_gate, h.id, h.need, h.turn, h.enqueued_at) ON CONFLICT DO NOTHING;
+            INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+            VALUES (p_gate, h.id, h.need, h.turn, h.enqueued_at, windlass.now()) ON CONFLICT DO NOTHING;
             v_taken := v_taken + h.need;
         END IF;
         IF v_kind = 'order' THEN

@@ -1,7 +1,8 @@
 -- Takes p_n tokens of a bucket, all or none, or with NOT p_all as many times p_each as there are, up to p_n; answers with how
 -- many [F1]. Half-open it grants once, p_n or p_each, which is the probe [F7]. An unknown budget grants nothing.
--- Callers: claims, take_tokens. Lock: the bucket's row until the transaction ends; half-open the budget's after it. The time
--- is read with the lock held. A claim sorts its buckets by budget and key before it takes.
+-- Callers: claims, take_tokens. Lock: the bucket's row until the transaction ends; half-open the budget's after it, by trying
+-- only: who holds a bucket must not wait for one who may wait for that bucket, and another's probe or news of it means no. The
+-- time is read with the lock held. A claim sorts its buckets by budget and key before it takes.
 -- The same as Bucket.take, Breaker.allows and Breaker.granted in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.bucket_take(
     p_budget text, p_key text, p_n int, p_all boolean, p_each int DEFAULT 1, p_now float8 DEFAULT NULL)
@@ -24,19 +25,20 @@ BEGIN
     IF v_now < k.blocked_until THEN
         RETURN 0;
     END IF;
-    v_n := CASE WHEN p_all THEN p_n ELSE least(p_n, floor(k.tokens)::int) / p_each * p_each END;
+    v_n := CASE WHEN p_all THEN p_n ELSE floor(least(p_n, k.tokens))::int / p_each * p_each END;
     IF windlass.breaker_state(b, v_now) <> 'closed' THEN
         v_n := CASE WHEN p_all THEN v_n ELSE least(v_n, p_each) END;
         IF v_now < b.until OR v_n < 1 OR k.tokens < v_n THEN
             RETURN 0;
         END IF;
         -- One probe over all of its buckets: whoever locks the row first and finds nobody's out.
-        UPDATE windlass.budget x
-           SET probing = true, until = v_now + windlass.breaker_length(x.breaker_pause, x.openings)
-         WHERE x.name = p_budget AND x.until <= v_now;
+        PERFORM FROM windlass.budget x WHERE x.name = p_budget AND x.until <= v_now AND x.openings > 0
+            FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN 0;
         END IF;
+        UPDATE windlass.budget x SET probing = true, until = v_now + windlass.breaker_length(x.breaker_pause, x.openings)
+         WHERE x.name = p_budget;
     ELSIF v_n < 1 OR k.tokens < v_n THEN
         RETURN 0;
     END IF;

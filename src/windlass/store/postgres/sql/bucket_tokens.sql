@@ -17,5 +17,5 @@ BEGIN
     IF v_now < k.blocked_until OR windlass.breaker_state(b, v_now) <> 'closed' AND v_now < b.until THEN
         RETURN 0;
     END IF;
-    RETURN floor(greatest(0, least(k.tokens, CASE WHEN windlass.breaker_state(b, v_now) = 'closed' THEN 1e9 ELSE p_each END)));
+    RETURN floor(greatest(0, least(k.tokens, 1e9, CASE WHEN windlass.breaker_state(b, v_now) <> 'closed' THEN p_each END)));
 END $$;

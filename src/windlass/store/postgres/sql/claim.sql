@@ -1,6 +1,7 @@
 -- Leases the next jobs of one lane to one worker, commits, and only then answers [rule 2].
 -- Callers: the store, outside of any transaction. Lock: the lane, then what claim_take takes, then the rows of buckets in their
--- order; before the lane that of its queue, where that has a limit (p_limited).
+-- order; before the lane that of its queue, where that has a limit (p_limited). Whoever keeps a bucket for longer than p_wait ms
+-- does not keep the lane: the claim is rolled back, and 'busy'.
 -- A procedure, because a function could not commit: its jobs would be given out under the caller's isolation
 -- level and its lane would stay locked for as long as the caller leaves the answer unread. Waiting for the lock
 -- shares a lane evenly between workers; p_wait (ms) bounds it, and then the answer is 'busy', not 'empty'.
@@ -15,28 +16,32 @@ CREATE OR REPLACE PROCEDURE windlass.claim(
     p_needs json DEFAULT NULL, p_limited boolean DEFAULT false)
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_space int := windlass.lock_space();
-    v_limit int;
-    v_gated boolean;
+    v_space  int := windlass.lock_space();
+    v_limit  int;
+    v_gated  boolean;
+    v_busy   boolean;
+    v_before text;
 BEGIN
     FOR v_round IN 1..10 LOOP
         COMMIT;
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
         status := 'locked';
         v_limit := p_limit;
+        v_busy := false;
         IF p_limited AND NOT windlass.queue_lock(p_lane, p_wait) THEN
             status := 'busy';
         ELSIF NOT pg_try_advisory_xact_lock(v_space, p_lane) THEN
             BEGIN
+                v_before := current_setting('lock_timeout');
                 PERFORM set_config('lock_timeout', p_wait || 'ms', true);
                 PERFORM pg_advisory_xact_lock(v_space, p_lane);
+                PERFORM set_config('lock_timeout', v_before, true);
             EXCEPTION WHEN lock_not_available THEN
                 status := 'busy';
             END;
         END IF;
         IF p_limited AND status <> 'busy' THEN
-            v_limit := windlass.claim_room(p_lane, p_limit);
-            status := CASE WHEN v_limit < 1 THEN 'full' ELSE status END;
+            SELECT r.room, coalesce(r.status, claim.status) INTO v_limit, status FROM windlass.claim_room(p_lane, p_limit) AS r;
         END IF;
         IF status = 'locked' THEN
             SELECT t.status, t.claim, t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths, t.enqueued, t.gated
@@ -50,13 +55,21 @@ BEGIN
             END IF;
             IF status = 'jobs' AND p_needs IS NOT NULL THEN
                 SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END, t.seqs, t.ids, t.tasks, t.payloads, t.options,
-                       t.attempts, t.deaths, t.enqueued
-                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued
+                       t.attempts, t.deaths, t.enqueued, t.busy
+                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_busy
                   FROM windlass.claim_needs(p_lane, claim, p_needs, seqs, ids, tasks, payloads, options, attempts, deaths,
-                                            enqueued) AS t;
+                                            enqueued, p_wait) AS t;
             END IF;
-            IF status = 'jobs' AND p_limited THEN
-                PERFORM windlass.claim_count(p_lane, claim, cardinality(seqs));
+            IF status = 'jobs' AND p_limited AND NOT v_busy THEN
+                v_busy := NOT windlass.claim_count(p_lane, claim, cardinality(seqs), p_wait);
+            END IF;
+            IF v_busy THEN
+                ROLLBACK;
+                status := 'busy';
+                SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+                  INTO claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued;
+            ELSIF status = 'jobs' AND array_remove(ids, NULL) <> '{}' THEN
+                PERFORM windlass.claim_passed(array_remove(ids, NULL));
             END IF;
         END IF;
         COMMIT;

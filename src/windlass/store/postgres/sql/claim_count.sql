@@ -1,6 +1,7 @@
 -- Counts a claim of a limited queue: its governor's tokens are taken, and it is open until it is found to have ended [F2] [F3].
--- Callers: claim, after claim_take. Lock: the bucket's row; the caller holds the locks of queue and lane.
-CREATE OR REPLACE FUNCTION windlass.claim_count(p_lane int, p_claim bigint, p_n int) RETURNS void
+-- False: its bucket is not to be had, as in bucket_try, and the caller must roll back. Callers: claim, after claim_take.
+-- Lock: the bucket's row; the caller holds the locks of queue and lane.
+CREATE OR REPLACE FUNCTION windlass.claim_count(p_lane int, p_claim bigint, p_n int, p_wait int) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     q windlass.queue;
@@ -17,6 +18,10 @@ BEGIN
         INSERT INTO windlass.limited_queue (queue) VALUES (q.name) ON CONFLICT DO NOTHING;
     END IF;
     IF q.governor THEN
+        IF NOT windlass.bucket_try('queue:' || q.name, '', p_wait) THEN
+            RETURN false;
+        END IF;
         PERFORM windlass.bucket_take('queue:' || q.name, '', p_n, false);
     END IF;
+    RETURN true;
 END $$;

@@ -30,8 +30,8 @@ BEGIN
             v_room := greatest((SELECT t.concurrency FROM windlass.task_setting t WHERE t.name = g.task)
                                - (SELECT count(*) FROM windlass.pass p WHERE p.gate = g.gate), 0);
         END IF;
-        INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at)
-        SELECT g.gate, v_jobs[u.place], 1, nextval('windlass.held_turn'), to_timestamp(enqueued[u.place])
+        INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+        SELECT g.gate, v_jobs[u.place], 1, nextval('windlass.held_turn'), to_timestamp(enqueued[u.place]), windlass.now()
           FROM unnest(g.places) WITH ORDINALITY AS u (place, no) WHERE u.no <= v_room;
         v_aside := v_aside || g.places[least(v_room, 2147483646)::int + 1:];
     END LOOP;

@@ -5,7 +5,7 @@ LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN (
         SELECT array_agg(ROW (x.i, x.n, x.budget, x.key)::windlass.want)
-          FROM (SELECT v.i, v.budget, windlass.bucket_key(v.value) AS key, sum(v.n) AS n
+          FROM (SELECT v.i, v.budget, windlass.bucket_key(v.value) AS key, least(sum(v.n), 2147483647) AS n
                   FROM (SELECT u.i, n.budget, n.n, windlass.need_value(u.payload, n.argument, n.place) AS value
                           FROM (SELECT y.i, y.task, y.payload::json AS payload
                                   FROM unnest(p_tasks, p_payloads) WITH ORDINALITY AS y (task, payload, i) OFFSET 0) AS u

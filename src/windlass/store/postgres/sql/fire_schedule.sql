@@ -15,6 +15,7 @@ DECLARE
     v_time    float8;
     v_last    float8 := p_times[cardinality(p_times)];
     v_running boolean;
+    v_behind  bigint;
 BEGIN
     PERFORM windlass.require_read_committed();
     fired := false;
@@ -35,6 +36,7 @@ BEGIN
     -- As in finish: the snapshot that says whether its last job has ended must be younger than any rotation that moved it.
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     FOREACH v_time IN ARRAY p_times LOOP
+        v_behind := NULL;
         IF p_expected IS NOT NULL AND s.overlap <> 'queue' THEN
             v_running := s.last_job IS NOT NULL AND windlass.is_unfinished(s.last_job);
             IF s.overlap = 'skip' AND (v_running OR v_time <> v_last) THEN
@@ -42,18 +44,21 @@ BEGIN
                 CONTINUE;
             ELSIF v_running THEN
                 PERFORM windlass.cancel(s.last_job);
+                -- One that runs stops with its worker's next beat: the new one comes after it, however it ends.
+                v_behind := CASE WHEN windlass.is_unfinished(s.last_job) THEN s.last_job END;
             END IF;
         END IF;
         SELECT * INTO e FROM windlass.enqueue_one(
             s.task, s.payload::text, s.queue, s.priority, windlass.jitter_of(s, v_time), NULL,
-            windlass.fire_options(s, v_time), 'skip', NULL, p_automatic => true, p_judge => false);
+            windlass.fire_options(s, v_time, v_behind), 'skip', NULL, p_automatic => true, p_judge => false);
         jobs := jobs || e.job;
         statuses := statuses || e.status;
-        s.last_at := v_time;
+        s.last_at := greatest(s.last_at, v_time);
         s.last_job := coalesce(nullif(e.job, 0), s.last_job);
     END LOOP;
     UPDATE windlass.schedule x
        SET next_at = CASE WHEN p_expected IS NULL THEN x.next_at ELSE p_next_at END, last_at = s.last_at,
-           last_job = s.last_job, skipped = s.skipped, error = p_error
+           last_job = s.last_job, skipped = s.skipped,
+           error = CASE WHEN p_expected IS NULL THEN x.error ELSE p_error END
      WHERE x.name = p_name;
 END $$;

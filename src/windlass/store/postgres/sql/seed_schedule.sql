@@ -1,6 +1,7 @@
 -- Declares a schedule [K4]. A new one is due at p_next_at; one that exists takes the new definition, and p_next_at and p_error
--- only where cron or tz have changed. p_definition: columns of windlass.schedule; payload and options are
--- text, to be kept as they were written. Callers: the store. Lock: the row.
+-- only where cron or tz have changed, or where it is never due: what was wrong with them here may be mended by now.
+-- p_definition: columns of windlass.schedule; payload and options are text, to be kept as they were written.
+-- Callers: the store. Lock: the row.
 CREATE OR REPLACE FUNCTION windlass.seed_schedule(
     p_definition jsonb, p_payload text, p_options text, p_next_at float8, p_error text)
 RETURNS windlass.schedule
@@ -16,8 +17,8 @@ BEGIN
     ON CONFLICT (name) DO UPDATE
        SET cron = d.cron, tz = d.tz, task = d.task, payload = p_payload::json, queue = d.queue, priority = d.priority,
            options = p_options::json, missed = d.missed, overlap = d.overlap, grace = d.grace, jitter = d.jitter,
-           next_at = CASE WHEN (x.cron, x.tz) = (d.cron, d.tz) THEN x.next_at ELSE p_next_at END,
-           error = CASE WHEN (x.cron, x.tz) = (d.cron, d.tz) THEN x.error ELSE p_error END
+           next_at = CASE WHEN (x.cron, x.tz) = (d.cron, d.tz) AND x.next_at IS NOT NULL THEN x.next_at ELSE p_next_at END,
+           error = CASE WHEN (x.cron, x.tz) = (d.cron, d.tz) AND x.next_at IS NOT NULL THEN x.error ELSE p_error END
     RETURNING * INTO s;
     RETURN s;
 END $$;

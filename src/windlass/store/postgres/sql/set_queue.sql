@@ -6,6 +6,7 @@ DECLARE
     q          windlass.queue;
     v_wrong    text;
     v_governed boolean;
+    v_limited  boolean;
 BEGIN
     PERFORM windlass.check_name('queue', p_name);
     -- least NULL: more than 0. most: a whole number up to it.
@@ -40,6 +41,7 @@ BEGIN
     INSERT INTO windlass.queue (name) VALUES (p_name) ON CONFLICT DO NOTHING;
     SELECT * INTO q FROM windlass.queue WHERE name = p_name FOR UPDATE;
     v_governed := q.governor;
+    v_limited := q.concurrency IS NOT NULL;
     q := jsonb_populate_record(q, p_changes);
     UPDATE windlass.queue SET paused = q.paused, max_workers = q.max_workers, retention = q.retention,
            dead_retention = q.dead_retention, lane_window = q.lane_window, shards = q.shards,
@@ -48,8 +50,9 @@ BEGIN
            governor = q.governor, rate_min = q.rate_min, rate_max = q.rate_max, max_depth = q.max_depth,
            shed_depth = q.shed_depth, shed_wait = q.shed_wait, shed_latency = q.shed_latency
      WHERE name = p_name;
-    -- Without a limit nobody notes what runs: the next one begins to count anew [F3].
-    DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND q.concurrency IS NULL;
+    -- Without a limit nobody notes what runs: the next one begins to count anew, also where a claim that still knew of the last
+    -- one has noted something since [F3].
+    DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND (q.concurrency IS NULL OR NOT v_limited);
     -- Where a governor begins: as Governor.first in windlass.core says [F2].
     IF q.governor AND NOT v_governed THEN
         PERFORM windlass.set_rate(p_name, greatest(q.rate_min, q.rate_max / 20));

@@ -30,8 +30,12 @@ BEGIN
     IF p_changes ? 'concurrency' AND t.concurrency IS NOT NULL THEN
         PERFORM windlass.count_running(p_name);
     END IF;
-    IF p_changes ?| '{concurrency,key_concurrency}' THEN
+    IF p_changes ? 'concurrency' THEN
         PERFORM windlass.stir_gates(ARRAY['task:' || p_name], true);
+    END IF;
+    IF p_changes ? 'key_concurrency' THEN
+        -- Which of the lines of keys have jobs of this task takes longer to find out than to look at them.
+        PERFORM windlass.stir_gates(windlass.next_lines('key:', 'key;', '', 1000), true);
     END IF;
     RETURN t;
 END $$;
