@@ -136,6 +136,20 @@ async def test_nobody_overtakes_one_who_is_just_being_taken_back(base: Base) -> 
         await locker.run("SELECT FROM windlass.held WHERE id = $1 FOR UPDATE", head)
         assert await base.look.value(ADMIT, [gate], 0) == passed
         await locker.rollback()
+        assert await base.look.value(NOTED, gate) is not bool(passed), "somebody must look there again"
+
+
+async def test_more_room_for_each_key_of_a_task_is_noted(base: Base) -> None:
+    """[F3] Its jobs wait in the lines of their keys."""
+    await base.lane()
+    gate, task, store = f"key:{key_of(base)}", key_of(base), await base.store()
+    await held(base.look, 2, task=task, concurrency_key=key_of(base))
+    assert await base.look.value(ADMIT, [gate], 0) == 1
+    assert not await base.look.value(NOTED, gate)
+    await store.set_task(task, {"key_concurrency": 2})
+    assert await base.look.value(NOTED, gate)
+    assert await base.look.value(ADMIT, [gate], 0) == 1
+    await store.set_task(task, {"key_concurrency": None})
 
 
 async def test_producers_do_not_wait_for_each_other_or_for_who_lets_in(base: Base) -> None:

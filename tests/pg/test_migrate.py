@@ -18,7 +18,7 @@ from tests.pg.kit import connect
 from windlass.core.retry import DeathPolicy
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
 from windlass.store.postgres import PostgresStore, schema
-from windlass.store.records import NewJob, Outcome, QueueRecord, WorkerInfo
+from windlass.store.records import NewJob, Outcome, QueueRecord, Rescued, WorkerInfo
 
 LATEST = 5
 LEAKS = """
@@ -150,7 +150,7 @@ async def test_jobs_of_version_3_end_under_the_next_ones(pg_database: str) -> No
     assert [job.task for job in held.jobs] == ["running", "lost"]
     assert (await store.finish(7, 2, [Outcome(job=held.jobs[0])])).applied == 1
     (worker,) = await store.workers()
-    assert (await store.rescue(7, worker.beat, DeathPolicy())).offered == 1
+    assert await store.rescue(7, worker.beat, DeathPolicy()) == Rescued(offered=1)
     assert await store.retry([6]) == {6: "retried"}
     await store.register(WorkerInfo(id=8))
     ran: list[str] = []

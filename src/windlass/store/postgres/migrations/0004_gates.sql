@@ -11,6 +11,12 @@ CREATE INDEX ON windlass.held (gate, turn) WHERE gate IS NOT NULL;
 DROP INDEX IF EXISTS windlass.held_queue_priority_fair_key_turn_idx;
 CREATE INDEX ON windlass.held (queue, priority, fair_key, turn) WHERE fair_key IS NOT NULL;
 
+-- Jobs of an ordering key have their turns in the order in which they are committed, not inserted [F6]: see draw_turn, of which
+-- this is no more than the name.
+CREATE FUNCTION windlass.draw_turn() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER in_order AFTER INSERT ON windlass.held DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.gate LIKE 'order:%') EXECUTE FUNCTION windlass.draw_turn();
+
 -- A job that is beyond a gate. A row that names its job, never a count. `turn`: its place in the line, to which it goes back
 -- if the tokens it was let out for are gone. `at`: when it was given; tokens are kept for a moment only, see promised.
 CREATE TABLE windlass.pass (

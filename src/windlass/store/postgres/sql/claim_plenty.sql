@@ -29,14 +29,15 @@ BEGIN
         END IF;
     END LOOP;
     v_now := windlass.epoch();
-    FOR k IN 1..cardinality(v_names) LOOP
+    FOR k IN 2..cardinality(v_names) LOOP
         IF windlass.bucket_tokens(v_names[k], '', 1, v_now) < v_ns[k] THEN
             RETURN false;
         END IF;
     END LOOP;
     FOR k IN 1..cardinality(v_names) LOOP
         IF windlass.bucket_take(v_names[k], '', v_ns[k], true, 1, v_now) < v_ns[k] THEN
-            RETURN NULL;
+            -- The first had too little; another, which had enough, was drained just now.
+            RETURN CASE WHEN k = 1 THEN false END;
         END IF;
     END LOOP;
     RETURN true;

@@ -144,17 +144,20 @@ BEGIN
 
     -- 3. The fence brings the xid; then the claim and the new cursor, in one row.
     PERFORM windlass.worker_fence(p_worker);
-    -- The fence may have waited: a limit that was set meanwhile counts [F3].
-    SELECT q.concurrency IS NOT NULL OR q.governor AS limited,
-           EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) AS gated INTO h
-      FROM windlass.queue q WHERE q.name = v_lane.queue;
-    IF h.limited AND NOT p_limited THEN
-        status := 'limited';
-        SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued;
-        RETURN;
+    -- Where the fence had to wait, a limit that was set meanwhile counts [F3]. What is set within the few milliseconds of a claim
+    -- that did not wait is as if it were set after it.
+    IF clock_timestamp() > v_now + interval '5 milliseconds' THEN
+        SELECT q.concurrency IS NOT NULL OR q.governor AS limited,
+               EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) AS gated INTO h
+          FROM windlass.queue q WHERE q.name = v_lane.queue;
+        gated := h.gated;
+        IF h.limited AND NOT p_limited THEN
+            status := 'limited';
+            SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+              INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued;
+            RETURN;
+        END IF;
     END IF;
-    gated := h.gated;
     v_xid := pg_current_xact_id()::text::bigint;
     -- Where no older transaction is under way any more, a gap that is still not visible is proven burnt right here.
     IF NOT isempty(v_gaps) THEN
