@@ -74,7 +74,9 @@ def test_k3_f2_the_governor_decides(any_desk: Desk) -> None:
     any_desk.visit(lambda rig: rig.store.report({"crawl": Runs(succeeded=50, failed=50)}))
     (governor,) = any_desk.json("maintain", "governor", "--once")["governors"]
     assert (governor["queue"], governor["rate"]) == ("crawl", 2.5)
-    assert any_desk.ok("maintain", "governor", "--once") == "crawl: 2.5/s, held after it was halved\n"
+    assert (
+        any_desk.ok("maintain", "governor", "--once") == "crawl: 2.5/s, held; halved: 50 of 100 runs failed\n"
+    )
 
 
 @pytest.mark.parametrize("duty", DUTIES)

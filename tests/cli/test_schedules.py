@@ -106,8 +106,13 @@ def test_k4_backfill(any_desk: Desk) -> None:
 
 def test_k4_backfill_of_nothing_and_of_too_much(desk: Desk) -> None:
     seeded(desk, cron="* * * * *")
-    none = desk.ok("schedules", "backfill", "daily", "--from", "2026-01-02", "--to", "2026-01-01")
+    none = desk.ok(
+        "schedules", "backfill", "daily", "--from", "2026-01-01T00:00:05", "--to", "2026-01-01T00:00:09"
+    )
     assert none == "daily has 0 times in this span\n0 jobs made\n"
+    assert "earlier time first" in desk.refused(
+        "schedules", "backfill", "daily", "--from", "2026-01-02", "--to", "2026-01-01"
+    )
     assert "shorter span" in desk.refused(
         "schedules", "backfill", "daily", "--from", "2025-01-01", "--to", "2026-01-01"
     )
