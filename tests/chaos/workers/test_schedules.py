@@ -172,4 +172,5 @@ async def test_fault_14_hosts_an_hour_fast_and_an_hour_slow(pg_scene: Scene, fig
     assert [len(scene.entries(job, "start")) for job in long] == [1] * len(long)  # no early loss
     assert all(record.deaths == 0 for record in await scene.records(long + calls))
     assert all("is dead" not in host.log and "lost its lease" not in host.log for host in hosts)
-    await Meter(scene, Allowance(RATE, BURST)).check(calls, figure)
+    # How many were used is not the question here: the hosts have other jobs to run, and the machine others.
+    await Meter(scene, Allowance(RATE, BURST)).check(calls, figure, used=0.1)
