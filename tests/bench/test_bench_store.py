@@ -39,7 +39,9 @@ def check_store(store: dict[str, Any], scenarios: set[str]) -> None:
         figure = store["rates"][name]
         assert figure["unit"] == "jobs/s"
         assert len(figure["rounds"]) == store["rounds"]
-        assert 0 < figure["low"] <= figure["median"] <= figure["high"], name
+        # On a busy machine one short round of several may see nothing at all.
+        assert 0 <= figure["low"] <= figure["median"] <= figure["high"], name
+        assert figure["high"] > 0, name
         assert store["cpu_per_1000_jobs"][name]["client"] > 0
     for figure in store["ratios"].values():
         assert figure["median"] > 0
