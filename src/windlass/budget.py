@@ -48,7 +48,8 @@ class Budget:
         self.declared: Final = declared
         """What the code says about it, if it does."""
         self._home = home
-        self._known = False
+        self._known: StoreHome | None = None
+        """Where it was declared, or was found wanting: a testing block has a store of its own."""
         self._acquired = time.monotonic()
 
     def __repr__(self) -> str:
@@ -64,11 +65,11 @@ class Budget:
             if taken.granted:
                 self._acquired = time.monotonic()
                 return
-            if not self._known and await self.record() is None:
+            if self._known is not self._home() and await self.record() is None:
                 logger.warning(
                     "nobody has declared budget %s, so it grants nothing: %s", self.name, self._how
                 )
-            self._known = True
+            self._known = self._home()
             # Those who wait for the same token come at different times.
             nap = min(taken.wait, LONGEST_NAP) * random.uniform(1.0, 1.1)
             if deadline is not None and time.monotonic() + min(nap, taken.wait) > deadline:
@@ -120,11 +121,12 @@ class Budget:
         asyncio.run(work())
 
     async def _call(self, operation: Callable[[Store], Coroutine[Any, Any, Any]]) -> Any:
-        if self.declared is not None and not self._known:
+        home = self._home()
+        if self.declared is not None and self._known is not home:
             declared = self.declared
-            await self._home().acall(lambda store: store.declare_budget(declared))
-            self._known = True
-        return await self._home().acall(operation)
+            await home.acall(lambda store: store.declare_budget(declared))
+            self._known = home
+        return await home.acall(operation)
 
 
 def _check_key(key: Any) -> None:

@@ -360,3 +360,14 @@ def test_f3_limits_hold_for_parts(any_app: Windlass) -> None:
     any_app.run_until_idle()
     assert job.status() is State.SUCCEEDED
     assert (now["done"], now["most"]) == (6, 2)
+
+
+async def test_f1_a_budget_is_declared_in_each_store_it_is_used_in(app: Windlass) -> None:
+    """A testing block has a store of its own; the handle must not think that it knows it already."""
+    budget = app.budget("api", rate=0, burst=1)
+    await budget.acquire(timeout=0)
+    for _ in range(2):
+        async with app.testing():
+            await budget.acquire(timeout=0)
+    with pytest.raises(BudgetTimeout):
+        await budget.acquire(timeout=0)

@@ -26,9 +26,8 @@ async def fire_due(store: Store, term: int | None) -> int:
     for schedule in due.schedules:
         try:
             made += await _fire(store, term, schedule, due.now)
-        except (
-            StoreError
-        ) as error:  # somebody holds its unique key, say: it is tried again, and so are others
+        except StoreError as error:
+            # Somebody holds its unique key, say. It is tried again; those behind it need not wait for that.
             logger.warning("schedule %s cannot fire yet: %s", schedule.name, error)
             trouble = error
     if trouble is not None:
