@@ -7,8 +7,8 @@ import pytest
 
 from tests.cli.kit import Desk, windlass
 from windlass.cli import main
-from windlass.cli.text import iso, local, one_line, parsed, span
 from windlass.core.harmless import harmless
+from windlass.words.text import iso, local, one_line, parsed, span
 
 READING = [
     *("jobs", "job show", "queues", "dead list", "workers", "doctor", "top", "migrate"),

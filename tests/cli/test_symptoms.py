@@ -6,9 +6,9 @@ import pytest
 
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
-from windlass.cli.symptoms import LONG_WAIT, of_budgets, of_gates, of_queues, of_schedules
 from windlass.store.flow import BudgetRecord, GateRecord, Need, ScheduleRecord
 from windlass.store.records import Depth, Finding, QueueRecord
+from windlass.words.symptoms import LONG_WAIT, of_budgets, of_gates, of_queues, of_schedules
 
 
 def gate(name: str, oldest: float = 0.0) -> GateRecord:

@@ -9,9 +9,9 @@ import pytest
 
 from tests.cli.kit import Desk
 from tests.cli.test_queues import served
-from windlass.cli.sample import Sample
 from windlass.cli.top import rates
 from windlass.store.records import Depth, Steering
+from windlass.words.sample import Sample
 
 
 def test_one_frame_without_a_terminal(any_desk: Desk) -> None:

@@ -29,9 +29,9 @@ from windlass.cli import (
     worker,
     workers,
 )
-from windlass.cli.text import one_line
 from windlass.errors import WindlassError
 from windlass.version import __version__
+from windlass.words.text import one_line
 
 
 class Commands(click.Group):

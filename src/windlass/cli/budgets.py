@@ -12,13 +12,14 @@ from typing import Any, Final, TypeVar
 import click
 
 from windlass.cli.options import OrWord, PerSecond, Span, json_option, on_store
-from windlass.cli.shapes import budget_as_json
 from windlass.cli.target import Target
-from windlass.cli.text import capped, one_line, plural, print_json, print_table, span
+from windlass.cli.text import print_json, print_table
 from windlass.core.names import check_name
 from windlass.core.rates import rate_text
 from windlass.store.flow import BudgetRecord
 from windlass.store.protocol import Store
+from windlass.words.shapes import budget_as_json
+from windlass.words.text import capped, one_line, plural, span
 
 T = TypeVar("T")
 COLUMNS: Final = ("budget", ">rate", ">burst", ">tokens", "breaker", ">blocked for", ">waiting")

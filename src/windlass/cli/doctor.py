@@ -1,6 +1,6 @@
 """The verb that looks for trouble: doctor. What the store finds comes from the store; this adds what stands
 around it: versions, drivers, settings, and whether the database can be opened at all. What keeps jobs from
-flowing is in `windlass.cli.symptoms`."""
+flowing is in `windlass.words.symptoms`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ import msgspec
 from rich.text import Text
 
 from windlass.cli.options import json_option, on_store
-from windlass.cli.symptoms import examine
 from windlass.cli.target import Target
-from windlass.cli.text import console, one_line, print_json
+from windlass.cli.text import console, print_json
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, WindlassError
 from windlass.settings import Settings
 from windlass.store.factory import POSTGRES, describe, kind_of
 from windlass.store.protocol import Store
 from windlass.store.records import Finding
 from windlass.version import __version__
+from windlass.words.symptoms import examine
+from windlass.words.text import one_line
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "bold red")}
 

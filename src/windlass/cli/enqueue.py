@@ -11,9 +11,8 @@ from typing import Any, NoReturn, cast, get_args
 import click
 
 from windlass.cli.options import JobId, Span, json_option, on_store
-from windlass.cli.shapes import failure_as_json
 from windlass.cli.target import Target
-from windlass.cli.text import one_line, parsed, print_json
+from windlass.cli.text import print_json
 from windlass.core.states import Priority, State
 from windlass.errors import ConfigurationError, ResultTimeout
 from windlass.job import Job
@@ -21,6 +20,8 @@ from windlass.options import JobOptions
 from windlass.store.protocol import Store
 from windlass.store.records import JobRecord, OnConflict, Otherwise
 from windlass.task import Task
+from windlass.words.shapes import failure_as_json
+from windlass.words.text import one_line, parsed
 
 _PRIORITIES = [each.name.lower() for each in Priority]
 _EVER = "ever"

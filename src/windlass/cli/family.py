@@ -8,10 +8,10 @@ from typing import Final
 import click
 import msgspec
 
-from windlass.cli.text import one_line
 from windlass.core.states import FINISHED, State
 from windlass.store.protocol import Store
 from windlass.store.records import JobRecord, ParentRecord, PartRecord
+from windlass.words.text import one_line
 
 NEEDING: Final = (State.DEAD, State.CANCELLED, State.RETRYING, State.RUNNING)
 """The states of parts that are listed, the most urgent first."""

@@ -10,13 +10,14 @@ import click
 
 from windlass.cli.options import json_option, on_store
 from windlass.cli.queues import known
-from windlass.cli.shapes import gate_as_json, watermark_as_json
 from windlass.cli.target import Target
-from windlass.cli.text import capped, local, print_json, print_table, span
-from windlass.cli.waiting import budget_in_words
+from windlass.cli.text import print_json, print_table
 from windlass.core.gates import reason
 from windlass.store.flow import BudgetRecord, GateRecord, Watermark
 from windlass.store.protocol import Store
+from windlass.words.shapes import gate_as_json, watermark_as_json
+from windlass.words.text import capped, local, span
+from windlass.words.waiting import budget_in_words
 
 GATES: Final = ("gate", ">through", ">waiting", ">oldest", "each job there")
 """What is shown of a gate wherever gates are listed; see `gate_row`."""

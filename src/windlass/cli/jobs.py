@@ -10,15 +10,16 @@ import click
 
 from windlass import bulk
 from windlass.cli.options import filters, job_ids, json_option, on_store
-from windlass.cli.shapes import job_as_json, listing_as_json, no_cursor, priority_name, unwrap, wrap
 from windlass.cli.sheet import print_job
 from windlass.cli.target import Target
-from windlass.cli.text import print_json, print_table, span
-from windlass.cli.waiting import state_in_words
+from windlass.cli.text import print_json, print_table
 from windlass.core.states import FINISHED
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord, Steering
+from windlass.words.shapes import job_as_json, listing_as_json, no_cursor, priority_name, unwrap, wrap
+from windlass.words.text import span
+from windlass.words.waiting import state_in_words
 
 _GOOD = frozenset({"dead", "retried", "cancelled", "requested", "deleted"})
 _WHY_NOT = {

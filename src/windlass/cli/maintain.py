@@ -14,12 +14,13 @@ import msgspec
 
 from windlass.cli.options import json_option, on_store
 from windlass.cli.target import Target
-from windlass.cli.text import print_json, span
+from windlass.cli.text import print_json
 from windlass.core.harmless import harmless
 from windlass.core.rates import rate_text
 from windlass.core.retry import DeathPolicy
 from windlass.store.protocol import Store
 from windlass.store.records import Rescued, WorkerRecord
+from windlass.words.text import span
 
 T = TypeVar("T")
 _TERM = 30.0

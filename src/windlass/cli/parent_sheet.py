@@ -10,11 +10,12 @@ from rich.text import Text
 
 from windlass.cli.family import NEEDING, Family
 from windlass.cli.strip import bar, strip
-from windlass.cli.text import cells, local, make_table, one_line, span
-from windlass.cli.waiting import state_in_words
+from windlass.cli.text import cells, make_table
 from windlass.core.progress import Look, Progress, progress
 from windlass.core.states import FINISHED, State
 from windlass.store.records import ParentRecord, PartRecord
+from windlass.words.text import local, one_line, span
+from windlass.words.waiting import state_in_words
 
 COLUMNS = ("id", "task", "state", ">parts", "progress", ">rate", ">left", ">age")
 _NEEDING = (">part", "job", "state", ">attempt", ">progress", ">records", "error")

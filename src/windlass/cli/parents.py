@@ -12,7 +12,6 @@ from windlass.cli.family import every_part, find_parent, look_at
 from windlass.cli.jobs import limit_option
 from windlass.cli.options import JobId, json_option, on_store
 from windlass.cli.parent_sheet import COLUMNS, draw, row
-from windlass.cli.shapes import parent_as_json, part_as_json
 from windlass.cli.target import Target
 from windlass.cli.text import console, print_json, print_table
 from windlass.cli.text import show as print_out
@@ -20,6 +19,7 @@ from windlass.cli.watching import watch_parent
 from windlass.core.states import FINISHED, State
 from windlass.store.protocol import Store
 from windlass.store.records import CancelAnswer, ParentRecord
+from windlass.words.shapes import parent_as_json, part_as_json
 
 _id = click.argument("id", metavar="ID", type=JobId())
 

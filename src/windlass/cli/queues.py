@@ -9,15 +9,16 @@ import click
 import msgspec
 
 from windlass.cli.options import OrWord, PerSecond, Span, json_option, on_store
-from windlass.cli.sample import Sample, look
-from windlass.cli.shapes import Shape, queue_as_json
 from windlass.cli.target import Target
-from windlass.cli.text import one_line, print_json, print_table, span
-from windlass.cli.waiting import load_in_words
+from windlass.cli.text import print_json, print_table
 from windlass.core.names import check_name
 from windlass.core.rates import rate_text
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, QueueRecord
+from windlass.words.sample import Sample, look
+from windlass.words.shapes import Shape, queue_as_json
+from windlass.words.text import one_line, span
+from windlass.words.waiting import load_in_words
 
 COLUMNS: Final = ("queue", ">ready", ">running", ">scheduled", ">retrying", ">dead", ">oldest")
 """What is shown of a queue wherever queues are listed; see `counts`."""

@@ -11,12 +11,13 @@ import click
 
 from windlass import schedules as clock
 from windlass.cli.options import json_option, on_store
-from windlass.cli.shapes import schedule_as_json
 from windlass.cli.target import Target
-from windlass.cli.text import in_zone, iso, local, one_line, plural, print_json, print_table
+from windlass.cli.text import print_json, print_table
 from windlass.core.cron import zone
 from windlass.store.flow import ScheduleRecord
 from windlass.store.protocol import Store
+from windlass.words.shapes import schedule_as_json
+from windlass.words.text import in_zone, iso, local, one_line, plural
 
 T = TypeVar("T")
 _COLUMNS: Final = ("schedule", "cron", "tz", "task", "next", "last", ">skipped", "state")

@@ -8,13 +8,14 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.cli.family import FINAL
-from windlass.cli.shapes import priority_name
-from windlass.cli.text import console, local, one_line, show, span
-from windlass.cli.waiting import state_in_words, why_it_waits
+from windlass.cli.text import console, show
 from windlass.core.harmless import harmless
 from windlass.core.progress import progress
 from windlass.core.states import FINISHED
 from windlass.store.records import JobRecord, ParentRecord, Steering
+from windlass.words.shapes import priority_name
+from windlass.words.text import local, one_line, span
+from windlass.words.waiting import state_in_words, why_it_waits
 
 Line = tuple[str, str]
 

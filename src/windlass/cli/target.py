@@ -16,12 +16,12 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from windlass.app import Windlass
-from windlass.cli.text import one_line
 from windlass.errors import ConfigurationError, StoreError
 from windlass.loading import load_app
 from windlass.settings import Settings, load
 from windlass.store.factory import SQLITE, describe, kind_of, sqlite_path
 from windlass.store.protocol import Store
+from windlass.words.text import one_line
 
 T = TypeVar("T")
 

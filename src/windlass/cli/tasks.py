@@ -13,12 +13,13 @@ import msgspec
 from windlass.cli.enqueue import find_task
 from windlass.cli.options import OrWord, Span, database_option, json_option, on_store, schema_option
 from windlass.cli.target import Target
-from windlass.cli.text import one_line, print_json, print_table, span
+from windlass.cli.text import print_json, print_table
 from windlass.core.names import check_name
 from windlass.errors import ConfigurationError, StoreError
 from windlass.gaps import Reconciled
 from windlass.store.protocol import Store
 from windlass.store.records import TaskRecord
+from windlass.words.text import one_line, span
 
 _DEFAULT: Final = "default"
 _WHOLE: Final = OrWord(click.IntRange(min=1), _DEFAULT)

@@ -1,4 +1,4 @@
-"""The verb that watches: top. One frame asks the store five cheap questions (see `windlass.cli.sample`)."""
+"""The verb that watches: top. One frame asks the store five cheap questions (see `windlass.words.sample`)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from windlass.cli.flow import GATES, gate_row
 from windlass.cli.keys import happens, keys
 from windlass.cli.options import Span, json_option, on_store
 from windlass.cli.queues import COLUMNS, counts, queues_as_json
-from windlass.cli.sample import Sample, look_closer
-from windlass.cli.shapes import Shape, budget_as_json, gate_as_json
 from windlass.cli.target import Target
-from windlass.cli.text import cells, console, iso, make_table, one_line, print_json, show, span
-from windlass.cli.waiting import load_in_words
+from windlass.cli.text import cells, console, make_table, print_json, show
 from windlass.cli.workers import alive_in_words, workers_as_json
 from windlass.errors import StoreUnavailable
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, QueueRecord
+from windlass.words.sample import Sample, look_closer
+from windlass.words.shapes import Shape, budget_as_json, gate_as_json
+from windlass.words.text import iso, one_line, span
+from windlass.words.waiting import load_in_words
 
 _QUEUES = (*COLUMNS, ">±/s", ">dead/s", "state")
 _WORKERS = ("worker", ">beat", "alive", "queues")

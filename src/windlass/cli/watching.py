@@ -16,12 +16,13 @@ from rich.text import Text
 from windlass.cli.family import Family, is_to_be_split, look_at, not_a_parent
 from windlass.cli.keys import happens, keys
 from windlass.cli.parent_sheet import draw
-from windlass.cli.shapes import Shape, parent_as_json
-from windlass.cli.text import console, iso, one_line, print_json, show
+from windlass.cli.text import console, print_json, show
 from windlass.core.progress import Look
 from windlass.core.states import FINISHED
 from windlass.errors import StoreUnavailable
 from windlass.store.protocol import Store
+from windlass.words.shapes import Shape, parent_as_json
+from windlass.words.text import iso, one_line
 
 EVERY: Final = 1.0
 SPAN: Final = 30.0

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import click
 
 from windlass.cli.options import json_option, on_store
-from windlass.cli.sample import Sample, look
-from windlass.cli.shapes import Shape, worker_as_json
 from windlass.cli.target import Target
-from windlass.cli.text import print_json, print_table, span
+from windlass.cli.text import print_json, print_table
 from windlass.store.records import WorkerRecord
+from windlass.words.sample import Sample, look
+from windlass.words.shapes import Shape, worker_as_json
+from windlass.words.text import span
 
 _COLUMNS = ("worker", "host", ">pid", "queues", ">slots", ">beat", ">up", "alive")
 

@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.cli.strip import MARKS, bar, strip
-from windlass.cli.text import span
 from windlass.core.progress import Look, Progress, progress
 from windlass.core.states import State
 from windlass.store.records import ParentRecord, PartRecord
+from windlass.words.text import span
 
 EVERY: Final = 2.0
 _MOST: Final = 24

@@ -10,7 +10,6 @@ from typing import Any
 import click
 import msgspec
 
-from windlass.cli.text import iso, parsed
 from windlass.core.gates import reason
 from windlass.core.progress import Look, progress
 from windlass.core.rates import rate_text
@@ -26,6 +25,7 @@ from windlass.store.records import (
     QueueRecord,
     WorkerRecord,
 )
+from windlass.words.text import iso, parsed
 
 Shape = dict[str, Any]
 

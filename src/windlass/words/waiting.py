@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from windlass.cli.text import span
 from windlass.core.rates import rate_text
 from windlass.core.states import State
 from windlass.store.flow import BudgetRecord
 from windlass.store.records import JobRecord, PartRecord, QueueRecord
+from windlass.words.text import span
 
 
 def state_in_words(job: JobRecord | PartRecord) -> str:

@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from windlass.cli.text import capped, one_line, span
 from windlass.core.admission import WARNING, shed_level
 from windlass.core.gates import reason
 from windlass.core.rates import rate_text
 from windlass.store.flow import BudgetRecord, GateRecord, ScheduleRecord
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, Finding, QueueRecord
+from windlass.words.text import capped, one_line, span
 
 LONG_WAIT: Final = 600.0
 """Seconds that the first at a gate may wait before it is worth a word."""
