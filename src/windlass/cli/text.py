@@ -1,4 +1,4 @@
-"""How things are shown on a terminal: JSON documents and tables. Their text is harmless: see `windlass.words`."""
+"""How things are shown on a terminal: JSON and tables. Their text is harmless, see `windlass.words`."""
 
 from __future__ import annotations
 

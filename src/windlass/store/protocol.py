@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from windlass.core.retry import DeathPolicy
 from windlass.store.flow import Flow, Needs
+from windlass.store.measures import Measures
 from windlass.store.records import (
     Beat,
     CancelAnswer,
@@ -52,8 +53,9 @@ from windlass.store.records import (
 NOTHING: Needs = MappingProxyType({})
 
 
-class Store(Flow, Protocol):
-    """Where jobs live. What it promises about budgets, limits, order and schedules is in `Flow`."""
+class Store(Flow, Measures, Protocol):
+    """Where jobs live. What it promises about budgets, limits, order and schedules is in `Flow`, about
+    rollups, events and its own health in `Measures`."""
 
     # -- life of the store ------------------------------------------------------------------------------
 
@@ -304,8 +306,10 @@ class Store(Flow, Protocol):
         """The job with this id in whatever state, or None."""
 
     async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
-        """A page of jobs, newest first. A page may be short or empty and still have a cursor: the search
-        looks at a bounded number of jobs a call."""
+        """A page of jobs, newest first by when they were enqueued, more or less: jobs that were put off or
+        offered again may stand where they entered their lane. A page may be short or empty and still have a
+        cursor: the search looks at a bounded number of jobs a call, and `back_to` says how far it has come.
+        A cursor that no page gave raises ValueError."""
 
     async def wait_finished(self, job: int, timeout: float) -> JobRecord:
         """Wait until the job has ended for good. Raises ResultTimeout, or JobNotFound if it is gone."""

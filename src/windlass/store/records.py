@@ -13,6 +13,7 @@ import msgspec
 
 from windlass.core.admission import Pressure
 from windlass.core.states import Kind, Priority, State
+from windlass.store.measures import Vitals
 
 OnConflict = Literal["skip", "replace", "reject"]
 EnqueueStatus = Literal["enqueued", "scheduled", "held", "skipped", "replaced", "rerun", "repeated", "parked"]
@@ -112,6 +113,8 @@ class ClaimedJob(msgspec.Struct, frozen=True, gc=False):
     deaths: int
     options: Options
     enqueued_at: float
+    ready_at: float = 0.0
+    """When this attempt became ready, by the store's clock."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -180,6 +183,9 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     beat_at: float
     lease: float = 30.0
+    vitals: Vitals | None = None
+    """How it is doing, in its own words; None before it has told."""
+    vitals_at: float | None = None
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -247,6 +253,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     task: str | None = None
     state: State | None = None
     tag: str | None = None
+    text: str | None = None
+    """What its payload, as JSON text, contains."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -254,6 +262,10 @@ class Page(msgspec.Struct, frozen=True):
 
     jobs: list[JobRecord]
     cursor: str | None = None
+    looked: int = 0
+    """How many jobs were looked at for it."""
+    back_to: float | None = None
+    """When the oldest of these was enqueued: how far back the search has come [M3]."""
 
 
 class Depth(msgspec.Struct, frozen=True):
@@ -265,6 +277,9 @@ class Depth(msgspec.Struct, frozen=True):
     retrying: int = 0
     dead: int = 0
     oldest: float | None = None
+    offered: int = 0
+    """How often a job was put into one of its lanes, since the queue was declared: new ones, retries,
+    and those given back. It never falls."""
 
 
 class QueueRecord(msgspec.Struct, frozen=True, kw_only=True):

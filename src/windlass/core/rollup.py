@@ -1,0 +1,91 @@
+"""Measures that can be added up: what was counted in a span of time, of one task in one queue [M1].
+
+A worker counts into samples of a minute. A rollup adds them to the rows that charts are drawn from: those of
+the minute, of the hour and of all time, each for the task, for its whole queue and for everything. Adding up
+is associative and commutative, so it does not matter in which order or in how many steps it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+K = TypeVar("K", str, int)
+
+MINUTE: Final = 60
+HOUR: Final = 3600
+EVER: Final = 0
+"""The span of the row that counts everything since the store was made; its time is 0."""
+
+SPANS: Final = (MINUTE, HOUR, EVER)
+KEPT: Final = {MINUTE: 86400.0 * 30, HOUR: 86400.0 * 365}
+"""For how many seconds the rows of a span are kept."""
+
+COUNTS: Final = frozenset(
+    {
+        "succeeded", "retry", "dead", "cancelled", "snooze", "throttled", "unknown", "released",
+        "claims", "claimed", "empty", "refused", "rescued", "lost", "dropped",
+    }
+)  # fmt: skip
+"""What is counted. Outcomes by their kind; claims that found jobs, the jobs in them, claims that found none;
+writes that were refused by the fence [C5]; jobs taken back from dead workers, and those workers; events that
+found no room [M2]."""
+
+
+class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What was counted in one span of time. Histograms are those of `core.histogram`, in milliseconds."""
+
+    at: int
+    """Its first second since the epoch, by the store's clock."""
+    queue: str = ""
+    """"": of all queues, or of none in particular."""
+    task: str = ""
+    """"": of all tasks, or of none in particular."""
+    counts: dict[str, int] = {}
+    waits: dict[int, int] = {}
+    """How long jobs had been ready when they were started."""
+    runs: dict[int, int] = {}
+    """How long runs took, however they ended."""
+
+    def add(self, other: Sample) -> None:
+        """Count what the other has counted as well."""
+        self.counts = _sum(self.counts, other.counts)
+        self.waits = _sum(self.waits, other.waits)
+        self.runs = _sum(self.runs, other.runs)
+
+
+class Place(NamedTuple):
+    """Which row something is counted in."""
+
+    span: int
+    at: int
+    queue: str
+    task: str
+
+
+def places(sample: Sample) -> Iterator[Place]:
+    """Every row that a sample is counted in: each once."""
+    whose = dict.fromkeys(((sample.queue, sample.task), (sample.queue, ""), ("", "")))
+    for span in SPANS:
+        for queue, task in whose:
+            yield Place(span, sample.at - sample.at % span if span else 0, queue, task)
+
+
+def roll(samples: Iterable[Sample]) -> dict[Place, Sample]:
+    """What is to be added to which row."""
+    rows: dict[Place, Sample] = {}
+    for sample in samples:
+        for place in places(sample):
+            if place not in rows:
+                rows[place] = Sample(at=place.at, queue=place.queue, task=place.task)
+            rows[place].add(sample)
+    return rows
+
+
+def _sum(one: Mapping[K, int], other: Mapping[K, int]) -> dict[K, int]:
+    added = dict(one)
+    for key, n in other.items():
+        added[key] = added.get(key, 0) + n
+    return added

@@ -1,0 +1,189 @@
+"""What a store promises about measures: rollups [M1], timeline events [M2], what workers say of themselves
+[M3], and how the store itself is doing. A part of the protocol in `windlass.store.protocol`.
+
+None of it is on the path of a job, and no job waits for any of it. Time is the store's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from windlass.core.rollup import Sample
+
+EventKind = Literal[
+    "retry", "dead", "cancelled", "snooze", "throttled", "unknown", "released", "refused", "succeeded",
+    "split", "started", "stopped", "lost", "rescued", "leads", "fired", "breaker", "governor", "blocked",
+    "operator",
+]  # fmt: skip
+"""Of runs: how one ended (succeeded only where every run is to be told of). Of the cluster: a worker started,
+stopped or was lost, jobs were rescued, a host leads, a schedule fired, a breaker or governor acted, a segment
+cannot be reclaimed. `operator`: somebody did something by hand."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that happened, for a timeline."""
+
+    at: float
+    kind: EventKind
+    told: str = ""
+    """In words, at most 500 characters."""
+    job: int | None = None
+    queue: str = ""
+    task: str = ""
+    worker: str = ""
+    """The label of the worker, or the name of the operator."""
+    attempt: int = 0
+    ms: float | None = None
+    """How long the run took."""
+
+
+class EventRecord(Event, frozen=True, kw_only=True):
+    """An event as it is kept."""
+
+    id: int
+    """Later ones have higher numbers."""
+
+
+class Busy(msgspec.Struct, frozen=True):
+    """A job that runs right now."""
+
+    job: int
+    task: str
+    queue: str
+    since: float
+
+
+class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a worker process is doing, in its own words [M3]."""
+
+    cpu: float = 0.0
+    """Of one core, over the last seconds: 1 is all of it."""
+    memory: int = 0
+    """Bytes in use."""
+    running: int = 0
+    """Slots in use."""
+    slots: int = 0
+    """Slots it has, over all of its queues."""
+    jobs: tuple[Busy, ...] = ()
+    """What it runs: those that have run longest, at most 20."""
+    lag: float = 0.0
+    """Seconds by which its event loop was late, at most, in the last seconds."""
+
+
+class News(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one process has to tell, every two seconds or so."""
+
+    samples: Sequence[Sample] = ()
+    events: Sequence[Event] = ()
+    vitals: Vitals | None = None
+
+
+class Rolled(msgspec.Struct, frozen=True):
+    """What one step of the rollup did."""
+
+    folded: int = 0
+    """Batches of news."""
+    rows: int = 0
+    """Rows that were written."""
+    removed: int = 0
+    """Rows and events that had outlived their time."""
+    more: bool = False
+
+
+class TaskDepth(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs of a task are ready in a queue [M1]."""
+
+    queue: str
+    task: str
+    ready: int
+    estimate: bool = False
+    """Only the first jobs of a long lane were counted."""
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A segment of the logs."""
+
+    no: int
+    bytes: int
+    state: Literal["open", "closed", "empty"]
+    opened_at: float | None = None
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of the store, or a log over all of its segments."""
+
+    name: str
+    bytes: int
+    rows: int | None = None
+    """As the database estimates it; None where it does not."""
+    dead: int | None = None
+    """Dead tuples."""
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """How the store itself is doing. What it cannot know is None."""
+
+    store: str
+    """Which, and its version: PostgreSQL 18.1, SQLite 3.51.3."""
+    bytes: int = 0
+    tables: tuple[Table, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    wal: int | None = None
+    """Bytes of write-ahead log since the server was made: what grows in a second is its rate. On SQLite the
+    size of the file's log."""
+    connections: int | None = None
+    most_connections: int | None = None
+    pool: int | None = None
+    """Connections this process holds, and how many of them are idle."""
+    pool_idle: int | None = None
+    oldest_snapshot: float | None = None
+    """Seconds for which the oldest snapshot has been held; it keeps dead tuples from being removed."""
+    blocked: str | None = None
+    """What keeps a segment from being reclaimed, in words."""
+    blocked_since: float | None = None
+    coordinator_until: float | None = None
+    """When the coordinator's term runs out; None where nobody ever led."""
+    news: int = 0
+    """Batches of news not yet rolled up; counted up to 10,000."""
+
+
+class Measures(Protocol):
+    """What was measured."""
+
+    async def tell(self, source: int, number: int, news: News) -> float:
+        """Take in what one process has to tell, and answer with the store's clock. `source` is the id of a
+        worker, or a random one; `number` counts its calls from 1 or higher: sending one again changes
+        nothing. The vitals of a worker replace those it told before; they show in `workers`.
+
+        Events are kept for 7 days, at most 1,000,000 of them. It needs no lease: also a worker that was lost
+        may tell what it saw."""
+
+    async def rollup(self, limit: int = 1000) -> Rolled:
+        """One bounded step: fold what was told into the rows of charts (see `core.rollup`), and remove rows
+        and events that have outlived their time. What was folded is forgotten in the same step, so running
+        it twice, or twice at once, changes nothing."""
+
+    async def measured(
+        self, span: int, since: float, until: float, *, queue: str = "", task: str = ""
+    ) -> list[Sample]:
+        """The rows of a span (MINUTE or HOUR) of one queue, task or everything, by time. Those without any
+        job are left out. What was told and not yet rolled up is not in them."""
+
+    async def totals(self) -> list[Sample]:
+        """What was counted since the store was made, of every queue and task (and their "" for all)."""
+
+    async def events(
+        self, *, job: int | None = None, queue: str | None = None, limit: int = 100, before: int | None = None
+    ) -> list[EventRecord]:
+        """Events, the latest first: of one job, or of one queue, or all; with `before`, those with a lower
+        id."""
+
+    async def task_depths(self, most: int = 100_000) -> list[TaskDepth]:
+        """How many jobs of each task are ready, by queue: those in lanes, counted up to `most` a lane, and
+        those aside, up to as many a queue. Not cheap: ask every few seconds at most."""
+
+    async def health(self) -> Health:
+        """How the store is doing. Cheap: it reads statistics, and counts nothing."""

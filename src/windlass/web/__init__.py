@@ -1,0 +1,7 @@
+"""Mission Control: what operators see and do in a browser, and what programs do over HTTP.
+
+    request ─▶ guard (host, origin, who) ─▶ api or pages ─▶ desk (role checked in the action) ─▶ store
+
+`make_web` builds the ASGI app that `windlass web` serves and `app.web()` gives to be mounted. The API and the
+pages both speak to the desk alone, and the desk to the store protocol: no SQL lives here.
+"""
