@@ -1,13 +1,16 @@
 # Shorthands for people. Nothing depends on make: each target is one command of CONTRIBUTING.md.
 PYTHON ?= .venv/bin/python
 
-.PHONY: test lint soak bench
+.PHONY: test lint postgres16 soak bench
 
 test:           ## everything a commit must pass: lint, format, types, tests
 	$(PYTHON) -m tests
 
 lint:           ## the fast half of it
 	$(PYTHON) -m tests --lint
+
+postgres16:     ## the suite of all stores on an older server, all of it
+	$(PYTHON) -m pytest -m postgres16 -n auto --dist worksteal
 
 soak:           ## long runs under load and faults
 	$(PYTHON) -m pytest -m soak --timeout 0
