@@ -245,9 +245,13 @@ class Rig:
         return record.state if record else None
 
     async def depth(self, queue: str = "default") -> Depth:
-        """The counts of one queue, without the age of its oldest job."""
+        """How many jobs of one queue stand where, without the age of the oldest and what was ever offered."""
         depth = (await self.store.depth([queue])).get(queue, Depth())
-        return msgspec.structs.replace(depth, oldest=None)
+        return msgspec.structs.replace(depth, oldest=None, offered=0)
+
+    async def offered(self, queue: str = "default") -> int:
+        """How often a job was put into a lane of this queue."""
+        return (await self.store.depth([queue])).get(queue, Depth()).offered
 
     async def listing(self, **filters: Any) -> list[JobRecord]:
         """Every job of a listing, over all its pages."""

@@ -91,13 +91,14 @@ class Answer:
 
 def answer(lane: int, row: Any) -> Answer:
     """A claim's row as jobs."""
-    fields = ("seqs", "ids", "tasks", "payloads", "options", "attempts", "deaths", "enqueued")
+    fields = ("seqs", "ids", "tasks", "payloads", "options", "attempts", "deaths", "enqueued", "offered")
     jobs = [
         ClaimedJob(
             lane << 44 | seq if id is None else id, lane, row["claim"], seq, task, payload, "", 2,
             attempt, deaths, claims.decode_options(options), enqueued,
+            enqueued if offered is None else offered,
         )
-        for seq, id, task, payload, options, attempt, deaths, enqueued in zip(
+        for seq, id, task, payload, options, attempt, deaths, enqueued, offered in zip(
             *(row[field] or [] for field in fields), strict=True
         )
     ]  # fmt: skip

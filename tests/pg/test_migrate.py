@@ -20,7 +20,7 @@ from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
 from windlass.store.postgres import PostgresStore, schema
 from windlass.store.records import NewJob, Outcome, QueueRecord, Rescued, WorkerInfo
 
-LATEST = 5
+LATEST = 7
 LEAKS = """
 SELECT proname FROM pg_proc WHERE pronamespace = $1::text::regnamespace AND prosrc ~ '\\mwindlass[.'']'
 """
@@ -36,7 +36,12 @@ INSERT INTO windlass.queue (name, max_workers) VALUES ('mail', 3)
 TWICE = """
 SELECT proname FROM pg_proc WHERE pronamespace = 'windlass'::regnamespace GROUP BY 1 HAVING count(*) > 1
 """
-VERSION_3 = Path(__file__).with_name("version3.sql")
+VERSION_3, VERSION_5 = (Path(__file__).with_name(f"version{n}.sql") for n in (3, 5))
+FINISH_OF_5 = """
+SELECT applied
+  FROM windlass.finish(7, 2, '{1}', '{2}', ARRAY['{[2,3)}'], '{1}', ARRAY['{0,1}'], '{2}', '{2}', '{1}',
+                       '{2}', '{NULL}', NULL)
+"""
 COMMAND = [sys.executable, "-c", "from windlass.cli import main; main()", "migrate", "--json"]
 
 
@@ -84,7 +89,7 @@ async def test_a_newer_schema_is_refused_and_not_touched(pg_database: str) -> No
     )
     before = await picture(session, "windlass")
     for attempt in (store.migrate, store.open):
-        with pytest.raises(SchemaTooNew, match=r"version 99.*up to 5.*upgrade Windlass"):
+        with pytest.raises(SchemaTooNew, match=rf"version 99.*up to {LATEST}.*upgrade Windlass"):
             await attempt()
     assert await picture(session, "windlass") == before
     assert await session.value("SELECT version FROM windlass.meta") == 99
@@ -164,6 +169,37 @@ async def test_jobs_of_version_3_end_under_the_next_ones(pg_database: str) -> No
     assert sorted(ran) == ["dead", *fair, "keyed", "lost", "ready", "retrying", "scheduled"]
     states = Counter(row[0] for row in await session.rows("SELECT state FROM windlass.job"))
     assert states == {"succeeded": 11}
+    await store.close()
+    await session.connection.close()
+
+
+async def test_jobs_of_version_5_end_under_the_next_ones(pg_database: str) -> None:
+    """[M1] Each is run once; a worker that has not been upgraded yet ends its job as it did before."""
+    session = await connect(pg_database, "q")
+    for _, text in schema.migrations()[:5]:
+        await session.run(schema.render(text, "windlass"))
+    await session.run(VERSION_5.read_text("utf-8"))
+    store = PostgresStore(pg_database, head_cache=0.0)
+    done = await store.migrate()
+    assert (done.before, done.after) == (5, LATEST)
+    assert await session.rows(TWICE) == [], "a call could mean either"
+    await store.open()
+    assert (await store.depth())["default"].offered == 4
+    assert [worker.vitals for worker in await store.workers()] == [None]
+    (held,) = await store.held(7)
+    assert [job.task for job in held.jobs] == ["running"]
+    assert await session.value(FINISH_OF_5) == 1
+    await store.register(WorkerInfo(id=8))
+    ran: dict[str, float] = {}
+    async with asyncio.timeout(10):
+        while len(ran) < 4:
+            await store.promote()
+            for claim in await store.claim(8, ["default"], 10):
+                ran |= {job.task: job.ready_at - job.enqueued_at for job in claim.jobs}
+                await store.finish(8, len(ran), [Outcome(job=job) for job in claim.jobs])
+    assert ran.keys() == {"ready", "again", "scheduled", "behind"}
+    assert (ran["ready"], ran["behind"]) == (0.0, 0.0)
+    assert ran["again"] == pytest.approx(3600)
     await store.close()
     await session.connection.close()
 

@@ -15,7 +15,7 @@ CLAIM = "CALL windlass.claim($1, $2, $3, 10000, p_needs => $4, p_limited => $5)"
 TAKE = """
 SELECT n.* FROM windlass.claim_take($1, $2, 100) AS t
  CROSS JOIN LATERAL windlass.claim_needs($1, t.claim, $3, t.seqs, t.ids, t.tasks, t.payloads, t.options,
-                                         t.attempts, t.deaths, t.enqueued) AS n
+                                         t.attempts, t.deaths, t.enqueued, t.offered) AS n
 """
 TOKENS = "SELECT windlass.bucket_tokens($1, $2)"
 VALUE = "SELECT windlass.bucket_key(windlass.need_value($1, $2, $3))"

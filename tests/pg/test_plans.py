@@ -22,7 +22,7 @@ DO $$
 DECLARE s text; c bigint; q bigint[]; t text[]; a smallint[]; f float8[];
 BEGIN
     FOR i IN 1..{n} LOOP
-        CALL windlass.claim({lane}, {worker}, 1, 100, s, c, q, q, t, t, t, a, a, f);
+        CALL windlass.claim({lane}, {worker}, 1, 100, s, c, q, q, t, t, t, a, a, f, f);
     END LOOP;
 END $$
 """
@@ -102,6 +102,10 @@ class Bench:
         """The counts of every queue."""
         await self.session.rows("SELECT * FROM windlass.depth()")
 
+    async def tasks(self) -> None:
+        """The counts of every task, of the first jobs of each lane."""
+        await self.session.rows("SELECT * FROM windlass.task_depths($1)", LIMIT)
+
     async def probe(self) -> None:
         """A look into the holes."""
         await self.base.probe_due(self.lane)
@@ -134,6 +138,7 @@ async def check_all(bench: Bench) -> None:
     await check(bench, bench.place, sorts=True)
     await check(bench, bench.cancel, sorts=True)
     await check(bench, bench.depth, sorts=True)
+    await check(bench, bench.tasks)
     await producer.begin()
     for _ in range(3):
         await producer.enqueue()

@@ -53,7 +53,8 @@ async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> No
         "order.all", "order.turn", "order.next", "order.count", "tokens.waiting", "schedules.due",
         "turns.next", "turns.first", "turns.window",
         "gates.drop_slots", "gates.use_up", "gates.stand_back", "gates.come_forward", "gates.come_back",
-        "gates.promised", "gates.first_promised",
+        "gates.promised", "gates.first_promised", "charts.measured", "charts.totals",
+        "charts.events_of_queue", "charts.events_of_job", "news.last", "news.row",
     ],
 )  # fmt: skip
 async def test_parents_edges_and_lines_are_found_by_an_index(tmp_path: Path, statement: str) -> None:

@@ -12,7 +12,9 @@ import pytest
 from tests.sqlite.invariants import check
 from tests.sqlite.kit import drain, foreign, job, opened
 from windlass.core.retry import DeathPolicy
+from windlass.core.rollup import Sample
 from windlass.errors import SchemaTooNew
+from windlass.store.measures import News, Vitals
 from windlass.store.records import Migration, QueueRecord, Rescued, TaskRecord
 from windlass.store.sqlite import SQLiteStore, schema
 from windlass.store.sqlite.connection import check_version, connect
@@ -128,6 +130,33 @@ async def test_a_file_of_the_third_version_goes_on(tmp_path: Path) -> None:
         check(path)
         assert {claimed.id for claimed in await drain(store, 1)} == {1, 2, 3, base + 1, base + 2}
         assert [mark.position for mark in await store.watermarks("default")] == [2]
+    check(path)
+
+
+async def test_a_file_of_the_fourth_version_goes_on(tmp_path: Path) -> None:
+    """[M1] A worker that was alive has told nothing yet, what was offered before counts, measures begin."""
+    path = tmp_path / "w.db"
+    old = connect(str(path), 10)
+    for number in (1, 2, 3, 4):
+        old.execute(dict(schema.MIGRATIONS)[number])
+    old.execute("CREATE TABLE windlass_schema (only INTEGER PRIMARY KEY, version INTEGER)")
+    old.execute("INSERT INTO windlass_schema VALUES (1, 4)")
+    old.execute("INSERT INTO windlass_queue (name, dead_retention, window) VALUES ('default', 60.0, 9)")
+    old.execute("INSERT INTO windlass_lane (id, queue, priority, seq, hi) VALUES (1, 'default', 2, 5, 5)")
+    old.execute(
+        "INSERT INTO windlass_worker"
+        " (id, label, host, pid, queues, machine, boot, alive, started_at, beat_at)"
+        " VALUES (7, 'w', 'here', 1, '[]', 'm', 'b', 1, 5.0, 5.0)"
+    )
+    old.close()
+    async with opened(path) as store:
+        await store.enqueue([job()])
+        assert (await store.depth())["default"].offered == 6
+        assert [worker.vitals for worker in await store.workers()] == [None]
+        await store.tell(7, 1, News(samples=[Sample(at=60, counts={"lost": 1})], vitals=Vitals(slots=2)))
+        assert (await store.rollup()).folded == 1
+        assert [row.counts for row in await store.totals()] == [{"lost": 1}]
+        assert [worker.vitals for worker in await store.workers()] == [Vitals(slots=2)]
     check(path)
 
 

@@ -51,9 +51,9 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def add(self, other: Sample) -> None:
         """Count what the other has counted as well."""
-        self.counts = _sum(self.counts, other.counts)
-        self.waits = _sum(self.waits, other.waits)
-        self.runs = _sum(self.runs, other.runs)
+        _add(self.counts, other.counts)
+        _add(self.waits, other.waits)
+        _add(self.runs, other.runs)
 
 
 class Place(NamedTuple):
@@ -75,8 +75,14 @@ def places(sample: Sample) -> Iterator[Place]:
 
 def roll(samples: Iterable[Sample]) -> dict[Place, Sample]:
     """What is to be added to which row."""
+    alike: dict[tuple[int, str, str], Sample] = {}
+    for sample in samples:  # many tell of the same minute and task: added up before they are spread
+        key = (sample.at, sample.queue, sample.task)
+        if key not in alike:
+            alike[key] = Sample(at=sample.at, queue=sample.queue, task=sample.task)
+        alike[key].add(sample)
     rows: dict[Place, Sample] = {}
-    for sample in samples:
+    for sample in alike.values():
         for place in places(sample):
             if place not in rows:
                 rows[place] = Sample(at=place.at, queue=place.queue, task=place.task)
@@ -84,8 +90,6 @@ def roll(samples: Iterable[Sample]) -> dict[Place, Sample]:
     return rows
 
 
-def _sum(one: Mapping[K, int], other: Mapping[K, int]) -> dict[K, int]:
-    added = dict(one)
-    for key, n in other.items():
-        added[key] = added.get(key, 0) + n
-    return added
+def _add(counted: dict[K, int], more: Mapping[K, int]) -> None:
+    for key, n in more.items():
+        counted[key] = counted.get(key, 0) + n

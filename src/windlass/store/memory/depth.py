@@ -24,4 +24,5 @@ def depth(tables: Tables, queue: str, now: float = 0.0) -> Depth:
         retrying=counts[State.RETRYING],
         dead=counts[State.DEAD],
         oldest=now - min(since) if since else None,
+        offered=sum(lane.drawn for lane in tables.lanes.values() if lane.queue == queue),
     )

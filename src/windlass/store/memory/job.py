@@ -60,6 +60,11 @@ class Job:
         splitting = self.state is State.RUNNING and self.options.chunked
         return State.SPLITTING if splitting else self.state
 
+    @property
+    def ready_at(self) -> float:
+        """When its present attempt became ready."""
+        return self.since
+
     def stand(self, place: list[Job] | None) -> None:
         """Leave the old place and go to the back of the new one."""
         if self.place is not None:

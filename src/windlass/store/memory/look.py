@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from windlass.core.states import FINISHED, State
@@ -24,6 +25,22 @@ from windlass.store.records import (
 WAITING = frozenset({State.SCHEDULED, State.READY, State.RETRYING})
 
 
+def _fits(job: Job, where: JobFilter) -> bool:
+    return (
+        where.queue in (None, job.queue)
+        and where.task in (None, job.task)
+        and where.state in (None, job.shown)
+        and (where.tag is None or where.tag in job.options.tags)
+        and (where.text is None or where.text in job.payload)
+    )
+
+
+def _number(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 20):
+        raise ValueError(f"{cursor[:80]!r} is not a cursor of this store; take it from a page")
+    return int(cursor)
+
+
 class Look(Base):
     """The operator's side of the store."""
 
@@ -34,17 +51,18 @@ class Look(Base):
 
     @atomic
     async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
-        found = [
-            job
-            for job in sorted(self._tables.jobs.values(), key=lambda job: -job.number)
-            if (cursor is None or job.number < int(cursor))
-            and where.queue in (None, job.queue)
-            and where.task in (None, job.task)
-            and where.state in (None, job.shown)
-            and (where.tag is None or where.tag in job.options.tags)
-        ]
-        page = found[:limit]
-        return Page([job.record() for job in page], str(page[-1].number) if len(found) > limit else None)
+        before = math.inf if cursor is None else _number(cursor)
+        page: list[JobRecord] = []
+        looked, last = 0, None
+        for job in sorted(self._tables.jobs.values(), key=lambda job: -job.number):
+            if job.number >= before:
+                continue
+            if _fits(job, where):
+                if last is not None and len(page) >= limit:
+                    return Page(page, str(last.number), looked, last.enqueued_at)
+                page.append(job.record())
+            looked, last = looked + 1, job
+        return Page(page, None, looked, last.enqueued_at if last else None)
 
     async def wait_finished(self, job: int, timeout: float) -> JobRecord:
         def look() -> JobRecord | None:

@@ -6,6 +6,7 @@ from windlass.store.memory.budgets import Budgets
 from windlass.store.memory.cluster import Cluster
 from windlass.store.memory.governor import Governors
 from windlass.store.memory.lines import Lines
+from windlass.store.memory.measures import Measuring
 from windlass.store.memory.parents import Parents
 from windlass.store.memory.queues import Queues
 from windlass.store.memory.schedules import Schedules
@@ -17,7 +18,9 @@ from windlass.store.records import Finding, Migration
 VERSION = 1
 
 
-class MemoryStore(Schedules, Workers, Parents, Upkeep, Queues, Tasks, Cluster, Budgets, Governors, Lines):
+class MemoryStore(
+    Schedules, Workers, Parents, Upkeep, Queues, Tasks, Cluster, Budgets, Governors, Lines, Measuring
+):
     """A store that lives and dies with its process. It honours the whole contract but durability."""
 
     _version = 0

@@ -8,7 +8,7 @@ ended stands in none, and neither does a parent, which waits for nothing but its
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -24,6 +24,7 @@ from windlass.store.flow import ScheduleRecord
 from windlass.store.memory.family import Parent, advance
 from windlass.store.memory.gates import Gateway, Mark, depart, enter, gates, leave
 from windlass.store.memory.job import Job
+from windlass.store.memory.measured import Measured
 from windlass.store.memory.pace import Pace
 from windlass.store.memory.tokens import Budget, spend
 from windlass.store.records import EnqueueStatus, NewJob, QueueRecord, TaskRecord, WorkerInfo
@@ -41,7 +42,13 @@ class Lane:
     served: str | None = None
     joined: bool = False
     """Whether somebody has been held for it since it was last looked at (see `turns`)."""
-    seqs: Iterator[int] = field(default_factory=lambda: count(1))
+    drawn: int = 0
+    """The last place given out, and so how often a job was put into this lane [M1]."""
+
+    def draw(self) -> int:
+        """Give out the next place."""
+        self.drawn += 1
+        return self.drawn
 
 
 @dataclass(eq=False)
@@ -91,6 +98,7 @@ class Tables:
         self.budgets: dict[str, Budget] = {}
         self.paces: dict[str, Pace] = {}
         self.schedules: dict[str, ScheduleRecord] = {}
+        self.measured = Measured()
         self.latency = (0.0, 0.0)  # of the store, and when somebody said so
         self.claims = count(1)
         self.tickets = count(1)
@@ -158,7 +166,7 @@ class Tables:
         later = bool(new.options.after) or (run_at is not None and run_at > now)
         aside = later or new.options.fair_key is not None or bool(gates(self, new))
         number = next(self._numbers)
-        seq = next(self._reserved) if aside else next(lane.seqs)
+        seq = next(self._reserved) if aside else lane.draw()
         job = Job(
             id=pack(RESERVED_LANE if aside else lane.id, seq),
             number=number,
@@ -203,7 +211,7 @@ class Tables:
     def admit(self, job: Job) -> None:
         """Let a job into its lane. It may have been ready for long, so `since` stays."""
         lane = self.lane(job.queue, job.priority)
-        job.seq, job.reason = next(lane.seqs), None
+        job.seq, job.reason = lane.draw(), None
         job.stand(lane.waiting)
 
     def hold(self, job: Job) -> None:

@@ -42,6 +42,7 @@ class Workers(Base):
 
     @atomic
     async def workers(self) -> list[WorkerRecord]:
+        tellers = self._tables.measured.tellers
         return [
             WorkerRecord(
                 id=worker.info.id,
@@ -54,9 +55,12 @@ class Workers(Base):
                 started_at=worker.started_at,
                 beat_at=worker.beat_at,
                 lease=worker.info.lease,
+                vitals=told.vitals if told is not None else None,
+                vitals_at=told.vitals_at if told is not None else None,
             )
             for worker in self._tables.workers.values()
             if worker.alive
+            for told in (tellers.get(worker.info.id),)
         ]
 
     @atomic

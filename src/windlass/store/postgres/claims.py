@@ -223,8 +223,9 @@ def _claim(row: Any, head: LaneHead) -> Claim:
             deaths,
             DEFAULT_OPTIONS if options is None else decode_options(options),
             enqueued,
+            enqueued if offered is None else offered,
         )
-        for seq, job, task, payload, options, attempt, deaths, enqueued in zip(
+        for seq, job, task, payload, options, attempt, deaths, enqueued, offered in zip(
             row["seqs"],
             row["ids"],
             row["tasks"],
@@ -233,6 +234,7 @@ def _claim(row: Any, head: LaneHead) -> Claim:
             row["attempts"],
             row["deaths"],
             row["enqueued"],
+            row["offered"],
             strict=True,
         )
     ]

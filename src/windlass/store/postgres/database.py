@@ -201,6 +201,11 @@ class Database:
                 with translated():
                     await pool.release(connection, timeout=self.deadline)
 
+    def pool(self) -> tuple[int, int]:
+        """How many connections the pool holds, and how many of them nobody uses right now."""
+        pool = self._opened()
+        return pool.get_size(), pool.get_idle_size() + len(self._resting)
+
     def _opened(self) -> Any:
         if self._pool is None:
             raise StoreUnavailable("the store is not open; call `await store.open()` first")

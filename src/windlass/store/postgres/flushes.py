@@ -49,7 +49,7 @@ async def finish(
         list(plain) or None,
         [literal(compress(outcome.job.seq for outcome in group)) for group in groups] or None,
         [len(group) for group in groups] or None,
-        [_histogram(group) for group in groups] or None,
+        None,  # run times, which are told of by `tell` now
         [outcome.job.id for outcome in ended] or None,
         [outcome.job.claim for outcome in ended] or None,
         [outcome.job.lane for outcome in ended] or None,
@@ -102,14 +102,3 @@ def _other(outcome: Outcome) -> dict[str, Any]:
     if error is not None:
         row.update(type=error.type, message=error.message, traceback=error.traceback)
     return row
-
-
-def _histogram(group: list[Outcome]) -> str | None:
-    """Run times as counts per power of two of a millisecond, for rollups; None where nothing was timed."""
-    counts = [0] * 32
-    for outcome in group:
-        if outcome.run_ms is not None:
-            counts[min(int(outcome.run_ms).bit_length(), 31)] += 1
-    while counts and not counts[-1]:
-        counts.pop()
-    return "{" + ",".join(map(str, counts)) + "}" if counts else None

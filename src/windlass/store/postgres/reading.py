@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 
 from windlass.core.states import State
+from windlass.store.measures import Vitals
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.claims import decode_options
 from windlass.store.postgres.database import Database
+from windlass.store.postgres.listing import Walk
 from windlass.store.records import (
     Checkpoint,
     Claim,
@@ -27,6 +29,7 @@ from windlass.store.records import (
     WorkerRecord,
 )
 
+_vitals = msgspec.json.Decoder(Vitals).decode
 _failures = msgspec.json.Decoder(list[Failure]).decode
 _queues = msgspec.json.Decoder(dict[str, QueueRecord]).decode
 _slots = msgspec.json.Decoder(dict[int, dict[str, int]]).decode
@@ -73,6 +76,15 @@ def _with_extras(found: JobRecord, extra: Any) -> JobRecord:
     )
 
 
+def _vitals_of(text: str | None) -> Vitals | None:
+    """What a worker told of itself. Rescues ask for workers, too: they must not fail for what only pages
+    show."""
+    try:
+        return None if text is None else _vitals(text)
+    except msgspec.MsgspecError:
+        return None
+
+
 class Reader:
     """Reads jobs, queues and workers."""
 
@@ -100,23 +112,10 @@ class Reader:
 
     async def jobs(self, where: JobFilter, limit: int, cursor: str | None) -> Page:
         """See Store.jobs."""
-        before = json.loads(cursor) if cursor else [None, None]
+        walk = Walk(self._schema, where, limit, cursor)
         async with self._db.connection() as connection:
-            rows = await connection.fetch(
-                schemas.query("list_jobs", self._schema),
-                where.queue,
-                where.task,
-                where.state,
-                where.tag,
-                None if before[0] is None else datetime.fromisoformat(before[0]),
-                before[1],
-                limit + 1,
-            )
-            page = rows[:limit]
-            following = None
-            if len(rows) > limit:
-                following = json.dumps([page[-1]["enqueued_at"].isoformat(), page[-1]["id"]])
-            return Page(await self._complete(connection, page), following)
+            jobs = await self._complete(connection, await walk.run(connection))
+        return Page(jobs, walk.cursor, walk.looked, walk.back_to)
 
     async def held(self, worker: int) -> list[Claim]:
         """See Store.held. A claim whose answer was lost may still be under way: it is waited for."""
@@ -133,7 +132,7 @@ class Reader:
             claim.jobs.append(
                 ClaimedJob(
                     r["id"], r["lane"], r["claim"], r["seq"], r["task"], r["payload"], r["queue"],
-                    r["priority"], r["attempt"], r["deaths"], options, r["enqueued"],
+                    r["priority"], r["attempt"], r["deaths"], options, r["enqueued"], r["offered"],
                 )
             )  # fmt: skip
         return list(claims.values())
@@ -154,6 +153,7 @@ class Reader:
                 r["retrying"],
                 r["dead"],
                 None if r["waited"] is None else max(r["waited"], 0.0),
+                r["offered"],
             )
             for r in rows
         }
@@ -174,6 +174,8 @@ class Reader:
                 started_at=r["started_at"].timestamp(),
                 beat_at=r["at"].timestamp(),
                 lease=r["lease"],
+                vitals=_vitals_of(r["vitals"]),
+                vitals_at=seconds(r["vitals_at"]),
             )
             for r in rows
         ]

@@ -29,6 +29,7 @@ from windlass.store.postgres.faults import refused_jobs, translated
 from windlass.store.postgres.flow import Flow
 from windlass.store.postgres.gates import lines_of, rings_of
 from windlass.store.postgres.listen import DONE, Listener
+from windlass.store.postgres.measures import Measures
 from windlass.store.postgres.reading import Reader
 from windlass.store.postgres.rotation import Rotator
 from windlass.store.postgres.transaction import saving, transaction
@@ -67,7 +68,7 @@ RESCUE_STEP: Final = 100
 ADOPT_TRIES: Final = 100
 
 
-class PostgresStore(Upkeep, Cluster, Flow):
+class PostgresStore(Upkeep, Cluster, Flow, Measures):
     """Jobs in PostgreSQL 15 to 18. One store belongs to the event loop that opened it.
 
     `deadline` is how many seconds a worker's call may take before it counts as unanswered; it should be no

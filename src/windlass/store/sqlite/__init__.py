@@ -8,13 +8,15 @@ and the invariants they keep, migrations/0003_parents.sql for those of parents a
 migrations/0004_flow.sql for those of gates. What the end of a job means for others (its parent, jobs that
 come after it, those in line for its slot) is done in the same transaction, by `settle`.
 
-    store flowing base                          the protocol on top
+    store flowing measuring base                the protocol on top
     enqueue claims finish workers promote       the operations: functions of one write transaction each
     steering queues cluster retention rotation
     splitting cascade tasks terms
     tokens governor schedules                   those of flow control
+    news                                        those of measures
     joint                                       a handler's own transaction, in which its job ends or saves
     lookup listing progress diagnose work       reading
+    charts health
     transaction births moves lanes leases rows  what the operations are made of
     settle parents parts after deaths
     gates lines order budgets tolls             the same, where jobs wait for room or for tokens

@@ -155,8 +155,9 @@ def _claimed(
             deaths,
             DEFAULT_OPTIONS if options is None else decode(options),
             enqueued_at,
+            ready_at,
         )
-        for pos, own_id, task, payload, attempt, deaths, options, enqueued_at in found
+        for pos, own_id, task, payload, attempt, deaths, options, enqueued_at, ready_at in found
     ]
 
 

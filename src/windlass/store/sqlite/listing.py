@@ -20,6 +20,7 @@ from windlass.store.sqlite.statements import Statements
 
 _SQL = Statements("listing")
 MOST_ROWS: Final = 10_000
+_NEWEST: Final = (1 << 63) - 1
 _ASIDE: Final = {
     State.DEAD: DEAD,
     State.CANCELLED: CANCELLED,
@@ -31,19 +32,25 @@ _ASIDE: Final = {
 
 def jobs(connection: apsw.Connection, where: JobFilter, limit: int, cursor: str | None) -> Page:
     """A page of jobs. The cursor is the number of the last job looked at."""
-    before = int(cursor) if cursor is not None else (1 << 63) - 1
+    before = _NEWEST if cursor is None else _number(cursor)
     page: list[JobRecord] = []
-    last: int | None = None
-    for looked_at, found in enumerate(_newest_first(connection, where.state, before)):
-        if looked_at == MOST_ROWS:
-            return Page(page, str(last))
+    last: Seen | None = None
+    looked = 0
+    for found in _newest_first(connection, where.state, before):
         seen = Seen(found)
-        if _matches(seen, where):
-            if len(page) == max(limit, 1):
-                return Page(page, str(last))
+        fits = _matches(seen, where)
+        if last is not None and (looked >= MOST_ROWS or (fits and len(page) >= limit)):
+            return Page(page, str(last.number), looked, last.enqueued_at)
+        if fits:
             page.append(record(connection, seen))
-        last = seen.number
-    return Page(page)
+        looked, last = looked + 1, seen
+    return Page(page, None, looked, last.enqueued_at if last else None)
+
+
+def _number(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 20 and 0 < int(cursor) < _NEWEST):
+        raise ValueError(f"{cursor[:80]!r} is not a cursor of this store; take it from a page")
+    return int(cursor)
 
 
 def _matches(seen: Seen, where: JobFilter) -> bool:
@@ -52,6 +59,7 @@ def _matches(seen: Seen, where: JobFilter) -> bool:
         and where.task in (None, seen.task)
         and where.state in (None, seen.state)
         and (where.tag is None or where.tag in readable_options(seen.options).tags)
+        and (where.text is None or where.text in seen.payload)
     )
 
 

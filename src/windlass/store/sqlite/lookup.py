@@ -136,13 +136,13 @@ def depth(connection: apsw.Connection, queues: Sequence[str] | None, now: float)
 
 def _lane_depth(connection: apsw.Connection, lane: int, window: int, counts: list[int], now: float) -> Depth:
     """The counters of a lane, and the age of its oldest ready job. That one is near the head: one that its
-    fair key let in late has fewer than `window` others before it."""
-    ready, held, running, scheduled, retrying, dead = counts
+    fair key let in late has fewer than `window` others before it. Who is put into a lane draws a place."""
+    ready, held, running, scheduled, retrying, dead, drawn = counts
     oldest = None
     if ready + held:
         since = connection.execute(_SQL["oldest"], (lane, min(window, 1000))).get
         oldest = now - since
-    return Depth(ready + held, running, scheduled, retrying, dead, oldest)
+    return Depth(ready + held, running, scheduled, retrying, dead, oldest, offered=drawn)
 
 
 def _sum(one: Depth, other: Depth) -> Depth:
@@ -154,4 +154,5 @@ def _sum(one: Depth, other: Depth) -> Depth:
         retrying=one.retrying + other.retrying,
         dead=one.dead + other.dead,
         oldest=max(ages, default=None),
+        offered=one.offered + other.offered,
     )

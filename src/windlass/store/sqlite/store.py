@@ -68,12 +68,13 @@ from windlass.store.sqlite.enqueue import enqueue
 from windlass.store.sqlite.finish import finish
 from windlass.store.sqlite.flowing import Flowing
 from windlass.store.sqlite.joint import end
+from windlass.store.sqlite.measuring import Measuring
 from windlass.store.sqlite.rotation import rotate
 from windlass.store.sqlite.splitting import split
 from windlass.store.sqlite.wake import until
 
 
-class SQLiteStore(Flowing):
+class SQLiteStore(Flowing, Measuring):
     """A store in one file, for the processes of one machine."""
 
     # -- enqueue ----------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ from collections import Counter
 from typing import Final
 
 import apsw
+import msgspec
 
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind
 from windlass.errors import ConfigurationError
+from windlass.store.measures import Vitals
 from windlass.store.records import Beat, Rescued, WorkerInfo, WorkerRecord
 from windlass.store.sqlite import moves
 from windlass.store.sqlite.claims import must_live
@@ -19,6 +21,7 @@ from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("workers")
+decode_vitals = msgspec.json.Decoder(Vitals).decode
 FORGOTTEN_HOST: Final = 120.0
 """Seconds without a beat after which another host is no longer in the way: the file may have been moved here
 from a machine that died, and nobody could rescue its workers from anywhere else."""
@@ -68,11 +71,23 @@ def workers(connection: apsw.Connection) -> list[WorkerRecord]:
             started_at=started_at,
             beat_at=beat_at,
             lease=lease,
+            vitals=_vitals(vitals),
+            vitals_at=vitals_at,
         )
-        for id, label, host, pid, queues, beats, started_at, beat_at, lease in fetch(
-            connection, _SQL["alive"]
-        )
-    ]
+        for (
+            id, label, host, pid, queues, beats, started_at, beat_at, lease, vitals, vitals_at,
+        ) in fetch(connection, _SQL["alive"])
+    ]  # fmt: skip
+
+
+def _vitals(text: str | None) -> Vitals | None:
+    """How a worker is doing; a newer version may say it in words that this one does not know."""
+    if text is None:
+        return None
+    try:
+        return decode_vitals(text)
+    except msgspec.MsgspecError:
+        return None
 
 
 def retire(tx: Transaction, worker: int) -> int:

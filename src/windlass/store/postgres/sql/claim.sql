@@ -5,6 +5,7 @@
 -- A procedure, because a function could not commit: its jobs would be given out under the caller's isolation
 -- level and its lane would stay locked for as long as the caller leaves the answer unread. Waiting for the lock
 -- shares a lane evenly between workers; p_wait (ms) bounds it, and then the answer is 'busy', not 'empty'.
+-- offered: when each attempt was offered, NULL where that is when its job was enqueued.
 -- p_needs: which tokens the jobs of some tasks need (see claim_needs). Where all of a round had to go aside there may be others
 -- behind them, so there are some more rounds, each a transaction of its own.
 CREATE OR REPLACE PROCEDURE windlass.claim(
@@ -13,6 +14,7 @@ CREATE OR REPLACE PROCEDURE windlass.claim(
     INOUT ids bigint[] DEFAULT NULL, INOUT tasks text[] DEFAULT NULL, INOUT payloads text[] DEFAULT NULL,
     INOUT options text[] DEFAULT NULL, INOUT attempts smallint[] DEFAULT NULL,
     INOUT deaths smallint[] DEFAULT NULL, INOUT enqueued float8[] DEFAULT NULL,
+    INOUT offered float8[] DEFAULT NULL,
     p_needs json DEFAULT NULL, p_limited boolean DEFAULT false)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -44,21 +46,23 @@ BEGIN
             SELECT r.room, coalesce(r.status, claim.status) INTO v_limit, status FROM windlass.claim_room(p_lane, p_limit) AS r;
         END IF;
         IF status = 'locked' THEN
-            SELECT t.status, t.claim, t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths, t.enqueued, t.gated
-              INTO status, claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_gated
+            SELECT t.status, t.claim, t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths, t.enqueued,
+                   t.offered, t.gated
+              INTO status, claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_gated
               FROM windlass.claim_take(p_lane, p_worker, v_limit, p_limited) AS t;
             IF status = 'jobs' AND v_gated THEN
                 SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END, t.seqs, t.ids, t.tasks, t.payloads, t.options,
-                       t.attempts, t.deaths, t.enqueued
-                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued
-                  FROM windlass.claim_gated(p_lane, claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued) AS t;
+                       t.attempts, t.deaths, t.enqueued, t.offered
+                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+                  FROM windlass.claim_gated(p_lane, claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued,
+                                            offered) AS t;
             END IF;
             IF status = 'jobs' AND p_needs IS NOT NULL THEN
                 SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END, t.seqs, t.ids, t.tasks, t.payloads, t.options,
-                       t.attempts, t.deaths, t.enqueued, t.busy
-                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_busy
+                       t.attempts, t.deaths, t.enqueued, t.offered, t.busy
+                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_busy
                   FROM windlass.claim_needs(p_lane, claim, p_needs, seqs, ids, tasks, payloads, options, attempts, deaths,
-                                            enqueued, p_wait) AS t;
+                                            enqueued, offered, p_wait) AS t;
             END IF;
             IF status = 'jobs' AND p_limited AND NOT v_busy THEN
                 v_busy := NOT windlass.claim_count(p_lane, claim, cardinality(seqs), p_wait);
@@ -66,8 +70,8 @@ BEGIN
             IF v_busy THEN
                 ROLLBACK;
                 status := 'busy';
-                SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-                  INTO claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued;
+                SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+                  INTO claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
             ELSIF status = 'jobs' AND array_remove(ids, NULL) <> '{}' THEN
                 PERFORM windlass.claim_passed(array_remove(ids, NULL));
             END IF;

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION windlass.claim_gated(
     p_lane int, p_claim bigint,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
-    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[])
+    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
@@ -42,7 +42,7 @@ BEGIN
             p_lane, p_claim, ARRAY(SELECT seqs[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i) ORDER BY a.i),
             ARRAY(SELECT v_jobs[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i) ORDER BY a.i), v_gates,
             array_fill(1, ARRAY[cardinality(v_aside)]));
-        SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued
-          FROM windlass.claim_without(v_aside, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued);
+        SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+          FROM windlass.claim_without(v_aside, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered);
     END IF;
 END $$;

@@ -10,7 +10,8 @@
 CREATE OR REPLACE FUNCTION windlass.claim_needs(
     p_lane int, p_claim bigint, p_needs json,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
-    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], p_wait int DEFAULT 100, OUT busy boolean)
+    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[],
+    p_wait int DEFAULT 100, OUT busy boolean)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
@@ -107,7 +108,7 @@ BEGIN
         PERFORM windlass.claim_aside(p_lane, p_claim, u.seqs, u.jobs, v_to, v_ns)
            FROM (SELECT array_agg(seqs[a.place] ORDER BY a.i) AS seqs, array_agg(v_jobs[a.place] ORDER BY a.i) AS jobs
                    FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)) AS u;
-        SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued
-          FROM windlass.claim_without(v_aside, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued);
+        SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+          FROM windlass.claim_without(v_aside, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered);
     END IF;
 END $$;

@@ -3,7 +3,7 @@
 --
 -- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused' (or cooling);
 -- 'limited' (its queue has a limit that the caller did not know of, see claim_room). gated: some task has a limit, see
--- claim_gated.
+-- claim_gated. offered: when each was offered, NULL where its job was enqueued then.
 --
 -- The order of its statements is its proof [rule 3]:
 --   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
@@ -14,7 +14,7 @@ CREATE OR REPLACE FUNCTION windlass.claim_take(
     p_lane int, p_worker bigint, p_limit int, p_limited boolean DEFAULT false,
     OUT status text, OUT claim bigint, OUT seqs bigint[], OUT ids bigint[], OUT tasks text[],
     OUT payloads text[], OUT options text[], OUT attempts smallint[], OUT deaths smallint[],
-    OUT enqueued float8[], OUT gated boolean)
+    OUT enqueued float8[], OUT offered float8[], OUT gated boolean)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
@@ -85,8 +85,9 @@ BEGIN
     SELECT array_agg(j.seq), array_agg(j.id), array_agg(j.task), array_agg(j.payload::text),
            array_agg(j.options::text), array_agg(j.attempt), array_agg(j.deaths),
            array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))),
+           array_agg(CASE WHEN j.enqueued_at IS NOT NULL THEN date_part('epoch', j.offered_at) END),
            coalesce(bool_or(j.options::text LIKE '%"unique_key"%'), false)
-      INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_unique
+      INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique
       FROM (SELECT * FROM windlass.ready r
              WHERE r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead
              ORDER BY r.seq LIMIT p_limit - cardinality(v_found)) AS j;
@@ -95,8 +96,9 @@ BEGIN
                array_agg(j.payload::text) || payloads, array_agg(j.options::text) || claim_take.options,
                array_agg(j.attempt) || attempts, array_agg(j.deaths) || claim_take.deaths,
                array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))) || enqueued,
+               array_agg(CASE WHEN j.enqueued_at IS NOT NULL THEN date_part('epoch', j.offered_at) END) || offered,
                v_unique OR bool_or(coalesce(j.options::text, '') LIKE '%"unique_key"%')
-          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, v_unique
+          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique
           FROM (SELECT * FROM windlass.ready r WHERE r.lane = p_lane AND r.seq = ANY (v_found) ORDER BY r.seq) AS j;
     END IF;
     v_n := coalesce(cardinality(seqs), 0);
@@ -115,6 +117,7 @@ BEGIN
         attempts := attempts[:v_keep];
         deaths := deaths[:v_keep];
         enqueued := enqueued[:v_keep];
+        offered := offered[:v_keep];
         v_n := v_keep;
     END IF;
 
@@ -153,8 +156,8 @@ BEGIN
         gated := h.gated;
         IF h.limited AND NOT p_limited THEN
             status := 'limited';
-            SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-              INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued;
+            SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+              INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
             RETURN;
         END IF;
     END IF;

@@ -4,7 +4,8 @@
 -- that the snapshot that finds a claim's segment is younger than any rotation that moved it. The outcome row is inserted by the statement that finds that segment [rule 7].
 -- Unique (claim, flush, kind): sending a flush again adds nothing and counts as repeated. So does one whose claim is
 -- gone, if its number was seen when that segment was reclaimed. What ended in another flush is refused. `freed`: gates at
--- which somebody waits for the room that was made, for the caller to let in by admit_gates.
+-- which somebody waits for the room that was made, for the caller to let in by admit_gates. p_histograms is what workers of
+-- older versions send, and nothing is made of it: run times come with `tell`.
 CREATE OR REPLACE FUNCTION windlass.finish(
     p_worker bigint, p_flush bigint,
     p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[], p_histograms text[],
@@ -32,8 +33,8 @@ BEGIN
     freed := '{}';
     IF p_claims IS NOT NULL THEN
         WITH asked AS (
-            SELECT u.lane, u.claim, u.seqs::int8multirange AS seqs, u.n, u.histogram::int[] AS histogram
-              FROM unnest(p_lanes, p_claims, p_seqs, p_ns, p_histograms) AS u (lane, claim, seqs, n, histogram)),
+            SELECT u.lane, u.claim, u.seqs::int8multirange AS seqs, u.n
+              FROM unnest(p_lanes, p_claims, p_seqs, p_ns) AS u (lane, claim, seqs, n)),
         judged AS MATERIALIZED (
             SELECT a.*, c.segment, s.wrong, CASE WHEN s.wrong THEN '{}' ELSE u.left_over END AS left_over,
                    CASE WHEN s.wrong THEN a.seqs WHEN u.left_over <> a.seqs AND c.segment IS NOT NULL
@@ -44,9 +45,9 @@ BEGIN
              CROSS JOIN LATERAL (SELECT windlass.is_wrong(c.worker, c.seqs, p_worker, a.seqs, p_flush) AS wrong) AS s
              CROSS JOIN LATERAL (SELECT windlass.unfinished(a.claim, a.seqs) AS left_over) AS u),
         added AS (
-            INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, histogram, at)
+            INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
             SELECT segment, claim, lane, p_flush, 'succeeded', left_over,
-                   CASE WHEN left_over = seqs THEN n ELSE windlass.size_of(left_over) END, histogram, windlass.now()
+                   CASE WHEN left_over = seqs THEN n ELSE windlass.size_of(left_over) END, windlass.now()
               FROM judged WHERE segment IS NOT NULL AND NOT isempty(left_over)
             ON CONFLICT DO NOTHING
             RETURNING claim, n, seqs)

@@ -15,7 +15,7 @@ FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue
 WHERE l.queue IN (SELECT value FROM json_each(?)) AND l.ready > 0 AND NOT q.paused AND q.cool_until <= ?;
 
 -- :take  beyond the cursor stand exactly the ready jobs [I1]
-SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at
+SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at, touched_at
 FROM windlass_job WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?;
 
 -- :next  the number that AUTOINCREMENT would give
@@ -30,7 +30,7 @@ FROM windlass_claim c JOIN windlass_lane l ON l.id = c.lane
 WHERE c.worker = ? AND c.unfinished > 0 ORDER BY c.id;
 
 -- :unfinished  the jobs of a claim that still run [I2]
-SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at
+SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at, touched_at
 FROM windlass_job WHERE pos BETWEEN ? AND ? AND state IN (2, 3) ORDER BY pos;
 
 -- :span

@@ -20,7 +20,7 @@ SELECT job, data, done, total, at FROM windlass_checkpoint WHERE job IN (SELECT 
 
 -- :depth  one row per queue and lane; a queue without lanes has one of zeros
 SELECT q.name, coalesce(l.id, 0), q.window, coalesce(l.ready, 0), coalesce(l.held, 0), coalesce(l.running, 0),
-       coalesce(l.scheduled, 0), coalesce(l.retrying, 0), coalesce(l.dead, 0)
+       coalesce(l.scheduled, 0), coalesce(l.retrying, 0), coalesce(l.dead, 0), coalesce(l.seq, 0)
 FROM windlass_queue q LEFT JOIN windlass_lane l ON l.queue = q.name;
 
 -- :oldest  since when the oldest ready job of a lane waits, in the lane or for its fair key's turn

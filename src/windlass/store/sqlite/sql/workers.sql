@@ -17,8 +17,9 @@ UPDATE windlass_worker SET beat = beat + 1, beat_at = ? WHERE id = ?;
 SELECT coalesce(id, pos) FROM windlass_job WHERE cancel = ? AND cancel > 0;
 
 -- :alive
-SELECT id, label, host, pid, queues, beat, started_at, beat_at, lease FROM windlass_worker WHERE alive
-ORDER BY started_at, id;
+SELECT w.id, w.label, w.host, w.pid, w.queues, w.beat, w.started_at, w.beat_at, w.lease, t.vitals, t.vitals_at
+FROM windlass_worker w LEFT JOIN windlass_teller t ON t.source = w.id
+WHERE w.alive ORDER BY w.started_at, w.id;
 
 -- :bury
 UPDATE windlass_worker SET alive = 0 WHERE id = ? AND alive;

@@ -1,0 +1,40 @@
+-- The newest jobs that are not in a lane, as a listing looks at them: of each kind up to p_limit, below (p_at, p_before), and
+-- whether queue, task, tag and text fit. Callers: the store's listing. Lock: none.
+-- Kinds: 'scheduled', 'retrying', 'held', 'dead', and 'parent waiting', 'parent dead', … by state.
+CREATE OR REPLACE FUNCTION windlass.list_aside(
+    p_queue text, p_task text, p_tag text, p_text text, p_kinds text[], p_at timestamptz[], p_before bigint[], p_limit int)
+RETURNS TABLE (kind text, id bigint, enqueued_at timestamptz, fit boolean)
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT s.kind, j.id, j.enqueued_at,
+           (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
+           AND (p_tag IS NULL OR coalesce((j.options -> 'tags')::jsonb ? p_tag, false))
+           AND (p_text IS NULL OR strpos(j.payload::text, p_text) > 0)
+      FROM unnest(p_kinds, p_at, p_before) AS s (kind, at, before)
+     CROSS JOIN LATERAL (
+           (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload FROM windlass.deferred d
+             WHERE s.kind = 'scheduled' AND NOT d.retrying AND (d.enqueued_at, d.id) < (s.at, s.before)
+             ORDER BY d.enqueued_at DESC, d.id DESC LIMIT p_limit)
+           UNION ALL
+           (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload FROM windlass.deferred d
+             WHERE s.kind = 'retrying' AND d.retrying AND (d.enqueued_at, d.id) < (s.at, s.before)
+             ORDER BY d.enqueued_at DESC, d.id DESC LIMIT p_limit)
+           UNION ALL
+           (SELECT h.id, h.enqueued_at, h.queue, h.task, h.options, h.payload FROM windlass.held h
+             WHERE s.kind = 'held' AND (h.enqueued_at, h.id) < (s.at, s.before)
+             ORDER BY h.enqueued_at DESC, h.id DESC LIMIT p_limit)
+           UNION ALL
+           (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload FROM windlass.dead d
+             WHERE s.kind = 'dead' AND p_queue IS NULL AND (d.enqueued_at, d.id) < (s.at, s.before)
+             ORDER BY d.enqueued_at DESC, d.id DESC LIMIT p_limit)
+           UNION ALL
+           (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload FROM windlass.dead d
+             WHERE s.kind = 'dead' AND d.queue = p_queue AND (d.enqueued_at, d.id) < (s.at, s.before)
+             ORDER BY d.enqueued_at DESC, d.id DESC LIMIT p_limit)
+           UNION ALL
+           (SELECT p.id, p.enqueued_at, p.queue, p.task, p.options, p.payload FROM windlass.parent p
+             WHERE s.kind LIKE 'parent %' AND p.state = substr(s.kind, 8) AND (p.enqueued_at, p.id) < (s.at, s.before)
+             ORDER BY p.enqueued_at DESC, p.id DESC LIMIT p_limit)) AS j;
+END $$;

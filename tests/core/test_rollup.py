@@ -1,0 +1,110 @@
+"""Samples and the rows they are rolled up into: adding up knows no order and no steps, and loses nothing."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windlass.core.rollup import COUNTS, EVER, HOUR, MINUTE, SPANS, Place, Sample, places, roll
+
+numbers = st.integers(0, 5)
+samples = st.lists(
+    st.builds(
+        Sample,
+        at=st.integers(0, 10 * HOUR).map(lambda at: at - at % MINUTE),
+        queue=st.sampled_from(["", "a", "b"]),
+        task=st.sampled_from(["", "s", "t"]),
+        counts=st.dictionaries(st.sampled_from(sorted(COUNTS)), numbers, max_size=3),
+        waits=st.dictionaries(st.integers(-2, 2), numbers, max_size=3),
+        runs=st.dictionaries(st.integers(-2, 2), numbers, max_size=3),
+    ),
+    max_size=8,
+)
+
+
+def added(*rolled: dict[Place, Sample]) -> dict[Place, Sample]:
+    """The rows of a store to which all of these were added, in this order."""
+    rows: dict[Place, Sample] = {}
+    for step in rolled:
+        for place, sample in step.items():
+            if place not in rows:
+                rows[place] = Sample(at=place.at, queue=place.queue, task=place.task)
+            rows[place].add(sample)
+    return rows
+
+
+@settings(max_examples=40)
+@given(samples, samples, samples)
+def test_in_whatever_steps(one: list[Sample], two: list[Sample], three: list[Sample]) -> None:
+    """[M1]"""
+    at_once = roll([*one, *two, *three])
+    assert added(roll(one), roll(two), roll(three)) == at_once
+    assert added(roll([*one, *two]), roll(three)) == at_once
+    assert added(roll(one), roll([*two, *three])) == at_once
+
+
+@given(samples.flatmap(lambda some: st.tuples(st.just(some), st.permutations(some))))
+def test_in_whatever_order(both: tuple[list[Sample], list[Sample]]) -> None:
+    """[M1]"""
+    told, shuffled = both
+    assert roll(told) == roll(shuffled)
+
+
+def total(samples: Iterable[Sample]) -> tuple[Counter[str], Counter[int], Counter[int]]:
+    """The sums of what was counted, without zeros."""
+    counts, waits, runs = Counter[str](), Counter[int](), Counter[int]()
+    for sample in samples:
+        counts.update(sample.counts)
+        waits.update(sample.waits)
+        runs.update(sample.runs)
+    return +counts, +waits, +runs
+
+
+@given(samples)
+def test_nothing_is_lost_and_nothing_counted_twice(told: list[Sample]) -> None:
+    """[M1] Over the rows of a span everything is counted once for everything, once for its queue, and once
+    for its task; and each in the row of its time."""
+    rows = roll(told)
+    for span in SPANS:
+        for queue, task in {place[2:] for place in rows}:
+            of_it = [row for place, row in rows.items() if place.span == span and place[2:] == (queue, task)]
+            exact = [one for one in told if (one.queue, one.task) == (queue, task)]
+            within = [one for one in told if queue in ("", one.queue)]
+            assert total(of_it) == total(exact if task else within)
+    for place, row in rows.items():
+        assert (row.at, row.queue, row.task) == place[1:]
+        assert row.at % (place.span or 1) == 0
+
+
+@given(samples)
+def test_what_was_told_stays_as_it_was(told: list[Sample]) -> None:
+    """Rows are others than the samples that went into them."""
+    before = msgspec.json.encode(told)
+    rows = roll(told)
+    for row in rows.values():
+        row.add(row)
+    assert msgspec.json.encode(told) == before
+
+
+@settings(max_examples=40)
+@given(samples)
+def test_rows_survive_being_written_and_read(told: list[Sample]) -> None:
+    """[M1] As JSON, whose keys are text."""
+    for row in roll(told).values():
+        assert msgspec.json.decode(msgspec.json.encode(row), type=Sample) == row
+
+
+def test_the_rows_of_a_sample() -> None:
+    at = 7 * HOUR + 3 * MINUTE
+    assert set(places(Sample(at=at, queue="q", task="t"))) == {
+        Place(span, begin, queue, task)
+        for span, begin in ((MINUTE, at), (HOUR, 7 * HOUR), (EVER, 0))
+        for queue, task in (("q", "t"), ("q", ""), ("", ""))
+    }
+
+
+def test_a_sample_of_nothing_in_particular_has_one_row_a_span() -> None:
+    assert len(list(places(Sample(at=60)))) == 3
+    assert len(list(places(Sample(at=60, queue="q")))) == 6

@@ -1,0 +1,107 @@
+"""What is special about measures in a file: rows that nobody can read, bounded steps, and what it knows of
+itself."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.sqlite.kit import foreign, job, opened
+from windlass.core.rollup import Sample
+from windlass.store.measures import Event, News, Vitals
+from windlass.store.records import WorkerInfo
+from windlass.store.sqlite import health, news
+
+ONE = News(samples=[Sample(at=60, queue="q", counts={"succeeded": 1})])
+
+
+async def test_news_that_cannot_be_read_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[M1] [fault 17] With a warning: they must not stop those behind them."""
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        for number in (1, 2, 3):
+            await store.tell(1, number, ONE)
+        other = foreign(path)
+        other.execute("UPDATE windlass_news SET samples = '[{' WHERE id = 2")
+        other.close()
+        with caplog.at_level(logging.WARNING, "windlass.store"):
+            assert (await store.rollup()).folded == 3
+        assert "news 2 cannot be read" in caplog.text
+        assert [row.counts for row in await store.totals()] == [{"succeeded": 2}] * 2
+        assert (await store.health()).news == 0
+
+
+async def test_a_row_that_cannot_be_read_begins_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[M1] [fault 17] With a warning: the rollup goes on."""
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        await store.tell(1, 1, ONE)
+        await store.rollup()
+        other = foreign(path)
+        other.execute("UPDATE windlass_rollup SET sample = '?' WHERE span = 0 AND queue = 'q'")
+        other.close()
+        await store.tell(1, 2, ONE)
+        with caplog.at_level(logging.WARNING, "windlass.store"):
+            await store.rollup()
+        assert "begin anew" in caplog.text
+        assert [row.counts for row in await store.totals()] == [{"succeeded": 2}, {"succeeded": 1}]
+
+
+async def test_a_long_backlog_is_folded_in_short_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[M1] Whatever a caller allows: claims wait for the same lock."""
+    monkeypatch.setattr(news, "STEP", 2)
+    async with opened(tmp_path / "w.db") as store:
+        for number in range(1, 6):
+            await store.tell(1, number, ONE)
+        steps = [await store.rollup() for _ in range(3)]
+        assert [(step.folded, step.more) for step in steps] == [(2, True), (2, True), (1, False)]
+        assert [row.counts for row in await store.totals()] == [{"succeeded": 5}] * 2
+
+
+async def test_vitals_of_a_newer_version_are_not_shown(tmp_path: Path) -> None:
+    """[M3] The worker is, all the same."""
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        await store.register(WorkerInfo(id=1))
+        await store.tell(1, 1, News(vitals=Vitals(slots=3)))
+        other = foreign(path)
+        other.execute("""UPDATE windlass_teller SET vitals = '{"slots": "three"}'""")
+        other.close()
+        assert [(worker.id, worker.vitals) for worker in await store.workers()] == [(1, None)]
+
+
+async def test_events_beyond_the_limit_go_in_bounded_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[M2] The oldest first."""
+    monkeypatch.setattr(news, "MOST_EVENTS", 10)
+    async with opened(tmp_path / "w.db") as store:
+        now = await store.now()
+        events = [Event(at=now, kind="retry", told=str(n)) for n in range(25)]
+        await store.tell(1, 1, News(events=events))
+        first = await store.rollup(limit=10)
+        assert (first.removed, first.more) == (10, True)
+        last = await store.rollup(limit=10)
+        assert (last.removed, last.more) == (5, False)
+        assert [event.told for event in await store.events()] == [str(n) for n in reversed(range(15, 25))]
+
+
+async def test_the_tables_of_a_small_file_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[M3] Of a large one they are not: to find out would be to read all of it."""
+    async with opened(tmp_path / "w.db") as store:
+        await store.enqueue([job(payload='"' + "x" * 1000 + '"') for _ in range(500)])
+        told = await store.health()
+        sizes = {table.name: table.bytes for table in told.tables}
+        assert sizes["job"] > 500_000
+        assert sum(sizes.values()) <= told.bytes
+        assert (told.wal or 0) > 500_000
+        monkeypatch.setattr(health, "SMALL", 0)
+        assert (await store.health()).tables == ()
