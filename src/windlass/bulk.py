@@ -65,9 +65,11 @@ async def apply(
     limit: int | None = None,
     progress: Progress | None = None,
     requested: Callable[[frozenset[int]], None] = lambda _: None,
+    answers: Counter[str] | None = None,
 ) -> Answers:
     """Retry, cancel or delete every job the filter finds, newest first, at most `limit` of them. `requested`
-    hears of running jobs whose cancel was asked for: some may run in this very process [O5].
+    hears of running jobs whose cancel was asked for: some may run in this very process [O5]. `answers` is
+    counted into after each batch, for whoever watches.
 
     Each batch is one call to the store and atomic; the walk as a whole is not. Stopped half-way, it can be
     started again and goes on with what is left.
@@ -75,7 +77,7 @@ async def apply(
     if batch < 1 or (limit is not None and limit < 1):
         raise InvalidOption(f"batch {batch!r} and limit {limit!r} must be whole numbers from 1")
     seen: set[int] = set()
-    answers: Counter[str] = Counter()
+    answers = Counter() if answers is None else answers
     async for page in _pages(store, where, batch if limit is None else min(batch, limit)):
         room = len(page) if limit is None else limit - len(seen)
         jobs = [job.id for job in page if job.id not in seen][: max(room, 0)]
@@ -117,18 +119,27 @@ def job_filter(
     task: str | None = None,
     state: State | str | None = None,
     tag: str | None = None,
+    text: str | None = None,
 ) -> JobFilter:
     """A filter from what a caller wrote, checked."""
     try:
         wanted = None if state is None else State(state)
     except ValueError:
         raise InvalidOption(f"state: {state!r} is not one of {', '.join(State)}") from None
+    for name, given in (("tag", tag), ("text", text)):
+        if given is not None and not _storable(given):
+            raise InvalidOption(f"{name}: {given!r} holds what no job can hold; use text without NUL bytes")
     return JobFilter(
         queue=None if queue is None else check_name("queue", queue),
         task=None if task is None else check_name("task", task),
         state=wanted,
         tag=tag,
+        text=text,
     )
+
+
+def _storable(text: str) -> bool:
+    return "\0" not in text and text.encode(errors="ignore").decode() == text
 
 
 class Jobs:

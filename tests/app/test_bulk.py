@@ -10,7 +10,8 @@ from windlass.errors import InvalidName, InvalidOption
 def test_the_app_offers_it_by_filter(any_app: Windlass) -> None:
     for _ in range(3):
         any_app.named("t").using(delay="1h", tags=["red"]).enqueue()
-    any_app.enqueue("other")
+    any_app.enqueue("other", "needle")
+    assert any_app.jobs(text="needle").count() == Count(1)
     red = any_app.jobs(tag="red", state="scheduled")
     assert red.count() == Count(3)
     assert red.retry(batch=2) == {"retried": 3}
@@ -30,7 +31,13 @@ async def test_the_app_offers_it_to_async_code(app: Windlass) -> None:
 
 
 @pytest.mark.parametrize(
-    ("filters", "error"), [({"state": "failed"}, InvalidOption), ({"queue": "Q!"}, InvalidName)]
+    ("filters", "error"),
+    [
+        ({"state": "failed"}, InvalidOption),
+        ({"queue": "Q!"}, InvalidName),
+        ({"text": "\0"}, InvalidOption),
+        ({"tag": "\ud800"}, InvalidOption),
+    ],
 )
 def test_a_filter_that_cannot_match_is_refused(app: Windlass, filters: dict[str, str], error: type) -> None:
     with pytest.raises(error):

@@ -16,6 +16,7 @@ READING = [
     *("maintain promote", "maintain rescue", "maintain retention", "maintain slots"),
     *("maintain schedules", "maintain governor", "queue show", "budgets", "budget take", "blocked"),
     *("watermarks", "schedules list", "schedules next", "schedules run", "schedules backfill"),
+    *("events", "maintain rollup"),
 ]
 NAMED = ("job ", "parent ", "queue ", "budget ", "watermarks", "schedules ")
 OF_THEIR_OWN = {"demo", "reconcile", "sql", "worker"}

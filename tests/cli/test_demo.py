@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import httpx
 import msgspec
 import psycopg
 import pytest
 
 from tests.cli.kit import windlass
+from windlass import Windlass
 from windlass.demo.crew import Killed
 from windlass.demo.data import Data, Record, generate
+from windlass.demo.mission import serving
 from windlass.demo.proof import checks, look, resume_of
 from windlass.demo.table import SCHEMA, TABLE, OnSQLite, Row, at_path, insert
 
@@ -50,15 +53,37 @@ def check_report(report: Any) -> None:
     killed, resumed = report["killed"], report["resumed"]
     assert 0 < killed["checkpoint"] <= resumed["at"]  # a server may still commit what a dead client had sent
     assert resumed["process"] != killed["process"]
+    assert report["url"].startswith("http://127.0.0.1:")
 
 
 def test_on_sqlite_whatever_the_environment_says(tmp_path: Path) -> None:
-    """[P5] The part of a killed worker goes on at its checkpoint. Nobody's database is touched."""
-    mine = tmp_path / "mine.db"
-    report = play(tmp_path, DATABASE_URL=f"sqlite:///{mine}", WINDLASS_DATABASE_URL=f"sqlite:///{mine}")
+    """[P5] The part of a killed worker goes on at its checkpoint. Nobody's database is touched. With --keep
+    Mission Control shows it until Ctrl-C, and the files are still there then."""
+    mine, temporary = tmp_path / "mine.db", tmp_path / "temporary"
+    temporary.mkdir()
+    urls = dict.fromkeys(("DATABASE_URL", "WINDLASS_DATABASE_URL"), f"sqlite:///{mine}")
+    with subprocess.Popen(
+        [*COMMAND, "--keep", "--json"],
+        env={**os.environ, **urls, "TMPDIR": str(temporary)},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as demo:
+        assert demo.stderr is not None
+        told = next((line for line in demo.stderr if "stays at" in line), "")
+        shown = httpx.get(told.split()[4] + "api/parents").json() if told else None
+        demo.send_signal(signal.SIGINT)
+        out, err = demo.communicate(timeout=60)
+    assert demo.returncode == 0, err
+    report = json.loads(out)
     check_report(report)
     assert report["resumed"]["at"] == report["killed"]["checkpoint"]
-    assert str(tmp_path / "temporary") in report["database"]
+    assert report["url"] in told
+    assert "demo.load" in json.dumps(shown)
+    [folder] = temporary.iterdir()
+    assert report["kept"] == str(folder)
+    assert str(folder) in report["database"]
+    assert {"demo.db", "records.ndjson"} <= {path.name for path in folder.iterdir()}
     assert not mine.exists()
 
 
@@ -77,11 +102,20 @@ def test_a_stop_leaves_nothing_behind(tmp_path: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(COMMAND, env=environ, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
+        words, _, address = demo.stdout.readline().strip().partition(": ")  # it comes first
+        assert words == "Mission Control"
+        assert httpx.get(address + "healthz").is_success
         assert any(line.startswith("split into") for line in demo.stdout)
         demo.send_signal(signal.SIGTERM)
         demo.communicate(timeout=60)
     assert demo.returncode == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_without_the_extra_there_is_no_mission_control(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with serving(Windlass("memory://")) as address:
+        assert address is None
 
 
 # -- what it refuses ------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def state(desk: Desk, id: str) -> State | None:
 
 def test_m3_newest_first_with_filters_limit_and_cursor(any_desk: Desk) -> None:
     async def fill(rig: Rig) -> list[int]:
-        first = await rig.add("a", "b", "a", queue="mail", tags=("red",))
+        first = await rig.add("a", "b", "a", queue="mail", tags=("red",), payload='{"args":["50%"]}')
         return first + await rig.add("c", queue="imports")
 
     ids = [str(id) for id in any_desk.visit(fill)]
@@ -42,6 +42,8 @@ def test_m3_newest_first_with_filters_limit_and_cursor(any_desk: Desk) -> None:
         (("--queue", "mail"), 3),
         (("--task", "a"), 2),
         (("--tag", "red"), 3),
+        (("--text", "50%"), 3),
+        (("--text", "50_"), 0),
         (("--state", "dead"), 0),
         (("--queue", "mail", "--task", "b", "--state", "ready"), 1),
     ):

@@ -6,11 +6,13 @@ import pytest
 
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
+from windlass.core.rollup import Sample
 from windlass.core.states import State
 from windlass.store.flow import NewSchedule, Runs
+from windlass.store.measures import News
 from windlass.store.records import WorkerInfo
 
-DUTIES = ("governor", "promote", "rescue", "retention", "schedules", "slots")
+DUTIES = ("governor", "promote", "rescue", "retention", "rollup", "schedules", "slots")
 
 
 def test_k3_promote(desk: Desk) -> None:
@@ -24,6 +26,20 @@ def test_k3_retention(any_desk: Desk) -> None:
     answer = any_desk.json("maintain", "retention", "--once")
     assert {"reclaimed", "moved", "removed", "blocked", "dead", "keys", "workers"} <= set(answer)
     assert "removed 0" in any_desk.ok("maintain", "retention", "--once")
+
+
+def test_k3_m1_rollup(any_desk: Desk) -> None:
+    async def tell(rig: Rig) -> float:
+        news = News(samples=[Sample(at=60, queue="mail", task="send", counts={"succeeded": 3})])
+        return await rig.store.tell(7, 1, news)
+
+    any_desk.visit(tell)
+    answer = any_desk.json("maintain", "rollup", "--once")
+    assert answer["folded"] == 1
+    assert answer["rows"] > 0
+    assert any_desk.json("maintain", "rollup", "--once")["folded"] == 0
+    totals = {(each.queue, each.task): each for each in any_desk.visit(lambda rig: rig.store.totals())}
+    assert totals["mail", "send"].counts == totals["", ""].counts == {"succeeded": 3}
 
 
 def test_k3_rescue_takes_one_lease_and_says_so(desk: Desk) -> None:

@@ -46,11 +46,11 @@ async def world(base: Base) -> Rig:
     await rig.store.rotate(force=True)
 
     # Parents: one that waits, and one of each end.
-    for kind in (None, Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED):
+    for end in (None, Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED):
         await rig.parent(worker, parts=2)
         parts = await rig.claim(worker)
-        if kind is not None:
-            await rig.finish(worker, parts, kind)
+        if end is not None:
+            await rig.finish(worker, parts, end)
             await rig.store.promote()
     await rig.clock.advance(5)
     await rig.store.rotate(force=True)

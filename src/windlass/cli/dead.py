@@ -20,6 +20,7 @@ from windlass.store.records import JobFilter
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SAID = {"retry": "retry", "delete": "remove"}
+_FILTERS = ("queue", "task", "tag", "text")
 _optional_ids = click.argument("ids", metavar="[ID]...", type=JobId(), nargs=-1)
 
 
@@ -81,13 +82,13 @@ def _act(
     as_json: bool,
     **given: Any,
 ) -> None:
-    filtered = any(given[name] for name in ("queue", "task", "tag"))
+    filtered = any(given[name] for name in _FILTERS)
     if sum((bool(ids), filtered, everything)) != 1:
-        raise click.UsageError("say which: ids, or filters (--queue, --task, --tag), or --all")
+        raise click.UsageError("say which: ids, or filters (--queue, --task, --tag, --text), or --all")
     if ids:
         steer(target, lambda store: _only_dead(store, verb, ids, dry_run=given["dry_run"]), as_json)
         return
-    where = bulk.job_filter(queue=given["queue"], task=given["task"], tag=given["tag"], state=State.DEAD)
+    where = bulk.job_filter(state=State.DEAD, **{name: given[name] for name in _FILTERS})
     _act_on_many(target, verb, where, as_json, **{name: given[name] for name in ("limit", "yes", "dry_run")})
 
 

@@ -17,7 +17,8 @@ from windlass.core.states import FINISHED
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord, Steering
-from windlass.words.shapes import job_as_json, listing_as_json, no_cursor, priority_name, unwrap, wrap
+from windlass.words.job_shapes import priority_name
+from windlass.words.shapes import job_as_json, listing_as_json, unwrap, wrap
 from windlass.words.text import span
 from windlass.words.waiting import state_in_words
 
@@ -61,18 +62,21 @@ def list_jobs(target: Target, where: JobFilter, limit: int, cursor: str | None, 
 async def _page(store: Store, where: JobFilter, limit: int, word: str | None) -> Page:
     """One full page: the store may give short ones, since it looks at a bounded number of jobs a call."""
     found: list[JobRecord] = []
-    cursor = None if word is None else unwrap(word)
+    try:
+        cursor = None if word is None else unwrap(word)
+        page = await store.jobs(where, limit, cursor)
+    except ValueError:
+        if word is None:
+            raise
+        raise click.BadParameter(
+            f"{word!r} is not a cursor; take it from a listing", param_hint="--cursor"
+        ) from None
     while True:
-        try:
-            page = await store.jobs(where, limit - len(found), cursor)
-        except (ValueError, TypeError, LookupError):
-            if word is None:
-                raise
-            raise no_cursor(word) from None
         found += page.jobs
         cursor = page.cursor
         if cursor is None or len(found) >= limit:
             return Page(found, cursor)
+        page = await store.jobs(where, limit - len(found), cursor)
 
 
 def _row(job: JobRecord, now: float) -> Sequence[object]:

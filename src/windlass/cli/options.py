@@ -48,9 +48,12 @@ def on_store(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def filters(*, state: bool) -> Callable[[F], F]:
-    """--queue, --task, --tag and, where asked for, --state: which jobs a verb is about."""
+    """--queue, --task, --tag, --text and, where asked for, --state: which jobs a verb is about."""
 
     def decorate(function: F) -> F:
+        function = click.option("--text", metavar="TEXT", help="Only jobs with this in their payload.")(
+            function
+        )
         function = click.option("--tag", metavar="TAG", help="Only jobs that carry this tag.")(function)
         if state:
             choice = click.Choice([str(each) for each in State])

@@ -23,9 +23,9 @@ from windlass.core.states import State
 from windlass.store.postgres import schema as schemas
 from windlass.store.records import JobFilter
 
-MOST_ROWS: Final = 2_000
+MOST_ROWS: Final = 1_000
 """How many rows a call looks at, about."""
-FIRST_ROWS: Final = 1_000
+FIRST_ROWS: Final = 500
 """How many it asks for at first, where most of them may not fit."""
 FEW_ROWS: Final = 8
 """How many it asks of each lane at least."""
@@ -57,11 +57,13 @@ Place: TypeAlias = tuple[int, int]
 
 
 class Looked(NamedTuple):
-    """A row as it was looked at. `at` orders the sources among each other, in microseconds."""
+    """A row as it was looked at. Only those that fit, and the last of what was fetched, come here; `rows`
+    says how many were looked at from the one before to this. `at` orders the sources among each other."""
 
-    at: int
+    at: float
     place: Place
     fits: bool
+    rows: int
 
 
 class Source:
@@ -159,17 +161,12 @@ class Walk:
         self._step = FIRST_ROWS if self._picky else min(2 * self._limit + FEW_ROWS, FIRST_ROWS)
         self.found: list[Any] = []
         self.looked = 0
-        self._last: int | None = None
+        self.back_to: float | None = None
 
     @property
     def cursor(self) -> str | None:
         """Where to go on."""
         return write_cursor(self._sources)
-
-    @property
-    def back_to(self) -> float | None:
-        """How far back the walk has come."""
-        return None if self._last is None else self._last / 1e6
 
     async def run(self, connection: Any) -> list[Any]:
         """The rows of the page, as the job view shows them."""
@@ -182,8 +179,8 @@ class Walk:
             shown = await self._judge(connection, passed)
             for source, row in passed:
                 source.before = row.place
-                self.looked += 1
-                self._last = row.at
+                self.looked += row.rows
+                self.back_to = row.at
                 job = shown.get((source.name, row.place))
                 if job is not None and job["id"] not in ids:
                     ids.add(job["id"])
@@ -198,11 +195,13 @@ class Walk:
         heads = [(-source.rows[0].at, i, source) for i, source in enumerate(self._sources) if source.rows]
         heapq.heapify(heads)
         passed: list[tuple[Source, Looked]] = []
-        while heads and room and self.looked + len(passed) < MOST_ROWS:
+        left = MOST_ROWS - self.looked
+        while heads and room > 0 and left > 0:
             _, i, source = heads[0]
             row = source.rows.popleft()
             passed.append((source, row))
             room -= row.fits
+            left -= row.rows
             if source.rows:
                 heapq.heapreplace(heads, (-source.rows[0].at, i, source))
             elif source.more:
@@ -215,6 +214,7 @@ class Walk:
 
     async def _fetch(self, connection: Any) -> None:
         """Fetch rows of every source that has none left; each time more, where they did not do."""
+        self._step = min(self._step, MOST_ROWS - self.looked)
         hungry = [source for source in self._sources if source.hungry]
         aside = [source for source in hungry if isinstance(source.name, str)]
         lanes = [source for source in hungry if isinstance(source.name, int)]
@@ -224,7 +224,7 @@ class Walk:
             await self._fetch_lanes(connection, None if self._whole else lanes)
             self._whole = False
         if hungry:
-            self._step = min(2 * self._step, MOST_ROWS)
+            self._step *= 2
 
     async def _fetch_lanes(self, connection: Any, lanes: list[Source] | None) -> None:
         where = self._where
@@ -255,13 +255,14 @@ class Walk:
             each,
         )  # fmt: skip
         fetched: dict[Name, list[Looked]] = {source.name: [] for source in sources}
-        for kind, id, enqueued_at, fits in rows:
-            at = _micros(enqueued_at)
-            fetched[kind].append(Looked(at, (at, id), fits))
+        counts: dict[Name, int] = {}
+        for kind, id, enqueued_at, fits, rank in rows:
+            place = ((enqueued_at - EPOCH) // timedelta(microseconds=1), id)
+            row = Looked(enqueued_at.timestamp(), place, fits, rank - counts.get(kind, 0))
+            fetched[kind].append(row)
+            counts[kind] = rank
         for source in sources:
-            mine = fetched[source.name]
-            mine.sort(key=lambda row: row.place, reverse=True)
-            source.feed(mine, len(mine) == each)
+            source.feed(fetched[source.name], counts.get(source.name, 0) == each)
 
     async def _judge(
         self, connection: Any, passed: Sequence[tuple[Source, Looked]]
@@ -296,10 +297,11 @@ class Walk:
 def _in_lane(row: Any) -> list[Looked]:
     """The rows of a lane. One that brought its wait along stands there with a time older than that of those
     behind it; it counts as being as new as these, so that it does not hold them up."""
-    times = [_micros(time) for time in row["times"]]
-    times = list(accumulate(reversed(times), max))[::-1]
-    return [Looked(at, (seq, 0), fits) for at, seq, fits in zip(times, row["seqs"], row["fits"], strict=True)]
-
-
-def _micros(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)
+    times = list(accumulate(reversed(row["times"]), max))[::-1]
+    ranks = row["ranks"]
+    found = [
+        Looked(at, (seq, 0), True, rank - before)
+        for at, seq, rank, before in zip(times, row["seqs"], ranks, [0, *ranks[:-1]], strict=True)
+    ]
+    found[-1] = found[-1]._replace(fits=row["fits"])
+    return found

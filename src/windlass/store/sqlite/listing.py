@@ -1,7 +1,8 @@
 """Listing: pages of jobs, newest first. A page costs a bounded amount of work, whatever it asks for.
 
 Rare states have an index, running jobs are found through the open claims, and everything else by walking the
-births backwards. A page that has looked at enough rows ends early, perhaps empty, with a cursor to go on.
+births backwards, merged with the jobs that have moved since. A page that has looked at enough rows ends
+early, perhaps empty, with a cursor to go on.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from windlass.store.sqlite.rows import CANCELLED, DEAD, HELD, RETRYING, SCHEDULE
 from windlass.store.sqlite.statements import Statements
 
 _SQL = Statements("listing")
-MOST_ROWS: Final = 10_000
+MOST_ROWS: Final = 5_000
 _NEWEST: Final = (1 << 63) - 1
 _ASIDE: Final = {
     State.DEAD: DEAD,
@@ -71,7 +72,7 @@ def _newest_first(connection: apsw.Connection, state: State | None, before: int)
         return connection.execute(_SQL["running"], (before,))
     if state is State.READY and connection.execute(_SQL["count_ready"]).get <= MOST_ROWS:
         return _merged(connection, (_SQL["ready"], (before,)), (_SQL["aside"], (HELD, before)))
-    return _merged(connection, (_SQL["born_here"], (before, before)), (_SQL["moved"], (before, before)))
+    return _merged(connection, (_SQL["born_here"], (before, before)), (_SQL["moved"], (before,)))
 
 
 def _merged(connection: apsw.Connection, *sources: tuple[str, tuple[int, ...]]) -> Iterator[Found]:

@@ -1,17 +1,21 @@
--- The newest jobs that are not in a lane, as a listing looks at them: of each kind up to p_limit, below (p_at, p_before), and
--- whether queue, task, tag and text fit. Callers: the store's listing. Lock: none.
+-- The newest jobs that are not in a lane, as a listing looks at them: of each kind up to p_limit, below (p_at, p_before); of
+-- these the ones that queue, task, tag and text fit and the last one, each with how many up to it were looked at.
+-- Callers: the store's listing. Lock: none.
 -- Kinds: 'scheduled', 'retrying', 'held', 'dead', and 'parent waiting', 'parent dead', … by state.
 CREATE OR REPLACE FUNCTION windlass.list_aside(
     p_queue text, p_task text, p_tag text, p_text text, p_kinds text[], p_at timestamptz[], p_before bigint[], p_limit int)
-RETURNS TABLE (kind text, id bigint, enqueued_at timestamptz, fit boolean)
+RETURNS TABLE (kind text, id bigint, enqueued_at timestamptz, fit boolean, rank bigint)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 BEGIN
     RETURN QUERY
+    SELECT looked.kind, looked.id, looked.enqueued_at, looked.fit, looked.rank FROM (
     SELECT s.kind, j.id, j.enqueued_at,
            (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
            AND (p_tag IS NULL OR coalesce((j.options -> 'tags')::jsonb ? p_tag, false))
-           AND (p_text IS NULL OR strpos(j.payload::text, p_text) > 0)
+           AND (p_text IS NULL OR strpos(j.payload::text, p_text) > 0) AS fit,
+           row_number() OVER (PARTITION BY s.kind ORDER BY j.enqueued_at DESC, j.id DESC) AS rank,
+           count(*) OVER (PARTITION BY s.kind) AS n
       FROM unnest(p_kinds, p_at, p_before) AS s (kind, at, before)
      CROSS JOIN LATERAL (
            (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload FROM windlass.deferred d
@@ -36,5 +40,6 @@ BEGIN
            UNION ALL
            (SELECT p.id, p.enqueued_at, p.queue, p.task, p.options, p.payload FROM windlass.parent p
              WHERE s.kind LIKE 'parent %' AND p.state = substr(s.kind, 8) AND (p.enqueued_at, p.id) < (s.at, s.before)
-             ORDER BY p.enqueued_at DESC, p.id DESC LIMIT p_limit)) AS j;
+             ORDER BY p.enqueued_at DESC, p.id DESC LIMIT p_limit)) AS j) AS looked
+     WHERE looked.fit OR looked.rank = looked.n ORDER BY looked.kind, looked.rank;
 END $$;

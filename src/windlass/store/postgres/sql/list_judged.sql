@@ -1,5 +1,5 @@
 -- Which of these rows of lanes are the present place of their job, and its state there; as the view job shows them, those of one
--- state where asked for. Callers: the store's listing. Lock: none.
+-- state where asked for (running and splitting go for one here). Callers: the store's listing. Lock: none.
 -- Claims and outcomes are read once for all rows that they cover, and a row itself only where its state is the one.
 CREATE OR REPLACE FUNCTION windlass.list_judged(p_lanes int[], p_seqs bigint[], p_state text)
 RETURNS TABLE (lane int, seq bigint, id bigint, task text, queue text, priority smallint, state text, attempt smallint,
@@ -22,7 +22,8 @@ BEGIN
         SELECT p.lane, p.seq, p.claim, p.worker, p.claimed_at, e.kind, e.at
           FROM placed p LEFT JOIN ended e ON e.claim = p.claim AND e.seqs @> p.seq
          WHERE (e.kind IS NULL OR e.kind IN ('succeeded', 'cancelled'))
-           AND (p_state IS NULL OR p_state = coalesce(e.kind, CASE WHEN p.claim IS NULL THEN 'ready' ELSE p_state END)))
+           AND (p_state IS NULL OR CASE WHEN e.kind IS NOT NULL THEN e.kind = p_state WHEN p.claim IS NULL THEN p_state = 'ready'
+                                        ELSE p_state IN ('running', 'splitting') END))
     SELECT r.lane, r.seq, windlass.job_of(r.ready), (r.ready).task, l.queue, l.priority,
            windlass.shown_as(j.kind, j.claim, (r.ready).options), (r.ready).attempt, (r.ready).deaths, (r.ready).payload,
            (r.ready).options, windlass.enqueued_of(r.ready), NULL::timestamptz, j.claimed_at, j.at, nullif(j.worker, 0), j.claim,

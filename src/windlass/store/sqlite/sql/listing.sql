@@ -36,11 +36,10 @@ CROSS JOIN windlass_job j ON j.pos BETWEEN b.lo AND b.lo + b.n - 1 AND j.id IS N
 CROSS JOIN windlass_lane l ON l.id = j.lane
 WHERE b.number < ? AND j.number < ? ORDER BY b.number DESC, j.pos DESC;
 
--- :moved  jobs that have moved, by their births
+-- :moved  jobs that have moved
 SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
        j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
        j.gate
-FROM windlass_birth b
-CROSS JOIN windlass_job j ON j.id BETWEEN b.lo AND b.lo + b.n - 1
+FROM windlass_job j INDEXED BY windlass_job_moved_number
 CROSS JOIN windlass_lane l ON l.id = j.lane
-WHERE b.number < ? AND j.number < ? ORDER BY b.number DESC, j.id DESC;
+WHERE j.id IS NOT NULL AND j.number < ? ORDER BY j.number DESC;

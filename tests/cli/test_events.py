@@ -1,0 +1,54 @@
+"""windlass events: what happened, the latest first [M2]."""
+
+from tests.cli.kit import Desk
+from tests.conformance.kit import Rig
+from windlass.store.measures import Event, News
+
+BOUNCED = Event(
+    at=1_700_000_000.0,
+    kind="retry",
+    told="attempt 1 of 5 failed, next try in 5 s: ValueError: \x1b[2J",
+    job=5,
+    queue="mail",
+    task="send",
+    worker="w-[b]1",
+    attempt=1,
+    ms=12.5,
+)
+
+
+async def happen(rig: Rig) -> float:
+    others = (
+        Event(at=1_700_000_001.0, kind="dead", job=6, queue="bulk", task="load"),
+        Event(at=1_700_000_002.0, kind="leads", told="this host coordinates the cluster, term 1"),
+    )
+    return await rig.store.tell(7, 1, News(events=(BOUNCED, *others)))
+
+
+def test_m2_events_of_everything_of_a_queue_and_of_a_job(any_desk: Desk) -> None:
+    any_desk.visit(happen)
+    assert [each["kind"] for each in any_desk.json("events")["events"]] == ["leads", "dead", "retry"]
+    assert [each["kind"] for each in any_desk.json("events", "--limit", "1")["events"]] == ["leads"]
+    assert [each["job"] for each in any_desk.json("events", "--queue", "bulk")["events"]] == ["6"]
+    (event,) = any_desk.json("events", "--job", "5")["events"]
+    assert event.pop("id")
+    assert event == {
+        "at": "2023-11-14T22:13:20.000Z",
+        "kind": "retry",
+        "told": BOUNCED.told,
+        "job": "5",
+        "queue": "mail",
+        "task": "send",
+        "worker": "w-[b]1",
+        "attempt": 1,
+        "ms": 12.5,
+    }
+
+
+def test_m2_m5_a_table_of_events_is_harmless(desk: Desk) -> None:
+    desk.visit(happen)
+    table = desk.ok("events")
+    assert "\x1b" not in table
+    assert "w-[b]1" in table
+    assert "next try in 5 s" in table
+    assert "is not a job id" in desk.refused("events", "--job", "x", code=2)
