@@ -7,7 +7,7 @@
     defaults         those below; for the database DATABASE_URL, else sqlite:///windlass.db
 
 Whoever deploys has the last word over whoever wrote the code. A database URL may hold a password, so it is
-never shown: not in a repr, not in an error.
+never shown, and neither are credentials: not in a repr, not in an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypedDict, get_args
 
 import msgspec
 
@@ -34,10 +34,14 @@ DEFAULT_URL: Final = "sqlite:///windlass.db"
 PREFIX: Final = "WINDLASS_"
 OTHERS: Final = ("HEALTH", "LOG_FORMAT", "LOG_LEVEL")
 """Variables that begin with the prefix and are no settings: the worker's command reads them."""
+SECRET: Final = frozenset({"database_url", "web_read", "web_operate"})
+"""Settings that hold secrets: never shown."""
 _NOT_OURS: Final = ("BENCH_", "SOAK_", "TEST_")
 """Beginnings of variables that benchmarks and tests read."""
 _ALIKE: Final = 0.75
 """How much a variable must look like a setting to be taken for a misspelt one."""
+Events = Literal["notable", "all", "off"]
+"""Which runs make an event: those that did not just succeed, all of them, or none."""
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
@@ -63,6 +67,12 @@ class SettingsInCode(TypedDict, total=False):
     imports: Sequence[str] | str
     max_jobs: int
     max_memory: Size
+    events: Events
+    event_buffer: int
+    tell_every: Duration
+    web_read: Sequence[str] | str
+    web_operate: Sequence[str] | str
+    web_hosts: Sequence[str] | str
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +141,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_memory: int = 0
     """A child is replaced when it uses more bytes than this; 0: never [K9]."""
 
+    events: Events = "notable"
+    """Which runs are told of in timelines: those that did not just succeed, all of them, or none [M2]."""
+
+    event_buffer: int = 50_000
+    """Events that may wait in a process to be told; what is more is dropped, and counted [M2]."""
+
+    tell_every: float = 2.0
+    """How often a process tells the store what it has counted and noted [M2]."""
+
+    web_read: tuple[str, ...] = ()
+    """Who may look in Mission Control: name:secret pairs [M5]."""
+
+    web_operate: tuple[str, ...] = ()
+    """Who may also act there: name:secret pairs [M5]."""
+
+    web_hosts: tuple[str, ...] = ()
+    """The host names that Mission Control answers for, besides loopback: ops.example.com, .example.com for
+    whatever ends so, * for any [M5]."""
+
     def for_store(self) -> StoreSettings:
         """The part of the settings that a store understands."""
         return StoreSettings(
@@ -142,7 +171,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def __repr__(self) -> str:
-        shown = {name: getattr(self, name) for name in self.__struct_fields__ if name != "database_url"}
+        shown = {name: getattr(self, name) for name in self.__struct_fields__ if name not in SECRET}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     __str__ = __repr__
@@ -284,6 +313,14 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
 
 
+def _pairs(value: Any) -> tuple[str, ...]:
+    """Credentials, as name:secret; an error shows nothing of them."""
+    pairs = _names(value)
+    if not all(name and secret for name, _, secret in (pair.partition(":") for pair in pairs)):
+        raise ValueError("these are name:secret pairs, separated by commas")
+    return pairs
+
+
 def _lease(value: Any) -> float:
     """A lease that would lose every worker falls back to the default, and says so [C4]."""
     span = _signed(value)
@@ -299,6 +336,19 @@ def _sweep(value: Any) -> float:
     if span <= 0.0:
         _warn_once(f"sweep: {value!r} is no time between two sweeps; using 15 s instead")
         return 15.0
+    return span
+
+
+def _events(value: Any) -> str:
+    if value not in get_args(Events):
+        raise ValueError(f"{value!r} is none of {', '.join(get_args(Events))}")
+    return str(value)
+
+
+def _tell_every(value: Any) -> float:
+    span = seconds(value)
+    if span < 0.1:
+        raise ValueError(f"{value!r} is too short; the least is 0.1 s")
     return span
 
 
@@ -334,4 +384,10 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "imports": _names,
     "max_jobs": _whole(0),
     "max_memory": size,
+    "events": _events,
+    "event_buffer": _whole(0),
+    "tell_every": _tell_every,
+    "web_read": _pairs,
+    "web_operate": _pairs,
+    "web_hosts": _names,
 }

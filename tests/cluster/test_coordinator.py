@@ -10,7 +10,9 @@ from tests.worker.line import Line, until, until_it_is
 from windlass.cluster import coordinator as module
 from windlass.cluster.coordinator import Coordinator
 from windlass.core.retry import DeathPolicy
+from windlass.core.rollup import Sample
 from windlass.errors import StoreUnavailable
+from windlass.store.measures import News
 from windlass.store.records import NewJob, WorkerInfo
 
 
@@ -31,7 +33,14 @@ async def standing(
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PROMOTE_EVERY", "SLOTS_EVERY", "ROTATE_EVERY", "EXPIRE_EVERY", "WARN_EVERY"):
+    for name in (
+        "PROMOTE_EVERY",
+        "SLOTS_EVERY",
+        "ROTATE_EVERY",
+        "EXPIRE_EVERY",
+        "ROLLUP_EVERY",
+        "WARN_EVERY",
+    ):
         monkeypatch.setattr(module, name, 0.02)
 
 
@@ -181,3 +190,14 @@ async def test_who_does_not_lead_does_nothing(line: Line) -> None:
         await until(lambda: line.calls["workers"] >= 3)  # it watches, to know at once if it must take over
     for chore in ("promote", "assign", "rotate", "expire", "rescue", "resign"):
         assert line.calls[chore] == 0, chore
+
+
+async def test_m1_whoever_leads_adds_up_what_was_told(line: Line) -> None:
+    await line.open()
+    await line.tell(7, 1, News(samples=[Sample(at=60, queue="mail", task="send", counts={"retry": 2})]))
+    async with standing(line, 1):
+
+        async def retries() -> list[int]:
+            return [sample.counts["retry"] for sample in await line.totals()]
+
+        await until_it_is(retries, [2, 2, 2])  # of the task, of its queue, and of everything

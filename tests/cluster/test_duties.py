@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from tests.worker.line import Line
 from windlass.cluster import duties
 from windlass.core.retry import Backoff, DeathPolicy
+from windlass.core.rollup import Sample
 from windlass.core.slots import MOST
 from windlass.core.states import State
 from windlass.errors import TermLost
+from windlass.store.measures import News
 from windlass.store.records import Expired, NewJob, QueueRecord, WorkerInfo, WorkerRecord
 
 
@@ -188,3 +190,17 @@ async def test_a_queue_that_nobody_serves_is_found(line: Line) -> None:
     for queue in ("mail", "orphan"):
         await line.enqueue([NewJob(task="t", payload="[]", queue=queue)])
     assert set(await duties.unserved(line.as_store)) == {"orphan"}
+
+
+async def test_m1_a_rollup_takes_as_many_steps_as_it_needs(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(duties, "STEP", 2)
+    await line.open()
+    for number in range(1, 8):
+        await line.tell(7, number, News(samples=[Sample(at=60, queue="mail", counts={"dead": 1})]))
+    done = await duties.rollup(line.as_store)
+    assert (done.folded, done.more) == (7, False)
+    assert line.calls["rollup"] >= 4
+    assert (await duties.rollup(line.as_store)).folded == 0
+    assert [sample.counts for sample in await line.totals()] == [{"dead": 7}, {"dead": 7}]

@@ -12,6 +12,7 @@ from windlass.store.records import JobRecord, NewJob, WorkerInfo
 from windlass.worker import handback
 from windlass.worker.halt import Halt
 from windlass.worker.handback import hand_back, insist
+from windlass.worker.recorder import Recorder
 
 POLICY = DeathPolicy(backoff=Backoff(0.0))
 
@@ -54,8 +55,18 @@ async def test_c8_a_crash_is_charged_to_what_ran_and_to_nobody_else(
     line: Line, held: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     """[C8] One death, no attempt; what waited for a slot goes back as it was."""
-    await hand_back(line.as_store, 7, held[:2], (), crashed=True, policy=POLICY, backoff=hourly)
+    record = Recorder()
+    await hand_back(
+        line.as_store, 7, held[:2], (), crashed=True, policy=POLICY, backoff=hourly, record=record
+    )
     assert await states(line, held) == [CHARGED, CHARGED, READY, READY]
+    assert [(event.kind, event.job) for event in record.events.oldest(9, record.clock)] == [
+        *(("released", None), ("rescued", None), ("lost", held[0]), ("lost", held[1])),
+    ]
+    assert {name: n for each in record.samples() for name, n in each.counts.items()} == {
+        "released": 2,
+        "rescued": 2,
+    }
     assert caplog.text.count("was running when its worker died") == 2
     assert await line.workers() == []
 

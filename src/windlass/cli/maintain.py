@@ -110,6 +110,18 @@ def schedules(target: Target, as_json: bool) -> None:
 @_once_option
 @on_store
 @json_option
+def rollup(target: Target, as_json: bool) -> None:
+    """Add up what workers have told, for charts and counters, and remove what has outlived its time."""
+    from windlass.cluster import duties
+
+    done = target.run(duties.rollup)
+    _tell(msgspec.structs.asdict(done), as_json)
+
+
+@maintain.command()
+@_once_option
+@on_store
+@json_option
 def governor(target: Target, as_json: bool) -> None:
     """Let the governor of each queue that has one decide on its rate."""
     from windlass.cluster import duties

@@ -15,11 +15,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from windlass.cluster import duties, schedules
+from windlass.cluster.notices import Notices
 from windlass.cluster.watch import BeatWatch
 from windlass.core.retry import DeathPolicy
 from windlass.errors import StoreError, TermLost
 from windlass.store.protocol import Store
 from windlass.worker.complaints import Complaints
+from windlass.worker.recorder import Recorder
 
 logger = logging.getLogger("windlass.cluster")
 PROMOTE_EVERY: Final = 0.5
@@ -32,6 +34,7 @@ SOON: Final = 0.05
 FIRE_EVERY: Final = 0.5
 GOVERN_EVERY: Final = 5.0
 OBSERVE_EVERY: Final = 5.0
+ROLLUP_EVERY: Final = 5.0
 SLOTS_EVERY: Final = 1.0
 ROTATE_EVERY: Final = 60.0
 EXPIRE_EVERY: Final = 300.0
@@ -51,12 +54,15 @@ class Coordinator:
         policy: DeathPolicy,
         sweep: float = 15.0,
         term: float = TERM,
+        record: Recorder | None = None,
     ) -> None:
         self._store = store
         self._candidate = candidate
         self._policy = policy
         self._sweep = sweep
         self._length = term
+        self._record = record or Recorder()
+        self._notices = Notices(self._record)
         self._watch = BeatWatch()
         self._term: int | None = None
         self._until = 0.0
@@ -78,6 +84,7 @@ class Coordinator:
             (FIRE_EVERY, self._fire),
             (GOVERN_EVERY, self._govern),
             (OBSERVE_EVERY, self._observe),
+            (ROLLUP_EVERY, self._rollup),
             (SLOTS_EVERY, self._assign),
             (ROTATE_EVERY, self._rotate),
             (EXPIRE_EVERY, self._expire),
@@ -113,6 +120,7 @@ class Coordinator:
                     self._until = asked + self._length
                     if term != self._term:
                         logger.info("this host coordinates the cluster, term %d", term)
+                        self._record.note("leads", f"this host coordinates the cluster, term {term}")
                     self._term = term
             await asyncio.sleep(self._length / 3 * random.uniform(0.9, 1.1))
 
@@ -122,6 +130,7 @@ class Coordinator:
             logger.warning("term %d is over: this host no longer coordinates the cluster", self._term)
         self._term = None
         self._unserved.clear()
+        self._notices.forget()
 
     async def _repeat(
         self, every: float, chore: Callable[[], Awaitable[object]], *, leading: bool = True
@@ -156,7 +165,7 @@ class Coordinator:
             self._watch.forget()
             raise
         if dead and self.term is not None:
-            await duties.bury(self._store, dead, self._policy)
+            await duties.bury(self._store, dead, self._policy, self._record)
 
     async def _promote_for_ever(self) -> None:
         """Promote now and then, when told that jobs wait aside, and when a budget that jobs wait for has its
@@ -184,20 +193,25 @@ class Coordinator:
     async def _fire(self) -> None:
         term = self.term
         if term is not None:
-            await schedules.fire_due(self._store, term)
+            await schedules.fire_due(self._store, term, self._record)
 
     async def _govern(self) -> None:
         term = self.term
         if term is not None:
-            await duties.govern(self._store, term)
+            await duties.govern(self._store, term, self._record)
 
     async def _observe(self) -> None:
-        """Tell the store how long it takes to answer, where a queue is to shed load by that [F5]."""
+        """Tell the store how long it takes to answer, where a queue is to shed load by that [F5]; and look at
+        how breakers stand [F7]."""
         asked = time.monotonic()
         queues = await self._store.queues()
         latency = time.monotonic() - asked
         if any(queue.shed_latency is not None for queue in queues):
             await self._store.observe(latency)
+        self._notices.breakers(await self._store.budgets())
+
+    async def _rollup(self) -> None:
+        await duties.rollup(self._store)
 
     async def _assign(self) -> None:
         term = self.term
@@ -207,7 +221,7 @@ class Coordinator:
         self._assigned = (term, await duties.assign_slots(self._store, term, before))
 
     async def _rotate(self) -> None:
-        await self._store.rotate()
+        self._notices.rotated(await self._store.rotate())
 
     async def _expire(self) -> None:
         await duties.expire(self._store)

@@ -15,8 +15,11 @@ from windlass.cluster.watch import BeatWatch
 from windlass.core.governor import Governor
 from windlass.core.retry import DeathPolicy
 from windlass.core.slots import split
+from windlass.store.measures import Rolled
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, Expired, Promoted, QueueRecord, Rescued, Rotation, WorkerRecord
+from windlass.words.text import span
+from windlass.worker.recorder import Recorder
 
 logger = logging.getLogger("windlass.cluster")
 STEPS: Final = 100
@@ -39,7 +42,23 @@ async def promote(store: Store) -> Promoted:
     return Promoted(due, admitted, again)
 
 
-async def govern(store: Store, term: int) -> dict[str, Governor]:
+async def rollup(store: Store) -> Rolled:
+    """Fold what processes have told into the rows that charts are drawn from, and remove what has outlived
+    its time, all there is [M1]. Needs no term: what was folded is folded once, whoever does it."""
+    folded = rows = removed = 0
+    more = True
+    for _ in range(STEPS):
+        step = await store.rollup(STEP)
+        folded += step.folded
+        rows += step.rows
+        removed += step.removed
+        more = step.more
+        if not more:
+            break
+    return Rolled(folded, rows, removed, more)
+
+
+async def govern(store: Store, term: int, record: Recorder | None = None) -> dict[str, Governor]:
     """Let the governor of each queue that has one decide on its rate [F2]. Raises TermLost."""
     decided: dict[str, Governor] = {}
     for each in await store.governed(term):
@@ -47,9 +66,10 @@ async def govern(store: Store, term: int) -> dict[str, Governor]:
         decided[each.queue] = after = before.step(each.window, each.least, each.most)
         await store.govern(term, each.queue, after)
         if after.rate < before.rate:
-            logger.warning(
-                "the governor of queue %s: %.4g jobs a second, %s", each.queue, after.rate, after.why
-            )
+            told = f"{after.rate:.4g} jobs a second, {after.why}"
+            logger.warning("the governor of queue %s: %s", each.queue, told)
+            if record is not None:
+                record.note("governor", told, queue=each.queue)
     return decided
 
 
@@ -85,7 +105,7 @@ async def rescue(store: Store, policy: DeathPolicy, lease: float) -> list[tuple[
 
 
 async def bury(
-    store: Store, dead: Iterable[WorkerRecord], policy: DeathPolicy
+    store: Store, dead: Iterable[WorkerRecord], policy: DeathPolicy, record: Recorder | None = None
 ) -> list[tuple[WorkerRecord, Rescued]]:
     """Take back the jobs of these workers, unless they have beaten since or are writing right now."""
     done: list[tuple[WorkerRecord, Rescued]] = []
@@ -94,6 +114,10 @@ async def bury(
         if rescued is None:
             continue
         done.append((worker, rescued))
+        if record is not None:
+            told = f"process {worker.pid} on {worker.host} did not beat for {span(worker.lease)}"
+            record.lost(worker.label, told)
+            record.rescued(worker.label, rescued)
         logger.warning(
             "worker %s (pid %d on %s) is dead: %d of its jobs are offered again, %d after a pause, %d are "
             "dead as poison, %d cancelled",

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 import secrets
+import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
@@ -22,6 +23,8 @@ from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Steering
 from windlass.worker.complaints import Complaints
+from windlass.worker.recorder import recorder_for
+from windlass.worker.teller import Teller
 from windlass.worker.view import View, steer
 
 logger = logging.getLogger("windlass.cluster")
@@ -82,12 +85,16 @@ class Member:
         self._unanswered = 0
         """How often in a row the store did not say how to steer."""
         self._complaints = Complaints(logger)
+        self.record = recorder_for(settings, socket.gethostname())
+        """What this host counts and notes of the cluster."""
+        self._teller = Teller(store, self.record)
         self.coordinator = Coordinator(
             store,
             secrets.randbelow(2**62) + 1,
             policy=DeathPolicy(poison=settings.poison),
             sweep=settings.sweep,
             term=min(TERM, settings.lease / 2),
+            record=self.record,
         )
 
     def join(self, worker: int, local: Local) -> None:
@@ -112,14 +119,18 @@ class Member:
 
     async def run(self) -> None:
         """Beat, steer and coordinate until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for chore in (
-                self._beat_for_ever,
-                self._fence_for_ever,
-                self._steer_for_ever,
-                self.coordinator.run,
-            ):
-                group.create_task(self._keep(chore))
+        self._teller.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for chore in (
+                    self._beat_for_ever,
+                    self._fence_for_ever,
+                    self._steer_for_ever,
+                    self.coordinator.run,
+                ):
+                    group.create_task(self._keep(chore))
+        finally:
+            await self._teller.close()
 
     async def _keep(self, chore: Callable[[], Awaitable[None]]) -> None:
         """An error that nobody foresaw is told, and the chore begins again: a worker without beats would lose

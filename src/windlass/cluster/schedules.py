@@ -13,11 +13,14 @@ from windlass.core.cron import BadSchedule
 from windlass.errors import EnqueueError, StoreError
 from windlass.store.flow import ScheduleRecord
 from windlass.store.protocol import Store
+from windlass.store.records import Receipt
+from windlass.words.text import plural
+from windlass.worker.recorder import Recorder
 
 logger = logging.getLogger("windlass.schedules")
 
 
-async def fire_due(store: Store, term: int | None) -> int:
+async def fire_due(store: Store, term: int | None, record: Recorder | None = None) -> int:
     """Fire what is due, and answer with the number of jobs made. Raises TermLost. One schedule that is wrong
     does not keep the others from firing: what is wrong is recorded."""
     due = await store.due()
@@ -25,17 +28,22 @@ async def fire_due(store: Store, term: int | None) -> int:
     trouble: StoreError | None = None
     for schedule in due.schedules:
         try:
-            made += await _fire(store, term, schedule, due.now)
+            receipts = await _fire(store, term, schedule, due.now)
         except StoreError as error:
             # Somebody holds its unique key, say. It is tried again; those behind it need not wait for that.
             logger.warning("schedule %s cannot fire yet: %s", schedule.name, error)
             trouble = error
+            continue
+        made += len(receipts)
+        if receipts and record is not None:
+            told = f"schedule {schedule.name} fired, {plural(len(receipts), 'job')}"
+            record.note("fired", told, id=receipts[-1].id or None, queue=schedule.queue, task=schedule.task)
     if trouble is not None:
         raise trouble
     return made
 
 
-async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: float) -> int:
+async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: float) -> list[Receipt]:
     expected = schedule.next_at
     assert expected is not None  # it is due
     name = schedule.name
@@ -45,7 +53,7 @@ async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: f
         logger.error("schedule %s cannot fire: %s", name, bad)
         # The next start of a worker brings it back, where that one knows better.
         await store.fire(term, name, expected, [], next_at=None, error=str(bad))
-        return 0
+        return []
     try:
         receipts = await store.fire(
             term, name, expected, firing.times, next_at=firing.next_at, skipped=firing.skipped
@@ -55,7 +63,7 @@ async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: f
         await store.fire(
             term, name, expected, [], next_at=firing.next_at, skipped=firing.skipped, error=str(refused)
         )
-        return 0
+        return []
     if firing.skipped:
         logger.warning(
             "schedule %s was due %.0f s ago; %d fires were missed and are skipped",
@@ -63,4 +71,4 @@ async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: f
             now - expected,
             firing.skipped,
         )
-    return len(receipts or ())
+    return receipts or []

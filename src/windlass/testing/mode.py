@@ -38,7 +38,7 @@ class TestMode:
         self.clock = clock or Clock()
         self.store = MemoryStore(clock=self.clock)
         home = StoreHome(lambda: self.store, roams=True)
-        self.producer: Producer = _Inline(app, home) if inline else _Memory(home)
+        self.producer: Producer = _Inline(app, home) if inline else _Memory(app, home)
 
     def __enter__(self) -> Self:
         if self._app._test_mode is not None:
@@ -63,8 +63,8 @@ class TestMode:
 class _Memory(Producer):
     """Sends jobs to the store in memory, whatever connection they come with."""
 
-    def __init__(self, home: StoreHome) -> None:
-        super().__init__(home, None, "")
+    def __init__(self, app: Windlass, home: StoreHome) -> None:
+        super().__init__(home, None, "", app.hooks)
 
     def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
         return super().send(jobs)
@@ -77,7 +77,7 @@ class _Inline(_Memory):
     """Runs what is ready as soon as it has been sent, and raises what the handlers raise."""
 
     def __init__(self, app: Windlass, home: StoreHome) -> None:
-        super().__init__(home)
+        super().__init__(app, home)
         self._app = app
 
     def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:

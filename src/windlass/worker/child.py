@@ -48,6 +48,7 @@ from windlass.worker.logs import set_up_logs
 from windlass.worker.memory import used_memory
 from windlass.worker.processes import Processes
 from windlass.worker.reconcile import reconcile_for_ever
+from windlass.worker.recorder import recorder_for
 from windlass.worker.runner import Runner
 
 logger = logging.getLogger("windlass.worker")
@@ -107,6 +108,7 @@ class Child:
                 lambda worker: introduce(worker, start.label, start.queues, app.settings.lease),
                 self,
                 shutdown=app.settings.shutdown,
+                record=recorder_for(app.settings),
                 board=self._board,
                 supervised=True,
             )

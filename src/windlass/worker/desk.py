@@ -18,6 +18,7 @@ from windlass.core.retry import Backoff
 from windlass.errors import ClaimLost, StoreError, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
 from windlass.store.records import Checkpoint, ClaimedJob, Outcome, Plan, TaskRecord
+from windlass.words.text import plural
 from windlass.worker.complaints import Complaints
 from windlass.worker.outcomes import OutcomeLog
 
@@ -35,6 +36,7 @@ class Desk:
         self._store = store
         self._log = log
         self._complaints = Complaints(logger)
+        self._split: set[int] = set()
         self._settings: dict[str, TaskRecord] = {}
         self._settings_at = float("-inf")
         self.worker = worker
@@ -52,7 +54,7 @@ class Desk:
             else:  # the caller's transaction cannot be tried again from here
                 await self._store.checkpoint(self.worker, job, checkpoint, connection=connection)
         except (ClaimLost, WorkerLost):
-            self._log.refused += 1
+            self._log.refuse(job)
             raise
 
     def saving(
@@ -67,8 +69,17 @@ class Desk:
         try:
             await self._insist(lambda: self._store.split(self.worker, number, job, plan))
         except (ClaimLost, WorkerLost):
-            self._log.refused += 1
+            self._log.refuse(job)
             raise
+        self._split.add(job.id)
+        self._log.record.note("split", f"split into {plural(len(plan.parts), 'part')}", job=job)
+
+    def ended(self, outcome: Outcome) -> None:
+        """A run ended with a write of its own. Where that made it a parent, the job has not ended."""
+        if outcome.job.id in self._split:
+            self._split.discard(outcome.job.id)
+        else:
+            self._log.record.flushed([outcome], monotonic())
 
     async def settings(self, task: str) -> TaskRecord:
         """The settings of a task. What was known last serves while the store is away."""

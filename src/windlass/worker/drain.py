@@ -26,9 +26,11 @@ from windlass.hooks import Hooks
 from windlass.store.protocol import Store
 from windlass.store.records import Outcome
 from windlass.worker.label import introduce, make_label
+from windlass.worker.recorder import Recorder
 from windlass.worker.runner import Observer, Runner, Tasks
 from windlass.worker.running import Why
 from windlass.worker.shift import Shift
+from windlass.worker.teller import Teller
 from windlass.worker.view import everything
 
 logger = logging.getLogger("windlass.worker")
@@ -88,14 +90,22 @@ class _Drain:
         self._promoted_at = float("-inf")
         self._ended: Counter[str] = Counter()
         self._helpers: list[asyncio.Task[None]] = []
+        self._teller = Teller(store, Recorder())
 
     async def run(self, runner: Runner, beat_every: float) -> Drained:
         worker = secrets.randbelow(2**62) + 1
         await self._store.register(introduce(worker, make_label(), self._queues, LEASE))
         view = everything(self._queues, self._concurrency)
         self._shift = shift = Shift(
-            self._store, worker, runner, view, total=self._concurrency, ended=self._count
+            self._store,
+            worker,
+            runner,
+            view,
+            total=self._concurrency,
+            ended=self._count,
+            record=self._teller.recorder,
         )
+        self._teller.start(worker)
         self._helpers = [
             asyncio.create_task(self._beat(beat_every)),
             asyncio.create_task(shift.log.run()),
@@ -219,6 +229,7 @@ class _Drain:
                 await self._shift.log.flush()
                 await self._shift.warm()
             await self._store.retire(self._shift.worker)
+        await self._teller.close()
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ from windlass.worker.groups import to_the_end
 from windlass.worker.label import introduce, make_label
 from windlass.worker.processes import Processes
 from windlass.worker.reconcile import reconcile_for_ever
+from windlass.worker.recorder import recorder_for
 from windlass.worker.runner import Runner
 from windlass.worker.view import View
 
@@ -87,6 +88,7 @@ class Worker:
                 self._introduce,
                 self,
                 shutdown=app.settings.shutdown,
+                record=recorder_for(app.settings),
             )
             self._heed()
             ready: concurrent.futures.Future[Member] = concurrent.futures.Future()

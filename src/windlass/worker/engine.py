@@ -17,13 +17,18 @@ from typing import Final, Protocol
 
 from windlass.core.retry import Backoff
 from windlass.errors import StoreError, StoreUnavailable, WindlassError, WorkerLost
+from windlass.store.measures import Vitals
 from windlass.store.protocol import Store
-from windlass.store.records import Outcome, WorkerInfo
+from windlass.store.records import WorkerInfo
+from windlass.words.text import plural
 from windlass.worker.board import Board
+from windlass.worker.recorder import Recorder
 from windlass.worker.runner import Runner
 from windlass.worker.running import Why
 from windlass.worker.shift import Shift
+from windlass.worker.teller import Teller
 from windlass.worker.view import View
+from windlass.worker.vitals import Pulse
 from windlass.worker.waiting import first
 
 logger = logging.getLogger("windlass.worker")
@@ -57,7 +62,7 @@ class Engine:
         shutdown: float = 30.0,
         board: Board | None = None,
         supervised: bool = False,
-        ended: Callable[[Outcome], None] = lambda _: None,
+        record: Recorder | None = None,
     ) -> None:
         self._store = store
         self._introduce = introduce
@@ -65,7 +70,9 @@ class Engine:
         self._shutdown = shutdown
         self._board = board
         self._supervised = supervised
-        self._ended = ended
+        self.record = record or Recorder()
+        self._pulse = Pulse(self.record.clock)
+        self._teller = Teller(store, self.record, self._vitals)
         self._view = View()
         self._shift: Shift | None = None
         self._lost = asyncio.Event()
@@ -73,7 +80,6 @@ class Engine:
         self._hurrying = asyncio.Event()
         self._unretired: set[int] = set()
         self._runner = make_runner(self)
-        self.done = 0
         self.refused = 0
         self._stained = False
 
@@ -110,6 +116,11 @@ class Engine:
         return self._stopping.is_set()
 
     @property
+    def done(self) -> int:
+        """How many runs have ended here."""
+        return self.record.done
+
+    @property
     def busy(self) -> int:
         """How many jobs run."""
         return 0 if self._shift is None else len(self._shift.running)
@@ -144,11 +155,12 @@ class Engine:
     async def run(self) -> None:
         """Work until told to stop."""
         troubles = 0
+        self._pulse.start()
         try:
             while not self._stopping.is_set():
                 worker = secrets.randbelow(2**62) + 1
                 try:
-                    await self._store.register(self._introduce(worker))
+                    await self._store.register(info := self._introduce(worker))
                 except StoreError as error:
                     troubles += 1
                     pause = RECONNECT.delay(troubles, random.random())
@@ -157,13 +169,18 @@ class Engine:
                     continue
                 for old in list(self._unretired):
                     await self._retire(old)
+                self._started(info)
                 if await self._life(worker):
                     troubles = 0
                 else:  # without a pause, an error that stays would use up one identity after another
                     troubles += 1
                     await self._sleep(RECONNECT.delay(troubles, random.random()))
         finally:
-            await self._runner.close()
+            self._pulse.stop()
+            try:
+                await self._runner.close()
+            finally:
+                await self._teller.close()
 
     async def _sleep(self, seconds: float) -> None:
         await first(asyncio.sleep(seconds), self._stopping.wait())
@@ -175,9 +192,10 @@ class Engine:
         # jobs claimed under an identity that nobody beats for would be charged a death each lease [C8].
         self._view = View()
         self._shift = shift = Shift(
-            self._store, worker, self._runner, self._view, board=self._board, ended=self._count
+            self._store, worker, self._runner, self._view, board=self._board, record=self.record
         )
         self._host.began(worker)
+        self._teller.start(worker)
         claiming = asyncio.create_task(shift.claim_for_ever(), name="windlass claims")
         writing = asyncio.create_task(shift.log.run(), name="windlass outcomes")
         warming = asyncio.create_task(self._warm_for_ever(shift), name="windlass warm")
@@ -212,9 +230,9 @@ class Engine:
 
     async def _mourn(self, shift: Shift) -> None:
         """The identity is dead: its jobs belong to others, so nothing is written for them."""
-        logger.warning(
-            "worker %d has lost its lease; %d handlers are stopped", shift.worker, len(shift.running)
-        )
+        told = f"has lost its lease; {plural(len(shift.running), 'handler')} stopped"
+        logger.warning("worker %d %s", shift.worker, told)
+        self.record.note("lost", f"the worker {told}")
         await shift.stop(Why.LOST)
         shift.log.drop()
         if self._left_running(shift):
@@ -242,6 +260,7 @@ class Engine:
             logger.exception("outcomes could not be written; their jobs are offered again")
         if not self._left_running(shift):
             await self._retire(shift.worker)
+        self.record.note("stopped", f"the worker left after {plural(self.done, 'run')}")
         return None
 
     async def _let_go(self, shift: Shift) -> None:
@@ -265,9 +284,19 @@ class Engine:
         else:
             self._unretired.discard(worker)
 
-    def _count(self, outcome: Outcome) -> None:
-        self.done += 1
-        self._ended(outcome)
+    # -- what it says of itself ---------------------------------------------------------------------------
+
+    def _started(self, info: WorkerInfo) -> None:
+        self.record.label = info.label
+        serves = f"serves {', '.join(info.queues)}" if info.queues else "serves no queue"
+        self.record.note("started", f"process {info.pid} on {info.host} {serves}")
+
+    def _vitals(self) -> Vitals | None:
+        shift = self._shift
+        if shift is None:
+            return None
+        running = shift.running
+        return self._pulse.feel(running.values(), len(running), sum(self._view.slots.values()))
 
 
 async def wait_for_store(failures: int, error: StoreUnavailable) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable, Collection
 from itertools import count
 from typing import Final
@@ -22,10 +23,11 @@ from windlass.core.retry import Backoff, DeathPolicy
 from windlass.core.states import Kind
 from windlass.errors import StoreError, WorkerLost
 from windlass.store.protocol import Store
-from windlass.store.records import ClaimedJob, Failure, Outcome
+from windlass.store.records import ClaimedJob, Failure, Outcome, Rescued
 from windlass.worker.complaints import Complaints
 from windlass.worker.engine import RECONNECT
 from windlass.worker.halt import Halt
+from windlass.worker.recorder import Recorder
 from windlass.worker.runner import name
 from windlass.worker.waiting import first
 
@@ -50,9 +52,11 @@ async def hand_back(
     crashed: bool,
     policy: DeathPolicy,
     backoff: Callable[[str], Backoff],
+    record: Recorder | None = None,
 ) -> None:
     """Settle what a dead child held. `running` are the jobs on its board, `overdue` those it was killed
-    for; `backoff` is how a queue spaces retries."""
+    for; `backoff` is how a queue spaces retries. `record` counts it."""
+    record = record or Recorder()
     held = [job for claim in await store.held(worker) for job in claim.jobs]
     suspects = [job for job in held if crashed and job.id in running and job.id not in overdue]
     outcomes = [
@@ -62,19 +66,26 @@ async def hand_back(
     ]
     try:
         for start in range(0, len(outcomes), BATCH):
-            await store.finish(worker, next(_flushes), outcomes[start : start + BATCH])
+            batch = outcomes[start : start + BATCH]
+            finished = await store.finish(worker, next(_flushes), batch)
+            record.flushed(batch, time.monotonic(), finished.refused, leaving=True)
     except WorkerLost:
         return  # somebody else was faster
     if suspects:
         for job in suspects:
             logger.error("%s was running when its worker died", name(job))
-        beat = next((record.beat for record in await store.workers() if record.id == worker), 0)
-        await _rescue(store, worker, beat, policy)
+        known = next((each for each in await store.workers() if each.id == worker), None)
+        rescued = await _rescue(store, worker, 0 if known is None else known.beat, policy)
+        if rescued is not None:
+            label = "" if known is None else known.label
+            record.rescued(label, rescued)
+            for job in suspects:
+                record.note("lost", "was running when its worker died", job=job, worker=label)
     else:
         await store.retire(worker)
 
 
-async def _rescue(store: Store, worker: int, beat: int, policy: DeathPolicy) -> None:
+async def _rescue(store: Store, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
     """Charge the deaths. The store may not have noticed yet that the dead one's last write is over. To retire
     it instead would charge nothing, and a job that kills every worker would go on doing so."""
     for _ in range(TRIES):
@@ -86,9 +97,10 @@ async def _rescue(store: Store, worker: int, beat: int, policy: DeathPolicy) -> 
                 rescued.deferred,
                 rescued.dead,
             )
-            return
+            return rescued
         await asyncio.sleep(TRY_EVERY)
     logger.warning("worker %d cannot be rescued yet; its jobs wait until its lease is over", worker)
+    return None
 
 
 async def insist(step: Callable[[], Awaitable[None]], halt: Halt) -> bool:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable
 from typing import Final
 
 from windlass.core.retry import Backoff
+from windlass.core.states import Kind
 from windlass.errors import StoreFull, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
-from windlass.store.records import Finished, Outcome
+from windlass.store.records import ClaimedJob, Finished, Outcome
 from windlass.worker.complaints import Complaints
+from windlass.worker.recorder import Recorder
 
 logger = logging.getLogger("windlass.worker")
 MAX_BATCH: Final = 1000
@@ -25,9 +28,20 @@ PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 
 
 class OutcomeLog:
-    """The outcomes of one worker on their way to the store. `flushed` is called after each flush."""
+    """The outcomes of one worker on their way to the store. `flushed` is called after each flush, and
+    `record` counts what was written."""
 
-    def __init__(self, store: Store, worker: int, *, flushed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        worker: int,
+        *,
+        flushed: Callable[[], None] = lambda: None,
+        record: Recorder | None = None,
+    ) -> None:
+        self.record = record or Recorder()
+        self.leaving = False
+        """Whether what is released from now on is given up, and not just passed on."""
         self._store = store
         self._worker = worker
         self._flushed = flushed
@@ -35,6 +49,7 @@ class OutcomeLog:
         self._sending: list[Outcome] = []
         self._numbers = 0
         self._number = 0
+        self._sent_at = 0.0
         self._filled = asyncio.Event()
         self._turn = asyncio.Lock()
         self.written = 0
@@ -73,7 +88,7 @@ class OutcomeLog:
         async with self._turn:
             while not self.settled:
                 if not self._sending:
-                    self._number = self.next_number()
+                    self._number, self._sent_at = self.next_number(), time.monotonic()
                     self._sending, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
                 self._note(await self._send())
                 self._sending = []
@@ -82,11 +97,18 @@ class OutcomeLog:
 
     def drop(self) -> None:
         """The worker is lost: what was not written is refused from now on, and counted so [C5]."""
-        late = len(self._waiting) + len(self._sending)
+        late = [*self._waiting, *self._sending]
         self._waiting, self._sending = [], []
         if late:
-            self.refused += late
-            logger.warning("%d outcomes came too late: this worker had lost its lease", late)
+            self.refused += len(late)
+            ended = [outcome for outcome in late if outcome.kind is not Kind.RELEASED]
+            self.record.flushed(ended, time.monotonic(), {outcome.job.id for outcome in ended})
+            logger.warning("%d outcomes came too late: this worker had lost its lease", len(late))
+
+    def refuse(self, job: ClaimedJob) -> None:
+        """A write of a handler for this job was refused [C5]."""
+        self.refused += 1
+        self.record.refused(job)
 
     async def _send(self) -> Finished:
         troubles = 0
@@ -107,6 +129,7 @@ class OutcomeLog:
 
     def _note(self, finished: Finished) -> None:
         self.written += finished.applied
+        self.record.flushed(self._sending, self._sent_at, finished.refused, leaving=self.leaving)
         if finished.refused:
             self.refused += len(finished.refused)
             logger.warning(

@@ -29,8 +29,10 @@ from windlass.task import RegisteredTask
 from windlass.worker.board import Board
 from windlass.worker.complaints import Complaints
 from windlass.worker.desk import Desk
+from windlass.worker.doubt import AGAIN, Doubt
 from windlass.worker.failures import describe
 from windlass.worker.outcomes import OutcomeLog
+from windlass.worker.recorder import Recorder
 from windlass.worker.room import Room
 from windlass.worker.runner import Runner
 from windlass.worker.running import Deadlines, Run, Why
@@ -55,10 +57,6 @@ QUIET_WAIT: Final = 10.0
 SUSPECT_TIME: Final = 10.0
 """Seconds that such a job has its worker to itself."""
 
-DOUBT: Final = 3.0
-"""Seconds after a lost answer for which a claim may still come about: it waits for its lane for 100 ms."""
-
-DOUBT_EVERY: Final = 0.5
 UNWIND: Final = 10.0
 """Seconds that handlers have to unwind once they were told to stop."""
 
@@ -78,14 +76,15 @@ class Shift:
         *,
         total: int | None = None,
         board: Board | None = None,
-        ended: Callable[[Outcome], None] = lambda _: None,
+        ended: Callable[[Outcome], None] | None = None,
+        record: Recorder | None = None,
     ) -> None:
         self.worker = worker
         self.loop = asyncio.get_running_loop()
         self._needs = runner.needs
         self._tally = Tally(store, self._needs)
         self._look_at(view)
-        self.log = OutcomeLog(store, worker, flushed=self._flushed)
+        self.log = OutcomeLog(store, worker, flushed=self._flushed, record=record)
         self.running: dict[int, Run] = {}
         self.changed = asyncio.Event()
         self.abandoned = 0
@@ -103,8 +102,7 @@ class Shift:
         self._deadlines = Deadlines(self.loop, self.running, self._overdue)
         self._asked: frozenset[str] = frozenset()
         self._closed = False
-        self._doubt_again = float("inf")
-        self._doubt_until = 0.0
+        self._doubt = Doubt(store, worker)
         self._full_since: dict[str, float] = {}
         self._succeeded: set[str] = set()
         self._complaints = Complaints(logger)
@@ -193,7 +191,7 @@ class Shift:
 
     async def claim(self, wants: dict[str, int] | None = None) -> int:
         """Claim once, as much as there is room for, and start it. The answer is the number of jobs."""
-        if time.monotonic() >= self._doubt_again:
+        if self._doubt.due:
             await self.let_go_of_the_unknown()  # also without room: what it finds is nobody else's until then
         wants = self._wants() if wants is None else wants
         if not wants:
@@ -201,8 +199,9 @@ class Shift:
         try:
             claims = await self._store.claim(self.worker, wants, self._room.limit(wants), self._needs)
         except BaseException:
-            self._doubt_again, self._doubt_until = 0.0, time.monotonic() + DOUBT
+            self._doubt.begin()
             raise
+        self.log.record.claimed(claims, wants)
         return self._take(claims)
 
     def _wants(self) -> dict[str, int]:
@@ -210,26 +209,17 @@ class Shift:
         return {} if self._closed or self._alone is not None else self._room.wants(self.view.slots)
 
     async def let_go_of_the_unknown(self) -> None:
-        """Where a claim's answer was lost, what it gave us that we do not know of goes back, uncharged [C5].
-
-        The store waits for a claim that is under way, but one may not even have begun when its connection
-        broke; so this is asked again until none can be left."""
-        if not self._doubt_until:
+        """Where a claim's answer was lost, what it gave us that we do not know of goes back [C5]."""
+        if not self._doubt.open:
             return
         known = set(self.running) | {job.id for buffer in self._buffers.values() for job in buffer}
         known |= self.log.unwritten
         if self._alone is not None:
             known.add(self._alone.id)
-        asked = time.monotonic()
-        for claim in await self._store.held(self.worker):
-            for job in claim.jobs:
-                if job.id not in known:
-                    self._hand_back(job)
-        if asked >= self._doubt_until:
-            self._doubt_again, self._doubt_until = float("inf"), 0.0
-        else:
-            self._doubt_again = asked + DOUBT_EVERY
-            self.loop.call_later(DOUBT_EVERY, self.changed.set)
+        for job in await self._doubt.unknown(known):
+            self._hand_back(job)
+        if self._doubt.open:
+            self.loop.call_later(AGAIN, self.changed.set)
 
     def _take(self, claims: Sequence[Claim]) -> int:
         found = 0
@@ -399,7 +389,9 @@ class Shift:
         if run.weight and run.context._typical:
             self._room.appetites[queue].note((time.monotonic() - run.began) / len(run.batch or (run,)))
         if outcome is not None and run.context.ended:
-            self._ended(outcome)  # written by the handler's own transaction
+            self._desk.ended(outcome)  # written by the handler's own transaction
+            if self._ended is not None:
+                self._ended(outcome)
         elif outcome is not None:
             self._settle(outcome)
         if job is self._alone:
@@ -416,7 +408,8 @@ class Shift:
 
     def _settle(self, outcome: Outcome) -> None:
         self.log.add(outcome)
-        self._ended(outcome)
+        if self._ended is not None:
+            self._ended(outcome)
         if not self._tally.idle:
             self._tally.note(outcome)
         if self._throttled and outcome.kind is Kind.SUCCEEDED and outcome.job.queue in self._throttled:
@@ -460,7 +453,7 @@ class Shift:
 
     def close(self) -> None:
         """Claim and start nothing any more; what was claimed and not started goes back."""
-        self._closed = True
+        self._closed = self.log.leaving = True
         for buffer in self._buffers.values():
             self._give_back(buffer)
         self._end_alone(Kind.RELEASED)

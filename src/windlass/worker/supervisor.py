@@ -217,6 +217,7 @@ class Supervisor:
         else:
             why = f": {child.failure}" if child.failure is not None else ""
             logger.error("worker %s, process %d, %s%s", label, child.pid, ending(code), why)
+            self.member.record.lost(label, f"process {child.pid} {ending(code)}")
 
     async def _settle(self, child: Process, *, crashed: bool) -> None:
         """Hand its jobs back, however long the store takes to answer."""
@@ -232,6 +233,7 @@ class Supervisor:
                     crashed=crashed,
                     policy=self._policy,
                     backoff=self.member.backoff,
+                    record=self.member.record,
                 )
                 left.discard(worker)
 

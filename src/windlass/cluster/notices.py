@@ -1,0 +1,40 @@
+"""What a coordinator sees change while it does its chores, as events [M2]: each change is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.store.flow import BudgetRecord
+from windlass.store.records import Rotation
+from windlass.words.text import span
+from windlass.worker.recorder import Recorder
+
+
+class Notices:
+    """What one coordinator has seen."""
+
+    def __init__(self, record: Recorder) -> None:
+        self._record = record
+        self._breakers: dict[str, str] | None = None
+        self._blocked: str | None = None
+
+    def forget(self) -> None:
+        """Another host leads from now on, and sees what changes."""
+        self._breakers, self._blocked = None, None
+
+    def breakers(self, budgets: Iterable[BudgetRecord]) -> None:
+        """How breakers stand now. What a first look finds is no change [F7]."""
+        before, now = self._breakers, {each.name: each for each in budgets}
+        self._breakers = {name: each.state for name, each in now.items()}
+        for name, each in now.items() if before is not None else ():
+            if before is None or each.state == before.get(name, "closed"):
+                continue
+            after = f" after {each.failures} failures in a row, for {span(each.blocked)}"
+            told = f"the breaker of budget {name} is {each.state}{after if each.state == 'open' else ''}"
+            self._record.note("breaker", told)
+
+    def rotated(self, rotation: Rotation) -> None:
+        """What the last turn of the logs found in its way."""
+        if rotation.blocked != self._blocked:
+            self._blocked = rotation.blocked
+            self._record.note("blocked", rotation.blocked or "a segment can be reclaimed again")
