@@ -1,5 +1,5 @@
 """What users hang on the running of jobs [K9]: start and stop of a worker, middleware around every run, and
-word of every failure.
+word of every failure. For instruments such as `windlass.contrib.otel` there is one around every enqueue, too.
 
     @app.on_start
     async def connect(app: Windlass) -> None:
@@ -24,12 +24,13 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from windlass.context import Context
 from windlass.errors import ConfigurationError
-from windlass.store.records import Outcome
+from windlass.store.records import NewJob, Outcome, Receipt
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -44,14 +45,25 @@ LifeHook: TypeAlias = Callable[[], object] | Callable[["Windlass"], object]
 """A plain or `async def` function of no argument, or of the app."""
 Middleware: TypeAlias = Callable[[Context, CallNext], Awaitable[Any]]
 FailureHook: TypeAlias = Callable[[Context, BaseException, Outcome], object]
+EnqueueHook: TypeAlias = Callable[["Sending"], AbstractContextManager[object]]
+"""Is entered before jobs are sent, and left when they were, or with the error that kept them from it."""
 Life = TypeVar("Life", bound=LifeHook)
 M = TypeVar("M", bound=Middleware)
 F = TypeVar("F", bound=FailureHook)
 
 
+class Sending:
+    """One call that makes jobs. A hook may put others in their place, one for each."""
+
+    def __init__(self, jobs: Sequence[NewJob]) -> None:
+        self.jobs = jobs
+        self.receipts: Sequence[Receipt] = ()
+        """What became of them, once they were sent."""
+
+
 class Hooks:
-    """The hooks of one app. `middleware` is a tuple, outermost first, so that a runner can see at once that
-    there is none."""
+    """The hooks of one app. `middleware` and `enqueue` are tuples, outermost first, so that a runner and a
+    producer can see at once that there is none."""
 
     def __init__(self, app: Windlass | None = None) -> None:
         self._app = app
@@ -59,6 +71,7 @@ class Hooks:
         self._stop: list[Callable[[], object]] = []
         self._failure: list[FailureHook] = []
         self.middleware: tuple[Middleware, ...] = ()
+        self.enqueue: tuple[EnqueueHook, ...] = ()
 
     # -- registering ------------------------------------------------------------------------------------
 
@@ -90,6 +103,11 @@ class Hooks:
         self._failure.append(hook)
         return hook
 
+    def around_enqueue(self, hook: EnqueueHook) -> None:
+        """Put this around every call that makes jobs, in the thread or task of the caller; the first
+        registered is the outermost. It must not block."""
+        self.enqueue = (*self.enqueue, hook)
+
     # -- calling ----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -116,6 +134,15 @@ class Hooks:
         for layer in reversed(self.middleware):
             call = functools.partial(layer, context, call)
         return call()
+
+    @contextmanager
+    def sending(self, jobs: Sequence[NewJob]) -> Iterator[Sending]:
+        """The sending of jobs with all enqueue hooks around it."""
+        sending = Sending(jobs)
+        with ExitStack() as stack:
+            for hook in self.enqueue:
+                stack.enter_context(hook(sending))
+            yield sending
 
     async def failed(self, context: Context, error: BaseException, outcome: Outcome) -> None:
         """Tell the failure hooks. What goes wrong in them is logged and changes nothing for the job."""

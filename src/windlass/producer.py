@@ -11,6 +11,7 @@ from typing import Any
 
 from windlass.errors import ConfigurationError
 from windlass.home import StoreHome
+from windlass.hooks import Hooks
 from windlass.store.factory import POSTGRES, SQLITE, kind_of
 from windlass.store.records import NewJob, Receipt
 
@@ -18,15 +19,33 @@ from windlass.store.records import NewJob, Receipt
 class Producer:
     """Sends jobs for one app. A testing kit puts its own in this place."""
 
-    def __init__(self, home: StoreHome, url: str | None, schema: str) -> None:
+    def __init__(self, home: StoreHome, url: str | None, schema: str, hooks: Hooks) -> None:
         self.home = home
         self._url = url
         self._schema = schema
+        self._hooks = hooks
 
     def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
         """Add jobs, all or none, from any thread."""
         if not jobs:
             return []
+        if not self._hooks.enqueue:
+            return self._send(jobs, connection)
+        with self._hooks.sending(jobs) as sending:
+            sending.receipts = receipts = self._send(sending.jobs, connection)
+        return receipts
+
+    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+        """Add jobs, all or none, from any loop."""
+        if not jobs:
+            return []
+        if not self._hooks.enqueue:
+            return await self._asend(jobs, connection)
+        with self._hooks.sending(jobs) as sending:
+            sending.receipts = receipts = await self._asend(sending.jobs, connection)
+        return receipts
+
+    def _send(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
         if connection is None:
             return self.home.call(lambda store: store.enqueue(jobs))
         if self._kind == SQLITE:
@@ -36,10 +55,7 @@ class Producer:
 
         return send(connection, self._schema, jobs)
 
-    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        """Add jobs, all or none, from any loop."""
-        if not jobs:
-            return []
+    async def _asend(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
         if connection is None:
             return await self.home.acall(lambda store: store.enqueue(jobs))
         if self._kind == SQLITE:

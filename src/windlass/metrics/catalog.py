@@ -1,0 +1,312 @@
+"""Every metric: its name, its type, its labels, what it means, and where in a reading it stands.
+
+`docs/metrics.md` tells users the same; a test compares the two. Labels are names of queues, tasks, budgets
+and tables, or words from a fixed list: nothing that grows with the number of jobs or workers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Literal, TypeAlias, get_args
+
+import msgspec
+
+from windlass.core.breaker import BreakerState
+from windlass.core.harmless import harmless
+from windlass.metrics.reading import MOST_TASKS, Reading
+from windlass.store.records import Depth, QueueRecord
+from windlass.version import __version__
+
+Labels: TypeAlias = tuple[str, ...]
+Numbers: TypeAlias = Iterable[tuple[Labels, float]]
+Histograms: TypeAlias = Iterable[tuple[Labels, Mapping[int, int]]]
+
+OUTCOMES: Final = (
+    "succeeded", "retry", "dead", "cancelled", "snooze", "throttled", "unknown", "released",
+)  # fmt: skip
+_NUMBER: Final = re.compile(r"\d+")
+_LONGEST_REASON: Final = 200
+
+
+class Measure(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric. A histogram's values are those of `core.histogram`."""
+
+    name: str
+    kind: Literal["gauge", "counter", "histogram"]
+    labels: Labels = ()
+    told: str
+    numbers: Callable[[Reading], Numbers] | None = None
+    histograms: Callable[[Reading], Histograms] | None = None
+
+
+def _gauge(name: str, labels: Labels, told: str, numbers: Callable[[Reading], Numbers]) -> Measure:
+    return Measure(name=f"windlass_{name}", kind="gauge", labels=labels, told=told, numbers=numbers)
+
+
+def _counter(name: str, labels: Labels, told: str, numbers: Callable[[Reading], Numbers]) -> Measure:
+    return Measure(name=f"windlass_{name}_total", kind="counter", labels=labels, told=told, numbers=numbers)
+
+
+# -- of each queue ------------------------------------------------------------------------------------------
+
+
+def _standing(name: str, told: str, of: Callable[[Depth], float]) -> Measure:
+    def numbers(reading: Reading) -> Numbers:
+        for queue in reading.look.names():
+            yield (queue,), of(reading.look.depth.get(queue, Depth()))
+
+    return _gauge(name, ("queue",), told, numbers)
+
+
+def _setting(of: Callable[[QueueRecord], float | None]) -> Callable[[Reading], Numbers]:
+    def numbers(reading: Reading) -> Numbers:
+        for queue in sorted(reading.look.steering.queues):
+            value = of(reading.look.steering.queues[queue])
+            if value is not None:
+                yield (queue,), value
+
+    return numbers
+
+
+def _offered(reading: Reading) -> Numbers:
+    return (((queue,), float(depth.offered)) for queue, depth in sorted(reading.look.depth.items()))
+
+
+def _slots(reading: Reading) -> Numbers:
+    slots = reading.look.slots()
+    return (((queue,), float(slots[queue])) for queue in reading.look.names())
+
+
+def _serving(reading: Reading) -> Numbers:
+    serving = reading.look.steering.serving
+    return (((queue,), float(serving.get(queue, 0))) for queue in reading.look.names())
+
+
+def _ages(reading: Reading) -> Numbers:
+    return (((queue,), age) for queue, age in sorted(reading.slow.ages.items()))
+
+
+# -- of each task -------------------------------------------------------------------------------------------
+
+
+def _outcomes(reading: Reading) -> Numbers:
+    for each in reading.tasks:
+        for outcome in OUTCOMES:
+            if outcome in each.counts:
+                yield (each.queue, each.task, outcome), float(each.counts[outcome])
+
+
+def _waits(reading: Reading) -> Histograms:
+    return (((each.queue, each.task), each.waits) for each in reading.tasks if each.waits)
+
+
+def _runs(reading: Reading) -> Histograms:
+    return (((each.queue, each.task), each.runs) for each in reading.tasks if each.runs)
+
+
+def _ready(reading: Reading) -> Numbers:
+    deepest = sorted(reading.slow.tasks, key=lambda each: (-each.ready, each.queue, each.task))
+    for each in deepest[:MOST_TASKS]:
+        yield (each.queue, each.task, "yes" if each.estimate else "no"), float(each.ready)
+
+
+# -- of everything ------------------------------------------------------------------------------------------
+
+
+def _counted(name: str, told: str, count: str) -> Measure:
+    return _counter(name, (), told, lambda reading: [((), float(reading.everything.counts.get(count, 0)))])
+
+
+def _one(of: Callable[[Reading], float | None]) -> Callable[[Reading], Numbers]:
+    def numbers(reading: Reading) -> Iterator[tuple[Labels, float]]:
+        value = of(reading)
+        if value is not None:
+            yield (), float(value)
+
+    return numbers
+
+
+def _workers(reading: Reading) -> Numbers:
+    alive = sum(worker.alive for worker in reading.look.workers)
+    return [(("yes",), float(alive)), (("no",), float(len(reading.look.workers) - alive))]
+
+
+def _beat_age(reading: Reading) -> float:
+    ages = [reading.now - worker.beat_at for worker in reading.look.workers if worker.alive]
+    return max(0.0, *ages) if ages else 0.0
+
+
+def _overdue(reading: Reading) -> float:
+    due = [each.next_at for each in reading.schedules if not each.paused and each.next_at is not None]
+    return max(0.0, reading.now - min(due)) if due else 0.0
+
+
+def _leads(reading: Reading) -> float:
+    until = reading.health.coordinator_until
+    return float(until is not None and until > reading.now)
+
+
+def _states(reading: Reading) -> Numbers:
+    for budget in reading.budgets:
+        for state in get_args(BreakerState):
+            yield (budget.name, state), float(budget.state == state)
+
+
+def _blocked(reading: Reading) -> Numbers:
+    """The reason without its numbers, such as those of processes: each new one would be a new series."""
+    reason = reading.health.blocked
+    return [((_NUMBER.sub("N", harmless(reason or ""))[:_LONGEST_REASON],), float(reason is not None))]
+
+
+def _blocked_for(reading: Reading) -> float:
+    since = reading.health.blocked_since
+    return 0.0 if since is None else max(0.0, reading.now - since)
+
+
+def _dead_tuples(reading: Reading) -> Numbers:
+    return (((each.name,), float(each.dead)) for each in reading.health.tables if each.dead is not None)
+
+
+MEASURES: Final = (
+    _standing("queue_depth", "Jobs that are ready to run.", lambda depth: depth.ready),
+    _standing(
+        "queue_oldest_ready_seconds",
+        "For how long the oldest ready job has waited; 0 where none is ready.",
+        lambda depth: depth.oldest or 0.0,
+    ),
+    _standing("queue_running", "Jobs that run.", lambda depth: depth.running),
+    _standing("queue_scheduled", "Jobs that are scheduled for later.", lambda depth: depth.scheduled),
+    _standing("queue_retrying", "Jobs that wait for their next attempt.", lambda depth: depth.retrying),
+    _standing("queue_dead", "Dead jobs that are kept.", lambda depth: depth.dead),
+    _gauge("queue_paused", ("queue",), "1 where it is paused.", _setting(lambda queue: queue.paused)),
+    _gauge("queue_slots", ("queue",), "Slots assigned to workers that are alive.", _slots),
+    _gauge("queue_workers", ("queue",), "Workers that are alive and serve it.", _serving),
+    _gauge(
+        "queue_cooling_seconds",
+        ("queue",),
+        "Seconds until it resumes after a throttle; 0 where it does not cool down.",
+        _setting(lambda queue: queue.cooling),
+    ),
+    _gauge(
+        "queue_rate",
+        ("queue",),
+        "Jobs a second that its governor allows; only where it has one.",
+        _setting(lambda queue: queue.rate if queue.governor else None),
+    ),
+    _gauge(
+        "watermark_age_seconds",
+        ("queue",),
+        "Age of the oldest unfinished job with an ordering key; 0 where all have ended.",
+        _ages,
+    ),
+    _counter(
+        "jobs_offered",
+        ("queue",),
+        "Jobs put into its lanes: new ones, retries, and those given back.",
+        _offered,
+    ),
+    _counter(
+        "jobs_refused",
+        ("queue",),
+        "Jobs refused because the queue was full.",
+        _setting(lambda queue: queue.refused),
+    ),
+    _counter("jobs_shed", ("queue",), "Jobs refused by load shedding.", _setting(lambda queue: queue.shed)),
+    _counter("jobs", ("queue", "task", "outcome"), "Runs, by how they ended.", _outcomes),
+    Measure(
+        name="windlass_job_wait_seconds",
+        kind="histogram",
+        labels=("queue", "task"),
+        told="How long jobs had been ready when they were started.",
+        histograms=_waits,
+    ),
+    Measure(
+        name="windlass_job_run_seconds",
+        kind="histogram",
+        labels=("queue", "task"),
+        told="How long runs took, however they ended.",
+        histograms=_runs,
+    ),
+    _gauge(
+        "task_ready",
+        ("queue", "task", "estimate"),
+        "Ready jobs of a task; estimate=yes where only the first of a long lane were counted.",
+        _ready,
+    ),
+    _gauge(
+        "tasks_left_out",
+        (),
+        "Pairs of queue and task that the other metrics leave out, because there are too many.",
+        _one(lambda reading: reading.left_out),
+    ),
+    _counted("claims", "Claims that found jobs.", "claims"),
+    _counted("claimed_jobs", "Jobs in those claims.", "claimed"),
+    _counted("empty_claims", "Claims that found none.", "empty"),
+    _counted(
+        "refused_writes", "Outcomes of workers that had lost their claim, refused by the fence.", "refused"
+    ),
+    _counted("rescued_jobs", "Jobs taken back from dead workers.", "rescued"),
+    _counted("lost_workers", "Workers that died without a word.", "lost"),
+    _counted("events_dropped", "Timeline events that found no room.", "dropped"),
+    _gauge("workers", ("alive",), "Workers; alive=no are those whose jobs wait for a rescue.", _workers),
+    _gauge(
+        "worker_beat_age_seconds",
+        (),
+        "Seconds since the last heartbeat of the worker that has been silent longest.",
+        _one(_beat_age),
+    ),
+    _gauge("coordinator", (), "1 while a coordinator leads.", _one(_leads)),
+    _gauge(
+        "schedule_overdue_seconds",
+        (),
+        "For how long the schedule that is due longest has not fired; 0 where none is due.",
+        _one(_overdue),
+    ),
+    _gauge(
+        "budget_tokens",
+        ("budget",),
+        "Tokens of its bucket for all.",
+        lambda reading: (((each.name,), each.tokens) for each in reading.budgets),
+    ),
+    _gauge(
+        "budget_waiting",
+        ("budget",),
+        "Jobs that wait for its tokens, counted up to 10,000.",
+        lambda reading: (((each.name,), float(each.waiting)) for each in reading.budgets),
+    ),
+    _gauge("budget_state", ("budget", "state"), "1 for the state its breaker is in.", _states),
+    _gauge("store_bytes", (), "Size of the store.", _one(lambda reading: reading.health.bytes)),
+    _gauge(
+        "store_latency_seconds",
+        (),
+        "How long the store took to answer the smallest question.",
+        _one(lambda reading: reading.latency),
+    ),
+    _gauge(
+        "oldest_snapshot_seconds",
+        (),
+        "For how long the oldest snapshot has been held; only on PostgreSQL.",
+        _one(lambda reading: reading.health.oldest_snapshot),
+    ),
+    _gauge(
+        "segment_blocked",
+        ("reason",),
+        "1 while a segment cannot be reclaimed; the reason with N for each number.",
+        _blocked,
+    ),
+    _gauge("segment_blocked_seconds", (), "For how long that has been so.", _one(_blocked_for)),
+    _gauge("dead_tuples", ("table",), "Dead tuples of a table; only on PostgreSQL.", _dead_tuples),
+    _gauge(
+        "news_waiting",
+        (),
+        "Batches of measures that workers have told and nobody has rolled up, counted up to 10,000.",
+        _one(lambda reading: reading.health.news),
+    ),
+    _gauge(
+        "build_info",
+        ("version", "store"),
+        "Always 1.",
+        lambda reading: [((__version__, reading.health.store), 1.0)],
+    ),
+)

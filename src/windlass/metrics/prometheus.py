@@ -1,0 +1,110 @@
+"""The text that Prometheus scrapes: format 0.0.4, the numbers of the whole cluster [M1].
+
+    exposition = Exposition(app._home().acall)
+    await exposition.text()
+
+However many scrape, and however often, the store is read at most once a second, by one at a time, and what is
+not cheap at most every five seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Final, Protocol, TypeVar
+
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from windlass.errors import StoreUnavailable
+from windlass.metrics.catalog import MEASURES, Measure
+from windlass.metrics.histograms import coarse
+from windlass.metrics.reading import Reading, Slow, read, read_slow
+from windlass.store.protocol import Store
+from windlass.web.memo import Memo
+
+T = TypeVar("T")
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+FRESH: Final = 1.0
+"""Seconds for which a text is given out again."""
+SLOW_FRESH: Final = 5.0
+"""The same for what is not cheap to know."""
+READ_TIME: Final = 4.0
+"""Seconds that the store has to answer everything: less than a request of the web may take, and than
+Prometheus waits, so that both hear what was wrong."""
+
+
+class Ask(Protocol):
+    """Runs an operation on an open store; `StoreHome.acall` is one."""
+
+    def __call__(self, operation: Callable[[Store], Awaitable[T]], /) -> Awaitable[T]: ...
+
+
+class Exposition:
+    """What `/metrics` answers."""
+
+    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._memo = Memo(clock)
+
+    async def text(self) -> str:
+        """All metrics. Raises StoreUnavailable where the store does not answer."""
+        return await self._memo.get("text", FRESH, self._text)
+
+    async def _text(self) -> str:
+        try:
+            async with asyncio.timeout(READ_TIME):
+                slow = await self._memo.get("slow", SLOW_FRESH, self._slow)
+                reading = await self._ask(lambda store: read(store, slow))
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"the store did not answer within {READ_TIME:g} s; see `windlass doctor`"
+            ) from None
+        # Some thousand lines: elsewhere, so that nobody on this loop waits for them.
+        return await asyncio.to_thread(render, reading)
+
+    async def _slow(self) -> Slow:
+        return await self._ask(read_slow)
+
+
+def render(reading: Reading) -> str:
+    """A reading as text."""
+    return generate_latest(_Collected(reading)).decode()
+
+
+class _Collected(Collector):
+    """A reading in the shape that prometheus_client writes."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def collect(self) -> Iterable[Metric]:
+        return _families(self._reading)
+
+
+def _families(reading: Reading) -> Iterator[Metric]:
+    for measure in MEASURES:
+        if measure.histograms is not None:
+            yield _histogram(measure, reading)
+        elif measure.numbers is not None:
+            kind = CounterMetricFamily if measure.kind == "counter" else GaugeMetricFamily
+            family = kind(measure.name, measure.told, labels=measure.labels)
+            for labels, value in measure.numbers(reading):
+                family.add_metric(labels, value)
+            yield family
+
+
+def _histogram(measure: Measure, reading: Reading) -> HistogramMetricFamily:
+    assert measure.histograms is not None
+    family = HistogramMetricFamily(measure.name, measure.told, labels=measure.labels)
+    for labels, counts in measure.histograms(reading):
+        buckets, total = coarse(counts)
+        family.add_metric(labels, buckets, total)
+    return family

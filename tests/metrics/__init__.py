@@ -1,0 +1,1 @@
+"""What Prometheus is told, and what `deploy/` makes of it."""

@@ -1,0 +1,226 @@
+"""The files of `deploy/` can be read, run commands that exist, ask for metrics that exist, and scale by the
+right number."""
+
+import configparser
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from tests.metrics.scrape import evaluate, scraped
+from windlass import Windlass
+from windlass.cli import main
+from windlass.metrics.catalog import MEASURES
+from windlass.metrics.prometheus import Exposition
+from windlass.settings import load
+from windlass.web.credentials import Credentials
+from windlass.web.who import Role
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+GUIDE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+YAML = [path for path in FILES if path.suffix in (".yaml", ".yml")]
+SUFFIXES = {"histogram": ("_bucket", "_count", "_sum")}
+KNOWN = {m.name + suffix for m in MEASURES for suffix in SUFFIXES.get(m.kind, ("",))}
+OURS = ("migrate", "web", "worker")
+NAME = re.compile(r"\bwindlass_[a-z_]+\b")
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(DEPLOY).as_posix()
+
+
+def documents(name: str) -> list[Any]:
+    return list(yaml.safe_load_all((DEPLOY / name).read_text(encoding="utf-8")))
+
+
+# -- the guide ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_every_metric_is_in_the_guide(measure: Any) -> None:
+    labels = ", ".join(f"`{label}`" for label in measure.labels) or "–"
+    row = f"| `{measure.name}` | {measure.kind} | {labels} | {measure.told} |"
+    assert row in GUIDE.splitlines(), f"docs/metrics.md lacks the line: {row}"
+
+
+def test_the_guide_names_no_metric_that_does_not_exist() -> None:
+    assert set(NAME.findall(GUIDE)) <= KNOWN | {m.name for m in MEASURES}
+
+
+# -- what asks for metrics ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", FILES, ids=shown)
+def test_only_metrics_that_exist_are_asked_for(path: Path) -> None:
+    asked = set(NAME.findall(path.read_text(encoding="utf-8")))
+    assert asked <= KNOWN, f"{shown(path)} asks for {asked - KNOWN}"
+
+
+def test_the_dashboard_is_whole() -> None:
+    dashboard = json.loads((DEPLOY / "grafana" / "windlass.json").read_text(encoding="utf-8"))
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        if panel["type"] == "row":
+            continue
+        assert panel["targets"]
+        for target in panel["targets"]:
+            assert NAME.search(target["expr"])
+            # Several instances may be scraped, and each says the same.
+            assert re.search(r"\bmax\b", target["expr"])
+            assert target["expr"].count("(") == target["expr"].count(")")
+
+
+def test_alerts_have_what_a_person_needs() -> None:
+    (rules,) = documents("prometheus/alerts.yml")
+    alerts = [rule for group in rules["groups"] for rule in group["rules"]]
+    assert len({alert["alert"] for alert in alerts}) == len(alerts) >= 5
+    for alert in alerts:
+        assert alert["labels"]["severity"] in ("warning", "critical")
+        assert {"summary", "description"} == alert["annotations"].keys()
+        assert NAME.search(alert["expr"])
+
+
+async def test_m1_the_autoscalers_queries_give_the_depth(app: Windlass) -> None:
+    @app.task(name="imports.load", queue="imports")
+    async def load() -> None: ...
+
+    @app.task(name="mail.send", queue="mail")
+    async def send() -> None: ...
+
+    await load.aenqueue_many([()] * 42)
+    await send.aenqueue_many([()] * 1000)
+    text = await Exposition(app._home().acall).text()
+    # Two instances of the web are scraped, and the depth is 42 all the same.
+    series = {**scraped(text, instance="a"), **scraped(text, instance="b")}
+
+    (hpa,) = documents("kubernetes/hpa.yaml")
+    (adapter,) = documents("kubernetes/prometheus-adapter.yaml")
+    rules = {rule["name"]["as"]: rule["metricsQuery"] for rule in adapter["rules"]["external"]}
+    answers = {}
+    for metric in hpa["spec"]["metrics"]:
+        asked = metric["external"]["metric"]
+        matchers = ",".join(f'{k}="{v}"' for k, v in asked["selector"]["matchLabels"].items())
+        answers[asked["name"]] = evaluate(
+            rules[asked["name"]].replace("<<.LabelMatchers>>", matchers), series
+        )
+    assert answers.keys() == {"windlass_queue_depth", "windlass_queue_oldest_ready_seconds"}
+    assert answers["windlass_queue_depth"] == {"imports": 42}
+    assert answers["windlass_queue_oldest_ready_seconds"]["imports"] > 0
+    assert hpa["spec"]["metrics"][0]["external"]["target"] == {"type": "AverageValue", "averageValue": "10"}
+
+    (keda,) = documents("kubernetes/keda.yaml")
+    depth, wait = [trigger["metadata"]["query"] for trigger in keda["spec"]["triggers"]]
+    assert evaluate(depth, series) == {"": 42}
+    assert evaluate(wait, series)[""] > 0
+
+
+# -- what is run --------------------------------------------------------------------------------------------
+
+
+def arguments(node: Any) -> list[list[str]]:
+    """Every `args` or `command` of a manifest that is one of ours."""
+    found = []
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key in ("args", "command") and value and value[0] in OURS:
+                found.append([str(word) for word in value])
+            found += arguments(value)
+    elif isinstance(node, list):
+        for each in node:
+            found += arguments(each)
+    return found
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    found = []
+    for path in YAML:
+        for document in documents(shown(path)):
+            found += [(shown(path), words) for words in arguments(document)]
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".service":
+            found += [
+                (shown(path), shlex.split(line)[1:]) for line in re.findall(r"^ExecStart=(.+)$", text, re.M)
+            ]
+        if path.name == "Dockerfile":
+            found += [(shown(path), json.loads(line)) for line in re.findall(r"^CMD (\[.+\])$", text, re.M)]
+    return found
+
+
+def test_every_process_is_there() -> None:
+    for name in ("compose.yaml", "kubernetes/worker.yaml", "kubernetes/web.yaml", "kubernetes/migrate.yaml"):
+        assert [each for each, _ in commands() if each == name], f"{name} runs nothing of ours"
+
+
+@pytest.mark.parametrize(("where", "words"), commands(), ids=lambda value: str(value)[:60])
+def test_the_commands_exist_with_these_flags(where: str, words: list[str]) -> None:
+    command = main.commands.get(words[0])
+    assert command is not None, f"{where}: there is no `windlass {words[0]}`"
+    with click.Context(command) as context:
+        command.parse_args(context, list(words[1:]))  # a flag or a value that is not known raises UsageError
+
+
+@pytest.mark.parametrize("path", YAML, ids=shown)
+def test_yaml_can_be_read(path: Path) -> None:
+    assert all(isinstance(document, dict) for document in documents(shown(path)))
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.suffix == ".service"], ids=shown)
+def test_units_can_be_read(path: Path) -> None:
+    unit = configparser.ConfigParser(strict=True, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(path, encoding="utf-8")
+    assert unit.sections() == ["Unit", "Service", "Install"]
+    assert unit["Service"]["NoNewPrivileges"] == "yes"
+
+
+def test_workers_have_time_to_leave() -> None:
+    worker = documents("kubernetes/worker.yaml")[0]["spec"]["template"]["spec"]
+    unit = (DEPLOY / "systemd" / "windlass-worker.service").read_text(encoding="utf-8")
+    compose = documents("compose.yaml")[0]["services"]["worker"]
+    shutdown, grace, flush = 30, 5, 2
+    assert worker["terminationGracePeriodSeconds"] > shutdown + grace + flush
+    assert int(re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.M)[0]) > shutdown + grace + flush
+    assert int(compose["stop_grace_period"].removesuffix("s")) > shutdown + grace + flush
+
+
+def test_nothing_names_a_namespace_or_runs_as_root() -> None:
+    for path in (DEPLOY / "kubernetes").iterdir():
+        for document in documents(shown(path)):
+            assert "namespace" not in document.get("metadata", {})
+            pod = document.get("spec", {}).get("template", {}).get("spec")
+            if pod is not None:
+                assert pod["securityContext"]["runAsNonRoot"] is True
+    assert re.search(r"^USER 10001", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), re.M)
+
+
+def test_the_readme_explains_every_file() -> None:
+    readme = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    for path in FILES:
+        if path.name != "README.md":
+            assert f"{path.name}`" in readme, f"deploy/README.md tells nothing of {shown(path)}"
+
+
+def test_the_example_credentials_are_accepted() -> None:
+    (compose,), (secret,) = documents("compose.yaml"), documents("kubernetes/secret.yaml")
+    web, kept = compose["services"]["web"]["environment"], secret["stringData"]
+    for read, operate in (
+        (web["WINDLASS_WEB_READ"], web["WINDLASS_WEB_OPERATE"]),
+        (kept["web-read"], kept["web-operate"]),
+    ):
+        settings = load(environ={"WINDLASS_WEB_READ": read, "WINDLASS_WEB_OPERATE": operate})
+        credentials = Credentials(settings.web_read, settings.web_operate)
+        found = credentials.who(f"Bearer {read.partition(':')[2]}")
+        assert found is not None
+        assert found.role is Role.READ
+    assert web["WINDLASS_WEB_READ"].endswith(":" + compose["configs"]["scrape_secret"]["content"])
