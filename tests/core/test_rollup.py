@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.rollup import COUNTS, EVER, HOUR, MINUTE, SPANS, Place, Sample, places, roll
+from windlass.core.rollup import COUNTS, EVER, HOUR, MINUTE, SPANS, Place, Sample, places, roll, standing
 
 numbers = st.integers(0, 5)
 samples = st.lists(
@@ -108,3 +108,18 @@ def test_the_rows_of_a_sample() -> None:
 def test_a_sample_of_nothing_in_particular_has_one_row_a_span() -> None:
     assert len(list(places(Sample(at=60)))) == 3
     assert len(list(places(Sample(at=60, queue="q")))) == 6
+
+
+def test_a_gauge_is_told_as_the_mean_of_what_was_seen() -> None:
+    """[M1] Each queue over the looks that found something in it, everything over the rounds."""
+    rows = roll(
+        [
+            Sample(at=60, queue="mail", counts={"looks": 2, "ready": 30, "waited": 4_000}),
+            Sample(at=60, queue="imports", counts={"looks": 1, "ready": 10, "waited": 9_000}),
+            Sample(at=60, counts={"rounds": 2, "waited_most": 12_000}),
+        ]
+    )
+    assert standing(rows[Place(60, 60, "mail", "")]) == (15.0, 2.0)
+    assert standing(rows[Place(60, 60, "imports", "")]) == (10.0, 9.0)
+    assert standing(rows[Place(60, 60, "", "")]) == (20.0, 6.0)
+    assert standing(Sample(at=60)) == (0.0, 0.0)

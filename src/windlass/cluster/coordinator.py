@@ -35,6 +35,7 @@ FIRE_EVERY: Final = 0.5
 GOVERN_EVERY: Final = 5.0
 OBSERVE_EVERY: Final = 5.0
 ROLLUP_EVERY: Final = 5.0
+LOOK_EVERY: Final = 10.0
 SLOTS_EVERY: Final = 1.0
 ROTATE_EVERY: Final = 60.0
 EXPIRE_EVERY: Final = 300.0
@@ -85,6 +86,7 @@ class Coordinator:
             (GOVERN_EVERY, self._govern),
             (OBSERVE_EVERY, self._observe),
             (ROLLUP_EVERY, self._rollup),
+            (LOOK_EVERY, self._look),
             (SLOTS_EVERY, self._assign),
             (ROTATE_EVERY, self._rotate),
             (EXPIRE_EVERY, self._expire),
@@ -209,6 +211,10 @@ class Coordinator:
         if any(queue.shed_latency is not None for queue in queues):
             await self._store.observe(latency)
         self._notices.breakers(await self._store.budgets())
+
+    async def _look(self) -> None:
+        """Count how deep queues are, for charts [M3]."""
+        self._record.standing(await self._store.depth())
 
     async def _rollup(self) -> None:
         await duties.rollup(self._store)

@@ -27,11 +27,12 @@ COUNTS: Final = frozenset(
     {
         "succeeded", "retry", "dead", "cancelled", "snooze", "throttled", "unknown", "released",
         "claims", "claimed", "empty", "refused", "rescued", "lost", "dropped",
+        "looks", "ready", "waited", "rounds", "waited_most",
     }
 )  # fmt: skip
 """What is counted. Outcomes by their kind; claims that found jobs, the jobs in them, claims that found none;
 writes that were refused by the fence [C5]; jobs taken back from dead workers, and those workers; events that
-found no room [M2]."""
+found no room [M2]. Then what the coordinator sees when it looks at queues, see `standing`."""
 
 
 class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -88,6 +89,16 @@ def roll(samples: Iterable[Sample]) -> dict[Place, Sample]:
                 rows[place] = Sample(at=place.at, queue=place.queue, task=place.task)
             rows[place].add(sample)
     return rows
+
+
+def standing(sample: Sample) -> tuple[float, float]:
+    """How many jobs were ready, and for how many seconds the oldest had waited, on average over the looks that
+    found any. A gauge cannot be added up, but what it showed can, with how often it was looked at."""
+    looks = sample.counts.get("looks" if sample.queue else "rounds", 0)
+    if not looks:
+        return 0.0, 0.0
+    waited = sample.counts.get("waited" if sample.queue else "waited_most", 0)
+    return sample.counts.get("ready", 0) / looks, waited / looks / 1000.0
 
 
 def _add(counted: dict[K, int], more: Mapping[K, int]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from windlass.core.histogram import bucket, buckets
@@ -18,7 +18,7 @@ from windlass.core.rollup import MINUTE, Sample
 from windlass.core.states import Kind
 from windlass.settings import Events, Settings
 from windlass.store.measures import Event, EventKind
-from windlass.store.records import Claim, ClaimedJob, Outcome, Rescued
+from windlass.store.records import Claim, ClaimedJob, Depth, Outcome, Rescued
 from windlass.words.text import plural
 from windlass.worker.eventbuffer import BUFFER, EventBuffer
 from windlass.worker.happenings import ending, event_of
@@ -178,6 +178,17 @@ class Recorder:
                     self.count(how, ended)
             parts = f"{jobs.offered} offered again, {jobs.deferred} after a pause, {jobs.dead} dead as poison"
             self.note("rescued", f"{plural(n, 'job')} of a dead worker: {parts}", worker=worker)
+
+    def standing(self, depths: Mapping[str, Depth]) -> None:
+        """How queues stand at this moment; those with nothing ready leave no trace, see `core.rollup`."""
+        waiting = {queue: depth for queue, depth in depths.items() if depth.ready}
+        for queue, depth in waiting.items():
+            self.count("looks", queue=queue)
+            self.count("ready", depth.ready, queue=queue)
+            self.count("waited", int((depth.oldest or 0.0) * 1000), queue=queue)
+        if waiting:
+            self.count("rounds")
+            self.count("waited_most", int(max(depth.oldest or 0.0 for depth in waiting.values()) * 1000))
 
     def count(self, what: str, n: int = 1, *, queue: str = "", task: str = "") -> None:
         """Count something; see `core.rollup.COUNTS`."""
