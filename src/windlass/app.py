@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property
 from types import MappingProxyType, SimpleNamespace, TracebackType
@@ -33,7 +33,7 @@ from windlass.batch import BatchDecorator, make_batch
 from windlass.budget import Budget, read_budget
 from windlass.bulk import Jobs, job_filter
 from windlass.context import Context
-from windlass.core.durations import Duration
+from windlass.core.durations import Duration, seconds
 from windlass.core.rates import Rate
 from windlass.core.routing import Routes
 from windlass.core.states import State
@@ -67,10 +67,13 @@ from windlass.task import (
 if TYPE_CHECKING:
     from os import PathLike
 
+    from starlette.applications import Starlette
+
     from windlass.chunks.splitter import Splitter
     from windlass.chunks.task import ChunkedOptions
     from windlass.commands import CommandOptions, CommandResult
     from windlass.testing import Clock, TestMode
+    from windlass.web.guard import Authorize
     from windlass.worker.drain import Drained
     from windlass.worker.embedded import Worker
 
@@ -279,9 +282,11 @@ class Windlass:
         task: str | None = None,
         state: State | str | None = None,
         tag: str | None = None,
+        text: str | None = None,
     ) -> Jobs:
-        """The jobs a filter finds, to be counted, retried, cancelled or deleted all at once [O6]."""
-        return Jobs(self._home, job_filter(queue=queue, task=task, state=state, tag=tag))
+        """The jobs a filter finds, to be counted, retried, cancelled or deleted all at once [O6]. `text` is
+        what the payload, as JSON text, contains."""
+        return Jobs(self._home, job_filter(queue=queue, task=task, state=state, tag=tag, text=text))
 
     def run_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
@@ -322,6 +327,34 @@ class Windlass:
 
         wanted = read_queues(queues) if queues is not None else dict(self.settings.queues)
         return Worker(self, wanted or dict.fromkeys(sorted({task.queue for task in self._tasks.values()})))
+
+    def web(
+        self,
+        *,
+        read: Iterable[str] | None = None,
+        operate: Iterable[str] | None = None,
+        hosts: Iterable[str] | None = None,
+        authorize: Authorize | None = None,
+        timeout: Duration = 5.0,
+    ) -> Starlette:
+        """Mission Control as an ASGI app, to be served or mounted in another one under any prefix: pages, the
+        JSON API below /api, /metrics and /healthz. For most, `windlass web` is enough.
+
+        `read` and `operate` are name:secret pairs and `hosts` the names to answer for; what is None is as the
+        settings say. Without credentials only this machine is served. `authorize` leaves it to your own app:
+        a function, plain or `async def`, from a Starlette request to a `windlass.web.Who`, or None for
+        nobody. Needs `pip install 'windlass[web]'` [M5]."""
+        from windlass.web.app import make_web
+
+        settings = self.settings
+        return make_web(
+            self,
+            read=settings.web_read if read is None else read,
+            operate=settings.web_operate if operate is None else operate,
+            hosts=settings.web_hosts if hosts is None else hosts,
+            authorize=authorize,
+            timeout=seconds(timeout),
+        )
 
     # -- the store --------------------------------------------------------------------------------------
 
@@ -406,7 +439,7 @@ class Windlass:
         if given is None and kind_of(url) == MEMORY:
             given = self._given = make_store(url, settings=settings.for_store())
         if given is not None:  # a second one would not know the jobs of the first
-            return Producer(StoreHome(lambda: given, roams=True), None, settings.schema)
+            return Producer(StoreHome(lambda: given, roams=True), None, settings.schema, self.hooks)
 
         def make() -> Store:
             # A call that takes longer than the lease comes too late, whatever it answers [fault 9].
@@ -414,7 +447,7 @@ class Windlass:
                 url, schema=settings.schema, settings=settings.for_store(), deadline=settings.lease
             )
 
-        return Producer(StoreHome(make, roams=kind_of(url) != POSTGRES), url, settings.schema)
+        return Producer(StoreHome(make, roams=kind_of(url) != POSTGRES), url, settings.schema, self.hooks)
 
     def _register(self, task: RegisteredTask[..., Any]) -> RegisteredTask[..., Any]:
         known = self._tasks.get(task.name)

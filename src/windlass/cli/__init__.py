@@ -18,6 +18,7 @@ from windlass.cli import (
     demo,
     doctor,
     enqueue,
+    events,
     flow,
     jobs,
     maintain,
@@ -26,6 +27,7 @@ from windlass.cli import (
     schedules,
     tasks,
     top,
+    web,
     worker,
     workers,
 )
@@ -61,6 +63,7 @@ for _command in (
     demo.demo,
     doctor.doctor,
     enqueue.enqueue,
+    events.events,
     flow.blocked,
     flow.watermarks,
     jobs.job,
@@ -75,6 +78,7 @@ for _command in (
     tasks.task,
     tasks.tasks,
     top.top,
+    web.web,
     worker.worker,
     workers.workers,
 ):

@@ -1,5 +1,5 @@
-"""The verbs that measure: bench store, bench worker, bench chunks, bench flow. What they do lives in
-`windlass.bench`."""
+"""The verbs that measure: bench store, bench worker, bench chunks, bench flow, bench web. What they do lives
+in `windlass.bench`."""
 
 from __future__ import annotations
 
@@ -138,6 +138,30 @@ def flow(store: str | None, database: str | None, as_json: bool, **sizes: Any) -
     from windlass.bench.flow_table import show
 
     plan = make_flow_plan(**sizes)
+    _shown(lambda progress: measure(plan, database, store, progress), show, as_json)
+
+
+@bench.command()
+@click.option("--store", type=click.Choice([SQLITE, POSTGRES]), help="Measure on this kind. [postgresql]")
+@click.option("--rounds", type=click.IntRange(min=1), help="How often everything is repeated. [5]")
+@click.option("--tries", type=click.IntRange(min=1), help="How often each page and call is timed. [100]")
+@click.option(
+    "--database", metavar="URL", help="Measure here, in a schema or file of the run's own. [temporary ones]"
+)
+@click.option("--jobs", type=click.IntRange(min=10), help="Jobs in store while pages are timed. [1000000]")
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="Seconds of what runs by the clock. [5]")
+@click.option("--quick", is_flag=True, help="Less of everything: 100,000 jobs in store, 2 rounds.")
+@json_option
+def web(store: str | None, database: str | None, as_json: bool, **sizes: Any) -> None:
+    """Mission Control: how long each page and call takes with a million jobs in store while jobs run, what
+    viewers cost the engine, and how many jobs a second come in over HTTP.
+
+    It takes about 5 minutes. Without --database nothing of yours is used, whatever the environment says."""
+    from windlass.bench.web import measure
+    from windlass.bench.web_plan import make_web_plan
+    from windlass.bench.web_table import show
+
+    plan = make_web_plan(**sizes)
     _shown(lambda progress: measure(plan, database, store, progress), show, as_json)
 
 

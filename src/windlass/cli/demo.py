@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +38,11 @@ class Bytes(Reader):
 @click.option("--size", type=Bytes(), default="300MiB", show_default=True, help="How much data to import.")
 @click.option("--database", metavar="URL", help="Import here, in a file or schema of the demo's own.")
 @click.option("--postgres", is_flag=True, help="Import to a temporary PostgreSQL server, from a wheel.")
-@click.option("--keep", is_flag=True, help="Keep what was made, and say where it is.")
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Keep what was made, say where it is, and serve Mission Control until Ctrl-C.",
+)
 @click.option("--reset", is_flag=True, help="With --database: remove what an earlier demo left there.")
 @click.option("--timeout", type=Span(least=1.0), default="5m", show_default=True, help="Give up after this.")
 @json_option
@@ -45,7 +51,7 @@ def demo(as_json: bool, **wishes: Any) -> None:
     exactly once. Exit code 1 if not.
 
     It makes its own data and uses a temporary SQLite file, whatever the environment says; all is removed at
-    the end.
+    the end. Mission Control shows it meanwhile, at the address that is printed first.
     """
     if wishes["postgres"] and (wishes["database"] or wishes["keep"]):
         raise click.UsageError(
@@ -54,14 +60,24 @@ def demo(as_json: bool, **wishes: Any) -> None:
     from windlass.demo.run import Plan, run
     from windlass.demo.watch import showing
 
-    with showing(console(stderr=as_json), quiet=as_json) as watching:
-        report = run(Plan(**wishes), watching)
-    if as_json:
-        print_json(msgspec.to_builtins(report))
-    else:
-        _show(report)
+    with contextlib.ExitStack() as stack:
+        with showing(console(stderr=as_json), quiet=as_json) as watching:
+            report = run(Plan(**wishes), watching, stack)
+        if as_json:
+            print_json(msgspec.to_builtins(report))
+        else:
+            _show(report)
+        if report.kept and report.url:
+            _stay(report.url)
     if not report.ok:
         raise SystemExit(1)
+
+
+def _stay(url: str) -> None:
+    """Serve on until somebody has seen enough."""
+    click.echo(f"Mission Control stays at {url} until Ctrl-C", err=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 def _show(report: Report) -> None:

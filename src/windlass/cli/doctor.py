@@ -17,7 +17,7 @@ from windlass.cli.options import json_option, on_store
 from windlass.cli.target import Target
 from windlass.cli.text import console, print_json
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, WindlassError
-from windlass.settings import Settings
+from windlass.settings import SECRET, Settings
 from windlass.store.factory import POSTGRES, describe, kind_of
 from windlass.store.protocol import Store
 from windlass.store.records import Finding
@@ -87,7 +87,7 @@ def _in_force(settings: Settings) -> str:
     changed = [
         f"{name}={getattr(settings, name)!r}"
         for name in settings.__struct_fields__
-        if name != "database_url" and getattr(settings, name) != getattr(defaults, name)
+        if name not in SECRET and getattr(settings, name) != getattr(defaults, name)
     ]
     return ", ".join([f"database {describe(settings.database_url)}", *changed])
 

@@ -13,7 +13,7 @@ from windlass.core.harmless import harmless
 from windlass.core.progress import progress
 from windlass.core.states import FINISHED
 from windlass.store.records import JobRecord, ParentRecord, Steering
-from windlass.words.shapes import priority_name
+from windlass.words.job_shapes import priority_name
 from windlass.words.text import local, one_line, span
 from windlass.words.waiting import state_in_words, why_it_waits
 

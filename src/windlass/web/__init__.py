@@ -5,3 +5,7 @@
 `make_web` builds the ASGI app that `windlass web` serves and `app.web()` gives to be mounted. The API and the
 pages both speak to the desk alone, and the desk to the store protocol: no SQL lives here.
 """
+
+from windlass.web.who import Role, Who
+
+__all__ = ["Role", "Who"]

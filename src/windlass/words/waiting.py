@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.core.rates import rate_text
 from windlass.core.states import State
 from windlass.store.flow import BudgetRecord
-from windlass.store.records import JobRecord, PartRecord, QueueRecord
+from windlass.store.records import JobRecord, PartRecord, QueueRecord, WorkerRecord
 from windlass.words.text import span
 
 
@@ -78,3 +78,10 @@ def budget_in_words(budget: BudgetRecord | None) -> str:
     if budget.state == "half-open":
         return "its breaker is half-open: one run at a time"
     return f"drained, resumes in {span(budget.blocked)}" if budget.blocked > 0 else ""
+
+
+def worker_in_words(worker: WorkerRecord, now: float) -> str:
+    """Whether a worker lives; one that is late has missed a whole lease and awaits its rescue."""
+    if not worker.alive:
+        return "lost, holds jobs"
+    return "alive" if now - worker.beat_at <= worker.lease else "late"

@@ -28,6 +28,9 @@ KEEPALIVES: Final = {
 """How soon the server gives up on a client that vanished, and so on the locks of a handler's transaction: in
 a minute, where most systems take two hours. On our own side no call waits that long."""
 
+CALL_OFF: Final = 2.0
+"""Seconds that the server has to agree that a statement is called off."""
+
 RESTING: Final = 2
 """Connections that are kept at hand between two calls."""
 
@@ -66,6 +69,7 @@ class Database:
         self._taken: set[int] = set()
         self._resting: list[Any] = []
         self._asking = 0
+        self._leaving: set[asyncio.Task[None]] = set()
         self._loans = asyncio.Semaphore(max(pool_size - SPARE, 1))
         self.pooled = False
 
@@ -116,6 +120,7 @@ class Database:
         if pool is not None:
             try:
                 async with asyncio.timeout(2):
+                    await asyncio.gather(*self._leaving, return_exceptions=True)
                     while self._resting:
                         with suppress(asyncpg.InterfaceError):  # lost meanwhile
                             await pool.release(self._resting.pop())
@@ -137,7 +142,7 @@ class Database:
                 connection = await self._rested(pool)
                 process = connection.get_server_pid()
                 self._taken.add(process)
-                well = False
+                well = left = False
                 try:
                     yield connection
                     well = True
@@ -146,16 +151,36 @@ class Database:
                     self._cut_idle()
                     raise
                 except asyncio.CancelledError:
-                    connection.terminate()  # it is in the middle of a statement
-                    if timing.expired():
+                    left = not timing.expired()
+                    if not left:
+                        connection.terminate()  # it is in the middle of a statement
                         self._cut_idle()
                     raise
                 finally:
                     self._taken.discard(process)
-                    if well and self._may_rest(pool, connection):
+                    if left:
+                        self._call_off(pool, connection)
+                    elif well and self._may_rest(pool, connection):
                         self._resting.append(connection)
                     else:
                         await pool.release(connection, timeout=self.deadline)
+
+    def _call_off(self, pool: Any, connection: Any) -> None:
+        """Whoever asked has left: tell the server, so that a statement which waits for a lock or takes long
+        does not go on for nobody. They need not wait for that."""
+
+        async def release() -> None:
+            try:
+                await pool.release(connection, timeout=CALL_OFF)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                connection.terminate()  # the server does not answer: it finds out by itself
+            except asyncio.CancelledError:
+                connection.terminate()
+                raise
+
+        task = asyncio.create_task(release())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
 
     async def _rested(self, pool: Any) -> Any:
         """A connection that is at hand, or one from the pool. To give one back to the pool and take it again

@@ -1,0 +1,73 @@
+"""The verb that serves Mission Control: web. What it serves lives in `windlass.web`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+
+import click
+
+from windlass.cli.options import on_store
+from windlass.cli.target import Target
+from windlass.errors import ConfigurationError
+from windlass.loading import prefer_uvloop
+from windlass.worker.logs import FORMATS, LEVELS, set_up_logs
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8470,
+    show_default=True,
+    help="The port; 0: any free one.",
+)
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A host name to answer for, such as ops.example.com. [WINDLASS_WEB_HOSTS]",
+)
+@click.option("--log-format", type=click.Choice(FORMATS), help="For people or for machines. [text]")
+@click.option("--log-level", type=click.Choice(LEVELS), help="How much to say. [info]")
+@on_store
+def web(
+    target: Target,
+    host: str,
+    port: int,
+    hosts: tuple[str, ...],
+    log_format: str | None,
+    log_level: str | None,
+) -> None:
+    """Serve Mission Control: pages, the JSON API, /metrics and server-sent events.
+
+    Without credentials only this machine is served. To listen elsewhere, set WINDLASS_WEB_OPERATE and
+    WINDLASS_WEB_READ to name:secret pairs; whoever has one logs in with it, or sends the secret as a Bearer
+    token. Put TLS in front of it.
+    """
+    try:
+        from windlass.web.serving import make_server, serve
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{error.name} is missing, which the web needs: pip install 'windlass[web]'"
+        ) from error
+    set_up_logs(
+        log_format or os.environ.get("WINDLASS_LOG_FORMAT") or "text",
+        log_level or os.environ.get("WINDLASS_LOG_LEVEL") or "info",
+    )
+    app = target.app
+    app.discover(*app.settings.imports)
+    server = make_server(app, host, port, hosts)
+
+    def ready() -> None:
+        listening = server.servers[0].sockets[0].getsockname()
+        shown = f"[{host}]" if ":" in host else host
+        click.echo(f"Mission Control of {target.place} on http://{shown}:{listening[1]}/ (Ctrl-C stops it)")
+
+    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
+        runner.run(serve(server, app, ready))
+    if not server.started:
+        raise SystemExit(1)

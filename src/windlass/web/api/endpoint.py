@@ -1,0 +1,163 @@
+"""What an endpoint of the API is, and how a request to it is read: strictly, by the types that also make the
+OpenAPI document. What does not fit is refused with the field at fault."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_type_hints
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from windlass.core.names import MAX_LENGTH
+from windlass.web.desk import Desk
+from windlass.web.problems import Invalid, NotFound, Problem
+from windlass.web.who import Role, Who
+
+MOST_FIELDS: Final = 50
+MOST_ID: Final = 2**63 - 1
+_AT: Final = re.compile(r" - at `\$\.?(.*)`$")
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_LENGTH, pattern=r"^[a-z0-9_.-]+$")]
+Text = Annotated[str, msgspec.Meta(max_length=255)]
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """No fields at all."""
+
+
+Q = TypeVar("Q")
+B = TypeVar("B")
+
+
+class Call(msgspec.Struct, Generic[Q, B], frozen=True):
+    """A request to an endpoint, read and checked."""
+
+    desk: Desk
+    who: Who
+    path: dict[str, str]
+    query: Q
+    body: B
+
+    @property
+    def id(self) -> int:
+        """The id of a job in the path. What can be none is not found."""
+        word = self.path["id"]
+        if not (word.isascii() and word.isdecimal() and len(word) < 20 and 0 < int(word) <= MOST_ID):
+            raise NotFound("there is no such job: an id is a whole number")
+        return int(word)
+
+    @property
+    def name(self) -> str:
+        """The name in the path."""
+        return self.path["name"]
+
+
+Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
+H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One of them. The role stands here for the document and the tests; the action checks it."""
+
+    method: str
+    path: str
+    role: Role
+    summary: str
+    handler: Handler
+    answer: Any
+    """The type of what it answers with."""
+    query: Any
+    body: Any
+    """The type of its body; None: it has none."""
+    status: int
+    tag: str
+
+
+class Table(list[Endpoint]):
+    """Endpoints about one thing. What each takes and gives is read from its handler's annotations, and what
+    it does from its docstring: `async def handler(call: Call[Query, Body]) -> Answer`."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__()
+        self._tag = tag
+
+    def add(self, method: str, path: str, role: Role, status: int = 200) -> Callable[[H], H]:
+        """Make a function the handler of an endpoint."""
+
+        def register(handler: H) -> H:
+            hints = get_type_hints(handler)
+            query, body = get_args(hints["call"])
+            self.append(
+                Endpoint(
+                    method=method,
+                    path=path,
+                    role=role,
+                    summary=(handler.__doc__ or "").strip(),
+                    handler=handler,
+                    answer=hints["return"],
+                    query=query,
+                    body=None if body is type(None) else body,
+                    status=status,
+                    tag=self._tag,
+                )
+            )
+            return handler
+
+        return register
+
+    def get(self, path: str) -> Callable[[H], H]:
+        """An endpoint to look at something."""
+        return self.add("GET", path, Role.READ)
+
+    def post(self, path: str, status: int = 200, role: Role = Role.OPERATE) -> Callable[[H], H]:
+        """An endpoint to do something."""
+        return self.add("POST", path, role, status)
+
+    def put(self, path: str) -> Callable[[H], H]:
+        """An endpoint to change settings."""
+        return self.add("PUT", path, Role.OPERATE)
+
+    def delete(self, path: str) -> Callable[[H], H]:
+        """An endpoint to remove something."""
+        return self.add("DELETE", path, Role.OPERATE)
+
+
+def read_query(endpoint: Endpoint, raw: bytes) -> Any:
+    """The query of a request."""
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"
+        )
+    except ValueError:
+        raise Invalid("the query cannot be read; write it as key=value&key=value in UTF-8") from None
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Invalid("the query says something twice; say each thing once")
+    try:
+        return msgspec.convert(found, endpoint.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+
+
+def read_body(decoder: msgspec.json.Decoder[Any], kind: str, body: bytes) -> Any:
+    """The body of a request."""
+    if kind and kind.partition(";")[0].strip().lower() != "application/json":
+        raise Problem(415, "unsupported", "send the body as application/json")
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+    except (msgspec.DecodeError, UnicodeError):
+        raise Invalid("the body is not JSON; see /api/openapi.json for what it should be") from None
+    except RecursionError:
+        raise Invalid("the body is nested too deeply") from None
+
+
+def invalid(error: msgspec.ValidationError) -> Invalid:
+    """What does not fit, with the field at fault."""
+    told = str(error)
+    found = _AT.search(told)
+    return Invalid(told[: found.start()] if found else told, found[1] or None if found else None)

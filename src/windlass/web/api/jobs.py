@@ -1,0 +1,166 @@
+"""The endpoints about jobs: enqueue, list, look up, cancel, retry, delete, replay."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from windlass.bulk import job_filter
+from windlass.core.states import State
+from windlass.store.records import JobFilter
+from windlass.web.api.endpoint import Call, Limit, Name, Nothing, Table, Text
+from windlass.web.bodies import JobId, NewJobBody, job_id
+from windlass.web.doing import MOST_AT_ONCE
+from windlass.web.problems import NotFound
+from windlass.web.shapes import JobView, ListedJobs, ReceiptShape
+
+Word = Annotated[str, msgspec.Meta(max_length=2_000)]
+
+
+class Where(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which jobs; what is left out does not filter."""
+
+    queue: Name | None = None
+    task: Name | None = None
+    state: State | None = None
+    tag: Text | None = None
+    text: Text | None = None
+    """What the payload, as JSON text, contains."""
+
+    def filter(self) -> JobFilter:
+        """As the store takes it. An empty text does not filter."""
+        return job_filter(
+            queue=self.queue,
+            task=self.task,
+            state=self.state,
+            tag=self.tag or None,
+            text=self.text or None,
+        )
+
+
+class Listing(Where, kw_only=True, forbid_unknown_fields=True):
+    """Which jobs, and how many of them."""
+
+    limit: Limit = 50
+    cursor: Word | None = None
+
+
+class DeadListing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which dead jobs, and how many of them."""
+
+    queue: Name | None = None
+    task: Name | None = None
+    limit: Limit = 50
+    cursor: Word | None = None
+
+
+class NewJobs(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Jobs to enqueue, all or none."""
+
+    jobs: Annotated[list[NewJobBody], msgspec.Meta(min_length=1, max_length=MOST_AT_ONCE)]
+
+
+class Receipts(msgspec.Struct, frozen=True):
+    """What became of each job, in the same order."""
+
+    jobs: list[ReceiptShape]
+
+
+class Ids(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Jobs by id."""
+
+    ids: Annotated[list[JobId], msgspec.Meta(min_length=1, max_length=MOST_AT_ONCE)]
+
+    def numbers(self) -> list[int]:
+        """As the store takes them."""
+        return [job_id(id) for id in self.ids]
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """What each job answered, by id."""
+
+    answers: dict[str, str]
+
+
+jobs: Final = Table("jobs")
+
+
+@jobs.post("/jobs", 201)
+async def enqueue(call: Call[Nothing, NewJobBody]) -> ReceiptShape:
+    """Enqueue a job"""
+    return (await call.desk.enqueue(call.who, [call.body]))[0]
+
+
+@jobs.post("/jobs/batch", 201)
+async def enqueue_many(call: Call[Nothing, NewJobs]) -> Receipts:
+    """Enqueue many jobs, all or none"""
+    return Receipts(await call.desk.enqueue(call.who, call.body.jobs))
+
+
+@jobs.get("/jobs")
+async def list_jobs(call: Call[Listing, None]) -> ListedJobs:
+    """List jobs, newest first"""
+    return await call.desk.jobs(call.who, call.query.filter(), call.query.limit, call.query.cursor)
+
+
+@jobs.get("/dead")
+async def list_dead(call: Call[DeadListing, None]) -> ListedJobs:
+    """List dead jobs, newest first"""
+    asked = call.query
+    return await call.desk.dead(call.who, asked.queue, asked.task, asked.limit, asked.cursor)
+
+
+@jobs.post("/jobs/cancel")
+async def cancel_many(call: Call[Nothing, Ids]) -> Answers:
+    """Cancel jobs by id: those that wait now, those that run as soon as their workers hear of it"""
+    return Answers(await call.desk.cancel(call.who, call.body.numbers()))
+
+
+@jobs.post("/jobs/retry")
+async def retry_many(call: Call[Nothing, Ids]) -> Answers:
+    """Offer dead, scheduled and retrying jobs again now, by id"""
+    return Answers(await call.desk.retry(call.who, call.body.numbers()))
+
+
+@jobs.post("/jobs/delete")
+async def delete_many(call: Call[Nothing, Ids]) -> Answers:
+    """Remove jobs by id; those that run are asked to stop instead"""
+    return Answers(await call.desk.delete(call.who, call.body.numbers()))
+
+
+@jobs.get("/jobs/{id}")
+async def show(call: Call[Nothing, None]) -> JobView:
+    """Everything about one job: how it stands, why it waits, what has happened to it"""
+    return await call.desk.job(call.who, call.id)
+
+
+@jobs.delete("/jobs/{id}")
+async def delete(call: Call[Nothing, None]) -> Answers:
+    """Remove a job; one that runs is asked to stop instead"""
+    return _found(call, await call.desk.delete(call.who, [call.id]))
+
+
+@jobs.post("/jobs/{id}/cancel")
+async def cancel(call: Call[Nothing, None]) -> Answers:
+    """Cancel a job: one that waits now, one that runs as soon as its worker hears of it"""
+    return _found(call, await call.desk.cancel(call.who, [call.id]))
+
+
+@jobs.post("/jobs/{id}/retry")
+async def retry(call: Call[Nothing, None]) -> Answers:
+    """Offer a dead, scheduled or retrying job again now, with its attempts reset"""
+    return _found(call, await call.desk.retry(call.who, [call.id]))
+
+
+@jobs.post("/jobs/{id}/replay", 201)
+async def replay(call: Call[Nothing, None]) -> ReceiptShape:
+    """Enqueue a copy of a job that has ended"""
+    return await call.desk.replay(call.who, call.id)
+
+
+def _found(call: Call[Nothing, None], answers: dict[str, str]) -> Answers:
+    """Of many jobs each says for itself that it is not found; of one, the status does."""
+    if answers.get(str(call.id)) == "not_found":
+        raise NotFound(f"there is no job {call.id}: it never existed, was deleted, or its retention passed")
+    return Answers(answers)

@@ -1,0 +1,135 @@
+"""The OpenAPI 3.1 document of the API, made from the table of endpoints and the types they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from windlass.version import __version__
+from windlass.web.answers import ErrorShape
+from windlass.web.api.endpoint import Endpoint
+from windlass.web.who import Role
+
+_REF: Final = "#/components/schemas/{name}"
+_NAMES: Final = re.compile(r"\{(\w+)\}")
+_PATH: Final = {
+    "id": {"type": "string", "pattern": "^[0-9]{1,19}$", "description": "The id of a job."},
+    "name": {"type": "string", "pattern": "^[a-z0-9_.-]{1,64}$"},
+}
+_ANY: Final = (401, 403, 421, 429, 500, 503)
+_RETRY_AFTER: Final = {
+    "Retry-After": {"description": "When to try again, in whole seconds.", "schema": {"type": "integer"}}
+}
+
+
+def document(endpoints: Iterable[Endpoint], *, prefix: str = "/api", server: str = "/") -> dict[str, Any]:
+    """The whole document. `server` is where the app is mounted."""
+    table = list(endpoints)
+    types = [kind for each in table for kind in (each.answer, each.query, each.body) if kind is not None]
+    refs, schemas = msgspec.json.schema_components([*types, ErrorShape], ref_template=_REF)
+    refs_of = dict(zip((repr(kind) for kind in (*types, ErrorShape)), refs, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in table:
+        paths.setdefault(prefix + endpoint.path, {})[endpoint.method.lower()] = _operation(
+            endpoint, refs_of, schemas
+        )
+    paths[f"{prefix}/stream"] = {"get": _stream(refs_of)}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Windlass",
+            "version": __version__,
+            "description": "Everything that Mission Control can see and do. Ids are strings, times ISO 8601 "
+            "in UTC, spans of time seconds unless a name says ms.",
+        },
+        "servers": [{"url": server or "/"}],
+        "security": [{"basic": []}, {"bearer": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic"},
+                "bearer": {"type": "http", "scheme": "bearer"},
+            },
+        },
+    }
+
+
+def _operation(endpoint: Endpoint, refs: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": endpoint.handler.__name__ + "_" + endpoint.tag,
+        "summary": endpoint.summary,
+        "tags": [endpoint.tag],
+        "x-role": endpoint.role.name.lower(),
+        "responses": {
+            str(endpoint.status): {
+                "description": HTTPStatus(endpoint.status).phrase,
+                "content": {"application/json": {"schema": refs[repr(endpoint.answer)]}},
+            },
+            **_problems(endpoint, refs),
+        },
+    }
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": _PATH[name]}
+        for name in _NAMES.findall(endpoint.path)
+    ]
+    parameters += _query(schemas[endpoint.query.__name__])
+    if parameters:
+        operation["parameters"] = parameters
+    if endpoint.body is not None:
+        content = {"application/json": {"schema": refs[repr(endpoint.body)]}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _query(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """The fields of a query as parameters. In an address nothing is null: such a field is left out."""
+    return [
+        {"name": name, "in": "query", "required": False, "schema": _not_null(field)}
+        for name, field in schema.get("properties", {}).items()
+    ]
+
+
+def _not_null(field: dict[str, Any]) -> dict[str, Any]:
+    choices = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
+    return (
+        choices[0] if len(choices) == 1 else {key: value for key, value in field.items() if key != "default"}
+    )
+
+
+def _problems(endpoint: Endpoint, refs: dict[str, Any]) -> dict[str, Any]:
+    statuses = {400, *_ANY}
+    if "{" in endpoint.path:
+        statuses.add(404)
+    if endpoint.role is Role.OPERATE:
+        statuses |= {404, 409}
+    if endpoint.body is not None:
+        statuses |= {413, 415}
+    return {str(status): _problem(status, refs) for status in sorted(statuses)}
+
+
+def _problem(status: int, refs: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "description": HTTPStatus(status).phrase,
+        "content": {"application/json": {"schema": refs[repr(ErrorShape)]}},
+    }
+    if status in (429, 503):
+        told["headers"] = _RETRY_AFTER
+    return told
+
+
+def _stream(refs: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "operationId": "stream",
+        "summary": "Server-sent events: a `tick` a second, with how things stand and what has changed",
+        "tags": ["looks"],
+        "x-role": "read",
+        "responses": {
+            "200": {"description": "OK", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+            **{str(status): _problem(status, refs) for status in _ANY},
+        },
+    }

@@ -1,0 +1,134 @@
+"""From method and path to an endpoint and its answer. Paths without a name in them are found in one step: a
+program that enqueues thousands of jobs a second passes here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from windlass.web.answers import answer, encode, problem_body, problem_headers
+from windlass.web.api.bulks import bulks
+from windlass.web.api.endpoint import Call, Endpoint, read_body, read_query
+from windlass.web.api.flow import flow
+from windlass.web.api.jobs import jobs
+from windlass.web.api.looks import looks
+from windlass.web.api.queues import queues
+from windlass.web.desk import Desk
+from windlass.web.guard import WHO, path_of
+from windlass.web.problems import NotFound, Problem, problem_of
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (*jobs, *bulks, *queues, *flow, *looks)
+PREFIX: Final = "/api"
+_PIECE: Final = re.compile(r"\\{(\w+)\\}")
+
+
+class Gone(Exception):
+    """The client has left before it had said everything."""
+
+
+class Api:
+    """The endpoints, below /api, and what `others` answer there: whole apps by their path. Everything else is
+    the app's behind it. It stands before the router: to walk through that costs more than all that is done
+    here."""
+
+    def __init__(self, app: ASGIApp, *, desk: Desk, others: Mapping[str, ASGIApp]) -> None:
+        self._app = app
+        self._desk = desk
+        self._others = others
+        self._plain: dict[str, dict[str, Endpoint]] = {}
+        self._named: dict[re.Pattern[str], dict[str, Endpoint]] = {}
+        self._decoders: dict[int, msgspec.json.Decoder[Any]] = {}
+        for endpoint in ENDPOINTS:
+            self._add(endpoint)
+
+    def _add(self, endpoint: Endpoint) -> None:
+        if endpoint.body is not None:
+            self._decoders[id(endpoint)] = msgspec.json.Decoder(endpoint.body)
+        if "{" not in endpoint.path:
+            self._plain.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+            return
+        pattern = re.compile(_PIECE.sub(r"(?P<\1>[^/]+)", re.escape(endpoint.path)))
+        self._named.setdefault(pattern, {})[endpoint.method] = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = path_of(scope) if scope["type"] == "http" else ""
+        if not path.startswith(PREFIX + "/"):
+            await self._app(scope, receive, send)
+            return
+        path = path.removeprefix(PREFIX)
+        if path in self._others:
+            await self._others[path](scope, receive, send)
+            return
+        await self._answer(path, scope, receive, send)
+
+    async def _answer(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            endpoint, names = self._find(scope["method"], path)
+            scope[WHO].must(endpoint.role)  # before its body is read; the action checks it again
+            call = Call(
+                self._desk,
+                scope[WHO],
+                names,
+                read_query(endpoint, scope["query_string"]),
+                await self._body(endpoint, scope, receive),
+            )
+            body = encode(await endpoint.handler(call))
+        except Gone:
+            return
+        except Exception as error:  # noqa: BLE001 - each becomes an answer of its own
+            problem = problem_of(error)
+            headers = problem_headers(problem)
+            if isinstance(error, NotAllowed):
+                headers.append((b"allow", error.allowed.encode()))
+            await answer(send, problem.status, problem_body(problem), headers=headers)
+        else:
+            await answer(send, endpoint.status, body)
+
+    def _find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
+        methods = self._plain.get(path)
+        names: dict[str, str] = {}
+        if methods is None:
+            for pattern, found in self._named.items():
+                if match := pattern.fullmatch(path):
+                    methods, names = found, match.groupdict()
+                    break
+        if methods is None:
+            raise NotFound("there is no such endpoint; /api/openapi.json lists them all")
+        endpoint = methods.get("GET" if method == "HEAD" else method)
+        if endpoint is None:
+            raise NotAllowed(method, methods)
+        return endpoint, names
+
+    async def _body(self, endpoint: Endpoint, scope: Scope, receive: Receive) -> Any:
+        if endpoint.body is None:
+            return None
+        kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+        return read_body(self._decoders[id(endpoint)], kind.decode("latin-1"), await read_all(receive))
+
+
+class NotAllowed(Problem):
+    """There is something at this path, but not for this method."""
+
+    def __init__(self, method: str, allowed: Iterable[str]) -> None:
+        self.allowed = ", ".join(allowed)
+        super().__init__(405, "method_not_allowed", f"{method[:20]} is not for this; {self.allowed} is")
+
+
+async def read_all(receive: Receive) -> bytes:
+    """The whole body. Raises Gone where the client has left."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        body: bytes = message.get("body", b"")
+        return body
+    pieces = []
+    while True:
+        if message["type"] == "http.disconnect":
+            raise Gone
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(pieces)
+        message = await receive()

@@ -1,0 +1,92 @@
+"""Server-sent events: a tick a second to each who watches, from one look for all of them. A stream ends when
+its client leaves, and by itself after ten minutes; a browser opens it again then."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from starlette.types import Receive, Scope, Send
+
+from windlass.web.answers import encode, problem_body, refuse
+from windlass.web.guard import WHO
+from windlass.web.problems import Problem, problem_of
+from windlass.web.ticker import Ticker
+from windlass.web.who import Role
+
+MOST: Final = 100
+LONGEST: Final = 600.0
+QUIET: Final = 15.0
+"""Seconds without a tick after which a comment says that the stream lives."""
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class Stream:
+    """The endpoint /api/stream."""
+
+    def __init__(self, ticker: Ticker, *, most: int = MOST, longest: float = LONGEST) -> None:
+        self._ticker = ticker
+        self._most = most
+        self._longest = longest
+        self._open = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            scope[WHO].must(Role.READ)
+            if scope["method"] not in ("GET", "HEAD"):
+                raise Problem(405, "method_not_allowed", "GET is for this")
+            if self._open >= self._most:
+                told = f"{self._most} streams are open already; close one"
+                raise Problem(503, "too_many_streams", told, retry_after=10.0)
+        except Exception as error:  # noqa: BLE001 - it becomes the answer
+            await refuse(send, problem_of(error))
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        self._open += 1
+        self._ticker.join()
+        left = asyncio.create_task(_left(receive))
+        try:
+            await self._run(left, send)
+        finally:
+            self._ticker.leave()
+            self._open -= 1
+            left.cancel()
+
+    async def _run(self, left: asyncio.Task[None], send: Send) -> None:
+        until = time.monotonic() + self._longest
+        number = 0
+        await _say(send, b"retry: 2000\n\n")
+        while not left.done() and time.monotonic() < until:
+            news = asyncio.create_task(self._ticker.after(number))
+            try:
+                await asyncio.wait({left, news}, timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
+                told = news.done()
+            finally:
+                news.cancel()
+            if told:
+                number = self._ticker.number
+            if not left.done():
+                await _say(send, self._event() if told else b": alive\n\n")
+        if not left.done():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _event(self) -> bytes:
+        last = self._ticker.last
+        if isinstance(last, Problem):
+            return b"event: trouble\ndata: " + problem_body(last) + b"\n\n"
+        return b"event: tick\nid: " + str(self._ticker.number).encode() + b"\ndata: " + encode(last) + b"\n\n"
+
+
+async def _left(receive: Receive) -> None:
+    """Until the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _say(send: Send, text: bytes) -> None:
+    await send({"type": "http.response.body", "body": text, "more_body": True})

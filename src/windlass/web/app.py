@@ -1,0 +1,154 @@
+"""The ASGI app: guard, API, metrics, health and pages put together. It can be mounted under any prefix."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, request_response
+from starlette.types import ASGIApp
+
+from windlass.errors import StoreUnavailable, WindlassError
+from windlass.web.answers import encode, problem_body
+from windlass.web.api.openapi import document
+from windlass.web.api.routing import ENDPOINTS, Api
+from windlass.web.api.stream import Stream
+from windlass.web.credentials import Credentials
+from windlass.web.desk import Desk
+from windlass.web.guard import WHO, Authorize, Guard, path_of
+from windlass.web.problems import Problem
+from windlass.web.ticker import Ticker
+from windlass.web.who import Role
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+logger = logging.getLogger("windlass.web")
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+TIMEOUT: Final = 5.0
+MAX_BODY: Final = 8 * 1024 * 1024
+_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
+
+
+def make_web(
+    app: Windlass,
+    *,
+    read: Iterable[str] = (),
+    operate: Iterable[str] = (),
+    hosts: Iterable[str] = (),
+    authorize: Authorize | None = None,
+    timeout: float = TIMEOUT,
+    max_body: int = MAX_BODY,
+) -> Starlette:
+    """The ASGI app of an app's Mission Control.
+
+    `read` and `operate` are name:secret pairs; without any, only this machine is served. `hosts` are the
+    names to answer for besides loopback. With `authorize`, the app that this is mounted in says who asks. A
+    request may take `timeout` seconds and bring `max_body` bytes."""
+    desk = Desk(app)
+
+    @contextlib.asynccontextmanager
+    async def life(_: Starlette) -> AsyncIterator[None]:
+        """A store on the server's own loop, where this app is the one that is served; mounted ones have no
+        life of their own, and their calls hop."""
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(app)
+            except StoreUnavailable as error:
+                logger.warning("the store cannot be reached yet: %s", type(error).__name__)
+            stack.push_async_callback(desk.close)
+            yield
+
+    others: dict[str, ASGIApp] = {
+        "/stream": Stream(Ticker(desk)),
+        "/openapi.json": request_response(_openapi),
+    }
+    return Starlette(
+        routes=_routes(desk),
+        middleware=[
+            Middleware(
+                Guard,
+                credentials=Credentials(read, operate),
+                hosts=hosts,
+                authorize=authorize,
+                timeout=timeout,
+                max_body=max_body,
+            ),
+            Middleware(Api, desk=desk, others=others),
+        ],
+        exception_handlers={HTTPException: _told},
+        lifespan=life,
+    )
+
+
+def _routes(desk: Desk) -> list[BaseRoute]:
+    return [
+        Route("/metrics", _metrics(desk), methods=["GET"]),
+        Route("/healthz", _healthz, methods=["GET"]),
+        Route("/readyz", _readyz(desk), methods=["GET"]),
+        *_pages(desk),
+    ]
+
+
+def _pages(desk: Desk) -> list[BaseRoute]:
+    from windlass.web.pages import routes
+
+    return list(routes(desk))
+
+
+async def _openapi(request: Request) -> Response:
+    """The document. It is no secret, but whoever is let in nowhere need not read it."""
+    request.scope[WHO].must(Role.READ)
+    root = str(request.scope.get("root_path", "")) or "/"
+    return Response(encode(document(ENDPOINTS, server=root)), media_type="application/json")
+
+
+def _metrics(desk: Desk) -> Endpoint:
+    from windlass.metrics.prometheus import CONTENT_TYPE, Exposition
+
+    exposition = Exposition(desk.ask)
+
+    async def metrics(request: Request) -> Response:
+        request.scope[WHO].must(Role.READ)
+        return Response(await exposition.text(), headers={"content-type": CONTENT_TYPE})
+
+    return metrics
+
+
+async def _healthz(_: Request) -> Response:
+    """This process answers."""
+    return Response(b'{"ok":true}', media_type="application/json")
+
+
+def _readyz(desk: Desk) -> Endpoint:
+    async def readyz(_: Request) -> Response:
+        """The store answers."""
+        try:
+            await desk.shared("ready", 1.0, lambda store: store.now())
+        except (WindlassError, OSError, TimeoutError):
+            return Response(b'{"ok":false}', 503, {"retry-after": "2"}, "application/json")
+        return Response(b'{"ok":true}', media_type="application/json")
+
+    return readyz
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    """What the router refuses: no such address, or not for this method."""
+    assert isinstance(error, HTTPException)
+    told = "there is nothing at this address" if error.status_code == 404 else error.detail.lower()
+    problem = Problem(error.status_code, _CODES.get(error.status_code, "invalid"), told)
+    headers = dict(error.headers or {})
+    if path_of(request.scope).startswith("/api"):
+        return Response(problem_body(problem), problem.status, headers, "application/json")
+    from windlass.web.pages import error_page
+
+    page = error_page(request, problem)
+    page.headers.update(headers)
+    return page

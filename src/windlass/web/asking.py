@@ -1,0 +1,87 @@
+"""What every part of the desk needs: a way to the store, answers that are shared for a moment, the store's
+clock, and the timeline that actions are told to. Nothing is looked at or done here."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from windlass.errors import WindlassError
+from windlass.home import StoreHome
+from windlass.store.measures import Event, News
+from windlass.store.protocol import Store
+from windlass.web.memo import Memo
+from windlass.web.who import Who
+from windlass.words.sample import Sample, look_closer
+from windlass.words.text import one_line
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+T = TypeVar("T")
+logger = logging.getLogger("windlass.web")
+SHARED: Final = 1.0
+"""Seconds for which the look that most pages begin with is shared."""
+_TOLD: Final = 500
+
+
+class Asking:
+    """The ground that looking and doing stand on."""
+
+    def __init__(self, app: Windlass) -> None:
+        self.app: Final = app
+        self.memo: Final = Memo()
+        self.lasting: Final = Memo()
+        """What no action of an operator changes."""
+        self._source = secrets.randbits(62) | 1
+        # A number that grows over restarts, though the source is new each time anyway.
+        self._numbers = count(1)
+
+    @property
+    def home(self) -> StoreHome:
+        """Where the store lives."""
+        return self.app._home()
+
+    async def ask(self, operation: Callable[[Store], Awaitable[T]]) -> T:
+        """Ask the store, from whatever loop this is."""
+        return await self.home.acall(operation)
+
+    async def shared(self, key: Any, ttl: float, operation: Callable[[Store], Awaitable[T]]) -> T:
+        """Ask the store, or take the answer that another got a moment ago."""
+        return await self.memo.get(key, ttl, lambda: self.ask(operation))
+
+    async def sample(self) -> Sample:
+        """One look at everything, shared."""
+        return await self.shared("sample", SHARED, look_closer)
+
+    async def now(self) -> float:
+        """The store's clock, by how far ours is from it."""
+        return time.time() + await self.lasting.get("clock", 30.0, lambda: self.ask(_ahead))
+
+    async def note(self, who: Who, events: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Tell the timeline what somebody has done, each as words and where they belong. The deed is done
+        already, so a store that does not take it in is logged and nothing else."""
+        try:
+            at = await self.now()
+            by = one_line(who.name, 80)
+            told = [
+                Event(at=at, kind="operator", told=one_line(text, _TOLD), worker=by, **where)
+                for text, where in events
+            ]
+            await self.ask(lambda store: store.tell(self._source, next(self._numbers), News(events=told)))
+        except WindlassError as error:
+            logger.warning("what an operator did is not in the timeline: %s", type(error).__name__)
+
+    def changed(self) -> None:
+        """Something was done: whoever looks next should see it."""
+        self.memo.clear()
+
+
+async def _ahead(store: Store) -> float:
+    before = time.time()
+    there = await store.now()
+    return there - (before + time.time()) / 2

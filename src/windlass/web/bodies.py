@@ -1,0 +1,88 @@
+"""A job as a program asks for it over HTTP, and the job that is made of it [E2]. What it says is checked as
+`task.using(...)` and `task.enqueue(...)` do it; where the app knows the task, so are its arguments [E3]."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from windlass.errors import InvalidOption
+from windlass.store.records import NewJob, OnConflict, Otherwise
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+MOST_ID: Final = 2**63 - 1
+JobId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$", description="The id of a job.")]
+
+
+class NewJobBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A job to enqueue. What is left out, or null, is as the task's code or the defaults say."""
+
+    task: str
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    queue: str | None = None
+    priority: str | int | None = None
+    """urgent, high, normal or low."""
+    delay: float | str | None = None
+    """Run after this time: seconds, or a text such as 5m."""
+    run_at: float | str | None = None
+    """Run at this time: seconds since the epoch, or ISO 8601 with an offset."""
+    max_attempts: int | None = None
+    timeout: float | str | None = None
+    unique_key: str | None = None
+    on_conflict: OnConflict | None = None
+    debounce: float | str | None = None
+    idempotency_key: str | None = None
+    fair_key: str | None = None
+    ordering_key: str | None = None
+    concurrency_key: str | None = None
+    key_limit: int | None = None
+    after: list[JobId] | None = None
+    otherwise: Otherwise | None = None
+    tags: list[str] | None = None
+    headers: dict[str, str] | None = None
+    trace: str | None = None
+
+
+_OPTIONS: Final = tuple(
+    (name, "unique" if name == "unique_key" else name)
+    for name in NewJobBody.__struct_fields__
+    if name not in ("task", "args", "kwargs")
+)
+
+
+def new_job(app: Windlass, body: NewJobBody) -> NewJob:
+    """The job that is asked for. Raises an EnqueueError that says what is wrong with it."""
+    given: dict[str, Any] = {
+        option: value for name, option in _OPTIONS if (value := getattr(body, name)) is not None
+    }
+    task = app.named(body.task)
+    if given:
+        if "run_at" in given:
+            given["run_at"] = _moment(given["run_at"])
+        if "after" in given:
+            given["after"] = [job_id(id) for id in given["after"]]
+        task = task.using(**given)
+    return task._job(task._encode(tuple(body.args), body.kwargs))
+
+
+def job_id(word: str) -> int:
+    """An id as a number. Raises InvalidOption for what can be none."""
+    if not (word.isascii() and word.isdecimal() and len(word) < 20 and 0 < int(word) <= MOST_ID):
+        raise InvalidOption(f"{word[:40]!r} is not a job id; listings show them")
+    return int(word)
+
+
+def _moment(value: float | str) -> float | datetime:
+    if not isinstance(value, str):
+        return value
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidOption(
+            f"run_at: {value[:40]!r} is no time; write it like 2026-01-31T09:00:00Z, or give epoch seconds"
+        ) from None

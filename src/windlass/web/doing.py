@@ -1,0 +1,191 @@
+"""What can be done to jobs through the desk: enqueue, cancel, retry, delete and replay them, one by one or
+many by filter. Each action needs the role `operate` and is told to the timeline; an enqueue is not, since
+the job itself tells of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from windlass import bulk as walks
+from windlass.bulk import CAP, Count, Verb
+from windlass.core.states import State
+from windlass.errors import EnqueueError
+from windlass.store.protocol import Store
+from windlass.store.records import JobFilter, Receipt
+from windlass.web.asking import Asking
+from windlass.web.bodies import NewJobBody, new_job
+from windlass.web.bulk import Bulk, Bulks
+from windlass.web.intake import Intake
+from windlass.web.problems import Conflict, Invalid
+from windlass.web.shapes import BulkShape, ReceiptShape
+from windlass.web.who import Role, Who
+
+MOST_AT_ONCE: Final = 1_000
+"""Jobs that one request may enqueue or name."""
+NOTED: Final = 50
+"""Of so many jobs at most each gets an event of its own."""
+ENOUGH: Final = 1.0
+"""Seconds after which a preview stops counting."""
+_COUNTED: Final = frozenset({State.READY, State.RUNNING, State.SCHEDULED, State.RETRYING, State.DEAD})
+"""States that the store has counts of; ready counts what `splitting` jobs are not."""
+
+
+class Doing(Asking):
+    """What can be done to jobs."""
+
+    _intake: Intake
+    _bulks: Bulks
+
+    # -- enqueue ----------------------------------------------------------------------------------------
+
+    async def enqueue(self, who: Who, jobs: Sequence[NewJobBody]) -> list[ReceiptShape]:
+        """Add jobs, all or none. A single one goes together with those of other callers."""
+        who.must(Role.OPERATE)
+        if not 1 <= len(jobs) <= MOST_AT_ONCE:
+            raise Invalid(f"send 1 to {MOST_AT_ONCE:,} jobs at once, not {len(jobs):,}", "jobs")
+        if len(jobs) == 1:
+            return [receipt_shape(await self._intake.add(new_job(self.app, jobs[0])))]
+        made = []
+        for place, body in enumerate(jobs):
+            try:
+                made.append(new_job(self.app, body))
+            except EnqueueError as error:
+                error.args = (f"jobs[{place}]: {error}",)
+                raise
+        return [receipt_shape(receipt) for receipt in await self.app._producer.asend(made)]
+
+    # -- single jobs ------------------------------------------------------------------------------------
+
+    async def cancel(self, who: Who, ids: Sequence[int]) -> dict[str, str]:
+        """Cancel jobs: those that wait now, those that run as soon as their workers hear of it [O5]."""
+        return await self._act(who, "cancel", ids)
+
+    async def retry(self, who: Who, ids: Sequence[int]) -> dict[str, str]:
+        """Offer dead, scheduled and retrying jobs again now, with their attempts reset [O6]."""
+        return await self._act(who, "retry", ids)
+
+    async def delete(self, who: Who, ids: Sequence[int]) -> dict[str, str]:
+        """Remove jobs and their traces; those that run are asked to stop instead."""
+        return await self._act(who, "delete", ids)
+
+    async def _act(self, who: Who, verb: Verb, ids: Sequence[int]) -> dict[str, str]:
+        who.must(Role.OPERATE)
+        named = list(dict.fromkeys(ids))
+        if not 1 <= len(named) <= MOST_AT_ONCE:
+            raise Invalid(f"name 1 to {MOST_AT_ONCE:,} jobs at once, not {len(named):,}", "ids")
+
+        async def act(store: Store) -> Mapping[int, str]:
+            match verb:
+                case "retry":
+                    return await store.retry(named)
+                case "cancel":
+                    return await store.cancel(named)
+                case "delete":
+                    return await store.delete(named)
+
+        answers = await self.ask(act)
+        self._stop_here(frozenset(id for id, answer in answers.items() if answer == "requested"))
+        self.changed()
+        found = {id: answer for id, answer in answers.items() if answer != "not_found"}
+        await self.note(who, _deeds(verb, found))
+        return {str(id): answer for id, answer in answers.items()}
+
+    async def replay(self, who: Who, id: int) -> ReceiptShape:
+        """Enqueue a copy of a job that has ended; it knows which one it repeats [O6]."""
+        who.must(Role.OPERATE)
+        try:
+            copy = await self.app.job(id).areplay()
+        except EnqueueError as error:
+            if type(error) is EnqueueError:  # it has not ended, or is a part
+                raise Conflict(str(error)) from error
+            raise
+        self.changed()
+        await self.note(who, [(f"replay: as job {copy.id}", {"job": id})])
+        return receipt_shape(Receipt(copy.id, copy.receipt or "enqueued", copy.pressure))
+
+    def _stop_here(self, jobs: frozenset[int]) -> None:
+        if jobs:
+            self.home.tell_cancelled(jobs)
+
+    # -- many jobs --------------------------------------------------------------------------------------
+
+    async def preview(self, who: Who, where: JobFilter) -> Count:
+        """How many jobs a filter finds, as far as can be counted in a moment."""
+        who.must(Role.READ)
+        return await self.ask(lambda store: _count(store, where))
+
+    async def start_bulk(self, who: Who, verb: Verb, where: JobFilter) -> BulkShape:
+        """Retry, cancel or delete every job that a filter finds, in the background."""
+        who.must(Role.OPERATE)
+        found = await self.preview(who, where)
+        bulk = Bulk(verb, where, who.name, None if found.more else found.jobs)
+        self._bulks.add(bulk)
+
+        async def work(answers: Any, progress: walks.Progress) -> object:
+            return await self.ask(
+                lambda store: walks.apply(
+                    store, where, verb, progress=progress, requested=self._stop_here, answers=answers
+                )
+            )
+
+        async def ended(bulk: Bulk) -> None:
+            self.changed()
+            told = ", ".join(f"{n:,} {answer.replace('_', ' ')}" for answer, n in bulk.answers.items())
+            await self.note(who, [(f"bulk {verb} {bulk.state}: {told or 'nothing to do'}", _place(where))])
+
+        bulk.start(work, ended)
+        return bulk.shape()
+
+    async def bulk(self, who: Who, id: str) -> BulkShape:
+        """How far an operation is. Raises NotFound."""
+        who.must(Role.READ)
+        return self._bulks.find(id).shape()
+
+    async def bulks(self, who: Who) -> list[BulkShape]:
+        """The operations of this process, the latest first."""
+        who.must(Role.READ)
+        return [bulk.shape() for bulk in self._bulks.all()]
+
+    async def stop_bulk(self, who: Who, id: str) -> BulkShape:
+        """End an operation after its present batch. Raises NotFound."""
+        who.must(Role.OPERATE)
+        bulk = self._bulks.find(id)
+        bulk.stop()
+        return bulk.shape()
+
+    async def close(self) -> None:
+        """Stop what runs in the background."""
+        await self._bulks.stop()
+
+
+def receipt_shape(receipt: Receipt) -> ReceiptShape:
+    """A receipt as JSON has it."""
+    id = str(receipt.id) if receipt.id else None
+    return ReceiptShape(id=id, status=receipt.status, pressure=receipt.pressure)
+
+
+def _deeds(verb: str, answers: Mapping[int, str]) -> list[tuple[str, dict[str, Any]]]:
+    told = [(f"{verb}: {answer}", {"job": id}) for id, answer in answers.items()]
+    return told if len(told) <= NOTED else [(f"{verb}: {len(told):,} jobs", {})]
+
+
+def _place(where: JobFilter) -> dict[str, Any]:
+    return {"queue": where.queue or "", "task": where.task or ""}
+
+
+async def _count(store: Store, where: JobFilter) -> Count:
+    """By the store's own counts where it has them, else by walking for a moment."""
+    if where.state in _COUNTED and where.task is None and where.tag is None and where.text is None:
+        depths = await store.depth(None if where.queue is None else [where.queue])
+        counted = sum(getattr(depth, str(where.state)) for depth in depths.values())
+        return Count(min(counted, CAP), more=counted > CAP)
+    found, cursor, until = 0, None, time.monotonic() + ENOUGH
+    while True:
+        page = await store.jobs(where, walks.BATCH, cursor)
+        found, cursor = found + len(page.jobs), page.cursor
+        if found > CAP:
+            return Count(CAP, more=True)
+        if cursor is None or time.monotonic() > until:
+            return Count(found, more=cursor is not None)

@@ -1,0 +1,215 @@
+"""The guard: everything that comes in passes here first [M5]. Plain ASGI, so that it costs little.
+
+    host      is this request meant for us?                         421
+    who       whose credentials does it carry, if we have any?      401, 429, 403
+    origin    has a page of ours sent it, or a program?             403
+    size      its body, whether it says how long it is or not       413
+    time      how long it may take                                  503
+
+The role that an action needs is checked in the action. Without credentials configured only this machine is
+served, and only directly: whatever a proxy passes on could come from anywhere. What goes wrong further in
+becomes an answer here: typed, and without the text of a driver or a stack.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from windlass.web.answers import dressed, refuse
+from windlass.web.credentials import Credentials
+from windlass.web.origin import FORWARDED, SAFE, Hosts, from_elsewhere, is_loopback
+from windlass.web.patience import Patience
+from windlass.web.problems import Problem, problem_of, timed_out
+from windlass.web.who import Role, Who
+
+Authorize: TypeAlias = Callable[[Request], "Who | Awaitable[Who | None] | None"]
+"""Who sends a request, by the means of the app that this one is mounted in; None: nobody it knows."""
+
+OPEN: Final = frozenset({"/healthz", "/readyz"})
+"""What anybody may ask; the answer holds no data. Probes call it by whatever address they know."""
+ENDLESS: Final = frozenset({"/api/stream"})
+"""What may take as long as it likes."""
+WHO: Final = "windlass.who"
+"""Where in the scope the guard leaves who asks."""
+_LOCAL: Final = Who("local", Role.OPERATE)
+_REMEMBERED: Final = 1_000
+
+
+class TooLarge(Problem):
+    """A body is longer than allowed."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(413, "too_large", f"the body may have at most {most:,} bytes; send less at once")
+
+
+class Guard:
+    """Stands in front of the app."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        credentials: Credentials,
+        hosts: Iterable[str] = (),
+        authorize: Authorize | None = None,
+        timeout: float = 5.0,
+        max_body: int = 8 * 1024 * 1024,
+    ) -> None:
+        self._app = app
+        self._credentials = credentials
+        self._authorize = authorize
+        self._hosts = Hosts(hosts, numbers=bool(credentials) or authorize is not None)
+        self._timeout = timeout
+        self._max_body = max_body
+        self._patience = Patience()
+        self._known: OrderedDict[bytes, Who] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        visit = Visit(receive, send, self._max_body)
+        path = path_of(scope)
+        try:
+            if path not in OPEN:
+                scope[WHO] = await self._admit(scope)
+            await self._within_time(scope, visit, path)
+        except Exception as error:  # noqa: BLE001 - the last place where it can become an answer
+            problem = problem_of(error)
+            if not visit.started:
+                await self._refuse(scope, visit, path, problem)
+
+    async def _refuse(self, scope: Scope, visit: Visit, path: str, problem: Problem) -> None:
+        """Programs are told in JSON, those who were let in by a page, and others, who may not have what a
+        page is drawn with, in a line of text."""
+        as_json = path == "/api" or path.startswith("/api/")
+        if as_json or WHO not in scope:
+            await refuse(visit.send, problem, as_json=as_json)
+            return
+        from windlass.web.pages import error_page
+
+        await error_page(Request(scope), problem)(scope, visit.receive, visit.send)
+
+    async def _within_time(self, scope: Scope, visit: Visit, path: str) -> None:
+        if path in ENDLESS:
+            await self._app(scope, visit.receive, visit.send)
+            return
+        timing = asyncio.timeout(self._timeout)
+        try:
+            async with timing:
+                await self._app(scope, visit.receive, visit.send)
+        except TimeoutError:
+            if not timing.expired():
+                raise
+            raise timed_out() from None
+
+    # -- who ----------------------------------------------------------------------------------------------
+
+    async def _admit(self, scope: Scope) -> Who:
+        """Who asks. Raises a Problem where they may not."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if not self._hosts.allow(headers.get("host")):
+            raise Problem(
+                421,
+                "unknown_host",
+                "this server does not answer for that host name; if it should, start it with "
+                "--allow-host NAME, set WINDLASS_WEB_HOSTS, or pass hosts=[...] to app.web()",
+            )
+        who = await self._who(scope, headers)
+        if scope["method"] not in SAFE and from_elsewhere(headers):
+            raise Problem(403, "cross_origin", "a page of another site may not do this; do it from ours")
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._max_body:
+            raise TooLarge(self._max_body)
+        return who
+
+    async def _who(self, scope: Scope, headers: Mapping[str, str]) -> Who:
+        if self._authorize is not None:
+            found = self._authorize(Request(scope))
+            who = await found if inspect.isawaitable(found) else found
+            if who is None or who.role is Role.NOBODY:
+                raise Problem(403, "forbidden", "the app that serves this page does not let you in here")
+            return who
+        if not self._credentials:
+            return self._local(scope, headers)
+        authorization = headers.get("authorization")
+        if not authorization:
+            raise Problem(401, "unauthenticated", "send a name and its secret, or a secret as Bearer token")
+        return self._checked(authorization, (scope.get("client") or ("", 0))[0])
+
+    def _local(self, scope: Scope, headers: Mapping[str, str]) -> Who:
+        """Without credentials: this machine, and nobody on behalf of others."""
+        client = scope.get("client")
+        direct = not any(name in headers for name in FORWARDED)
+        if client is not None and is_loopback(client[0]) and direct:
+            return _LOCAL
+        raise Problem(
+            403,
+            "closed",
+            "without credentials only this machine is served, directly; set WINDLASS_WEB_READ and "
+            "WINDLASS_WEB_OPERATE to name:secret pairs",
+        )
+
+    def _checked(self, authorization: str, address: str) -> Who:
+        """By a table of those that were right before, else by comparing, which is slowed for who guesses."""
+        digest = hashlib.sha256(authorization.encode(errors="surrogatepass")).digest()
+        known = self._known.get(digest)
+        if known is not None:
+            return known
+        if pause := self._patience.pause(address):
+            told = "too many wrong credentials from there; wait a minute"
+            raise Problem(429, "too_many_attempts", told, retry_after=pause)
+        who = self._credentials.who(authorization)
+        if who is None:
+            self._patience.wrong(address)
+            raise Problem(401, "unauthenticated", "these credentials are not known here")
+        self._known[digest] = who
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return who
+
+
+class Visit:
+    """One request on its way in and its answer on the way out."""
+
+    __slots__ = ("_left", "_most", "_receive", "_send", "started")
+
+    def __init__(self, receive: Receive, send: Send, most: int) -> None:
+        self._receive = receive
+        self._send = send
+        self._most = most
+        self._left = most
+        self.started = False
+
+    async def receive(self) -> Message:
+        """The next piece of the body. Raises TooLarge, also where nobody said how long it would be."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                raise TooLarge(self._most)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass on a piece of the answer; its start gets the headers that each answer carries."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            dressed(message)
+        await self._send(message)
+
+
+def path_of(scope: Scope) -> str:
+    """The path below whatever prefix this app is mounted under."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path[len(root) :] if root and path.startswith(root) else path

@@ -1,0 +1,156 @@
+"""The overview, what was measured, and how the store itself is doing, through the desk [M1] [M3]."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from windlass.core.names import check_name
+from windlass.core.rollup import MINUTE
+from windlass.core.rollup import Sample as Measured
+from windlass.store.measures import Health
+from windlass.store.protocol import Store
+from windlass.store.records import Finding
+from windlass.web import views
+from windlass.web.looking import Looking
+from windlass.web.points import FAILED, percentiles, points, range_of, rate, summed
+from windlass.web.shapes import FindingShape, Operations, Overview, PointShape, Totals
+from windlass.web.who import Role, Who
+from windlass.words.alarms import Alarm, alarms, lost
+from windlass.words.sample import Sample
+from windlass.words.symptoms import examine
+from windlass.words.text import iso
+
+HOURS: Final = 3600.0
+LATELY: Final = 300.0
+"""The percentiles of the overview are those of the last so many seconds."""
+_FRESH: Final = 5.0
+_RANK: Final = {"error": 0, "warning": 1, "ok": 2}
+_SEEN: Final = 1_000
+
+
+class Overseeing(Looking):
+    """Everything at one glance."""
+
+    _since: dict[str, float]
+    """When each finding that still holds was first seen here."""
+    _wal: tuple[float, int] | None
+
+    async def overview(self, who: Who) -> Overview:
+        """One glance: healthy or not, where, since when."""
+        who.must(Role.READ)
+        return await self.memo.get("overview", 0.9, lambda: self._overview(who))
+
+    async def _overview(self, who: Who) -> Overview:
+        sample = await self.sample()
+        now = await self.now()
+        rows = await self._hour(now)
+        queues = await self.queues(who)
+        found = await self._findings(sample, rows, now)
+        gone = lost(sample.workers, sample.at)
+        vitals = [worker.vitals for worker in sample.workers if worker.alive and worker.vitals is not None]
+        oldest = [depth.oldest for depth in sample.depth.values() if depth.oldest is not None]
+        return Overview(
+            at=iso(now) or "",
+            healthy=found[0].level if found else "ok",
+            findings=found,
+            queues=sorted(queues, key=views.worst_first),
+            totals=_totals(sample),
+            oldest=max(oldest, default=None),
+            workers_alive=len(sample.workers) - len(gone),
+            workers_lost=len(gone),
+            slots=sum(told.slots for told in vitals),
+            running=sum(told.running for told in vitals),
+            succeeded_per_second=rate(rows, now),
+            failed_per_second=rate(rows, now, FAILED),
+            **percentiles(summed(row for row in rows if row.at >= now - LATELY - MINUTE))._asdict(),
+            spark=points(rows, range_of(HOURS, now)),
+            events=await self.events(who, limit=20),
+        )
+
+    async def _hour(self, now: float) -> list[Measured]:
+        return await self.shared("hour", 2.0, lambda store: _rows(store, HOURS, now, "", ""))
+
+    async def _findings(self, sample: Sample, rows: Iterable[Measured], now: float) -> list[FindingShape]:
+        """What holds jobs up, the worst first, each with since when."""
+        died = sum(row.counts.get("dead", 0) for row in rows)
+        held_up = await self.shared("findings", _FRESH, examine)
+        store = await self._diagnosis()
+        found = [*alarms(sample, died), *(Alarm(each) for each in (*held_up, *store) if each.level != "ok")]
+        self._since = {
+            alarm.finding.name: alarm.since or self._since.get(alarm.finding.name, now)
+            for alarm in found[:_SEEN]
+        }
+        shapes = [views.finding_shape(alarm.finding, self._since.get(alarm.finding.name)) for alarm in found]
+        return sorted(shapes, key=lambda shape: _RANK[shape.level])
+
+    async def _diagnosis(self) -> list[Finding]:
+        return await self.lasting.get("diagnosis", 30.0, lambda: self.ask(lambda store: store.diagnose()))
+
+    # -- measures ---------------------------------------------------------------------------------------
+
+    async def measured(
+        self, who: Who, queue: str | None = None, task: str | None = None, last: float = HOURS
+    ) -> list[PointShape]:
+        """What was measured of a queue, a task in a queue, or everything: minute by minute up to six hours,
+        hour by hour beyond; the gaps are filled."""
+        who.must(Role.READ)
+        queue = "" if not queue else check_name("queue", queue)
+        task = "" if not task else check_name("task", task)
+        now = await self.now()
+        wanted = range_of(last, now)
+        span = wanted.until - wanted.since
+
+        async def ask(store: Store) -> list[Measured]:
+            return await _rows(store, span, now, queue, task)
+
+        rows = await self.shared(("measured", queue, task, wanted.span, wanted.since), 2.0, ask)
+        return points(rows, wanted)
+
+    # -- the store --------------------------------------------------------------------------------------
+
+    async def operations(self, who: Who) -> Operations:
+        """How the store is doing, and what it finds wrong with itself."""
+        who.must(Role.READ)
+        return await self.memo.get("operations", 2.0, self._operations)
+
+    async def _operations(self) -> Operations:
+        begun = time.perf_counter()
+        now = await self.ask(lambda store: store.now())
+        latency = (time.perf_counter() - begun) * 1000
+        health = await self.ask(lambda store: store.health())
+        found = await self._diagnosis()
+        return Operations(
+            **views.health_fields(health, now),
+            at=iso(now) or "",
+            latency_ms=round(latency, 3),
+            wal_per_second=self._growth(health),
+            findings=sorted(map(views.finding_shape, found), key=lambda shape: _RANK[shape.level]),
+        )
+
+    def _growth(self, health: Health) -> float | None:
+        """By how much the write-ahead log grows in a second, between this look and the last."""
+        before, now = self._wal, time.monotonic()
+        if health.wal is None:
+            return None
+        self._wal = (now, health.wal)
+        if before is None or now <= before[0] or health.wal < before[1]:
+            return None
+        return round((health.wal - before[1]) / (now - before[0]), 1)
+
+
+async def _rows(store: Store, last: float, now: float, queue: str, task: str) -> list[Measured]:
+    wanted = range_of(last, now)
+    return await store.measured(wanted.span, wanted.since, now + MINUTE, queue=queue, task=task)
+
+
+def _totals(sample: Sample) -> Totals:
+    depths = sample.depth.values()
+    return Totals(
+        ready=sum(depth.ready for depth in depths),
+        running=sum(depth.running for depth in depths),
+        scheduled=sum(depth.scheduled for depth in depths),
+        retrying=sum(depth.retrying for depth in depths),
+        dead=sum(depth.dead for depth in depths),
+    )

@@ -1,0 +1,80 @@
+"""Mission Control's pages: every view an address, rendered by the server, looked at and acted on without a
+script; scripts only keep them live and draw charts [M3].
+
+    request ─▶ handler (`overview`, `queues`, `jobs`, …) ─▶ desk ─▶ shapes ─▶ template
+
+A form posts to the address of what it changes, and the answer leads back to a page: reloading that does
+nothing a second time. `PAGES` says which role each address needs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from windlass.web.desk import Desk
+from windlass.web.pages import dead, flow, jobs, overview, parents, queues
+from windlass.web.pages.errors import error_page
+from windlass.web.pages.page import Page
+from windlass.web.pages.rendering import who_asks
+from windlass.web.pages.static import Files
+from windlass.web.problems import problem_of
+from windlass.web.who import Role
+
+__all__ = ["PAGES", "error_page", "routes"]
+
+_GET: Final = ("GET", Role.READ)
+_POST: Final = ("POST", Role.OPERATE)
+
+PAGES: Final = (
+    Page("/", *_GET, overview.overview),
+    Page("/queues", *_GET, queues.listing),
+    Page("/queues/{name}", *_GET, queues.one),
+    Page("/queues/{name}", *_POST, queues.act),
+    Page("/jobs", *_GET, jobs.listing),
+    Page("/jobs/act", *_POST, jobs.act_on_ticked),
+    Page("/jobs/{id}", *_GET, jobs.one),
+    Page("/jobs/{id}", *_POST, jobs.act_on_one),
+    Page("/parents", *_GET, parents.listing),
+    Page("/parents/{id}", *_GET, parents.one),
+    Page("/parents/{id}", *_POST, parents.act),
+    Page("/schedules", *_GET, flow.schedules),
+    Page("/schedules/{name}", *_POST, flow.act_on_schedule),
+    Page("/budgets", *_GET, flow.budgets),
+    Page("/budgets/{name}", *_POST, flow.act_on_budget),
+    Page("/workers", *_GET, flow.workers),
+    Page("/dead", *_GET, dead.listing),
+    Page("/bulk/new", *_GET, dead.preview),
+    Page("/bulk/new", *_POST, dead.start),
+    Page("/bulk/{id}", *_GET, dead.progress),
+    Page("/bulk/{id}", *_POST, dead.stop),
+    Page("/operations", *_GET, overview.operations),
+    Page("/events", *_GET, overview.events),
+)
+
+
+def routes(desk: Desk) -> list[BaseRoute]:
+    """The pages, and the files they need, which hold nothing secret."""
+    by_path: dict[str, dict[str, Page]] = {}
+    for page in PAGES:
+        by_path.setdefault(page.path, {})[page.method] = page
+    pages = [
+        Route(path, partial(_answer, desk, methods), methods=list(methods))
+        for path, methods in by_path.items()
+    ]
+    return [*pages, Mount("/static", Files(), name="static")]
+
+
+async def _answer(desk: Desk, methods: dict[str, Page], request: Request) -> Response:
+    """Answer with the page, or with one that says what is wrong. The desk checks the role of an action; it is
+    checked here as well, before anybody is told what is wrong with a form that is not theirs to send."""
+    page = methods["GET" if request.method == "HEAD" else request.method]
+    try:
+        who_asks(request).must(page.role)
+        return await page.handler(desk, request)
+    except Exception as error:  # noqa: BLE001 - `problem_of` logs what nobody foresaw
+        return error_page(request, problem_of(error))

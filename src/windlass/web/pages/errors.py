@@ -1,0 +1,39 @@
+"""What a page says when something is wrong: in the same clothes as the others, with a way back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.web.pages.rendering import render
+from windlass.web.problems import Problem
+
+_TITLES: Final = {
+    400: "That does not work as written",
+    401: "Who are you?",
+    403: "Not yours to do",
+    404: "There is no such thing here",
+    405: "That cannot be done here",
+    409: "It cannot be done as things stand",
+    413: "That is too large",
+    415: "That cannot be read",
+    429: "Too much at once",
+    503: "The store cannot be reached",
+}
+
+
+def error_page(request: Request, problem: Problem) -> Response:
+    """The page of a problem. Needs nothing of the store, which may be what is wrong."""
+    page = render(
+        request,
+        "error.html",
+        problem.status,
+        title=_TITLES.get(problem.status, "This failed"),
+        message=problem.message,
+        problem_status=problem.status,
+    )
+    if problem.retry_after is not None:
+        page.headers["Retry-After"] = str(problem.retry_after)
+    return page

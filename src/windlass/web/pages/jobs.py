@@ -1,0 +1,145 @@
+"""Jobs: the search, one of them, and what can be done to those that were ticked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from windlass.core.states import State
+from windlass.errors import JobNotFound
+from windlass.store.records import JobFilter
+from windlass.web.desk import Desk
+from windlass.web.pages.forms import go, job_id, read_form
+from windlass.web.pages.rendering import link, render, who_asks
+from windlass.web.pages.search import read_search, write_search
+from windlass.web.problems import Invalid, NotFound, Problem
+from windlass.web.shapes import JobView, ListedJobs
+from windlass.words.text import one_line
+
+LISTED: Final = 50
+MEANS: Final = {
+    "retry": "Dead jobs are offered again with their attempts reset, scheduled and retrying ones now.",
+    "cancel": "Waiting jobs are cancelled now. Running ones are asked to stop; one that finishes first stays "
+    "succeeded.",
+    "delete": "They are gone for good, with payload, errors and result. Running ones are asked to stop "
+    "instead.",
+}
+DID: Final = {"retry": "retried", "cancel": "cancelled", "delete": "deleted"}
+_UNDONE: Final = frozenset({"not_found", "unchanged", "finished"})
+_NOTHING: Final = ListedJobs(jobs=[], cursor=None, looked=0, back_to=None)
+
+
+async def listing(desk: Desk, request: Request) -> Response:
+    """A search, newest first, in bounded steps. An id alone goes to its job."""
+    who, query = who_asks(request), request.query_params
+    text, cursor = query.get("q", "").strip(), query.get("cursor") or None
+    if text.isascii() and text.isdigit() and await _exists(desk, request, text):
+        return RedirectResponse(link(request, f"/jobs/{text}"), status_code=303)
+    where, found, problem = JobFilter(), _NOTHING, ""
+    try:
+        where = read_search(text)
+        found = await desk.jobs(who, where, LISTED, cursor)
+    except Problem as error:
+        if error.status != 400:
+            raise
+        problem = error.message
+    return render(
+        request,
+        "jobs.html",
+        section="jobs",
+        status=400 if problem else 200,
+        q=text,
+        where=where,
+        with_state=lambda state: _with_state(where, state),
+        found=found,
+        problem=problem,
+        cursor=cursor,
+        back=request.url.query,
+    )
+
+
+async def one(desk: Desk, request: Request) -> Response:
+    """Everything about a job."""
+    job = await desk.job(who_asks(request), job_id(request.path_params["id"]))
+    return render(request, "job.html", section="jobs", job=job, died=died)
+
+
+async def act_on_one(desk: Desk, request: Request) -> Response:
+    """Retry, cancel, delete or replay a job."""
+    who, id, form = who_asks(request), job_id(request.path_params["id"]), await read_form(request)
+    here, do = f"/jobs/{id}", form.text("do")
+    if do == "replay":
+        receipt = await desk.replay(who, id)
+        return go(
+            request, f"/jobs/{receipt.id}" if receipt.id else here, "replayed" if receipt.id else "none"
+        )
+    answers = await _do(desk, request, do, [id])
+    if answers[str(id)] == "not_found":
+        raise NotFound(f"there is no job {id}: it never existed, was deleted, or its retention has passed")
+    if do == "delete" and answers[str(id)] == "deleted":
+        return go(request, "/jobs", "deleted", 1)
+    done = answers[str(id)] not in _UNDONE
+    return go(request, here, DID[do] if done else "none", 1 if done else None)
+
+
+async def act_on_ticked(desk: Desk, request: Request) -> Response:
+    """Retry, cancel or delete the jobs that were ticked; what cannot be undone is asked about first."""
+    form = await read_form(request)
+    do, ids, back = form.text("do"), form.ids(), form.text("back")
+    path, query = _back(back)
+    if do not in MEANS:
+        raise Invalid("jobs can be retried, cancelled or deleted", "do")
+    if not ids:
+        return go(request, path, "picked", query=query)
+    if do != "retry" and not form.text("sure"):
+        return render(request, "sure.html", section="jobs", verb=do, ids=ids, means=MEANS[do], back=back)
+    answers = await _do(desk, request, do, ids)
+    done = sum(answer not in _UNDONE for answer in answers.values())
+    return go(request, path, DID[do] if done else "none", done or None, query)
+
+
+async def _do(desk: Desk, request: Request, do: str, ids: list[int]) -> dict[str, str]:
+    who = who_asks(request)
+    match do:
+        case "retry":
+            return await desk.retry(who, ids)
+        case "cancel":
+            return await desk.cancel(who, ids)
+        case "delete":
+            return await desk.delete(who, ids)
+    raise Invalid("a job can be retried, cancelled, deleted or replayed", "do")
+
+
+def died(job: JobView) -> str:
+    """Why a job is dead, with the error that it died of."""
+    used_up = (
+        "its only attempt failed" if job.max_attempts == 1 else f"all {job.max_attempts:,} attempts failed"
+    )
+    told = [used_up if job.reason == "exhausted" else job.reason]
+    if job.errors:
+        told.append(f"{job.errors[-1].type}: {job.errors[-1].message}")
+    return "; ".join(one_line(words, 500) for words in told if words)
+
+
+def _back(words: str) -> tuple[str, Mapping[str, str]]:
+    """Where the jobs were ticked: only ever one of our own listings."""
+    path, _, query = words.rpartition("?")
+    kept = {key: value for key, value in parse_qsl(query)[:10] if key in ("q", "cursor", "queue", "task")}
+    return ("/dead" if path == "/dead" else "/jobs"), kept
+
+
+def _with_state(where: JobFilter, state: str) -> str:
+    return write_search(msgspec.structs.replace(where, state=State(state) if state else None))
+
+
+async def _exists(desk: Desk, request: Request, text: str) -> bool:
+    try:
+        await desk.job(who_asks(request), job_id(text))
+    except (JobNotFound, NotFound):
+        return False
+    return True

@@ -1,0 +1,73 @@
+"""Parents: the list, and one of them with the strip of its parts [P10]."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.web.desk import Desk
+from windlass.web.pages import figures
+from windlass.web.pages.forms import go, job_id, read_form
+from windlass.web.pages.rendering import render, who_asks
+from windlass.web.problems import Invalid
+from windlass.words.parent_shapes import ParentShape
+
+_PARTS: Final = 100
+
+
+async def listing(desk: Desk, request: Request) -> Response:
+    """Parents, the one split last first."""
+    active = request.query_params.get("active") == "1"
+    parents = await desk.parents(who_asks(request), active=active, limit=100)
+    return render(
+        request, "parents.html", section="parents", parents=parents, active=active, rate_text=rate_text
+    )
+
+
+async def one(desk: Desk, request: Request) -> Response:
+    """A parent: how far it is, how every part stands, which need a look."""
+    who, id = who_asks(request), job_id(request.path_params["id"])
+    start = request.query_params.get("parts", "")
+    listed = start.isascii() and start.isdigit() and len(start) < 10
+    return render(
+        request,
+        "parent.html",
+        section="parents",
+        parent=await desk.parent(who, id),
+        listed=listed,
+        start=int(start) if listed else 0,
+        parts=await desk.parts(who, id, int(start), _PARTS) if listed else [],
+    )
+
+
+async def act(desk: Desk, request: Request) -> Response:
+    """Redrive or cancel a parent, or change how many of its parts run at a time."""
+    who, id, form = who_asks(request), job_id(request.path_params["id"]), await read_form(request)
+    here = f"/parents/{id}"
+    match form.text("do"):
+        case "parallel":
+            parallel = form.whole("parallel", 1, 100_000)
+            if parallel is None:
+                raise Invalid("say how many parts may run at a time", "parallel")
+            await desk.set_parent(who, id, parallel)
+            return go(request, here, "changed")
+        case "redrive":
+            again = await desk.redrive(who, id)
+            return go(request, here, "redriven" if again else "none", again or None)
+        case "cancel":
+            answers = await desk.cancel(who, [id])
+            done = answers[str(id)] in ("cancelled", "requested")
+            return go(request, here, "cancelled" if done else "none", 1 if done else None)
+    raise Invalid("a parent can be redriven, cancelled, or given other parallelism", "do")
+
+
+def rate_text(parent: ParentShape) -> str:
+    """In records where its parts count any; nobody knows what the unit of a size is."""
+    told = parent.progress
+    if parent.records and told.records_per_second is not None:
+        return f"{figures.number(told.records_per_second)} records/s"
+    if told.per_second is None:
+        return figures.NONE
+    return f"{figures.number(told.per_second)} {'units' if told.unit == 'size' else 'parts'}/s"

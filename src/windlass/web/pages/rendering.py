@@ -1,0 +1,141 @@
+"""From values to HTML: the templates, what they may call, and the links they write.
+
+Everything is escaped, and what is not meant to be seen (controls, directions, half characters) is written
+out, so that hostile text in any field is shown as text [M5]. Links begin with the prefix that the app is
+mounted under; a page never needs to know it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import jinja2
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from windlass.core.harmless import harmless
+from windlass.version import __version__
+from windlass.web.pages import figures, strips
+from windlass.web.pages.done import told
+from windlass.web.who import Role, Who
+from windlass.words.text import capped, one_line, plural
+
+HERE: Final = Path(__file__).parent.parent
+STATIC: Final = HERE / "static"
+_UNKNOWN: Final = Who("nobody", Role.NOBODY)
+
+
+def who_asks(request: Request) -> Who:
+    """Who the guard has found behind a request; nobody, where it has not looked."""
+    who = request.scope.get("windlass.who", _UNKNOWN)
+    return who if isinstance(who, Who) else _UNKNOWN
+
+
+def link(request: Request, path: str, **query: Any) -> str:
+    """An address of ours below whatever prefix the app is mounted under; None leaves a key out."""
+    told = {key: str(value) for key, value in query.items() if value is not None and value != ""}
+    address = request.scope.get("root_path", "").rstrip("/") + quote(path, safe="/:@-._~!$&'()*+,;=")
+    return f"{address}?{urlencode(told)}" if told else address
+
+
+def link_name(name: str) -> str:
+    """A name as a piece of an address."""
+    return quote(name, safe="")
+
+
+def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """A page. Its addresses change with what is in the store, so nobody keeps it."""
+    who = who_asks(request)
+    html = (
+        _environment()
+        .get_template(template)
+        .render(
+            request=request,
+            root=request.scope.get("root_path", "").rstrip("/"),
+            who=who,
+            may=who.role >= Role.OPERATE,
+            now=values.pop("now", time.time()),
+            here=request.url.path,
+            told=told(request.query_params),
+            version=__version__,
+            url=lambda path, **query: link(request, path, **query),
+            url_asset=lambda name: request.scope.get("root_path", "").rstrip("/") + _asset(name),
+            again=lambda **query: _again(request, query),
+            **values,
+        )
+    )
+    return HTMLResponse(html, status, headers={"Cache-Control": "no-store"})
+
+
+def _again(request: Request, changes: dict[str, Any]) -> str:
+    """This page with other values in its query; what was done last is not told again."""
+    query = {key: value for key, value in request.query_params.items() if key not in ("did", "n")}
+    return link(
+        request, request.scope["path"].removeprefix(request.scope.get("root_path", "")), **query | changes
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "number": figures.number,
+        "ms": figures.milliseconds,
+        "seconds": figures.seconds,
+        "size": figures.size,
+        "pretty": figures.pretty,
+        "utc": figures.utc,
+        "capped": capped,
+        "one_line": one_line,
+        "marked": _marked,
+        "segment": link_name,
+        "tojson_text": lambda value: json.dumps(value, ensure_ascii=False),
+    }
+    made.globals |= {
+        "away": figures.away,
+        "moment": figures.moment,
+        "percent": figures.percent,
+        "plural": plural,
+        "cells": strips.cells,
+    }
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """What an expression of a template is written as, before it is escaped."""
+    if value is None:
+        return ""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return harmless(value, lines=True)
+    return value
+
+
+def _marked(text: str) -> Markup:
+    """Words with `commands` in them, as findings have them."""
+    pieces = harmless(text).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if place % 2 and place < len(pieces) - 1 else piece
+        for place, piece in enumerate(pieces)
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    """A static file's path with a mark of its content, so that browsers may keep it for good."""
+    mark = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:10]
+    return f"/static/{name}?v={mark}"

@@ -1,0 +1,148 @@
+"""What goes wrong, as it is told over HTTP: a status, a code that programs can rely on, and words for people.
+
+The text of a driver, a stack or an address with a password never gets here: what Windlass did not raise on
+purpose is told as an internal error, and its traceback goes to the log alone [M6].
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+
+from windlass.errors import (
+    AlreadyEnqueued,
+    EnqueueError,
+    InvalidArguments,
+    InvalidName,
+    InvalidOption,
+    InvalidPayload,
+    JobNotFound,
+    PayloadTooLarge,
+    QueueFull,
+    Refused,
+    SchemaMissing,
+    SchemaTooNew,
+    Shed,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    WindlassError,
+)
+from windlass.web.who import Forbidden
+from windlass.words.text import one_line
+
+logger = logging.getLogger("windlass.web")
+SOON: Final = 2.0
+"""Seconds after which to ask a store again that could not be reached."""
+
+
+class Problem(Exception):
+    """Why a request was not granted. `retry_after` is when to try again, in seconds."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        field: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.field = field
+        self.retry_after = None if retry_after is None else max(1, math.ceil(min(retry_after, 86400.0)))
+        """Whole seconds, as the header has it."""
+
+
+class NotFound(Problem):
+    """There is nothing of this name or id."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(404, "not_found", message)
+
+
+class Invalid(Problem):
+    """The request makes no sense as written."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(400, "invalid", message, field=field)
+
+
+class Conflict(Problem):
+    """It cannot be done as things stand."""
+
+    def __init__(self, message: str, code: str = "conflict") -> None:
+        super().__init__(409, code, message)
+
+
+_UNFORESEEN: Final = "this failed in a way that nobody foresaw; the log of the server says more"
+_REFUSED: Final[dict[type[Refused], str]] = {QueueFull: "queue_full", Shed: "shed"}
+_INVALID: Final[dict[type[EnqueueError], str]] = {
+    InvalidName: "invalid_name",
+    InvalidArguments: "invalid_arguments",
+    InvalidPayload: "invalid_payload",
+    InvalidOption: "invalid_option",
+}
+
+
+def problem_of(error: Exception) -> Problem:
+    """How an error is told. One that nobody foresaw is logged with its traceback and told without."""
+    match error:
+        case Problem():
+            return error
+        case Forbidden():
+            return Problem(403, "forbidden", f"{error}; ask for credentials of that role")
+        case WindlassError():
+            return _of_ours(error)
+        case TimeoutError():
+            return timed_out()
+        case ClientDisconnect():
+            return Problem(400, "gone", "the client has left")
+    logger.error("a request failed in a way that nobody foresaw", exc_info=error)
+    return Problem(500, "internal", _UNFORESEEN)
+
+
+def timed_out() -> Problem:
+    """What to say where the store did not answer in time."""
+    return Problem(503, "timeout", "this took too long and was given up; try again", retry_after=SOON)
+
+
+def _of_ours(error: WindlassError) -> Problem:
+    told = one_line(str(error))
+    match error:
+        case JobNotFound():
+            return NotFound(told)
+        case Refused():
+            code = _REFUSED.get(type(error), "refused")
+            return Problem(error.status, code, told, retry_after=error.retry_after)
+        case AlreadyEnqueued():
+            return Conflict(told, "already_enqueued")
+        case PayloadTooLarge():
+            return Problem(413, "payload_too_large", told)
+        case EnqueueError():
+            return Problem(400, _INVALID.get(type(error), "invalid"), told)
+    return _of_store(error)
+
+
+def _of_store(error: WindlassError) -> Problem:
+    """Drivers speak in these, so their words stay in the log."""
+    logger.warning("a request met a store in trouble: %s", type(error).__name__, exc_info=error)
+    match error:
+        case StoreUnavailable():
+            told = "the database cannot be reached at the moment; try again"
+            return Problem(503, "store_unavailable", told, retry_after=SOON)
+        case StoreFull():
+            told = "the database has no room left; free some, or raise its limit"
+            return Problem(503, "store_full", told, retry_after=30.0)
+        case SchemaMissing() | SchemaTooNew():
+            told = "the database and this version of Windlass do not fit; run `windlass migrate`, or upgrade"
+            return Problem(503, "schema", told, retry_after=30.0)
+        case StoreError():
+            return Problem(500, "store", "the store could not do this; the log of the server says more")
+    return Problem(500, "internal", "this failed; the log of the server says more")

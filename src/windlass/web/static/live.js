@@ -1,0 +1,131 @@
+// Staying up to date: when the server says that time has passed, the page fetches its own address again and
+// turns the regions marked data-live into what came. At most once in two seconds, never while nobody looks,
+// and where the stream cannot be had, by asking every two seconds.
+import { morph } from "./morph.js";
+import { recall, remember } from "./memory.js";
+import { clockTime } from "./times.js";
+
+const LEAST = 2000;
+const MOST = 30000;
+
+export function stayLive(prepare) {
+  const pulse = document.getElementById("pulse");
+  if (!pulse || !document.querySelector("[data-live]")) return;
+  const told = pulse.querySelector(".told");
+  const when = pulse.querySelector(".when");
+  const button = document.getElementById("live");
+  const root = document.documentElement.dataset.root;
+  let paused = recall("live") === "paused";
+  let stream = null;
+  let timer = 0;
+  let asking = null;
+  let last = Date.now();
+  let good = Date.now();
+  let failures = 0;
+
+  function show(state, words, time) {
+    if (pulse.dataset.state !== state) pulse.dataset.state = state;
+    if (told.textContent !== words) told.textContent = words;
+    when.textContent = time;
+    const label = paused ? "Resume live updates" : "Pause live updates";
+    if (button.getAttribute("aria-label") !== label) {
+      button.setAttribute("aria-label", label);
+      button.title = label;
+      button.setAttribute("aria-pressed", String(paused));
+    }
+  }
+
+  const updated = () => show("live", "live", `· updated ${clockTime(new Date(good))}`);
+  const stale = () => show("stale", `stale since ${clockTime(new Date(good))}`, "");
+
+  async function refresh() {
+    clearTimeout(timer);
+    timer = 0;
+    if (asking || paused || document.hidden) return;
+    asking = new AbortController();
+    const limit = setTimeout(() => asking?.abort(), 10000);
+    try {
+      const answer = await fetch(location.href, {
+        headers: { Accept: "text/html" },
+        signal: asking.signal,
+        cache: "no-store",
+        credentials: "same-origin",
+      });
+      if (!answer.ok && answer.status !== 404) throw new Error(`status ${answer.status}`);
+      if (!paused && !document.hidden) {
+        apply(await answer.text());
+        good = Date.now();
+        failures = 0;
+        updated();
+      }
+    } catch {
+      failures += 1;
+      if (!paused && !document.hidden) stale();
+    } finally {
+      clearTimeout(limit);
+      asking = null;
+      last = Date.now();
+    }
+    if (!stream || stream.readyState !== EventSource.OPEN) later(Math.min(LEAST * 2 ** Math.min(failures, 4), MOST));
+  }
+
+  function apply(html) {
+    const fresh = new DOMParser().parseFromString(html, "text/html");
+    prepare(fresh);
+    for (const region of document.querySelectorAll("[data-live]")) {
+      const next = region.id && fresh.getElementById(region.id);
+      if (next) morph(region, next);
+    }
+    if (document.title !== fresh.title && fresh.title) document.title = fresh.title;
+    document.dispatchEvent(new CustomEvent("windlass:fresh"));
+  }
+
+  function later(wait) {
+    if (!timer && !paused && !document.hidden) timer = setTimeout(refresh, wait);
+  }
+  const tick = () => later(Math.max(LEAST - (Date.now() - last), 0));
+
+  function open() {
+    if (stream || paused || document.hidden) return;
+    stream = new EventSource(`${root}/api/stream`);
+    stream.onmessage = tick;
+    stream.addEventListener("tick", tick);
+    stream.onerror = () => {
+      if (stream?.readyState === EventSource.CLOSED) stream = null;
+      later(LEAST);
+    };
+  }
+
+  function close() {
+    stream?.close();
+    stream = null;
+    clearTimeout(timer);
+    timer = 0;
+    asking?.abort();
+  }
+
+  function wake() {
+    open();
+    refresh();
+  }
+
+  button.addEventListener("click", () => {
+    paused = !paused;
+    remember("live", paused ? "paused" : null);
+    if (paused) {
+      close();
+      show("paused", "paused", `· ${clockTime(new Date(good))}`);
+    } else wake();
+  });
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : wake()));
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", (event) => event.persisted && wake());
+
+  button.hidden = false;
+  if (paused) show("paused", "paused", `· ${clockTime(new Date(good))}`);
+  else {
+    updated();
+    open();
+    later(LEAST);
+  }
+}

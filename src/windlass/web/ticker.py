@@ -1,0 +1,119 @@
+"""One look a second for all who watch: the headline of the overview, and a mark for each area that changes
+when the area does, so that a page asks again only for what it shows and what is new.
+
+It looks only while somebody watches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from windlass.web.desk import Desk
+from windlass.web.problems import Problem, problem_of
+from windlass.web.shapes import Level
+from windlass.web.who import Role, Who
+
+EVERY: Final = 1.0
+_WATCHER: Final = Who("ticker", Role.READ)
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
+    """How things stand, in short."""
+
+    at: str
+    healthy: Level
+    ready: int
+    running: int
+    scheduled: int
+    retrying: int
+    dead: int
+    workers: int
+    succeeded_per_second: float
+    failed_per_second: float
+    marks: dict[str, str]
+    """By area: changes when what its pages show does."""
+
+
+class Ticker:
+    """Looks while somebody watches, and wakes them."""
+
+    def __init__(self, desk: Desk, every: float = EVERY) -> None:
+        self._desk = desk
+        self._every = every
+        self._watching = 0
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self.number = 0
+        self.last: Tick | Problem | None = None
+        """What was seen last, or what went wrong."""
+
+    def join(self) -> None:
+        """Somebody watches from now on."""
+        self._watching += 1
+        if self._task is None or self._task.done():
+            self._wake()  # an event belongs to one loop, and this may be another than the last
+            self._task = asyncio.create_task(self._run())
+
+    def leave(self) -> None:
+        """Somebody watches no more."""
+        self._watching -= 1
+        if not self._watching and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def after(self, number: int) -> None:
+        """Wait until there is a later tick than this one."""
+        while self.number <= number:
+            await self._changed.wait()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                self.last = await self._look()
+            except Exception as error:  # noqa: BLE001 - those who watch are told, and the next look may succeed
+                self.last = problem_of(error)
+            self.number += 1
+            self._wake()
+            await asyncio.sleep(self._every)
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _look(self) -> Tick:
+        desk, who = self._desk, _WATCHER
+        seen = await desk.overview(who)
+        areas: dict[str, Callable[[], Any]] = {
+            "queues": lambda: seen.queues,
+            "findings": lambda: [(found.name, found.level) for found in seen.findings],
+            "events": lambda: seen.events[:1],
+        }
+        marks = {name: _mark(value()) for name, value in areas.items()}
+        marks["workers"] = _mark(await desk.workers(who))
+        marks["parents"] = _mark(await desk.parents(who, active=False, limit=50))
+        marks["schedules"] = _mark(await desk.schedules(who))
+        marks["budgets"] = _mark(await desk.budgets(who))
+        marks["bulk"] = _mark(await desk.bulks(who))
+        totals = seen.totals
+        return Tick(
+            at=seen.at,
+            healthy=seen.healthy,
+            ready=totals.ready,
+            running=totals.running,
+            scheduled=totals.scheduled,
+            retrying=totals.retrying,
+            dead=totals.dead,
+            workers=seen.workers_alive,
+            succeeded_per_second=seen.succeeded_per_second,
+            failed_per_second=seen.failed_per_second,
+            marks=marks,
+        )
+
+
+def _mark(value: Any) -> str:
+    return f"{zlib.crc32(msgspec.msgpack.encode(value)):08x}"

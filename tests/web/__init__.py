@@ -1,0 +1,1 @@
+"""Mission Control: guard, desk, API, streams, serving."""

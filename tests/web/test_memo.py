@@ -1,0 +1,104 @@
+"""Reads that many viewers share."""
+
+import asyncio
+
+import pytest
+
+from windlass.web.memo import MOST, Memo
+
+
+class Source:
+    """Counts how often it was read, and answers when let."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.given_up = 0
+        self.open = asyncio.Event()
+
+    async def read(self) -> int:
+        self.reads += 1
+        try:
+            await self.open.wait()
+        except asyncio.CancelledError:
+            self.given_up += 1
+            raise
+        return self.reads
+
+
+async def begun(source: Source) -> None:
+    while not source.reads:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+async def test_many_who_ask_at_once_cost_one_read() -> None:
+    memo, source = Memo(), Source()
+    asking = [asyncio.create_task(memo.get("k", 60, source.read)) for _ in range(10)]
+    await begun(source)
+    source.open.set()
+    assert await asyncio.gather(*asking) == [1] * 10
+    assert await memo.get("k", 60, source.read) == 1
+
+
+async def test_an_answer_grows_old() -> None:
+    now = 0.0
+    memo, source = Memo(lambda: now), Source()
+    source.open.set()
+    assert await memo.get("k", 5, source.read) == 1
+    now = 4.9
+    assert await memo.get("k", 5, source.read) == 1
+    now = 5.1
+    assert await memo.get("k", 5, source.read) == 2
+
+
+async def test_who_leaves_takes_nothing_from_the_others() -> None:
+    memo, source = Memo(), Source()
+    first = asyncio.create_task(memo.get("k", 60, source.read))
+    second = asyncio.create_task(memo.get("k", 60, source.read))
+    await begun(source)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    source.open.set()
+    assert await second == 1
+
+
+async def test_when_the_last_one_leaves_the_read_is_given_up() -> None:
+    memo, source = Memo(), Source()
+    only = asyncio.create_task(memo.get("k", 60, source.read))
+    await begun(source)
+    only.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await only
+    await asyncio.sleep(0)
+    assert source.given_up == 1
+    source.open.set()
+    assert await memo.get("k", 60, source.read) == 2
+
+
+async def test_a_change_is_seen_by_whoever_asks_next() -> None:
+    memo, source = Memo(), Source()
+    early = asyncio.create_task(memo.get("k", 60, source.read))
+    await begun(source)
+    memo.clear()
+    source.open.set()
+    assert await memo.get("k", 60, source.read) == 2
+    await early
+    assert await memo.get("k", 60, source.read) == 2
+
+
+async def test_errors_are_not_kept_and_answers_not_without_end() -> None:
+    memo = Memo()
+
+    async def fails() -> None:
+        raise LookupError
+
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            await memo.get("k", 60, fails)
+    for n in range(MOST + 10):
+
+        async def read(n: int = n) -> int:
+            return n
+
+        await memo.get(n, 60, read)
+    assert len(memo._kept) <= MOST
