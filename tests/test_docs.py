@@ -14,7 +14,8 @@ from windlass.store.settings import StoreSettings
 ROOT = Path(__file__).resolve().parent.parent
 GUIDE = (ROOT / "docs" / "workers.md").read_text(encoding="utf-8")
 CHUNKS = (ROOT / "docs" / "chunks.md").read_text(encoding="utf-8")
-FLOW = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("flow.md", "schedules.md"))
+PAGES = ("flow.md", "schedules.md", "mission-control.md")
+FLOW = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WITHOUT_A_VARIABLE = {"routes"}
 """Settings that no single line of text could hold."""
@@ -69,7 +70,7 @@ def test_readme_calls_its_task_by_one_name() -> None:
     assert set(used) == {name}
 
 
-@pytest.mark.parametrize("page", ["flow.md", "schedules.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its blocks, one after another, on a store in memory; calls are made, handlers only defined."""
     monkeypatch.setenv("WINDLASS_DATABASE_URL", "memory://")

@@ -92,8 +92,8 @@ def roll(samples: Iterable[Sample]) -> dict[Place, Sample]:
 
 
 def standing(sample: Sample) -> tuple[float, float]:
-    """How many jobs were ready, and for how many seconds the oldest had waited, on average over the looks that
-    found any. A gauge cannot be added up, but what it showed can, with how often it was looked at."""
+    """How many jobs were ready, and for how many seconds the oldest had waited, on average over the looks
+    that found any. A gauge cannot be added up, but what it showed can, with how often it was looked at."""
     looks = sample.counts.get("looks" if sample.queue else "rounds", 0)
     if not looks:
         return 0.0, 0.0
