@@ -3,6 +3,9 @@
 `python -m tests` runs every step even after one has failed, so that one run shows everything that is wrong,
 and ends with a line that says how it went. `python -m tests --lint` stops before the tests. Other arguments
 go to pytest: `python -m tests -k sqlite`.
+
+The browser tests need a Chromium. Where none is found, one is brought into the virtual environment; where
+that fails, they are left out, and the last line says so.
 """
 
 import os
@@ -10,6 +13,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tests.browser import chromium, left_out
 
 ROOT = Path(__file__).resolve().parent.parent
 LINT = {
@@ -27,19 +32,37 @@ def workers() -> int:
 
 def run(name: str, command: list[str]) -> bool:
     """Run one step in the project's root and tell whether it passed."""
-    print(f"── {name}", flush=True)  # noqa: T201 - this module is a command
+    say(name)
     return subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False).returncode == 0
+
+
+def say(text: str) -> None:
+    """A line that stands out between those of the steps."""
+    print(f"── {text}", flush=True)  # noqa: T201 - this module is a command
+
+
+def browser() -> str:
+    """See to it that the tests find a browser, and what to add to the verdict if they will not."""
+    found = chromium.bring()
+    os.environ[chromium.VARIABLE] = found or ""  # the test processes need not look again
+    if found is not None:
+        return ""
+    missing = f"BROWSER TESTS LEFT OUT, {left_out.REASON}"
+    say(missing)
+    return f" · {missing}"
 
 
 def main(arguments: list[str]) -> int:
     """Run the steps; 0 only when all of them passed."""
     began = time.monotonic()
-    steps = dict(LINT)
+    steps, warning = dict(LINT), ""
     if "--lint" not in arguments:
-        steps["pytest"] = ["pytest", "-n", str(workers()), "--dist", "worksteal", *arguments]
+        warning = browser()
+        plugin = ["-p", left_out.NAME]
+        steps["pytest"] = ["pytest", "-n", str(workers()), "--dist", "worksteal", *plugin, *arguments]
     failed = [name for name, command in steps.items() if not run(name, command)]
     verdict = f"FAILED: {', '.join(failed)}" if failed else f"PASSED: {', '.join(steps)}"
-    print(f"── {verdict} ({time.monotonic() - began:.0f} s)", flush=True)  # noqa: T201
+    say(f"{verdict} ({time.monotonic() - began:.0f} s){warning}")
     return 1 if failed else 0
 
 

@@ -1,4 +1,5 @@
-"""README.md promises exactly two set-up commands; the second is what `.ci/run` runs."""
+"""README.md promises exactly two set-up commands; the second is what `.ci/run` runs, once it has seen to a
+browser."""
 
 import re
 from pathlib import Path
@@ -17,7 +18,9 @@ def test_readme_has_two_set_up_commands_and_ci_runs_the_second() -> None:
     assert len(commands) == 2, commands
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     run = [line for line in script if line and not line.startswith(("#", "set ", "cd "))]
-    assert run == [commands[1]]
+    before, command = run
+    assert before.startswith("bash .ci/browser || ")  # it may fail, and brings nothing but a browser
+    assert command == commands[1]
 
 
 def test_readme_names_files_that_exist() -> None:

@@ -5,6 +5,7 @@ app      the app that the workers load: one chunked task
 table    where the records go, on SQLite and on PostgreSQL
 crew     the worker processes, and the one that is killed
 watch    what is shown meanwhile
+mission  Mission Control, for as long as the play lasts
 proof    what the imported table says
 run      the play: make, import, kill, wait, prove, clean up
 """

@@ -1,7 +1,8 @@
 """The play: make the data, import it with three workers, kill one half-way, wait for the end, prove it.
 
 It uses a temporary file of its own, or what `database` names, and never what the environment says. Whatever
-happens, its workers are stopped, and what it has made is removed unless it is to be kept.
+happens, its workers are stopped, and what it has made is removed unless it is to be kept. Mission Control
+shows the play from before its first act, and until whoever asked for the play has done with it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from windlass.core.states import FINISHED, State
 from windlass.demo.app import app, load
 from windlass.demo.crew import LOOK, WORKERS, Crew, Killed, crew, strike
 from windlass.demo.data import Data, generate
+from windlass.demo.mission import MISSING, serving
 from windlass.demo.proof import Check, Resume, Table, checks, look, resume_of
 from windlass.demo.table import SCHEMA, Place, at_path, place_of
 from windlass.demo.watch import Show
@@ -62,6 +64,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     database: str
     kept: str | None = None
     """The directory with the data, where it was to be kept."""
+    url: str | None = None
+    """Where Mission Control was, or still is; None without the extra."""
     bytes: int
     records: int
     parts: int
@@ -82,28 +86,45 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     killed: Killed | None
 
 
-def run(plan: Plan, show: Show) -> Report:
-    """Play it all. Raises WindlassError where that is not possible."""
+def run(plan: Plan, show: Show, stack: contextlib.ExitStack) -> Report:
+    """Play it all. Raises WindlassError where that is not possible. What was made, and Mission Control, is
+    there until the stack is closed."""
     began = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(_folder(plan))
-        url = _database(plan, folder, stack, show)
-        place = place_of(url)
-        # Ask first: the data would be made in vain.
-        asyncio.run(place.prepare(reset=plan.reset))
-        show.say(f"making {plan.size / 1024**2:,.0f} MiB of JSON lines")
-        making = time.monotonic()
-        data = generate(folder / "records.ndjson", plan.size, show.making)
-        took = time.monotonic() - making
-        show.say(f"{data.records:,} records in {took:.1f} s; importing them to {describe(url)}")
-        try:
-            report = asyncio.run(_orderly(plan, url, place, folder, data, show, began))
-        except asyncio.CancelledError:
-            raise KeyboardInterrupt from None
+    folder = stack.enter_context(_folder(plan))
+    url = _database(plan, folder, stack, show)
+    place = place_of(url)
+    # Ask first: the data would be made in vain.
+    asyncio.run(place.prepare(reset=plan.reset))
+    stack.enter_context(_store(plan, url, place))
+    mission = stack.enter_context(serving(app))
+    show.say(MISSING if mission is None else f"Mission Control: {mission}", "bold")
+    show.say(f"making {plan.size / 1024**2:,.0f} MiB of JSON lines")
+    making = time.monotonic()
+    data = generate(folder / "records.ndjson", plan.size, show.making)
+    took = time.monotonic() - making
+    show.say(f"{data.records:,} records in {took:.1f} s; importing them to {describe(url)}")
+    try:
+        report = asyncio.run(_orderly(plan, url, place, folder, data, show, began))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     kept = str(folder) if plan.keep else None
     seconds = report.seconds | {"total": time.monotonic() - began}
     rounded = {name: round(span, 2) for name, span in seconds.items()}
-    return msgspec.structs.replace(report, kept=kept, seconds=rounded)
+    return msgspec.structs.replace(report, kept=kept, url=mission, seconds=rounded)
+
+
+@contextlib.contextmanager
+def _store(plan: Plan, url: str, place: Place) -> Iterator[None]:
+    """The app's store with nothing in it, there for Mission Control before the data is."""
+    app.settings = Settings(database_url=url, schema=SCHEMA)  # and no environment
+    try:
+        asyncio.run(app.amigrate())
+        yield
+    finally:
+        app.close()
+        app._built = None
+        if not plan.keep:
+            asyncio.run(place.remove())
 
 
 @contextlib.contextmanager
@@ -147,9 +168,7 @@ async def _orderly(
     assert me is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, me.cancel)
-    app.settings = Settings(database_url=url, schema=SCHEMA)  # and no environment
     try:
-        await app.amigrate()
         await place.create()
         playing = time.monotonic()
         async with asyncio.timeout(plan.timeout - (playing - began)):
@@ -161,10 +180,6 @@ async def _orderly(
         raise ConfigurationError(
             f"the demo was not through after {plan.timeout:g} s; try a larger --timeout or a smaller --size"
         ) from None
-    finally:
-        app._built = None
-        if not plan.keep:
-            await place.remove()
     return _report(url, data, played, table, {"data": playing - began, "proof": time.monotonic() - proved})
 
 
