@@ -13,6 +13,7 @@ from windlass.store.records import NewJob, OnConflict, Otherwise
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
+    from windlass.task import Task
 
 MOST_ID: Final = 2**63 - 1
 JobId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$", description="The id of a job.")]
@@ -48,26 +49,41 @@ class NewJobBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     trace: str | None = None
 
 
-_OPTIONS: Final = tuple(
-    (name, "unique" if name == "unique_key" else name)
-    for name in NewJobBody.__struct_fields__
-    if name not in ("task", "args", "kwargs")
-)
+_FIELDS: Final = NewJobBody.__struct_fields__
+_ARGUMENTS: Final = _FIELDS.index("kwargs") + 1
+"""Task and arguments come first; what comes behind them are options."""
 
 
-def new_job(app: Windlass, body: NewJobBody) -> NewJob:
-    """The job that is asked for. Raises an EnqueueError that says what is wrong with it."""
-    given: dict[str, Any] = {
-        option: value for name, option in _OPTIONS if (value := getattr(body, name)) is not None
-    }
-    task = app.named(body.task)
-    if given:
+class Maker:
+    """Makes the jobs that are asked for. Those who enqueue many jobs ask for the same task and options again
+    and again, so what was read and checked of these last is kept."""
+
+    def __init__(self, app: Windlass) -> None:
+        self._app = app
+        self._asked: list[Any] = []
+        self._known: Task[..., Any] | None = None
+        self._task: Task[..., Any] | None = None
+
+    def make(self, body: NewJobBody) -> NewJob:
+        """The job that is asked for. Raises an EnqueueError that says what is wrong with it."""
+        name, args, kwargs, *asked = msgspec.structs.astuple(body)
+        known, task = self._app.tasks.get(name), self._task
+        if task is None or task.name != name or known is not self._known or asked != self._asked:
+            self._task = None
+            task = self._read(name, dict(zip(_FIELDS[_ARGUMENTS:], asked, strict=True)))
+            self._asked, self._known, self._task = asked, known, task
+        return task._job(task._encode(tuple(args), kwargs))
+
+    def _read(self, name: str, asked: dict[str, Any]) -> Task[..., Any]:
+        given = {option: value for option, value in asked.items() if value is not None}
         if "run_at" in given:
             given["run_at"] = _moment(given["run_at"])
         if "after" in given:
             given["after"] = [job_id(id) for id in given["after"]]
-        task = task.using(**given)
-    return task._job(task._encode(tuple(body.args), body.kwargs))
+        if "unique_key" in given:
+            given["unique"] = given.pop("unique_key")
+        task = self._app.named(name)
+        return task.using(**given) if given else task
 
 
 def job_id(word: str) -> int:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from windlass.store.records import NewJob, Receipt
+from windlass.web.bodies import Maker
 from windlass.web.bulk import Bulks
 from windlass.web.doing import Doing
 from windlass.web.intake import Intake
@@ -40,6 +41,7 @@ class Desk(Overseeing, Steering, Doing):
         self._wal = None
         self._bulks = Bulks()
         self._intake = Intake(self._send)
+        self._maker = Maker(app)
 
     async def _send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         return await self.app._producer.asend(jobs)  # in tests the app has another producer

@@ -15,7 +15,7 @@ from windlass.errors import EnqueueError
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter, Receipt
 from windlass.web.asking import Asking
-from windlass.web.bodies import NewJobBody, new_job
+from windlass.web.bodies import Maker, NewJobBody
 from windlass.web.bulk import Bulk, Bulks
 from windlass.web.intake import Intake
 from windlass.web.problems import Conflict, Invalid
@@ -36,6 +36,7 @@ class Doing(Asking):
     """What can be done to jobs."""
 
     _intake: Intake
+    _maker: Maker
     _bulks: Bulks
 
     # -- enqueue ----------------------------------------------------------------------------------------
@@ -46,11 +47,11 @@ class Doing(Asking):
         if not 1 <= len(jobs) <= MOST_AT_ONCE:
             raise Invalid(f"send 1 to {MOST_AT_ONCE:,} jobs at once, not {len(jobs):,}", "jobs")
         if len(jobs) == 1:
-            return [receipt_shape(await self._intake.add(new_job(self.app, jobs[0])))]
+            return [receipt_shape(await self._intake.add(self._maker.make(jobs[0])))]
         made = []
         for place, body in enumerate(jobs):
             try:
-                made.append(new_job(self.app, body))
+                made.append(self._maker.make(body))
             except EnqueueError as error:
                 error.args = (f"jobs[{place}]: {error}",)
                 raise
