@@ -283,10 +283,13 @@ class Windlass:
         state: State | str | None = None,
         tag: str | None = None,
         text: str | None = None,
+        error: str | None = None,
     ) -> Jobs:
         """The jobs a filter finds, to be counted, retried, cancelled or deleted all at once [O6]. `text` is
-        what the payload, as JSON text, contains."""
-        return Jobs(self._home, job_filter(queue=queue, task=task, state=state, tag=tag, text=text))
+        what the payload, as JSON text, contains; `error` the type of the last failure, "RuntimeError", and
+        finds dead and retrying jobs only."""
+        where = job_filter(queue=queue, task=task, state=state, tag=tag, text=text, error=error)
+        return Jobs(self._home, where)
 
     def run_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
@@ -311,7 +314,13 @@ class Windlass:
             await self.hooks.start()
             try:
                 return await drain(
-                    store, self._tasks, queues=queues, concurrency=concurrency, wait=wait, hooks=self.hooks
+                    store,
+                    self._tasks,
+                    queues=queues,
+                    concurrency=concurrency,
+                    wait=wait,
+                    hooks=self.hooks,
+                    settings=self.settings,
                 )
             finally:
                 await self.hooks.stop()

@@ -3,7 +3,7 @@
 A walk goes through the listing from the newest job to the oldest and acts on each page before it asks for the
 next. The cursor only ever moves towards older jobs, so a walk ends whether the jobs it changed leave the
 filter or stay in it, and jobs enqueued meanwhile are not touched. A job that changes its place under the walk
-is recognised by its id and left alone the second time.
+is recognised by its id and left alone the second time; see `Acted`.
 
 The filter is read before the act: a job that begins to run in between is asked to stop, as if it had been
 named by its id.
@@ -11,8 +11,9 @@ named by its id.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
@@ -29,11 +30,16 @@ if TYPE_CHECKING:
 BATCH: Final = 500
 CAP: Final = 10_000
 
+REMEMBERED: Final = 250_000
+"""So many of the last jobs at least are recognised, and twice as many at most: 33 MB."""
+
 Verb: TypeAlias = Literal["retry", "cancel", "delete"]
 Answers: TypeAlias = dict[str, int]
 """How many jobs gave which answer: {"retried": 498, "unchanged": 2}."""
 Progress: TypeAlias = Callable[[int], None]
 """Told after each batch how many jobs have been dealt with so far."""
+_GONE: Final = frozenset({"deleted", "not_found"})
+"""The answers of jobs that no walk will meet again."""
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -46,13 +52,41 @@ class Count(msgspec.Struct, frozen=True):
         return f"{self.jobs:,}{' or more' if self.more else ''}"
 
 
-async def count(store: Store, where: JobFilter, cap: int = CAP) -> Count:
-    """Count the jobs a filter finds, up to `cap`: a preview of what `apply` would deal with."""
+class Acted:
+    """Ids of jobs that were acted on, the last few hundred thousand of them.
+
+    A job may be seen twice a whole walk apart: one that is met as ready where it entered its lane, then runs
+    and fails, waits for its retry where it was enqueued, which may be days back. So no number of pages would
+    do, and all would be kept, were it not for walks over tens of millions. One that is met again after
+    `REMEMBERED` others is acted on again, which does it no harm, and counted twice.
+    """
+
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self._most = most
+        self._young: set[int] = set()
+        self._old: set[int] = set()
+
+    def __contains__(self, job: int) -> bool:
+        return job in self._young or job in self._old
+
+    def update(self, jobs: Iterable[int]) -> None:
+        """These were acted on."""
+        self._young.update(jobs)
+        if len(self._young) >= self._most:
+            self._young, self._old = set(), self._young
+
+
+async def count(store: Store, where: JobFilter, cap: int = CAP, within: float | None = None) -> Count:
+    """Count the jobs a filter finds, up to `cap` and for so many seconds: a preview of what `apply` would
+    deal with."""
     jobs = 0
-    async for page in _pages(store, where, min(BATCH, cap + 1)):
+    until = None if within is None else time.monotonic() + within
+    async for page, more in _pages(store, where, min(BATCH, cap + 1)):
         jobs += len(page)
         if jobs > cap:
             return Count(cap, more=True)
+        if more and until is not None and time.monotonic() > until:
+            return Count(jobs, more=True)
     return Count(jobs)
 
 
@@ -76,34 +110,37 @@ async def apply(
     """
     if batch < 1 or (limit is not None and limit < 1):
         raise InvalidOption(f"batch {batch!r} and limit {limit!r} must be whole numbers from 1")
-    seen: set[int] = set()
+    acted, done = Acted(), 0
     answers = Counter() if answers is None else answers
-    async for page in _pages(store, where, batch if limit is None else min(batch, limit)):
-        room = len(page) if limit is None else limit - len(seen)
-        jobs = [job.id for job in page if job.id not in seen][: max(room, 0)]
+    async for page, _ in _pages(store, where, batch if limit is None else min(batch, limit)):
+        room = len(page) if limit is None else limit - done
+        jobs = [job.id for job in page if job.id not in acted][: max(room, 0)]
         if jobs:
-            seen.update(jobs)
-            told = await _act(store, verb, jobs)
+            told = await act(store, verb, jobs)
+            acted.update(job for job in jobs if told.get(job) not in _GONE)
+            done += len(jobs)
             answers.update(told.values())
             requested(frozenset(job for job, answer in told.items() if answer == "requested"))
             if progress is not None:
-                progress(len(seen))
-        if limit is not None and len(seen) >= limit:
+                progress(done)
+        if limit is not None and done >= limit:
             break
     return dict(answers)
 
 
-async def _pages(store: Store, where: JobFilter, size: int) -> AsyncIterator[list[JobRecord]]:
+async def _pages(store: Store, where: JobFilter, size: int) -> AsyncIterator[tuple[list[JobRecord], bool]]:
+    """Pages, each with whether there are more."""
     cursor: str | None = None
     while True:
         page = await store.jobs(where, size, cursor)
-        yield page.jobs
         cursor = page.cursor
+        yield page.jobs, cursor is not None
         if cursor is None:
             return
 
 
-async def _act(store: Store, verb: Verb, jobs: Sequence[int]) -> Mapping[int, str]:
+async def act(store: Store, verb: Verb, jobs: Sequence[int]) -> Mapping[int, str]:
+    """Retry, cancel or delete these jobs, in one call; the answers by id."""
     match verb:
         case "retry":
             return await store.retry(jobs)
@@ -120,14 +157,15 @@ def job_filter(
     state: State | str | None = None,
     tag: str | None = None,
     text: str | None = None,
+    error: str | None = None,
 ) -> JobFilter:
     """A filter from what a caller wrote, checked."""
     try:
         wanted = None if state is None else State(state)
     except ValueError:
         raise InvalidOption(f"state: {state!r} is not one of {', '.join(State)}") from None
-    for name, given in (("tag", tag), ("text", text)):
-        if given is not None and not _storable(given):
+    for name, given in (("tag", tag), ("text", text), ("error", error)):
+        if given is not None and not storable(given):
             raise InvalidOption(f"{name}: {given!r} holds what no job can hold; use text without NUL bytes")
     return JobFilter(
         queue=None if queue is None else check_name("queue", queue),
@@ -135,10 +173,12 @@ def job_filter(
         state=wanted,
         tag=tag,
         text=text,
+        error=error,
     )
 
 
-def _storable(text: str) -> bool:
+def storable(text: str) -> bool:
+    """Whether every store can keep a text: no NUL bytes, no lone surrogates."""
     return "\0" not in text and text.encode(errors="ignore").decode() == text
 
 

@@ -24,8 +24,10 @@ import asyncio
 import functools
 import inspect
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from windlass.context import Context
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("windlass.worker")
 HOOK_TIME: Final = 30.0
 """Seconds that a failure hook may take."""
+COMPLAIN_EVERY: Final = 60.0
+"""Seconds between two complaints about an instrument that fails each time."""
 
 CallNext: TypeAlias = Callable[[], Awaitable[Any]]
 """Runs the rest: the middleware further in, and then the handler. Its value is the handler's."""
@@ -46,7 +50,8 @@ LifeHook: TypeAlias = Callable[[], object] | Callable[["Windlass"], object]
 Middleware: TypeAlias = Callable[[Context, CallNext], Awaitable[Any]]
 FailureHook: TypeAlias = Callable[[Context, BaseException, Outcome], object]
 EnqueueHook: TypeAlias = Callable[["Sending"], AbstractContextManager[object]]
-"""Is entered before jobs are sent, and left when they were, or with the error that kept them from it."""
+"""Is entered before jobs are sent, and left when they were, or with the error that kept them from it. What it
+raises on entering refuses them; what it raises on leaving comes too late, and is logged."""
 Life = TypeVar("Life", bound=LifeHook)
 M = TypeVar("M", bound=Middleware)
 F = TypeVar("F", bound=FailureHook)
@@ -61,6 +66,25 @@ class Sending:
         """What became of them, once they were sent."""
 
 
+class Complaints:
+    """Logs what goes wrong beside the work, now and then: a broken instrument fails for every job."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._said_at = float("-inf")
+        self._unsaid = 0
+
+    def tell(self, what: str) -> None:
+        """Say what has failed, with the traceback of the exception at hand."""
+        now = time.monotonic()
+        if now - self._said_at < COMPLAIN_EVERY:
+            self._unsaid += 1
+            return
+        others = f" (and {self._unsaid:,} more since the last word of it)" if self._unsaid else ""
+        self._said_at, self._unsaid = now, 0
+        self._log.exception("%s; the jobs go on without%s", what, others)
+
+
 class Hooks:
     """The hooks of one app. `middleware` and `enqueue` are tuples, outermost first, so that a runner and a
     producer can see at once that there is none."""
@@ -72,6 +96,7 @@ class Hooks:
         self._failure: list[FailureHook] = []
         self.middleware: tuple[Middleware, ...] = ()
         self.enqueue: tuple[EnqueueHook, ...] = ()
+        self._complaints = Complaints(logger)
 
     # -- registering ------------------------------------------------------------------------------------
 
@@ -137,12 +162,30 @@ class Hooks:
 
     @contextmanager
     def sending(self, jobs: Sequence[NewJob]) -> Iterator[Sending]:
-        """The sending of jobs with all enqueue hooks around it."""
+        """The sending of jobs with all enqueue hooks around it. Once they were sent no hook can make it look
+        as if they were not: whoever hears of an error sends again [E7]."""
         sending = Sending(jobs)
         with ExitStack() as stack:
             for hook in self.enqueue:
-                stack.enter_context(hook(sending))
+                around = hook(sending)
+                around.__enter__()
+                stack.push(functools.partial(self._leave, hook, around))
             yield sending
+
+    def _leave(
+        self,
+        hook: EnqueueHook,
+        around: AbstractContextManager[object],
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave a hook. It neither adds an error nor takes one away."""
+        try:
+            around.__exit__(kind, error, trace)
+        except Exception as raised:  # noqa: BLE001 - told; what became of the jobs is settled
+            if raised is not error:
+                self._complaints.tell(f"the enqueue hook {_name(hook)} failed after the sending")
 
     async def failed(self, context: Context, error: BaseException, outcome: Outcome) -> None:
         """Tell the failure hooks. What goes wrong in them is logged and changes nothing for the job."""

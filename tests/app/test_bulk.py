@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass import Windlass
+from windlass import Retry, Windlass
 from windlass.bulk import Count
 from windlass.errors import InvalidName, InvalidOption
 
@@ -21,6 +21,20 @@ def test_the_app_offers_it_by_filter(any_app: Windlass) -> None:
     assert repr(red) == "<Jobs state=scheduled tag=red>"
 
 
+def test_by_what_jobs_died_of(any_app: Windlass) -> None:
+    @any_app.task(name="fails", retry=Retry(1))
+    def fails(kind: str) -> None:
+        raise {"key": KeyError, "value": ValueError}[kind](kind)
+
+    fails.enqueue_many([("key",), ("value",), ("value",)])
+    any_app.run_until_idle()
+    assert any_app.jobs(error="ValueError").count() == Count(2)
+    assert any_app.jobs(error="ValueError", state="succeeded").count() == Count(0)
+    assert any_app.jobs(error="KeyError").delete() == {"deleted": 1}
+    assert any_app.jobs(error="KeyError").count() == Count(0)
+    assert any_app.jobs(state="dead").count() == Count(2)
+
+
 async def test_the_app_offers_it_to_async_code(app: Windlass) -> None:
     await app.named("t").using(delay="1h").aenqueue()
     jobs = app.jobs(queue="default")
@@ -37,6 +51,7 @@ async def test_the_app_offers_it_to_async_code(app: Windlass) -> None:
         ({"queue": "Q!"}, InvalidName),
         ({"text": "\0"}, InvalidOption),
         ({"tag": "\ud800"}, InvalidOption),
+        ({"error": "\0"}, InvalidOption),
     ],
 )
 def test_a_filter_that_cannot_match_is_refused(app: Windlass, filters: dict[str, str], error: type) -> None:

@@ -10,6 +10,8 @@ from tests.browser.filling import Filled
 from tests.browser.shop import BATCH, PART
 from tests.browser.stage import Stage
 from tests.browser.watching import Trouble
+from tests.web.kit import visiting
+from windlass import Windlass
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ON_SQLITE = pytest.mark.parametrize("stage", ["sqlite"], indirect=True)
@@ -114,5 +116,30 @@ async def test_a_server_that_is_gone_is_said_and_forgiven(
     await page.unroute("**/queues")
     await expect(page.locator("#pulse")).to_have_attribute("data-state", "live", timeout=LATE)
     assert trouble.found
+    assert all("503" in each for each in trouble.found)
+    trouble.found.clear()
+
+
+@ON_SQLITE
+async def test_a_page_that_could_not_be_shown_comes_back_by_itself(
+    opened: Opener, stage: Stage, filled: Filled, trouble: Trouble
+) -> None:
+    """Opened while the store was away, it says so, is not "live", and shows itself when the store is back."""
+    away = Windlass("postgresql://nobody@127.0.0.1:1/nowhere")
+    async with visiting(away) as visitor:
+        answer = await visitor.get("/queues")
+    await away.aclose()
+    page = await opened("/events")
+
+    async def refuse(route: Route) -> None:
+        await route.fulfill(status=503, body=answer.text, content_type="text/html")
+
+    await page.route("**/queues", refuse)
+    await page.goto(f"{stage.address}/queues")
+    await expect(page.locator("#pulse")).to_have_attribute("data-state", "stale")
+    await expect(page.get_by_role("link", name="Try again")).to_be_visible()
+    await page.unroute("**/queues")
+    await expect(page.locator("h1")).to_have_text("Queues", timeout=LATE)
+    await expect(page.locator("#pulse")).to_have_attribute("data-state", "live")
     assert all("503" in each for each in trouble.found)
     trouble.found.clear()

@@ -11,7 +11,7 @@ from windlass.core.harmless import harmless
 from windlass.words.text import iso, local, one_line, parsed, span
 
 READING = [
-    *("jobs", "job show", "queues", "dead list", "workers", "doctor", "top", "migrate"),
+    *("jobs", "job show", "queues", "dead list", "dead causes", "workers", "doctor", "top", "migrate"),
     *("parents", "parent show", "parent set", "parent redrive", "parent cancel", "tasks"),
     *("maintain promote", "maintain rescue", "maintain retention", "maintain slots"),
     *("maintain schedules", "maintain governor", "queue show", "budgets", "budget take", "blocked"),

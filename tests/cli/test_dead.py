@@ -2,23 +2,28 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
 import pytest
 
 from tests.cli.kit import Desk
-from tests.conformance.kit import Rig, failure
+from tests.conformance.kit import Rig
 from windlass.core.states import Kind, State
+from windlass.store.records import Failure
 
 
-def buried(desk: Desk, count: int, task: str = "t", queue: str = "default") -> list[str]:
+def buried(
+    desk: Desk, count: int, task: str = "t", queue: str = "default", error: str = "ValueError"
+) -> list[str]:
     """Dead jobs, by their ids."""
 
     async def bury(rig: Rig) -> list[int]:
         ids = await rig.add(*([task] * count), queue=queue, tags=("old",))
         worker = await rig.worker()
-        await rig.finish(worker, await rig.claim(worker, queue, limit=count), Kind.DEAD, error=failure())
+        died_of = Failure(error, "boom", "Traceback ...")
+        await rig.finish(worker, await rig.claim(worker, queue, limit=count), Kind.DEAD, error=died_of)
         return ids
 
     return [str(id) for id in desk.visit(bury)]
@@ -46,6 +51,36 @@ def test_o6_retry_by_filter_previews_and_asks(any_desk: Desk) -> None:
     yes = any_desk.run("dead", "retry", "--task", "a", stdin="y\n")
     assert (yes.exit_code, yes.stdout) == (0, "3 retried\n")
     assert (count(any_desk, State.DEAD), count(any_desk, State.READY)) == (2, 3)
+
+
+def test_o6_by_error(any_desk: Desk) -> None:
+    """Listed, retried and purged by the type of the last failure."""
+    values = buried(any_desk, 2)
+    keys = buried(any_desk, 1, error="KeyError")
+    assert [job["id"] for job in any_desk.json("dead", "list", "--error", "KeyError")["jobs"]] == keys
+    assert {job["id"] for job in any_desk.json("jobs", "--error", "ValueError")["jobs"]} == set(values)
+    assert any_desk.json("jobs", "--error", "ValueError", "--state", "ready")["jobs"] == []
+    assert any_desk.ok("dead", "retry", "--error", "KeyError", "--yes") == "1 retried\n"
+    assert any_desk.ok("dead", "purge", "--error", "", "--yes") == "0 dead jobs to remove\n"
+    assert any_desk.ok("dead", "purge", "--error", "ValueError", "--yes") == "2 deleted\n"
+
+
+def test_causes_counts_dead_jobs_by_what_they_died_of(any_desk: Desk) -> None:
+    buried(any_desk, 2)
+    buried(any_desk, 3, "load", error="KeyError")
+    buried(any_desk, 1, queue="other", error="OSError")
+    told = any_desk.json("dead", "causes")
+    assert [(group["jobs"], group["task"], group["error"]) for group in told["groups"]] == [
+        (3, "load", "KeyError"),
+        (2, "t", "ValueError"),
+        (1, "t", "OSError"),
+    ]
+    assert (told["looked"], told["more"]) == (6, False)
+    assert told["groups"][0].keys() == {"jobs", "task", "error", "last_at", "message"}
+    lines = any_desk.ok("dead", "causes", "--queue", "other").splitlines()
+    assert re.search(r"1\s+t\s+OSError\s.*\sboom$", lines[-1])
+    assert any_desk.json("dead", "causes", "--task", "load")["groups"] == told["groups"][:1]
+    assert any_desk.json("dead", "causes", "--queue", "none")["groups"] == []
 
 
 def test_o6_purge_all_without_asking(desk: Desk) -> None:

@@ -201,3 +201,21 @@ async def test_m1_whoever_leads_adds_up_what_was_told(line: Line) -> None:
             return [sample.counts["retry"] for sample in await line.totals()]
 
         await until_it_is(retries, [2, 2, 2])  # of the task, of its queue, and of everything
+
+
+@pytest.mark.parametrize("chore", ["rollup", "rotate", "lead", "wait_aside"])
+async def test_k3_a_chore_that_fails_in_a_way_nobody_foresaw_does_not_end_the_term(
+    line: Line, chore: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[K3] The others go on, and it is tried again. The log says where it failed."""
+    caplog.set_level("INFO")
+    await line.open()
+    async with standing(line, 1) as one:
+        await until(lambda: one.term is not None)
+        line.fail(chore, *[RuntimeError("out of the blue")] * 3)
+        seen = line.calls[chore]
+        await until(lambda: line.calls[chore] >= seen + 4)
+        assert line.calls["resign"] == 0
+        await until(lambda: "all is well again, after 3 failures" in caplog.text)
+    assert caplog.text.count("failed in a way that nobody foresaw") == 1
+    assert "Traceback" in caplog.text

@@ -228,3 +228,29 @@ async def test_any_id_may_tell(store: Store, source: int) -> None:
     """It needs no lease: also who was never a worker, or is one no longer."""
     await tell(store, sample(await minute(store)), source=source)
     assert (await store.rollup()).folded == 1
+
+
+BAD = {
+    "a count that there is not": Sample(at=60, counts={"a\0b": 1}),
+    "a long name": Sample(at=60, queue="q" * 65, counts={"claims": 1}),
+    "no name": Sample(at=60, task="Of All People", counts={"claims": 1}),
+    "no time": Sample(at=-60, counts={"claims": 1}),
+    "no bucket": Sample(at=60, runs={2**40: 1}),
+    "too much": Sample(at=60, counts={"claims": 2**63 - 1}),
+    "less than nothing": Sample(at=60, counts={"claims": -1}),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+async def test_what_cannot_be_counted_stops_nobody(
+    store: Store, bad: Sample, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[M1] It is dropped with a warning; what was told with it, before and after it is counted."""
+    for samples in ([sample(60)], [sample(60), bad, sample(60)], [sample(60)]):
+        await tell(store, *samples)
+    assert (await store.rollup()).folded == 3
+    assert await store.rollup() == Rolled()
+    assert places(await store.totals()) == {
+        place: {"succeeded": 4} for place in (("", ""), ("mail", ""), ("mail", "send"))
+    }
+    assert "1 of 3 samples that a process told" in caplog.text

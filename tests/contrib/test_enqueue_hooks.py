@@ -71,3 +71,88 @@ async def test_a_hook_sees_why_jobs_were_not_sent(app: Windlass) -> None:
     with pytest.raises(QueueFull):
         full.enqueue()
     assert len(seen) == 2
+
+
+async def test_what_a_hook_raises_after_the_sending_does_not_unsend(
+    app: Windlass, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[E7]: whoever hears of an error sends again. It is logged, and not each time."""
+    left: list[str] = []
+
+    @app.task(name="mail.send")
+    def send() -> None: ...
+
+    @contextmanager
+    def outer(sending: Sending) -> Iterator[None]:
+        yield
+        left.append(sending.receipts[0].status)
+
+    @contextmanager
+    def broken(sending: Sending) -> Iterator[None]:
+        yield
+        raise RuntimeError("the collector is gone")
+
+    app.hooks.around_enqueue(outer)
+    app.hooks.around_enqueue(broken)
+    for _ in range(3):
+        assert (await send.aenqueue()).id
+        assert send.enqueue().id
+    assert left == ["enqueued"] * 6
+    assert [record.message for record in caplog.records if "enqueue hook" in record.message] == [
+        "the enqueue hook test_what_a_hook_raises_after_the_sending_does_not_unsend.<locals>.broken failed "
+        "after the sending; the jobs go on without"
+    ]
+
+
+async def test_what_a_hook_raises_before_the_sending_refuses_it(app: Windlass) -> None:
+    seen: list[BaseException] = []
+
+    @app.task(name="mail.send")
+    def send() -> None: ...
+
+    @contextmanager
+    def outer(sending: Sending) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            seen.append(error)
+            raise
+
+    @contextmanager
+    def strict(sending: Sending) -> Iterator[None]:
+        if sending.jobs:
+            raise ValueError("not on a Sunday")
+        yield
+
+    app.hooks.around_enqueue(outer)
+    app.hooks.around_enqueue(strict)
+    with pytest.raises(ValueError, match="Sunday"):
+        await send.aenqueue()
+    assert len(seen) == 1
+    assert (await app.jobs().acount()).jobs == 0
+
+
+async def test_a_hook_can_neither_hide_nor_change_why_jobs_were_not_sent(app: Windlass) -> None:
+    @app.task(name="full", queue="full")
+    async def full() -> None: ...
+
+    @contextmanager
+    def broken(sending: Sending) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            raise RuntimeError("the collector is gone")
+
+    @contextmanager
+    def mute(sending: Sending) -> Iterator[None]:
+        try:
+            yield
+        except QueueFull:
+            return
+
+    await app._home().acall(lambda store: store.set_queue("full", {"max_depth": 1}))
+    await full.aenqueue()
+    app.hooks.around_enqueue(broken)
+    app.hooks.around_enqueue(mute)
+    with pytest.raises(QueueFull):
+        await full.aenqueue()

@@ -194,6 +194,26 @@ def test_workers_have_time_to_leave() -> None:
     assert int(compose["stop_grace_period"].removesuffix("s")) > shutdown + grace + flush
 
 
+def test_one_process_serves_the_web() -> None:
+    """Operations on many jobs live in the process that began them; another one would not know them."""
+    assert documents("kubernetes/web.yaml")[0]["spec"]["replicas"] == 1
+
+
+def test_only_the_migration_gets_the_owners_url() -> None:
+    (secret,) = documents("kubernetes/secret.yaml")
+    for name, key in (
+        ("migrate", "owner-database-url"),
+        ("web", "database-url"),
+        ("worker", "database-url"),
+    ):
+        (container,) = documents(f"kubernetes/{name}.yaml")[0]["spec"]["template"]["spec"]["containers"]
+        asked = {each["name"]: each.get("valueFrom", {}).get("secretKeyRef") for each in container["env"]}
+        assert asked["WINDLASS_DATABASE_URL"] == {"name": "windlass", "key": key}
+        assert key in secret["stringData"]
+    kept = secret["stringData"]
+    assert kept["owner-database-url"].partition("@")[0] != kept["database-url"].partition("@")[0]
+
+
 def test_nothing_names_a_namespace_or_runs_as_root() -> None:
     for path in (DEPLOY / "kubernetes").iterdir():
         for document in documents(shown(path)):

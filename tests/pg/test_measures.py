@@ -4,17 +4,19 @@ What every store promises is in tests/conformance/test_measures.py.
 """
 
 import asyncio
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import asyncpg
+import msgspec
 import pytest
 
 from tests.pg.kit import Base
-from windlass.core.rollup import EVER, HOUR, MINUTE, Sample
+from windlass.core.rollup import EVER, HOUR, MINUTE, Place, Sample, roll
 from windlass.errors import StoreError
 from windlass.store.measures import Event, News, Rolled, TaskDepth, Vitals
-from windlass.store.postgres import PostgresStore
+from windlass.store.postgres import PostgresStore, measures, unread
 from windlass.store.records import NewJob, Options, WorkerInfo
 
 MakeRole = Callable[[str | None], str]
@@ -63,7 +65,7 @@ async def test_telling_waits_for_no_job_and_no_job_waits_for_it(alone: Base) -> 
     teller, store = await alone.session(), await alone.store()
     await teller.begin()
     await teller.run("SELECT windlass.tell($1, 1, '[]', '[{\"at\": 1, \"kind\": \"dead\"}]', '{}')", worker)
-    await teller.value("SELECT busy FROM windlass.rollup_take(10)")
+    await teller.value("SELECT busy FROM windlass.rollup_take(10, 0)")
     async with asyncio.timeout(5):
         got = await alone.claim(lane, worker)
         assert (await alone.finish(worker, got.jobs)).applied == 1
@@ -80,7 +82,7 @@ async def test_of_two_rollups_at_once_one_does_nothing(alone: Base) -> None:
         await one.tell(number, 1, News(samples=[sample()]))
     other = await alone.session()
     await other.begin()
-    await other.run("SELECT windlass.rollup_take(10)")
+    await other.run("SELECT windlass.rollup_take(10, 0)")
     assert await one.rollup() == Rolled()
     await other.rollback()
     while (await one.health()).news:
@@ -118,13 +120,92 @@ async def test_news_that_cannot_be_read_do_not_stop_the_rollup(
 ) -> None:
     """[M1] They are dropped, with a warning; what came with them is counted."""
     store = await alone.store()
-    bad = ('{"at": 60}', '[{"at": 60, "counts": "many"}]', '[{"at": 60, "task": "\\u0000"}]', '[{"at": -1}]')
+    good = '{"at": 60, "queue": "q", "task": "t", "counts": {"succeeded": 1}}'
+    bad = ('{"at": 60}', f'[{good}, {{"at": 60, "counts": "many"}}, {good}]', '[{"at": 60.5}]')
     for number, text in enumerate(bad):
         await alone.look.run("SELECT windlass.tell($1, 1, $2, NULL, NULL)", number, text)
     await store.tell(9, 1, News(samples=[sample()]))
-    assert (await store.rollup()).folded == 5
-    assert (await total(store), (await store.health()).news) == (1, 0)
+    assert (await store.rollup()).folded == 4
+    assert (await total(store), (await store.health()).news) == (3, 0)
     assert caplog.text.count("cannot be read, so it is not counted") == len(bad)
+
+
+async def test_a_row_that_cannot_be_read_begins_anew(alone: Base, caplog: pytest.LogCaptureFixture) -> None:
+    """[M1] [fault 17] With a warning: the rollup goes on."""
+    store = await alone.store()
+    await store.tell(5, 1, News(samples=[sample()]))
+    await store.rollup()
+    await alone.look.run("UPDATE windlass.measured SET sample = '?' WHERE task = 't'")
+    await store.tell(5, 2, News(samples=[sample()]))
+    await store.rollup()
+    assert (await total(store), await total(store, "t")) == (2, 1)
+    assert caplog.text.count("begin anew") == 3
+
+
+async def test_a_long_backlog_is_folded_in_short_steps_beside_the_loop(
+    alone: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[M1] Whatever a caller allows: no claim of this process waits for it."""
+    monkeypatch.setattr(measures, "STEP", 2)
+    monkeypatch.setattr(measures, "LARGE", 0)
+    store = await alone.store()
+    for number in range(1, 6):
+        await store.tell(5, number, News(samples=[sample()]))
+    threads: set[int] = set()
+
+    def seen(samples: Iterable[Sample]) -> dict[Place, Sample]:
+        threads.add(threading.get_ident())
+        return roll(samples)
+
+    monkeypatch.setattr(measures, "roll", seen)
+    steps = [await store.rollup() for _ in range(3)]
+    assert [(step.folded, step.more) for step in steps] == [(2, True), (2, True), (1, False)]
+    assert await total(store) == 5
+    assert threading.get_ident() not in threads
+
+
+async def test_what_was_forgotten_is_not_looked_through_again(
+    alone: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[M1] Somebody's snapshot keeps it in the table. A call that drew its id and commits late is found by
+    the look that begins anew."""
+    monkeypatch.setattr(unread, "GRACE", 0.0)
+    store, late = await alone.store(), await alone.session()
+    await late.begin()
+    await late.run("SELECT windlass.tell(6, 1, $1, NULL, NULL)", msgspec.json.encode([sample(10)]).decode())
+    for number in (1, 2):
+        await store.tell(5, number, News(samples=[sample()]))
+    assert (await store.rollup()).folded == 2
+    assert store._db.unread.after() == 3
+    await late.commit()
+    assert (await store.rollup()).folded == 0
+    monkeypatch.setattr(store._db.unread, "_anew_at", 0.0)
+    assert (await store.health()).news == 1
+    assert (await store.rollup()).folded == 1
+    assert await total(store) == 12
+
+
+async def test_a_row_of_a_chart_is_small(alone: Base) -> None:
+    """[M1] A minute of a busy task, with sixty buckets each, its indexes included: there are a million of
+    them in a month."""
+    store = await alone.store()
+    wide = {key: 1 + abs(key) for key in range(60)}
+    many = [
+        Sample(
+            at=AT + 60 * n,
+            queue="default",
+            task=f"app.tasks.t{t}",
+            counts={"succeeded": 600},
+            waits=wide,
+            runs=wide,
+        )
+        for n in range(20)
+        for t in range(20)
+    ]
+    await store.tell(5, 1, News(samples=many))
+    await store.rollup()
+    size = "SELECT pg_total_relation_size('windlass.measured') / count(*) FROM windlass.measured"
+    assert await alone.look.value(size) < 600
 
 
 async def test_what_has_outlived_its_time_goes_in_bounded_steps(alone: Base) -> None:

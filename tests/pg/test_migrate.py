@@ -20,7 +20,7 @@ from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
 from windlass.store.postgres import PostgresStore, schema
 from windlass.store.records import NewJob, Outcome, QueueRecord, Rescued, WorkerInfo
 
-LATEST = 7
+LATEST = 8
 LEAKS = """
 SELECT proname FROM pg_proc WHERE pronamespace = $1::text::regnamespace AND prosrc ~ '\\mwindlass[.'']'
 """
@@ -170,6 +170,18 @@ async def test_jobs_of_version_3_end_under_the_next_ones(pg_database: str) -> No
     states = Counter(row[0] for row in await session.rows("SELECT state FROM windlass.job"))
     assert states == {"succeeded": 11}
     await store.close()
+    await session.connection.close()
+
+
+async def test_views_on_what_users_call_outlive_a_migration(pg_database: str) -> None:
+    """[M1] A dashboard's own view, say: it neither blocks the migration nor is lost by it."""
+    session = await connect(pg_database, "q")
+    for _, text in schema.migrations()[:5]:
+        await session.run(schema.render(text, "windlass"))
+    await session.run(VERSION_5.read_text("utf-8"))
+    await session.run("CREATE VIEW backlog AS SELECT queue, ready FROM windlass.depth()")
+    await PostgresStore(pg_database).migrate()
+    assert await session.value("SELECT count(*) FROM backlog") == 1
     await session.connection.close()
 
 

@@ -1,9 +1,14 @@
 """Connections that rest between two calls: what happens to them when they are lost, or all are wanted."""
 
 import asyncio
+import os
+import signal
+
+import pytest
 
 from tests.chaos.kit import until
 from tests.pg.kit import Base
+from windlass.store.postgres import database
 
 LOSE = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
            WHERE datname = current_database() AND pid <> pg_backend_pid()"""
@@ -40,3 +45,37 @@ async def test_a_store_with_resting_connections_closes(alone: Base) -> None:
     async with asyncio.timeout(5):
         await store.close()
     assert not store._db._resting
+
+
+async def test_a_call_off_that_the_server_does_not_hear_is_no_trouble(
+    alone: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[fault 9] Who has left is gone, and so is the connection; there is nobody to raise anything to."""
+    monkeypatch.setattr(database, "CALL_OFF", 0.05)
+    store = await alone.store()
+    asked = asyncio.Event()
+    pids: list[int] = []
+
+    async def ask() -> None:
+        async with store._db.connection() as connection:
+            pids.append(connection.get_server_pid())
+            os.kill(pids[0], signal.SIGSTOP)
+            asked.set()
+            await connection.fetchval("SELECT 1")
+
+    asking = asyncio.create_task(ask())
+    await asked.wait()
+    await asyncio.sleep(0)
+    try:
+        asking.cancel()
+        await asyncio.wait({asking})
+        (leaving,) = store._db._leaving
+        await leaving
+        assert not store._db._leaving
+    finally:
+        os.kill(pids[0], signal.SIGCONT)
+    await store.queues()
+
+
+def test_calling_off_leaves_closing_its_time() -> None:
+    assert database.CALL_OFF < database.CLOSE

@@ -28,7 +28,7 @@ async def test_news_that_cannot_be_read_are_left_out(
         other.close()
         with caplog.at_level(logging.WARNING, "windlass.store"):
             assert (await store.rollup()).folded == 3
-        assert "news 2 cannot be read" in caplog.text
+        assert "what a process told cannot be read" in caplog.text
         assert [row.counts for row in await store.totals()] == [{"succeeded": 2}] * 2
         assert (await store.health()).news == 0
 
@@ -42,7 +42,7 @@ async def test_a_row_that_cannot_be_read_begins_anew(
         await store.tell(1, 1, ONE)
         await store.rollup()
         other = foreign(path)
-        other.execute("UPDATE windlass_rollup SET sample = '?' WHERE span = 0 AND queue = 'q'")
+        other.execute("UPDATE windlass_rollup SET sample = x'3f' WHERE span = 0 AND queue = 'q'")
         other.close()
         await store.tell(1, 2, ONE)
         with caplog.at_level(logging.WARNING, "windlass.store"):
@@ -62,6 +62,33 @@ async def test_a_long_backlog_is_folded_in_short_transactions(
         steps = [await store.rollup() for _ in range(3)]
         assert [(step.folded, step.more) for step in steps] == [(2, True), (2, True), (1, False)]
         assert [row.counts for row in await store.totals()] == [{"succeeded": 5}] * 2
+
+
+async def test_a_row_of_a_chart_is_small(tmp_path: Path) -> None:
+    """[M1] A minute of a busy task, with sixty buckets each, its indexes included."""
+    path = tmp_path / "w.db"
+    wide = {key: 1 + abs(key) for key in range(60)}
+    async with opened(path) as store:
+        now = int(await store.now()) // 60 * 60
+        many = [
+            Sample(
+                at=now - 60 * n,
+                queue="default",
+                task=f"app.tasks.t{t}",
+                counts={"succeeded": 600},
+                waits=wide,
+                runs=wide,
+            )
+            for n in range(20)
+            for t in range(20)
+        ]
+        await store.tell(1, 1, News(samples=many))
+        await store.rollup()
+        other = foreign(path)
+        (rows,) = next(iter(other.execute("SELECT count(*) FROM windlass_rollup")))
+        other.close()
+        size = sum(table.bytes for table in (await store.health()).tables if table.name == "rollup")
+        assert 0 < size < 600 * rows
 
 
 async def test_vitals_of_a_newer_version_are_not_shown(tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> No
         "turns.next", "turns.first", "turns.window",
         "gates.drop_slots", "gates.use_up", "gates.stand_back", "gates.come_forward", "gates.come_back",
         "gates.promised", "gates.first_promised", "charts.measured", "charts.totals",
-        "charts.events_of_queue", "charts.events_of_job", "news.last", "news.row",
+        "charts.events_of_queue", "charts.events_of_job", "charts.dead",
+        "charts.dead_of_queue", "news.last", "news.row",
     ],
 )  # fmt: skip
 async def test_parents_edges_and_lines_are_found_by_an_index(tmp_path: Path, statement: str) -> None:
@@ -70,6 +71,19 @@ async def test_parents_edges_and_lines_are_found_by_an_index(tmp_path: Path, sta
         rests = [step for step in plan if step.startswith(("SCAN ", "USE TEMP"))]
         allowed = {"SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active", "SCAN (subquery-1)"}
         assert set(rests) <= allowed, plan
+        connection.close()
+
+
+@pytest.mark.parametrize("statement", ["dead", "dead_of_queue"])
+async def test_the_dead_are_counted_from_an_index_alone(tmp_path: Path, statement: str) -> None:
+    """[O4] Their rows hold their tracebacks, which nobody needs for that."""
+    path = tmp_path / "w.db"
+    async with opened(path):
+        connection = foreign(path)
+        sql = Statements("charts")[statement]
+        bindings = (1,) if statement == "dead" else ("q", 1)
+        plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+        assert any(step.startswith("SEARCH j USING COVERING INDEX windlass_job_cause") for step in plan), plan
         connection.close()
 
 

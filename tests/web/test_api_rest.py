@@ -13,6 +13,8 @@ from windlass.core.rollup import Sample
 from windlass.core.states import Kind
 from windlass.store.flow import NewSchedule
 from windlass.store.measures import Busy, News, Vitals
+from windlass.web.desk import Desk
+from windlass.web.who import Role, Who
 
 
 async def test_a_queue_is_declared_paused_resumed_and_set(any_app: Windlass) -> None:
@@ -187,15 +189,63 @@ async def test_what_was_measured_and_who_measured_it(app: Windlass) -> None:
         assert worker["vitals"]["jobs"][0]["job"] == "17"
 
 
+@pytest.mark.parametrize(
+    ("last", "points", "most"),
+    [
+        (3600, 61, 60),
+        (21_540, 360, 60),
+        (21_599, 361, 60),
+        (21_600, 361, 60),
+        (21_601, 8, 3600),
+        (86_400, 25, 3600),
+    ],
+)
+async def test_six_hours_are_drawn_minute_by_minute(
+    app: Windlass, last: float, points: int, most: int
+) -> None:
+    """A job a second, for as long as anybody has looked: no point of a minute holds an hour."""
+    async with rigged(app) as rig, visiting(app) as visitor:
+        minute = int(await rig.store.now()) // 60 * 60
+        samples = [
+            Sample(at=minute - 60 * back, queue="q", task="t", counts={"succeeded": 60})
+            for back in range(600)
+        ]
+        await rig.store.tell(7, 1, News(samples=samples))
+        while (await rig.store.rollup()).more:
+            pass
+        found = (await visitor.get("/api/measures", params={"queue": "q", "last": last})).json()["points"]
+    assert points - 1 <= len(found) <= points + 1
+    counts = [point["counts"]["succeeded"] for point in found if point["counts"]]
+    assert max(counts) == most
+    assert len(counts) >= min(points, 10) - 2
+
+
+async def test_one_who_looks_on_leaves_nothing_behind(app: Windlass) -> None:
+    """The keys of what is shared hold nothing that moves with time, and nothing that has no end."""
+    desk, who = Desk(app), Who("x", Role.READ)
+    ahead = 0.0
+
+    async def later() -> float:
+        return 1_700_000_000.0 + ahead
+
+    desk.now = later  # type: ignore[method-assign]
+    for minute in range(5):
+        ahead = minute * 60.0
+        await desk.measured(who, queue="q", last=21_000.0)
+        await desk.events(who, before=9_000 + minute)
+        await desk.events(who, job=9_000 + minute)
+    assert len(desk.memo._kept) == 1
+
+
 async def test_one_glance_says_whether_all_is_well(app: Windlass) -> None:
     async with visiting(app) as visitor:
         calm = (await visitor.get("/api/overview")).json()
         assert (calm["healthy"], calm["findings"], calm["workers_alive"]) == ("ok", [], 0)
     await told_of(app, {"succeeded": 120, "dead": 2})
     async with rigged(app) as rig, visiting(app) as visitor:
-        await rig.store.set_queue("mail", {"paused": True})
         await rig.add("t", queue="mail")
         await rig.add("t", queue="lonely")
+        await visitor.post("/api/queues/mail/pause")
         seen = (await visitor.get("/api/overview")).json()
         assert seen["healthy"] == "warning"
         told = {finding["name"]: finding for finding in seen["findings"]}

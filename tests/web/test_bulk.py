@@ -8,8 +8,10 @@ import pytest
 
 from tests.web.kit import rigged, visiting
 from windlass import Windlass
+from windlass.bulk import Acted, count
 from windlass.core.states import Kind
 from windlass.store.memory import MemoryStore
+from windlass.store.records import JobFilter
 from windlass.web.bulk import MOST_RUNNING
 
 
@@ -122,3 +124,45 @@ async def test_one_that_fails_says_so_without_the_drivers_words(caplog: pytest.L
 async def no_such(app: Windlass) -> int:
     async with visiting(app) as visitor:
         return (await visitor.get("/api/bulk/feedbeef0000")).status_code
+
+
+def test_a_long_walk_remembers_the_last_jobs_and_not_all() -> None:
+    acted = Acted(most=10)
+    for job in range(1, 1001):
+        acted.update([job])
+        assert all(each in acted for each in range(max(job - 9, 1), job + 1))
+    assert sum(each in acted for each in range(1, 1001)) <= 20
+
+
+class Counting(MemoryStore):
+    """A store whose pages take a while."""
+
+    async def jobs(self, *args: Any, **options: Any) -> Any:
+        await asyncio.sleep(0.02)
+        return await super().jobs(*args, **options)
+
+
+async def test_a_preview_stops_counting_after_a_moment() -> None:
+    store = Counting()
+    with Windlass(store=store) as app:
+        async with rigged(app) as rig:
+            await rig.add(*["a"] * 1_200)
+        whole = await count(store, JobFilter(task="a"))
+        part = await count(store, JobFilter(task="a"), within=0.0)
+    assert (whole.jobs, whole.more) == (1_200, False)
+    assert (part.jobs, part.more) == (500, True)
+
+
+async def test_one_that_runs_is_told_of_wherever_jobs_are_looked_at() -> None:
+    store = Halting()
+    with Windlass(store=store) as app:
+        async with rigged(app) as rig, visiting(app) as visitor:
+            await rig.add("a")
+            wanted = {"verb": "cancel", "where": {"task": "a"}}
+            id = (await visitor.post("/api/bulk", json=wanted)).json()["id"]
+            await store.waiting.wait()
+            for path in ("/", "/jobs", "/dead", "/operations"):
+                assert f"/bulk/{id}" in (await visitor.get(path)).text, path
+            store.steps.release()
+            await ended(visitor, id)
+            assert f"/bulk/{id}" not in (await visitor.get("/jobs")).text

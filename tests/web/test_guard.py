@@ -16,7 +16,7 @@ from windlass.errors import ConfigurationError
 from windlass.store.memory import MemoryStore
 from windlass.web import Role, Who
 from windlass.web.answers import CSP
-from windlass.web.patience import GUESSES
+from windlass.web.patience import GUESSES, SLOWED
 
 KEYS: dict[str, Any] = {"read": [READ], "operate": [OPERATE]}
 
@@ -41,12 +41,40 @@ async def test_without_credentials_nobody_else_is_served(app: Windlass, client: 
     assert "WINDLASS_WEB_OPERATE" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("header", ["forwarded", "x-forwarded-for", "x-forwarded-proto", "x-real-ip"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "forwarded",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-forwarded-server",
+        "x-forwarded-port",
+        "x-real-ip",
+        "x-client-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+    ],
+)
 async def test_without_credentials_what_a_proxy_passes_on_is_refused(
     visitor: httpx.AsyncClient, header: str
 ) -> None:
     answer = await visitor.get("/api/queues", headers={header: "for=127.0.0.1"})
     assert (answer.status_code, code(answer)) == (403, "closed")
+
+
+async def test_without_credentials_an_old_proxy_is_refused(app: Windlass) -> None:
+    """Some pass everything on as HTTP/1.0, under a host name of their own, and say nothing of it."""
+    web = app.web()
+
+    async def older(scope: Any, receive: Any, send: Any) -> None:
+        await web(scope | {"http_version": "1.0"}, receive, send)
+
+    transport = httpx.ASGITransport(app=older, client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
+        answer = await visitor.get("/api/queues")
+        assert (answer.status_code, code(answer)) == (403, "closed")
+        assert (await visitor.get("/healthz")).status_code == 200
 
 
 @pytest.mark.parametrize("how", [basic, bearer])
@@ -86,20 +114,57 @@ async def test_wrong_credentials_are_refused(app: Windlass, header: str) -> None
     assert answer.status_code == 401
 
 
-async def test_who_guesses_is_slowed_and_who_was_right_before_is_not(app: Windlass) -> None:
+async def test_who_guesses_is_slowed_and_who_is_right_never(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much is guessed from an address, say that of a proxy, the right secret passes at once."""
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr("windlass.web.guard.sleep", sleep)
     async with visiting(app, **KEYS) as visitor:
-        assert (await visitor.get("/api/queues", headers=bearer(READ))).status_code == 200
         for _ in range(GUESSES):
             assert (await visitor.get("/api/queues", headers=bearer("x:wrong"))).status_code == 401
+        assert waited == []
         refused = await visitor.get("/api/queues", headers=bearer("x:wrong again"))
-        unseen = await visitor.get("/api/queues", headers=bearer(OPERATE))
-        known = await visitor.get("/api/queues", headers=bearer(READ))
-    assert (refused.status_code, code(refused)) == (429, "too_many_attempts")
-    assert 1 <= int(refused.headers["retry-after"]) <= 60
-    assert (unseen.status_code, known.status_code) == (429, 200)
+        assert waited == [SLOWED]
+        assert (refused.status_code, code(refused)) == (429, "too_many_attempts")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        for right in (bearer(READ), basic(OPERATE), bearer(OPERATE)):
+            assert (await visitor.get("/api/queues", headers=right)).status_code == 200
+        assert waited == [SLOWED]
 
 
-@pytest.mark.parametrize("pair", ["no-colon-here", ":only-a-secret", "name:short"])
+async def test_guesses_at_one_name_are_not_another_ones(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.web.guard.sleep", lambda _: asyncio.sleep(0))
+    async with visiting(app, **KEYS) as visitor:
+
+        async def status(pair: str) -> int:
+            return (await visitor.get("/api/queues", headers=basic(pair))).status_code
+
+        assert {await status("viewer:wrong") for _ in range(GUESSES)} == {401}
+        assert await status("viewer:wrong") == 429
+        assert await status("driver:mistyped") == 401
+        # Names that nobody has are one: whoever makes them up is slowed as well.
+        assert {await status(f"nobody-{n}:wrong") for n in range(GUESSES)} == {401}
+        assert await status("nobody-at-all:wrong") == 429
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "no-colon-here",
+        ":only-a-secret",
+        "name:short",
+        "name:geheimnis-ü",
+        "name:tab\tinside",
+        "name: spaces-around ",
+    ],
+)
 def test_a_credential_that_protects_nothing_is_refused(app: Windlass, pair: str) -> None:
     with pytest.raises(ConfigurationError, match="name:secret") as caught:
         app.web(read=[pair])
@@ -207,6 +272,23 @@ async def test_it_answers_under_any_prefix(app: Windlass) -> None:
         assert 'href="/ops/windlass/' in page.text
 
 
+async def test_what_nobody_is_behind_is_told_in_a_line(visitor: httpx.AsyncClient) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = await visitor.post(path, headers={"host": "evil.example"})
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert len(answer.content) < 200
+
+
+async def test_an_address_is_what_it_is(visitor: httpx.AsyncClient) -> None:
+    """Nothing is guessed: no redirect, which would carry on whatever host was named, and no other's 404."""
+    for path in ("/jobs/", "/healthz/", "/queues//"):
+        assert (await visitor.get(path)).status_code == 404
+    page, api = await visitor.get("/apifoo"), await visitor.get("/api")
+    assert page.headers["content-type"].startswith("text/html")
+    assert (api.status_code, code(api)) == (404, "not_found")
+
+
 # -- with what and for how long -----------------------------------------------------------------------------
 
 
@@ -260,6 +342,7 @@ async def test_what_takes_too_long_is_given_up() -> None:
             answer = await visitor.post("/api/queues/mail/pause")
             assert (answer.status_code, code(answer)) == (503, "timeout")
             assert int(answer.headers["retry-after"]) >= 1
+            assert "idempotency_key" in answer.json()["error"]["message"]
             assert store.given_up.is_set()
             page = await visitor.get("/api/queues")  # the next one is served
             assert page.status_code == 200

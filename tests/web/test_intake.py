@@ -1,13 +1,24 @@
 """Single enqueues that travel together: each caller gets an answer of their own."""
 
 import asyncio
-from collections.abc import Sequence
+import contextvars
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+import httpx
+import msgspec
 import pytest
 
+from tests.web.kit import visiting
+from windlass import Windlass
 from windlass.errors import AlreadyEnqueued, QueueFull, StoreUnavailable
-from windlass.store.records import NewJob, Receipt
-from windlass.web.intake import Intake
+from windlass.hooks import Sending
+from windlass.store.records import NewJob, Options, Receipt
+from windlass.web import intake as intakes
+from windlass.web.intake import CALLS, Intake
+from windlass.web.problems import Problem
+
+caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="nobody")
 
 
 class Line:
@@ -26,6 +37,8 @@ class Line:
             raise QueueFull("no room", "full", 5.0)
         if any(job.task == "lost" for job in jobs):
             raise StoreUnavailable("no answer")
+        if any(job.task == "odd" for job in jobs):
+            raise RuntimeError("nobody foresaw this")
         return [Receipt(int(job.payload)) for job in jobs]
 
 
@@ -72,12 +85,13 @@ async def test_a_full_queue_costs_one_call_more_however_many_were_refused() -> N
     assert len(line.batches) <= 4
 
 
-async def test_what_was_perhaps_written_is_not_sent_again() -> None:
+@pytest.mark.parametrize(("task", "error"), [("lost", StoreUnavailable), ("odd", RuntimeError)])
+async def test_what_was_perhaps_written_is_not_sent_again(task: str, error: type[Exception]) -> None:
     """[E7]: the callers are told, and may send again with their idempotency keys."""
     line = Line()
     intake = Intake(line.send)
-    got = await answers(intake, line, [job("a", 1), job("lost", 2)])
-    assert [type(answer) for answer in got] == [StoreUnavailable, StoreUnavailable]
+    got = await answers(intake, line, [job("a", 1), job(task, 2)])
+    assert [type(answer) for answer in got] == [error, error]
     assert sum("a" in batch for batch in line.batches) == 1
 
 
@@ -96,3 +110,155 @@ async def test_who_has_left_before_it_was_sent_gets_no_job() -> None:
     line.open.set()
     assert [await first, await stays] == [Receipt(1), Receipt(3)]
     assert line.batches == [["first"], ["stays"]]
+
+
+class Sticky(Line):
+    """A store that answers all but the jobs that stick, until it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.callers: list[str] = []
+
+    async def send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        self.batches.append([job.task for job in jobs])
+        self.callers.append(caller.get())
+        if any(job.task == "stick" for job in jobs):
+            await self.open.wait()
+        await asyncio.sleep(0)
+        return [Receipt(int(job.payload)) for job in jobs]
+
+
+KEYS = [
+    {"idempotency_key": "k"},
+    {"options": Options(unique_key="k")},
+    {"options": Options(ordering_key="k")},
+    {"options": Options(concurrency_key="k")},
+    {"options": Options(task_limit=1)},
+    {"options": Options(after=(7,))},
+]
+
+
+@pytest.mark.parametrize("fields", KEYS)
+async def test_a_job_that_may_have_to_wait_is_sent_on_its_own(fields: dict[str, object]) -> None:
+    """The key that it waits for may be held by a transaction that lasts."""
+    line = Sticky()
+    intake = Intake(line.send)
+    stuck = asyncio.create_task(intake.add(NewJob(task="stick", payload="1", **fields)))  # type: ignore[arg-type]
+    while not line.batches:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    async with asyncio.timeout(intakes.PATIENCE):  # others do not even need a second call beside it
+        got = await asyncio.gather(*(intake.add(job("a", n)) for n in range(20)))
+    assert got == [Receipt(n) for n in range(20)]
+    line.open.set()
+    assert await stuck == Receipt(1)
+
+
+async def test_a_call_that_does_not_answer_gets_others_beside_it() -> None:
+    """A few: the next ones wait, and who leaves meanwhile leaves nothing behind."""
+    line = Sticky()
+    intake = Intake(line.send)
+    stuck = []
+    for n in range(CALLS - 1):
+        stuck.append(asyncio.create_task(intake.add(job("stick", n))))
+        while len(line.batches) <= n:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    assert await intake.add(job("a", 7)) == Receipt(7)
+    stuck.append(asyncio.create_task(intake.add(job("stick", 8))))
+    while len(line.batches) <= CALLS:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    waits = [asyncio.create_task(intake.add(job("late", n))) for n in range(3)]
+    await asyncio.sleep(2 * intakes.PATIENCE)
+    assert len(line.batches) == CALLS + 1
+    waits[0].cancel()
+    line.open.set()
+    got = await asyncio.gather(*waits, return_exceptions=True)
+    assert isinstance(got[0], asyncio.CancelledError)
+    assert got[1:] == [Receipt(1), Receipt(2)]
+    assert line.batches[-1] == ["late", "late"]
+    assert [await each for each in stuck] == [Receipt(0), Receipt(1), Receipt(2), Receipt(8)]
+
+
+async def test_callers_with_one_key_keep_one_call_waiting() -> None:
+    line = Sticky()
+    intake = Intake(line.send)
+    twins = [
+        asyncio.create_task(intake.add(NewJob(task="stick", payload=str(n), options=Options(unique_key="k"))))
+        for n in range(2 * CALLS)
+    ]
+    while not line.batches:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    other = NewJob(task="a", payload="9", options=Options(unique_key="other"))
+    assert await intake.add(other) == Receipt(9)
+    assert line.batches == [["stick"], ["a"]]
+    line.open.set()
+    assert await asyncio.gather(*twins) == [Receipt(n) for n in range(2 * CALLS)]
+
+
+async def test_where_too_many_wait_the_next_one_is_told_when_to_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(intakes, "MOST_OPEN", 3)
+    line = Sticky()
+    intake = Intake(line.send)
+    waits = [asyncio.create_task(intake.add(job("stick", n))) for n in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(Problem) as busy:
+        await intake.add(job("a", 4))
+    assert (busy.value.status, busy.value.code, busy.value.retry_after) == (503, "busy", 2)
+    waits[2].cancel()
+    await asyncio.sleep(0)
+    waits.append(asyncio.create_task(intake.add(job("stick", 5))))
+    line.open.set()
+    got = await asyncio.gather(*waits, return_exceptions=True)
+    assert (got[0], got[1], got[3]) == (Receipt(0), Receipt(1), Receipt(5))
+
+
+async def test_large_payloads_go_in_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intakes, "MOST_SENT", 4)
+    line = Line()
+    got = await answers(Intake(line.send), line, [job("a", n) for n in range(100, 103)])
+    assert got == [Receipt(n) for n in range(100, 103)]
+    assert max(len(batch) for batch in line.batches) <= 2
+
+
+async def test_a_batch_belongs_to_none_of_its_callers() -> None:
+    """What the first of them has in its context, such as a trace, is not the others'."""
+    line = Sticky()
+    intake = Intake(line.send)
+
+    async def call(name: str, n: int) -> Receipt:
+        caller.set(name)
+        return await intake.add(job("a", n))
+
+    await asyncio.gather(*(asyncio.create_task(call(f"caller {n}", n)) for n in range(3)))
+    assert set(line.callers) == {"nobody"}
+
+
+async def test_enqueue_hooks_are_around_each_callers_own_job(any_app: Windlass) -> None:
+    """[E7] [M1]: a trace is the caller's, and a hook that breaks after the sending doubles nothing."""
+    seen: list[tuple[str, int]] = []
+
+    @contextmanager
+    def sign(sending: Sending) -> Iterator[None]:
+        sending.jobs = [
+            msgspec.structs.replace(job, options=msgspec.structs.replace(job.options, tags=(caller.get(),)))
+            for job in sending.jobs
+        ]
+        yield
+        seen.append((caller.get(), sending.receipts[0].id))
+        raise RuntimeError("the collector is gone")
+
+    async def post(visitor: httpx.AsyncClient, name: str) -> tuple[str, int]:
+        caller.set(name)
+        answer = await visitor.post("/api/jobs", json={"task": "mail.send"})
+        assert answer.status_code == 201
+        return name, int(answer.json()["id"])
+
+    any_app.hooks.around_enqueue(sign)
+    async with any_app, visiting(any_app) as visitor:
+        posts = [asyncio.create_task(post(visitor, f"caller-{n}")) for n in range(10)]
+        told = await asyncio.gather(*posts)
+        assert sorted(seen) == sorted(told)
+        found = (await visitor.get("/api/jobs")).json()["jobs"]
+        assert {(job["tags"][0], int(job["id"])) for job in found} == set(told)
+        assert len(found) == 10

@@ -102,3 +102,29 @@ async def test_errors_are_not_kept_and_answers_not_without_end() -> None:
 
         await memo.get(n, 60, read)
     assert len(memo._kept) <= MOST
+
+
+async def test_what_has_grown_old_is_dropped_when_something_is_kept() -> None:
+    now = 0.0
+    memo = Memo(lambda: now)
+
+    async def read() -> bytes:
+        return b"x"
+
+    for minute in range(10):
+        now = minute * 60.0
+        await memo.get(("measured", minute), 2.0, read)
+        assert len(memo._kept) == 1
+
+
+async def test_of_too_many_those_go_that_would_go_first() -> None:
+    memo = Memo()
+
+    async def read() -> bytes:
+        return b"x"
+
+    await memo.get("lasting", 600.0, read)
+    for n in range(2 * MOST):
+        await memo.get(n, 60.0, read)
+    assert "lasting" in memo._kept
+    assert len(memo._kept) == MOST <= 100

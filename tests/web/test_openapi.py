@@ -1,5 +1,7 @@
 """The OpenAPI document: valid, complete, and true."""
 
+import json
+import re
 from typing import Any
 
 import httpx
@@ -42,6 +44,14 @@ def test_it_hangs_together() -> None:
     assert len(set(names)) == len(names)
     for schema in schemas.values():
         jsonschema_rs.meta.validate(schema)
+
+
+def test_its_names_are_those_of_its_users() -> None:
+    names = {operation["operationId"] for operation in operations().values()}
+    assert {"list_jobs", "show_job", "list_queues", "show_queue", "start_bulk", "show_bulk"} <= names
+    assert not [name for name in DOCUMENT["components"]["schemas"] if "." in name]
+    assert ("GET", "/api/bulk/{id}") in operations()
+    assert not re.search(r"\[[A-Z]\d+\]", json.dumps(DOCUMENT))
 
 
 def test_each_says_who_may_and_what_can_go_wrong() -> None:

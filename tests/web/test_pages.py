@@ -13,6 +13,7 @@ from tests.web.kit import OPERATE, READ, WHO, rigged, visiting
 from tests.web.pages_kit import HOSTILE, Filled, Html, crawl, harmless
 from windlass import Windlass
 from windlass.core.states import State
+from windlass.store.records import JobFilter
 from windlass.web.pages.search import read_search, write_search
 
 PAGES = [
@@ -178,6 +179,27 @@ def test_a_search_is_read_and_written() -> None:
     assert write_search(read_search(r'tag:"a \"b\" \\"')) == r'tag:"a \"b\" \\"'
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["state:dead", "a  b", '"quoted"', "tag:x y", "back\\slash", " lead", "7", 'x" state:dead "', "a\nb"],
+)
+@pytest.mark.parametrize("name", ["text", "tag"])
+def test_a_search_that_is_written_reads_as_the_same(name: str, text: str) -> None:
+    for state in (None, State.READY):
+        where = JobFilter(state=state, **{name: text})
+        assert read_search(write_search(where)) == where
+
+
+async def test_the_link_of_a_tag_finds_that_tag(app: Windlass, visitor: httpx.AsyncClient) -> None:
+    tag = 'x" state:dead "'
+    id = (await visitor.post("/api/jobs", json={"task": "a", "tags": [tag]})).json()["id"]
+    for path in ("/jobs", f"/jobs/{id}"):
+        page = Html((await visitor.get(path)).text)
+        (link,) = [each["href"] for each in page.all("a") if each.get("class") == "tag"]
+        found = Html((await visitor.get(link)).text)
+        assert f"/jobs/{id}" in found.links()
+
+
 async def test_a_search_finds_and_says_how_far_it_has_looked(
     filled: Filled, visitor: httpx.AsyncClient
 ) -> None:
@@ -188,7 +210,7 @@ async def test_a_search_finds_and_says_how_far_it_has_looked(
     wrong = await visitor.get("/jobs", params={"q": "state:bogus"})
     assert wrong.status_code == 400
     assert "bogus" in wrong.text
-    assert (await visitor.get("/jobs", params={"q": "x" * 600})).status_code == 400
+    assert (await visitor.get("/jobs", params={"q": "x" * 1100})).status_code == 400
     direct = await visitor.get("/jobs", params={"q": str(filled.jobs[State.READY])})
     assert direct.headers["location"] == f"/jobs/{filled.jobs[State.READY]}"
 
@@ -277,6 +299,22 @@ async def test_many_jobs_with_preview_and_progress(app: Windlass, visitor: httpx
         assert "Done" in page.text
         assert (await rig.depth()).dead == 0
     assert (await visitor.get("/bulk/new?verb=explode")).status_code == 400
+
+
+@pytest.mark.parametrize("q", ["", '""', "   "])
+async def test_every_job_must_be_meant(app: Windlass, visitor: httpx.AsyncClient, q: str) -> None:
+    await app.aenqueue("a")
+    refused = await visitor.post("/bulk/new", data={"verb": "delete", "q": q})
+    assert refused.status_code == 400
+    assert "every job" in refused.text
+    assert len((await visitor.get("/api/jobs")).json()["jobs"]) == 1
+    asked = Html((await visitor.get("/bulk/new", params={"verb": "delete", "q": q})).text)
+    (sure,) = [each for each in asked.all("input") if each.get("name") == "everything"]
+    assert (sure["type"], "required" in sure, "checked" in sure) == ("checkbox", True, False)
+    meant = await visitor.post("/bulk/new", data={"verb": "delete", "q": q, "everything": sure["value"]})
+    assert meant.status_code == 303
+    some = Html((await visitor.get("/bulk/new", params={"verb": "delete", "q": "task:a"})).text)
+    assert not [each for each in some.all("input") if each.get("name") == "everything"]
 
 
 async def test_a_parent_is_steered(filled: Filled, app: Windlass, visitor: httpx.AsyncClient) -> None:

@@ -114,6 +114,22 @@ async def test_streams_are_bounded_and_one_look_serves_all(app: Windlass) -> Non
     assert ticker.number == number  # nobody watches, so nobody looks
 
 
+async def test_a_head_of_a_stream_is_answered_at_once(visitor: httpx.AsyncClient) -> None:
+    """Nobody reads what follows it, so none is opened."""
+    for _ in range(3):
+        async with asyncio.timeout(1):
+            answer = await visitor.head("/api/stream")
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-type"].startswith("text/event-stream")
+
+
+@pytest.mark.parametrize("path", ["/api/stream", "/api/openapi.json"])
+async def test_what_is_only_to_be_looked_at(visitor: httpx.AsyncClient, path: str) -> None:
+    answer = await visitor.post(path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert answer.json()["error"]["code"] == "method_not_allowed"
+
+
 async def test_a_stream_ends_by_itself(app: Windlass) -> None:
     stream = Stream(Ticker(Desk(app), every=0.01), longest=0.05)
     messages = await opened(stream, stay=asyncio.Event())

@@ -6,12 +6,20 @@ import threading
 import pytest
 
 from tests.app.counting import count_jobs
+from tests.worker.line import Line
 from windlass import Retry, State, Windlass
 from windlass.core.retry import DeathPolicy
 from windlass.errors import ConfigurationError, WorkerLost
+from windlass.settings import Events
 from windlass.store.memory import MemoryStore
 from windlass.store.records import ClaimedJob, NewJob, Outcome, WorkerInfo
+from windlass.worker import drain as module
 from windlass.worker.drain import Drained, drain
+
+
+@pytest.fixture
+def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BEAT_EVERY", 0.01)
 
 
 def test_sync_and_async_tasks_run_side_by_side(any_app: Windlass) -> None:
@@ -122,6 +130,7 @@ def test_jobs_for_later_are_left_unless_they_come_due_in_time(any_app: Windlass)
     assert (soon.status(), far.status()) == (State.SUCCEEDED, State.SCHEDULED)
 
 
+@pytest.mark.usefixtures("quick_beats")
 async def test_o5_a_running_job_is_cancelled_within_a_beat(app: Windlass) -> None:
     started = asyncio.Event()
 
@@ -132,13 +141,14 @@ async def test_o5_a_running_job_is_cancelled_within_a_beat(app: Windlass) -> Non
 
     job = await waits.aenqueue()
     async with app._home().here() as store:
-        running = asyncio.create_task(drain(store, app.tasks, beat_every=0.01))
+        running = asyncio.create_task(drain(store, app.tasks))
         await started.wait()
         assert await job.acancel() == "requested"
         assert await running == Drained(cancelled=1)
     assert await job.astatus() == State.CANCELLED
 
 
+@pytest.mark.usefixtures("quick_beats")
 async def test_o5_finished_first_stands_and_a_failure_after_cancel_is_not_retried(app: Windlass) -> None:
     started = {"ends": asyncio.Event(), "fails": asyncio.Event()}
 
@@ -154,7 +164,7 @@ async def test_o5_finished_first_stands_and_a_failure_after_cancel_is_not_retrie
     task = app.task(stubborn)
     ends, fails = await task.aenqueue("ends"), await task.aenqueue("fails")
     async with app._home().here() as store:
-        running = asyncio.create_task(drain(store, app.tasks, beat_every=0.01))
+        running = asyncio.create_task(drain(store, app.tasks))
         for event in started.values():
             await event.wait()
         await ends.acancel()
@@ -185,6 +195,7 @@ async def test_an_interrupted_drain_gives_its_jobs_back_uncharged(any_app: Windl
     assert not any(worker.alive for worker in workers)
 
 
+@pytest.mark.usefixtures("quick_beats")
 async def test_c5_a_drain_that_was_declared_dead_stops(app: Windlass) -> None:
     stopped = asyncio.Event()
     started = asyncio.Event()
@@ -199,7 +210,7 @@ async def test_c5_a_drain_that_was_declared_dead_stops(app: Windlass) -> None:
 
     job = await waits.aenqueue()
     async with app._home().here() as store:
-        running = asyncio.create_task(drain(store, app.tasks, beat_every=0.01))
+        running = asyncio.create_task(drain(store, app.tasks))
         await started.wait()
         rescued = None
         while rescued is None:  # its beats go on, so the counter we saw may have moved
@@ -248,3 +259,42 @@ async def test_every_outcome_can_be_observed(app: Windlass) -> None:
         await drain(store, app.tasks, observe=observe)
     assert seen == [("retry", "OSError")]
     assert count_jobs(app) == 1
+
+
+async def test_a_drain_that_is_cancelled_while_it_leaves_leaves_nothing_behind() -> None:
+    """A store that hangs, say: whoever has enough of waiting is not followed by its measures."""
+    line = Line(MemoryStore())
+    leaving = asyncio.Event()
+
+    async def hang(*_: object) -> None:
+        leaving.set()
+        await asyncio.Event().wait()
+
+    line.before["retire"] = hang
+    await line.open()
+    others = asyncio.all_tasks()
+    running = asyncio.create_task(drain(line.as_store, {}))
+    await leaving.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() - others == set()
+
+
+@pytest.mark.parametrize(("wanted", "told"), [("off", []), ("notable", ["dead"])])
+async def test_m2_a_drain_tells_what_the_settings_want_under_its_label(
+    wanted: Events, told: list[str]
+) -> None:
+    store = MemoryStore()
+    with Windlass(store=store, events=wanted, label_prefix="here") as app:
+
+        @app.task(retry=Retry(1))
+        async def fail() -> None:
+            raise ValueError("no")
+
+        await fail.aenqueue()
+        await app.arun_until_idle()
+        events = await store.events()
+    assert [event.kind for event in events] == told
+    assert all(event.worker.startswith("here-worker-") for event in events)

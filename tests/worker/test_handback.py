@@ -81,6 +81,20 @@ async def test_c6_a_child_killed_for_a_job_costs_that_one_an_attempt(line: Line,
     assert record.errors[0].type == "TimeoutError"
 
 
+async def test_m1_names_of_tasks_that_nobody_ran_here_are_not_counted(line: Line, held: list[int]) -> None:
+    """They may be any number. Of what ran, the code must have been there."""
+    record = Recorder()
+    await line.enqueue([NewJob(task="typo", payload="[]")])
+    await line.claim(7, ["default"], 1)
+    await hand_back(
+        line.as_store, 7, held[:1], held[:1], crashed=False, policy=POLICY, backoff=hourly, record=record
+    )
+    assert {each.task: each.counts for each in record.samples()} == {
+        "t": {"retry": 1, "released": 3},
+        "": {"released": 1},
+    }
+
+
 async def test_o2_a_killed_job_waits_as_long_as_its_queue_says(line: Line, held: list[int]) -> None:
     """[O2] [C6] And not all for the same time."""
     await hand_back(line.as_store, 7, held, held, crashed=False, policy=POLICY, backoff=hourly)

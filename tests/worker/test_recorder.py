@@ -57,6 +57,29 @@ def test_m1_every_kind_is_counted_under_a_name_that_there_is() -> None:
     assert {name for each in counts.values() for name in each} <= COUNTS
 
 
+def test_k9_what_never_ran_is_no_run() -> None:
+    """[K9] A worker is renewed after so many jobs that it ran, not that it held."""
+    record = told()
+    passed = [
+        ended(kind, id=n, ms=None) for n, kind in enumerate((Kind.RELEASED, Kind.CANCELLED, Kind.UNKNOWN))
+    ]
+    own = ended(id=7, ms=None)  # in a transaction of its own
+    record.flushed([*passed, own, ended(id=8), ended(Kind.RETRY, id=9), ended(Kind.RELEASED, id=10)], 0.0)
+    assert record.done == 4
+
+
+def test_m1_names_of_tasks_that_nobody_knows_are_not_kept() -> None:
+    """They come from producers, and each would be rows for ever."""
+    record = told()
+    kinds = (Kind.RELEASED, Kind.DEAD, Kind.CANCELLED, Kind.SUCCEEDED)
+    batch = [ended(kind, id=n, task=f"typo{n}") for n, kind in enumerate(kinds)]
+    record.flushed([*batch, ended(id=9), ended(id=10, task="typo")], 0.0, refused=(10,), tasks={"send"})
+    assert counted(record) == {
+        ("mail", ""): {"released": 1, "dead": 1, "cancelled": 1, "succeeded": 1, "refused": 1},
+        ("mail", "send"): {"succeeded": 1},
+    }
+
+
 def test_m1_the_last_attempt_that_fails_is_a_death() -> None:
     record = told()
     record.flushed([ended(Kind.RETRY), ended(Kind.RETRY, id=2, **LAST)], time.monotonic())

@@ -23,6 +23,8 @@ from windlass.worker import teller as module
 from windlass.worker.recorder import Recorder
 from windlass.worker.teller import Teller
 
+ASIDE = {"claims", "claimed", "empty", "looks", "ready", "waited", "rounds", "waited_most"}
+
 
 @pytest.fixture
 def memory() -> Line:
@@ -30,13 +32,11 @@ def memory() -> Line:
 
 
 async def total(line: Line, queue: str = "", task: str = "") -> dict[str, int]:
-    """What was counted so far, of outcomes and all that is not about claims."""
+    """What was counted so far, of outcomes and all that is not about claims or how queues stood."""
     await duties.rollup(line.as_store)
     for sample in await line.real.totals():
         if (sample.queue, sample.task) == (queue, task):
-            return {
-                name: n for name, n in sample.counts.items() if name not in ("claims", "claimed", "empty")
-            }
+            return {name: n for name, n in sample.counts.items() if name not in ASIDE}
     return {}
 
 
@@ -102,6 +102,41 @@ async def test_m2_news_that_the_store_cannot_digest_do_not_stop_those_after_them
     record.flushed([ended(Kind.DEAD, id=2)], time.monotonic())
     await teller.tell()
     assert await total(memory) == {"dead": 1, "dropped": 1}
+
+
+async def test_m2_events_that_there_is_no_time_for_are_counted(
+    memory: Line, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last call says how many a timeline lacks."""
+    monkeypatch.setattr(module, "MOST_EVENTS", 10)
+    monkeypatch.setattr(module, "LAST_TIME", 1.0)
+    await memory.real.open()
+    record = Recorder()
+    record.clock.learn(60.0, at := time.monotonic(), at)
+    teller = Teller(memory.as_store, record)
+
+    async def slow(*_: Any) -> None:
+        if memory.calls["tell"] == 2:
+            await asyncio.sleep(module.LAST_TIME / 2)
+
+    memory.before["tell"] = slow
+    record.flushed([ended(Kind.DEAD, id=n) for n in range(35)], at)
+    await teller.close()
+    assert len(await memory.real.events()) == 20
+    assert await total(memory) == {"dead": 35, "dropped": 15}
+    assert "15 events are dropped" in caplog.text
+
+
+async def test_m2_a_store_that_is_away_at_the_end_costs_events_and_says_how_many(
+    memory: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    await memory.real.open()
+    record = Recorder()
+    teller = Teller(memory.as_store, record)
+    record.flushed([ended(Kind.DEAD, id=n) for n in range(3)], time.monotonic())
+    with memory.cut():
+        await teller.close()
+    assert "did not hear the last measures of this process, with 3 events" in caplog.text
 
 
 async def test_m3_an_idle_worker_is_quiet(memory: Line, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from windlass import Windlass
 from windlass.errors import StoreUnavailable
 from windlass.store.memory import MemoryStore
 from windlass.store.records import Beat, Finished, Outcome, WorkerInfo
+from windlass.worker import drain as module
 from windlass.worker.drain import Drained, drain
 from windlass.worker.outcomes import OutcomeLog
 
@@ -52,7 +53,10 @@ async def test_c5_a_flush_without_an_answer_is_sent_again_under_its_number(
     assert caplog.text.count("cannot write 1 outcomes") == 1
 
 
-async def test_c4_a_failed_beat_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_c4_a_failed_beat_is_logged_and_tried_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BEAT_EVERY", 0.005)
     store = Unsteady(lost_beats=2)
     app = Windlass(store=store)
     proceed = asyncio.Event()
@@ -63,7 +67,7 @@ async def test_c4_a_failed_beat_is_logged_and_tried_again(caplog: pytest.LogCapt
 
     await waits.aenqueue()
     async with app._home().here() as opened:
-        running = asyncio.create_task(drain(opened, app.tasks, beat_every=0.005))
+        running = asyncio.create_task(drain(opened, app.tasks))
         await store.beat_came_through.wait()
         proceed.set()
         assert await running == Drained(succeeded=1)

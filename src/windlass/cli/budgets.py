@@ -6,7 +6,7 @@ What a worker's code says about a budget is its default and never overwrites wha
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import click
@@ -18,6 +18,7 @@ from windlass.core.names import check_name
 from windlass.core.rates import rate_text
 from windlass.store.flow import BudgetRecord
 from windlass.store.protocol import Store
+from windlass.words import deeds
 from windlass.words.shapes import budget_as_json
 from windlass.words.text import capped, one_line, plural, span
 
@@ -96,7 +97,13 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
         for setting, value in given.items()
         if value is not None
     }
-    record = _on_budget(target, name, lambda store: store.set_budget(name, changes), create=True)
+    record = _on_budget(
+        target,
+        name,
+        lambda store: store.set_budget(name, changes),
+        lambda _: [deeds.set_budget(name, changes)],
+        create=True,
+    )
     if as_json:
         print_json({"budget": budget_as_json(record)})
     else:
@@ -112,9 +119,11 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
 @on_store
 def drain(target: Target, name: str, pause: float, key: str | None) -> None:
     """Take all tokens away, as after a 429 of the upstream; it refills from the end of the pause on."""
-    _on_budget(target, name, lambda store: store.drain(name, pause, key))
     which = name if key is None else f"{name}, key {key!r}"
     then = f"grants nothing for {span(pause)}" if pause else "refills from now on"
+    _on_budget(
+        target, name, lambda store: store.drain(name, pause, key), lambda _: [deeds.budget(which, "drained")]
+    )
     click.echo(f"{one_line(which)} is drained and {then}")
 
 
@@ -128,7 +137,12 @@ def drain(target: Target, name: str, pause: float, key: str | None) -> None:
 @json_option
 def take(target: Target, name: str, n: int, key: str | None, as_json: bool) -> None:
     """Take tokens by hand, all or none; exit code 1 where it has not so many now."""
-    taken = _on_budget(target, name, lambda store: store.take(name, n, key or ""))
+    taken = _on_budget(
+        target,
+        name,
+        lambda store: store.take(name, n, key or ""),
+        lambda taken: [deeds.budget(name, f"took {plural(n, 'token')}")] if taken.granted else [],
+    )
     wait = None if math.isinf(taken.wait) else round(taken.wait, 3)
     if as_json:
         print_json({"granted": taken.granted, "wait": None if taken.granted else wait})
@@ -146,7 +160,7 @@ def take(target: Target, name: str, n: int, key: str | None, as_json: bool) -> N
 @on_store
 def remove(target: Target, name: str) -> None:
     """Remove a budget. Jobs that need it wait until it is there again."""
-    _on_budget(target, name, lambda store: store.drop_budget(name))
+    _on_budget(target, name, lambda store: store.drop_budget(name), lambda _: [deeds.budget(name, "removed")])
     click.echo(
         f"{name} is removed; jobs that need it wait until a worker that declares it starts, or until "
         f"`windlass budget set {name} --rate RATE`"
@@ -154,7 +168,12 @@ def remove(target: Target, name: str) -> None:
 
 
 def _on_budget(
-    target: Target, name: str, work: Callable[[Store], Awaitable[T]], *, create: bool = False
+    target: Target,
+    name: str,
+    work: Callable[[Store], Awaitable[T]],
+    told: Callable[[T], Iterable[deeds.Deed]],
+    *,
+    create: bool = False,
 ) -> T:
     """Do something with a budget; where that makes no sense, say so in one line."""
 
@@ -164,7 +183,7 @@ def _on_budget(
         return await work(store)
 
     try:
-        return target.run(checked, create=create)
+        return target.act(checked, told, create=create)
     except ValueError as error:
         raise click.ClickException(one_line(str(error))) from error
 

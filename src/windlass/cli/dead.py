@@ -1,32 +1,41 @@
-"""The verbs about dead jobs: list them, give them another chance, or remove them, by id or by filter [O6]."""
+"""The verbs about dead jobs: list them, count them by what they died of, give them another chance, or remove
+them, by id or by filter [O6]."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from windlass import bulk
-from windlass.cli.jobs import cursor_option, limit_option, list_jobs, steer
+from windlass.cli.jobs import cursor_option, limit_option, list_jobs, print_answers, steer
 from windlass.cli.options import JobId, filters, json_option, on_store
 from windlass.cli.target import Target
-from windlass.cli.text import console, print_json
+from windlass.cli.telling import tell
+from windlass.cli.text import console, print_json, print_table
 from windlass.core.states import State
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
+from windlass.words import deeds
+from windlass.words.cause_shapes import causes_as_json
+from windlass.words.text import local
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SAID = {"retry": "retry", "delete": "remove"}
-_FILTERS = ("queue", "task", "tag", "text")
+_FILTERS = ("queue", "task", "tag", "text", "error")
+_COLUMNS = (">jobs", "task", "error", "last", "message")
 _optional_ids = click.argument("ids", metavar="[ID]...", type=JobId(), nargs=-1)
 
 
 @click.group()
 def dead() -> None:
-    """Jobs that failed for good: list, retry or purge them."""
+    """Jobs that failed for good: list, count, retry or purge them."""
 
 
 @dead.command("list")
@@ -38,6 +47,25 @@ def dead() -> None:
 def list_(target: Target, limit: int, cursor: str | None, as_json: bool, **where: Any) -> None:
     """List dead jobs, newest first, with their last error."""
     list_jobs(target, bulk.job_filter(state=State.DEAD, **where), limit, cursor, as_json)
+
+
+@dead.command()
+@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+@click.option("--task", metavar="NAME", help="Only jobs of this task.")
+@on_store
+@json_option
+def causes(target: Target, queue: str | None, task: str | None, as_json: bool) -> None:
+    """Count dead jobs by task and type of their last failure, the most first."""
+    where = bulk.job_filter(queue=queue, task=task)
+    found = target.run(lambda store: store.causes(queue=where.queue, task=where.task))
+    if as_json:
+        print_json(causes_as_json(found))
+        return
+    now = time.time()
+    rows = [(g.jobs, g.task, g.error, local(g.last_at, now), g.message) for g in found.groups]
+    print_table(_COLUMNS, rows)
+    if found.more:
+        click.echo(f"of the newest {found.looked:,} dead jobs; there are more", err=True)
 
 
 def _bulk_options(function: F) -> F:
@@ -82,20 +110,32 @@ def _act(
     as_json: bool,
     **given: Any,
 ) -> None:
-    filtered = any(given[name] for name in _FILTERS)
+    filtered = any(given[name] for name in _FILTERS) or given["error"] is not None  # "" is none at all
     if sum((bool(ids), filtered, everything)) != 1:
-        raise click.UsageError("say which: ids, or filters (--queue, --task, --tag, --text), or --all")
+        raise click.UsageError(
+            "say which: ids, or filters (--queue, --task, --tag, --text, --error), or --all"
+        )
     if ids:
-        steer(target, lambda store: _only_dead(store, verb, ids, dry_run=given["dry_run"]), as_json)
+        if given["dry_run"]:
+            print_answers(target.run(lambda store: _only_dead(store, ids)), as_json)
+        else:
+            steer(target, verb, lambda store: _act_on_dead(store, verb, ids), as_json)
         return
     where = bulk.job_filter(state=State.DEAD, **{name: given[name] for name in _FILTERS})
     _act_on_many(target, verb, where, as_json, **{name: given[name] for name in ("limit", "yes", "dry_run")})
 
 
-async def _only_dead(
-    store: Store, verb: Literal["retry", "delete"], ids: tuple[int, ...], *, dry_run: bool
-) -> Mapping[int, str]:
+async def _act_on_dead(store: Store, verb: Literal["retry", "delete"], ids: Sequence[int]) -> dict[int, str]:
     """Act on those of the jobs that are dead; the others are left as they are."""
+    answers = await _only_dead(store, ids)
+    chosen = [id for id, answer in answers.items() if answer == "dead"]
+    if chosen:
+        answers |= await (store.retry(chosen) if verb == "retry" else store.delete(chosen))
+    return answers
+
+
+async def _only_dead(store: Store, ids: Sequence[int]) -> dict[int, str]:
+    """Which of the jobs are dead, and what the others are."""
     answers: dict[int, str] = {}
     for id in dict.fromkeys(ids):
         record = await store.job(id)
@@ -103,9 +143,6 @@ async def _only_dead(
             answers[id] = "not_found"
         else:
             answers[id] = "dead" if record.state is State.DEAD else f"not dead but {record.state}"
-    chosen = [id for id, answer in answers.items() if answer == "dead"]
-    if chosen and not dry_run:
-        answers |= await (store.retry(chosen) if verb == "retry" else store.delete(chosen))
     return answers
 
 
@@ -128,9 +165,29 @@ def _act_on_many(
     if not yes:
         click.confirm(f"{_SAID[verb]} {found} dead jobs?", abort=True, err=True)
     with _bar(_SAID[verb], None if found.more else found.jobs) as progress:
-        answers = target.run(lambda store: bulk.apply(store, where, verb, limit=limit, progress=progress))
-    told = ", ".join(f"{count:,} {answer.replace('_', ' ')}" for answer, count in answers.items())
-    _tell(found, answers, as_json, told or "nothing was left to do")
+        answers = target.run(lambda store: _apply(store, where, verb, limit, progress))
+    _tell(found, answers, as_json, deeds.counted(answers) or "nothing was left to do")
+
+
+async def _apply(
+    store: Store,
+    where: JobFilter,
+    verb: Literal["retry", "delete"],
+    limit: int | None,
+    progress: bulk.Progress,
+) -> bulk.Answers:
+    """Act on all that the filter finds. The timeline hears of it also where it stops half-way."""
+    answers: Counter[str] = Counter()
+    state = "failed"
+    try:
+        await bulk.apply(store, where, verb, limit=limit, progress=progress, answers=answers)
+        state = "done"
+    except asyncio.CancelledError:
+        state = "stopped"
+        raise
+    finally:
+        await tell(store, [deeds.steered_many(verb, state, answers, where)])
+    return dict(answers)
 
 
 def _tell(found: bulk.Count, answers: Mapping[str, int], as_json: bool, words: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -68,16 +69,24 @@ def demo(as_json: bool, **wishes: Any) -> None:
         else:
             _show(report)
         if report.kept and report.url:
-            _stay(report.url)
+            _stay(report.url, report.kept)
     if not report.ok:
         raise SystemExit(1)
 
 
-def _stay(url: str) -> None:
+def _stay(url: str, kept: str) -> None:
     """Serve on until somebody has seen enough."""
     click.echo(f"Mission Control stays at {url} until Ctrl-C", err=True)
     with contextlib.suppress(KeyboardInterrupt):
         threading.Event().wait()
+    click.echo(f"\nMission Control at {url} has ended; the data is still in {kept}", err=True)
+
+
+def _removal(report: Report) -> str:
+    """How to be rid of what was kept. A database that was named is not in the directory."""
+    directory = f"rm -r {shlex.quote(report.kept or '')}"
+    inside = report.kept is not None and report.kept in report.database
+    return directory if inside else f"{directory}, and the next demo with --reset removes the database's part"
 
 
 def _show(report: Report) -> None:
@@ -101,4 +110,7 @@ def _show(report: Report) -> None:
     )
     if report.kept:
         click.echo(f"Kept: {report.kept} and {report.database}")
+        click.echo(f"Remove it, when you have seen enough: {_removal(report)}")
+    elif report.url:
+        click.echo("Mission Control went with the data; `windlass demo --keep` leaves both to look around in")
     click.echo("Next: docs/chunks.md, `windlass worker --help`, examples/hello.py")

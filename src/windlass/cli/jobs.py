@@ -17,6 +17,7 @@ from windlass.core.states import FINISHED
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord, Steering
+from windlass.words import deeds
 from windlass.words.job_shapes import priority_name
 from windlass.words.shapes import job_as_json, listing_as_json, unwrap, wrap
 from windlass.words.text import span
@@ -128,7 +129,7 @@ def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -
 @json_option
 def retry(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
     """Offer dead, scheduled or retrying jobs again now, with their attempts reset."""
-    steer(target, lambda store: store.retry(ids), as_json)
+    steer(target, "retry", lambda store: store.retry(ids), as_json)
 
 
 @job.command()
@@ -137,7 +138,7 @@ def retry(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
 @json_option
 def cancel(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
     """Cancel jobs: one that waits at once, one that runs as soon as its worker hears of it."""
-    steer(target, lambda store: store.cancel(ids), as_json)
+    steer(target, "cancel", lambda store: store.cancel(ids), as_json)
 
 
 @job.command()
@@ -146,7 +147,7 @@ def cancel(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
 @json_option
 def delete(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
     """Remove jobs and their traces; one that runs is asked to stop instead."""
-    steer(target, lambda store: store.delete(ids), as_json)
+    steer(target, "delete", lambda store: store.delete(ids), as_json)
 
 
 @job.command()
@@ -159,7 +160,7 @@ def replay(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
     async def work(store: Store) -> dict[int, str | WindlassError]:
         return {id: await _replayed(target, id) for id in dict.fromkeys(ids)}
 
-    copies = target.run(work)
+    copies = target.act(work, _replays)
     made = {id: copy for id, copy in copies.items() if isinstance(copy, str)}
     if as_json:
         print_json({"jobs": [{"id": str(id), "replayed_as": made.get(id)} for id in copies]})
@@ -172,6 +173,10 @@ def replay(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
             raise refusal
 
 
+def _replays(copies: Mapping[int, str | WindlassError]) -> list[deeds.Deed]:
+    return [deeds.replayed(id, int(copy)) for id, copy in copies.items() if isinstance(copy, str)]
+
+
 async def _replayed(target: Target, id: int) -> str | WindlassError:
     """The id of the copy, or why there is none: one that is refused does not keep the others waiting."""
     try:
@@ -180,9 +185,15 @@ async def _replayed(target: Target, id: int) -> str | WindlassError:
         return error
 
 
-def steer(target: Target, act: Callable[[Store], Awaitable[Mapping[int, str]]], as_json: bool) -> None:
+def steer(
+    target: Target, verb: str, act: Callable[[Store], Awaitable[Mapping[int, str]]], as_json: bool
+) -> None:
     """Do something to jobs named by id and print what each answered; exit code 1 if one was refused."""
-    answers = target.run(act)
+    print_answers(target.act(act, lambda answers: deeds.steered(verb, answers)), as_json)
+
+
+def print_answers(answers: Mapping[int, str], as_json: bool) -> None:
+    """What each job answered; exit code 1 if one was refused."""
     if as_json:
         print_json({"jobs": [{"id": str(id), "answer": answer} for id, answer in answers.items()]})
     else:

@@ -20,7 +20,8 @@ from windlass.core.rates import rate_text
 from windlass.core.retry import DeathPolicy
 from windlass.store.protocol import Store
 from windlass.store.records import Rescued, WorkerRecord
-from windlass.words.text import span
+from windlass.words import deeds
+from windlass.words.text import plural, span
 
 T = TypeVar("T")
 _TERM = 30.0
@@ -50,7 +51,7 @@ def promote(target: Target, as_json: bool) -> None:
     """Offer scheduled jobs and retries that are due, and admit jobs with a fair key."""
     from windlass.cluster import duties
 
-    done = target.run(duties.promote)
+    done = target.act(duties.promote, lambda done: [deeds.duty("promote", _told(done))])
     _tell(msgspec.structs.asdict(done), as_json)
 
 
@@ -62,7 +63,9 @@ def retention(target: Target, as_json: bool) -> None:
     """Remove what is past its retention: finished jobs, dead jobs, idempotency keys, workers long gone."""
     from windlass.cluster import duties
 
-    rotation, expired = target.run(duties.retention)
+    rotation, expired = target.act(
+        duties.retention, lambda done: [deeds.duty("retention", ", ".join(map(_told, done)))]
+    )
     _tell({**msgspec.structs.asdict(rotation), **msgspec.structs.asdict(expired)}, as_json)
 
 
@@ -80,7 +83,7 @@ def rescue(target: Target, as_json: bool) -> None:
     async def work(store: Store) -> list[tuple[WorkerRecord, Rescued]]:
         return await duties.rescue(store, policy, lease)
 
-    rescued = target.run(work)
+    rescued = target.act(work, lambda done: [deeds.duty("rescue", f"{plural(len(done), 'worker')} had died")])
     if as_json:
         shape = [
             {"worker": str(worker.id), "label": worker.label, **msgspec.structs.asdict(jobs)}
@@ -102,7 +105,10 @@ def schedules(target: Target, as_json: bool) -> None:
     """Fire the schedules that are due; however many do this at once, each time fires once."""
     from windlass.cluster.schedules import fire_due
 
-    made = target.run(lambda store: fire_due(store, None))
+    made = target.act(
+        lambda store: fire_due(store, None),
+        lambda made: [deeds.duty("schedules", f"{plural(made, 'job')} made")],
+    )
     _tell({"jobs": made}, as_json)
 
 
@@ -114,7 +120,7 @@ def rollup(target: Target, as_json: bool) -> None:
     """Add up what workers have told, for charts and counters, and remove what has outlived its time."""
     from windlass.cluster import duties
 
-    done = target.run(duties.rollup)
+    done = target.act(duties.rollup, lambda done: [deeds.duty("rollup", _told(done))])
     _tell(msgspec.structs.asdict(done), as_json)
 
 
@@ -126,7 +132,9 @@ def governor(target: Target, as_json: bool) -> None:
     """Let the governor of each queue that has one decide on its rate."""
     from windlass.cluster import duties
 
-    decided = _as_coordinator(target, duties.govern)
+    decided = _as_coordinator(
+        target, duties.govern, lambda done: deeds.duty("governor", f"{plural(len(done), 'queue')} decided on")
+    )
     if as_json:
         shape = [{"queue": queue, **msgspec.structs.asdict(each)} for queue, each in decided.items()]
         print_json({"governors": shape})
@@ -145,7 +153,11 @@ def slots(target: Target, as_json: bool) -> None:
     """Split every queue's slots over the workers that serve it."""
     from windlass.cluster import duties
 
-    assigned = _as_coordinator(target, duties.assign_slots)
+    assigned = _as_coordinator(
+        target,
+        duties.assign_slots,
+        lambda done: deeds.duty("slots", f"over {plural(len(done), 'worker')}"),
+    )
     if as_json:
         print_json({"slots": {str(worker): shares for worker, shares in assigned.items()}})
         return
@@ -155,7 +167,9 @@ def slots(target: Target, as_json: bool) -> None:
         click.echo("no worker is alive")
 
 
-def _as_coordinator(target: Target, duty: Callable[[Store, int], Awaitable[T]]) -> T:
+def _as_coordinator(
+    target: Target, duty: Callable[[Store, int], Awaitable[T]], told: Callable[[T], deeds.Deed]
+) -> T:
     """Do what only a coordinator may, in a term of one's own [K3]."""
     candidate = secrets.randbelow(2**62) + 1
 
@@ -170,7 +184,7 @@ def _as_coordinator(target: Target, duty: Callable[[Store, int], Awaitable[T]]) 
         finally:
             await store.resign(candidate)
 
-    return target.run(work)
+    return target.act(work, lambda done: [told(done)])
 
 
 def _tell(counts: dict[str, Any], as_json: bool) -> None:
@@ -178,6 +192,10 @@ def _tell(counts: dict[str, Any], as_json: bool) -> None:
         print_json(counts)
     else:
         click.echo(_counts(counts))
+
+
+def _told(done: msgspec.Struct) -> str:
+    return _counts(msgspec.structs.asdict(done))
 
 
 def _counts(counts: dict[str, Any]) -> str:

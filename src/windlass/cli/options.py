@@ -48,9 +48,13 @@ def on_store(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def filters(*, state: bool) -> Callable[[F], F]:
-    """--queue, --task, --tag, --text and, where asked for, --state: which jobs a verb is about."""
+    """--queue, --task, --tag, --text, --error and, where asked for, --state: which jobs a verb is about."""
 
     def decorate(function: F) -> F:
+        failed = "Only dead and retrying jobs whose last failure was of this type." if state else None
+        function = click.option(
+            "--error", metavar="TYPE", help=failed or "Only jobs whose last failure was of this type."
+        )(function)
         function = click.option("--text", metavar="TEXT", help="Only jobs with this in their payload.")(
             function
         )

@@ -19,6 +19,7 @@ from windlass.cli.watching import watch_parent
 from windlass.core.states import FINISHED, State
 from windlass.store.protocol import Store
 from windlass.store.records import CancelAnswer, ParentRecord
+from windlass.words import deeds
 from windlass.words.shapes import parent_as_json, part_as_json
 
 _id = click.argument("id", metavar="ID", type=JobId())
@@ -90,7 +91,7 @@ def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
     async def work(store: Store) -> ParentRecord:
         return await store.set_parent(id, parallel=parallel) or await find_parent(store, id)
 
-    found = target.run(work)
+    found = target.act(work, lambda found: [deeds.widened(id, found.parallel)])
     if as_json:
         print_json({"parent": parent_as_json(found, (time.time(), found))})
         return
@@ -114,7 +115,7 @@ def redrive(target: Target, id: int, as_json: bool) -> None:
         only_final = before.dead + before.cancelled == 0 and before.state is State.DEAD
         return again, only_final, await find_parent(store, id)
 
-    again, only_final, found = target.run(work)
+    again, only_final, found = target.act(work, lambda done: [deeds.redriven(id, done[0])])
     if as_json:
         print_json({"parent": parent_as_json(found, (time.time(), found)), "redriven": again})
     elif again:
@@ -140,7 +141,7 @@ def cancel(target: Target, id: int, as_json: bool) -> None:
         answer = (await store.cancel([id]))[id]
         return answer, await find_parent(store, id)
 
-    answer, found = target.run(work)
+    answer, found = target.act(work, lambda done: deeds.steered("cancel", {id: done[0]}))
     if as_json:
         print_json({"parent": parent_as_json(found, (time.time(), found)), "answer": answer})
     elif answer == "finished":

@@ -15,6 +15,7 @@ from windlass.core.names import check_name
 from windlass.core.rates import rate_text
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, QueueRecord
+from windlass.words import deeds
 from windlass.words.sample import Sample, look
 from windlass.words.shapes import Shape, queue_as_json
 from windlass.words.text import one_line, span
@@ -120,7 +121,7 @@ def _set_paused(target: Target, names: Sequence[str], paused: bool) -> None:
         for name in names:
             await store.set_queue(name, {"paused": paused})
 
-    target.run(work)
+    target.act(work, lambda _: [deeds.paused(name, paused) for name in names])
     for name in names:
         click.echo(f"{name} {'paused' if paused else 'resumed'}")
 
@@ -135,7 +136,7 @@ def warm(target: Target, name: str) -> None:
         await known(store, [name])
         await store.warm(name, force=True)
 
-    target.run(work)
+    target.act(work, lambda _: [deeds.warmed(name)])
     click.echo(f"{name} is no longer cooling")
 
 
@@ -178,7 +179,11 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
         if value is not None
     }
     try:
-        record = target.run(lambda store: store.set_queue(name, changes), create=True)
+        record = target.act(
+            lambda store: store.set_queue(name, changes),
+            lambda _: [deeds.set_queue(name, changes)],
+            create=True,
+        )
     except ValueError as error:
         raise click.ClickException(f"queue {name}: {one_line(str(error))}") from error
     _print(record, target.settings.retention, as_json)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -16,6 +16,7 @@ from windlass.cli.text import print_json, print_table
 from windlass.core.cron import zone
 from windlass.store.flow import ScheduleRecord
 from windlass.store.protocol import Store
+from windlass.words import deeds
 from windlass.words.shapes import schedule_as_json
 from windlass.words.text import in_zone, iso, local, one_line, plural
 
@@ -66,7 +67,12 @@ def schedule_row(schedule: ScheduleRecord, now: float) -> Sequence[object]:
 @json_option
 def run(target: Target, name: str, as_json: bool) -> None:
     """Fire a schedule now, whatever its clock, its pause and its last job say; its next time stays."""
-    job = _on_schedule(target, name, lambda store: clock.run_now(store, name))
+    job = _on_schedule(
+        target,
+        name,
+        lambda store: clock.run_now(store, name),
+        lambda job: [deeds.schedule(name, "run now", job)],
+    )
     if as_json:
         print_json({"schedule": name, "job": None if job is None else str(job)})
     elif job is None:
@@ -85,7 +91,9 @@ def run(target: Target, name: str, as_json: bool) -> None:
 @on_store
 def pause(target: Target, name: str) -> None:
     """Fire a schedule no more until it is resumed."""
-    _on_schedule(target, name, lambda store: clock.pause(store, name))
+    _on_schedule(
+        target, name, lambda store: clock.pause(store, name), lambda _: [deeds.schedule(name, "paused")]
+    )
     click.echo(f"{name} paused")
 
 
@@ -98,7 +106,7 @@ def resume(target: Target, name: str) -> None:
     async def work(store: Store) -> tuple[ScheduleRecord, float]:
         return await clock.resume(store, name), await store.now()
 
-    record, now = _on_schedule(target, name, work)
+    record, now = _on_schedule(target, name, work, lambda _: [deeds.schedule(name, "resumed")])
     assert record.next_at is not None  # it was computed just now
     click.echo(f"{name} resumed; it fires next {in_zone(record.next_at, zone(record.tz), now)}")
 
@@ -150,7 +158,12 @@ def backfill(target: Target, name: str, start: str, end: str, dry_run: bool, as_
         ends = [f"{datetime.fromtimestamp(time, zone(found.tz)):%Y-%m-%d %H:%M %Z}" for time in times]
         shown = f": {' to '.join(dict.fromkeys((ends[0], ends[-1])))}" if ends else ""
         click.echo(f"{name} has {plural(len(times), 'time')} in this span{shown}")
-    made = 0 if dry_run else target.run(lambda store: _fire(store, name, times))
+    made = 0
+    if not dry_run:
+        made = target.act(
+            lambda store: _fire(store, name, times),
+            lambda made: [deeds.schedule(name, f"backfill: {plural(made, 'job')} made")],
+        )
     if as_json:
         print_json({"schedule": name, "times": [iso(time) for time in times], "made": made})
     elif not dry_run:
@@ -171,12 +184,20 @@ async def _fire(store: Store, name: str, times: Sequence[float]) -> int:
 @on_store
 def remove(target: Target, name: str) -> None:
     """Remove a schedule; its jobs stay. While the code declares it, a worker that starts brings it back."""
-    _on_schedule(target, name, lambda store: store.drop_schedule(name))
+    _on_schedule(
+        target, name, lambda store: store.drop_schedule(name), lambda _: [deeds.schedule(name, "removed")]
+    )
     click.echo(f"{name} is removed; if code still declares it, the next worker that starts brings it back")
 
 
-def _on_schedule(target: Target, name: str, work: Callable[[Store], Awaitable[T]]) -> T:
-    """Do something with a schedule; say in one line that there is none, or what is wrong with it."""
+def _on_schedule(
+    target: Target,
+    name: str,
+    work: Callable[[Store], Awaitable[T]],
+    told: Callable[[T], Iterable[deeds.Deed]] = lambda _: (),
+) -> T:
+    """Do something with a schedule; say in one line that there is none, or what is wrong with it. `told` is
+    for the timeline, where it was more than a look."""
 
     async def checked(store: Store) -> T:
         try:
@@ -186,7 +207,7 @@ def _on_schedule(target: Target, name: str, work: Callable[[Store], Awaitable[T]
         return await work(store)
 
     try:
-        return target.run(checked)
+        return target.act(checked, told)
     except ValueError as error:
         raise click.ClickException(f"schedule {one_line(name, 80)}: {one_line(str(error))}") from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
@@ -16,11 +16,13 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from windlass.app import Windlass
+from windlass.cli.telling import tell
 from windlass.errors import ConfigurationError, StoreError
 from windlass.loading import load_app
 from windlass.settings import Settings, load
 from windlass.store.factory import SQLITE, describe, kind_of, sqlite_path
 from windlass.store.protocol import Store
+from windlass.words.deeds import Deed
 from windlass.words.text import one_line
 
 T = TypeVar("T")
@@ -63,6 +65,22 @@ class Target:
             return self.ask(work)
         except (StoreError, ConfigurationError) as error:
             raise click.ClickException(f"{place}: {self.told(error)}") from error
+
+    def act(
+        self,
+        work: Callable[[Store], Awaitable[T]],
+        deeds: Callable[[T], Iterable[Deed]],
+        *,
+        create: bool = False,
+    ) -> T:
+        """Do something as an operator: what it was, by its answer, is told to the timeline [M2]."""
+
+        async def told(store: Store) -> T:
+            answer = await work(store)
+            await tell(store, deeds(answer))
+            return answer
+
+        return self.run(told, create=create)
 
     def missing(self) -> str | None:
         """Why there is nothing to look at, where jobs would live in a SQLite file that is not there."""

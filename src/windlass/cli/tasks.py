@@ -19,6 +19,7 @@ from windlass.errors import ConfigurationError, StoreError
 from windlass.gaps import Reconciled
 from windlass.store.protocol import Store
 from windlass.store.records import TaskRecord
+from windlass.words import deeds
 from windlass.words.text import one_line, span
 
 _DEFAULT: Final = "default"
@@ -87,7 +88,11 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
         if value is not None
     }
     try:
-        record = target.run(lambda store: store.set_task(name, changes), create=True)
+        record = target.act(
+            lambda store: store.set_task(name, changes),
+            lambda _: [deeds.set_task(name, changes)],
+            create=True,
+        )
     except ValueError as error:
         raise click.ClickException(f"task {name}: {one_line(str(error))}") from error
     if as_json:

@@ -114,7 +114,10 @@ class Coordinator:
                 term = await self._store.lead(self._candidate, self._length)
             except StoreError as error:
                 logger.debug("cannot ask for a term: %s", error)
+            except Exception as error:  # noqa: BLE001 - the chores go on while the term lasts
+                self._strange(self._lead.__name__, error)
             else:
+                self._complaints.over(_kind(self._lead.__name__))
                 if term is None:
                     self._step_down()
                 else:
@@ -153,17 +156,25 @@ class Coordinator:
         except StoreError as error:
             self._failing.add(chore.__name__)
             self._complaints.told(CHORES, "a chore of the cluster failed and is tried again: %s", error)
+        except Exception as error:  # noqa: BLE001 - one that cannot be done must not end the others
+            self._failing.add(chore.__name__)
+            self._strange(chore.__name__, error)
         else:
             self._failing.discard(chore.__name__)
+            self._complaints.over(_kind(chore.__name__))
             if not self._failing:
                 self._complaints.over(CHORES)
+
+    def _strange(self, chore: str, error: Exception) -> None:
+        told = "a chore of the cluster, %s, failed in a way that nobody foresaw, and is tried again"
+        self._complaints.told(_kind(chore), told, chore.strip("_"), error=error)
 
     async def _rescue(self) -> None:
         asked = time.monotonic()
         try:
             workers = await self._store.workers()
             dead = self._watch.look(workers, time.monotonic() - asked)
-        except StoreError:
+        except Exception:
             self._watch.forget()
             raise
         if dead and self.term is not None:
@@ -182,9 +193,12 @@ class Coordinator:
                 if self._promote.__name__ not in self._failing:
                     await asyncio.sleep(SOONEST)  # words that come at once are one
                     await self._store.wait_aside(self._again)
+                    self._complaints.over(_kind(self._promote_for_ever.__name__))
                     continue
             except StoreError as error:
                 logger.debug("cannot wait for words of jobs aside: %s", error)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._strange(self._promote_for_ever.__name__, error)
             await asyncio.sleep(self._again)
 
     async def _promote(self) -> None:
@@ -247,3 +261,8 @@ class Coordinator:
                 )
         self._told &= unserved.keys()
         self._unserved = set(unserved)
+
+
+def _kind(chore: str) -> str:
+    """What fails, in words."""
+    return f"the chore {chore.strip('_')}"

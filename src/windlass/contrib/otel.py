@@ -11,7 +11,8 @@ with their attempt, parts and finalizers of a parent, and what a handler enqueue
 Spans and metrics are handed to the SDK and nothing waits for them. Export them with a BatchSpanProcessor: it
 sends from a thread of its own and drops what finds no room, so a collector that dies or hangs costs no job
 anything. (A SimpleSpanProcessor sends while the job waits.) A worker that stops gives the SDK two seconds to
-send what is left.
+send what is left. What a processor, a sampler or an exporter raises is logged, once a minute, and changes
+nothing for the job.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from opentelemetry import metrics, trace
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from windlass.context import Context
-from windlass.hooks import CallNext, Sending
+from windlass.hooks import CallNext, Complaints, Sending
 from windlass.options import MAX_HEADER, MAX_HEADERS
 from windlass.signals import Cancelled, Dead, Snooze, SourceGone, Throttled
 from windlass.store.records import NewJob, Options
@@ -75,6 +76,7 @@ class _Instrument:
         self, tracer_provider: trace.TracerProvider | None, meter_provider: metrics.MeterProvider | None
     ) -> None:
         self._providers: tuple[Any, Any] = (tracer_provider, meter_provider)
+        self._complaints = Complaints(logger)
         self._tracer = trace.get_tracer("windlass", __version__, tracer_provider)
         meter = metrics.get_meter("windlass", __version__, meter_provider)
         self._enqueued = meter.create_counter("windlass.enqueued", "{job}", "Jobs enqueued.")
@@ -97,31 +99,28 @@ class _Instrument:
         }
         if len(sending.jobs) > 1:
             about["messaging.batch.message_count"] = len(sending.jobs)
-        with self._tracer.start_as_current_span(
-            f"enqueue {first.task}", kind=SpanKind.PRODUCER, attributes=about
-        ) as span:
-            sending.jobs = _carrying(sending.jobs)
+        with self._span(f"enqueue {first.task}", None, SpanKind.PRODUCER, about, told=True) as span:
+            with self._unharmed():
+                sending.jobs = _carrying(sending.jobs)
             yield
-            if len(sending.receipts) == 1:
-                span.set_attribute("messaging.message.id", str(sending.receipts[0].id))
-                span.set_attribute("windlass.status", sending.receipts[0].status)
-        self._enqueued.add(len(sending.jobs), {"queue": first.queue, "task": first.task})
+            with self._unharmed():
+                if len(sending.receipts) == 1:
+                    span.set_attribute("messaging.message.id", str(sending.receipts[0].id))
+                    span.set_attribute("windlass.status", sending.receipts[0].status)
+        with self._unharmed():
+            self._enqueued.add(len(sending.jobs), {"queue": first.queue, "task": first.task})
 
     async def run(self, context: Context, call_next: CallNext) -> Any:
         """A span around one run, which continues the trace that the job carries."""
         labels = {"queue": context.queue, "task": context.task}
         ready_at = context._job.ready_at
         if ready_at:
-            self._waits.record(max(0.0, time.time() - ready_at), labels)
+            with self._unharmed():
+                self._waits.record(max(0.0, time.time() - ready_at), labels)
         began = time.monotonic()
         outcome = "interrupted"  # from outside: its time is up, it was cancelled, or the worker must go
-        with self._tracer.start_as_current_span(
-            f"run {context.task}",
-            context=_carried(context),
-            kind=SpanKind.CONSUMER,
-            attributes=_about(context),
-            record_exception=False,
-            set_status_on_exception=False,
+        with self._span(
+            f"run {context.task}", _carried(context), SpanKind.CONSUMER, _about(context), told=False
         ) as span:
             try:
                 value = await call_next()
@@ -132,13 +131,46 @@ class _Instrument:
             except BaseException as error:
                 outcome = _outcome(error, context)
                 if not isinstance(error, tuple(_WELL)):
-                    span.record_exception(error)
-                    span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+                    with self._unharmed():
+                        span.record_exception(error)
+                        span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
                 raise
             finally:
-                span.set_attribute("windlass.outcome", outcome)
-                self._outcomes.add(1, {**labels, "outcome": outcome})
-                self._runs.record(time.monotonic() - began, labels)
+                with self._unharmed():
+                    span.set_attribute("windlass.outcome", outcome)
+                    self._outcomes.add(1, {**labels, "outcome": outcome})
+                    self._runs.record(time.monotonic() - began, labels)
+
+    @contextmanager
+    def _span(
+        self, name: str, above: Any, kind: SpanKind, about: dict[str, str | int], *, told: bool
+    ) -> Iterator[Span]:
+        """A span around a block, or none where the SDK fails. `told`: it notes what the block raises."""
+        span = self._started(name, above, kind, about)
+        if span is None:
+            yield INVALID_SPAN
+            return
+        try:
+            with trace.use_span(span, record_exception=told, set_status_on_exception=told):
+                yield span
+        finally:
+            with self._unharmed():
+                span.end()
+
+    def _started(self, name: str, above: Any, kind: SpanKind, about: dict[str, str | int]) -> Span | None:
+        try:
+            return self._tracer.start_span(name, context=above, kind=kind, attributes=about)
+        except Exception:  # noqa: BLE001 - as in _unharmed
+            self._complaints.tell("a span could not be begun")
+            return None
+
+    @contextmanager
+    def _unharmed(self) -> Iterator[None]:
+        """Around what the SDK does: its processors, samplers and exporters are anybody's code."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001 - told; what is measured must not depend on its measure
+            self._complaints.tell("a trace or metric could not be made")
 
     async def flush(self) -> None:
         """Have the SDK send what is left, for so long and no longer."""

@@ -13,9 +13,14 @@ _RULE: Final = re.compile(r"[a-z0-9_.-]{1,64}")
 _FORBIDDEN: Final = re.compile(r"[^a-z0-9_.-]+")
 
 
+def is_name(name: object) -> bool:
+    """Whether a name keeps the rule."""
+    return isinstance(name, str) and _RULE.fullmatch(name) is not None
+
+
 def check_name(noun: str, name: object) -> str:
     """Return the name if it keeps the rule; `noun` says in the error what was to be named."""
-    if isinstance(name, str) and _RULE.fullmatch(name):
+    if isinstance(name, str) and is_name(name):
         return name
     raise InvalidName(
         f"{noun} name {_shorten(name)} is not allowed: use 1 to {MAX_LENGTH} of the characters a-z 0-9 _ . -"

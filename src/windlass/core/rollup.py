@@ -52,9 +52,9 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def add(self, other: Sample) -> None:
         """Count what the other has counted as well."""
-        _add(self.counts, other.counts)
-        _add(self.waits, other.waits)
-        _add(self.runs, other.runs)
+        add_up(self.counts, other.counts)
+        add_up(self.waits, other.waits)
+        add_up(self.runs, other.runs)
 
 
 class Place(NamedTuple):
@@ -101,6 +101,7 @@ def standing(sample: Sample) -> tuple[float, float]:
     return sample.counts.get("ready", 0) / looks, waited / looks / 1000.0
 
 
-def _add(counted: dict[K, int], more: Mapping[K, int]) -> None:
+def add_up(counted: dict[K, int], more: Mapping[K, int]) -> None:
+    """Add to each number the other one of the same key."""
     for key, n in more.items():
         counted[key] = counted.get(key, 0) + n

@@ -150,13 +150,37 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """Batches of news not yet rolled up; counted up to 10,000."""
 
 
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Dead jobs of one task whose last failure was of one type [O4]."""
+
+    task: str
+    error: str
+    """The type of that failure; "" where none is kept: poison, parents."""
+    jobs: int
+    last_at: float
+    """When the last of them died."""
+    message: str
+    """What that one's last failure said, or the reason it died of."""
+
+
+class Causes(msgspec.Struct, frozen=True):
+    """What jobs died of, the largest group first."""
+
+    groups: list[Cause]
+    looked: int = 0
+    """How many dead jobs were looked at: the newest."""
+    more: bool = False
+    """There are older ones, which were not."""
+
+
 class Measures(Protocol):
     """What was measured."""
 
     async def tell(self, source: int, number: int, news: News) -> float:
         """Take in what one process has to tell, and answer with the store's clock. `source` is the id of a
         worker, or a random one; `number` counts its calls from 1 or higher: sending one again changes
-        nothing. The vitals of a worker replace those it told before; they show in `workers`.
+        nothing. A source makes one call at a time: one that comes after a higher number is old news, and is
+        not counted. The vitals of a worker replace those it told before; they show in `workers`.
 
         Events are kept for 7 days, at most 1,000,000 of them. It needs no lease: also a worker that was lost
         may tell what it saw."""
@@ -184,6 +208,12 @@ class Measures(Protocol):
     async def task_depths(self, most: int = 100_000) -> list[TaskDepth]:
         """How many jobs of each task are ready, by queue: those in lanes, counted up to `most` a lane, and
         those aside, up to as many a queue. Not cheap: ask every few seconds at most."""
+
+    async def causes(
+        self, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
+    ) -> Causes:
+        """What jobs died of: the newest `limit` dead jobs (of a queue), by task and type of their last
+        failure; with `task`, those of this task among them."""
 
     async def health(self) -> Health:
         """How the store is doing. Cheap: it reads statistics, and counts nothing."""

@@ -255,6 +255,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     tag: str | None = None
     text: str | None = None
     """What its payload, as JSON text, contains."""
+    error: str | None = None
+    """The type of the last failure kept with it, "" for none: finds dead and retrying jobs only."""
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from windlass import loopthread
 from windlass.errors import ConfigurationError
 from windlass.home import StoreHome
-from windlass.producer import Producer
+from windlass.producer import Producer, Send
 from windlass.store.memory import MemoryStore
 from windlass.store.records import ClaimedJob, NewJob, Outcome, Receipt
 from windlass.testing.clock import Clock
@@ -69,8 +69,10 @@ class _Memory(Producer):
     def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
         return super().send(jobs)
 
-    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        return await super().asend(jobs)
+    async def asend(
+        self, jobs: Sequence[NewJob], connection: Any = None, *, by: Send | None = None
+    ) -> list[Receipt]:
+        return await super().asend(jobs, by=by)
 
 
 class _Inline(_Memory):
@@ -85,8 +87,10 @@ class _Inline(_Memory):
         _run_anywhere(self._run())
         return receipts
 
-    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        receipts = await super().asend(jobs)
+    async def asend(
+        self, jobs: Sequence[NewJob], connection: Any = None, *, by: Send | None = None
+    ) -> list[Receipt]:
+        receipts = await super().asend(jobs, by=by)
         await self._run()
         return receipts
 

@@ -19,10 +19,10 @@ from windlass.errors import StoreUnavailable, WindlassError
 from windlass.web.answers import encode, problem_body
 from windlass.web.api.openapi import document
 from windlass.web.api.routing import ENDPOINTS, Api
-from windlass.web.api.stream import Stream
+from windlass.web.api.stream import SHORT, Stream
 from windlass.web.credentials import Credentials
 from windlass.web.desk import Desk
-from windlass.web.guard import WHO, Authorize, Guard, path_of
+from windlass.web.guard import WHO, Authorize, Guard, is_api, path_of
 from windlass.web.problems import Problem
 from windlass.web.ticker import Ticker
 from windlass.web.who import Role
@@ -46,12 +46,14 @@ def make_web(
     authorize: Authorize | None = None,
     timeout: float = TIMEOUT,
     max_body: int = MAX_BODY,
+    stream: float = SHORT,
 ) -> Starlette:
     """The ASGI app of an app's Mission Control.
 
     `read` and `operate` are name:secret pairs; without any, only this machine is served. `hosts` are the
     names to answer for besides loopback. With `authorize`, the app that this is mounted in says who asks. A
-    request may take `timeout` seconds and bring `max_body` bytes."""
+    request may take `timeout` seconds and bring `max_body` bytes. A stream of events ends after `stream`
+    seconds and is opened again: a server that cannot tell it to end waits for that when it stops."""
     desk = Desk(app)
 
     @contextlib.asynccontextmanager
@@ -66,11 +68,12 @@ def make_web(
             stack.push_async_callback(desk.close)
             yield
 
+    ticker = Ticker(desk)
     others: dict[str, ASGIApp] = {
-        "/stream": Stream(Ticker(desk)),
+        "/stream": Stream(ticker, longest=stream),
         "/openapi.json": request_response(_openapi),
     }
-    return Starlette(
+    web = Starlette(
         routes=_routes(desk),
         middleware=[
             Middleware(
@@ -86,6 +89,9 @@ def make_web(
         exception_handlers={HTTPException: _told},
         lifespan=life,
     )
+    web.router.redirect_slashes = False  # an address is what it is; the redirect would name a host
+    web.state.end_streams = ticker.close
+    return web
 
 
 def _routes(desk: Desk) -> list[BaseRoute]:
@@ -145,8 +151,10 @@ async def _told(request: Request, error: Exception) -> Response:
     told = "there is nothing at this address" if error.status_code == 404 else error.detail.lower()
     problem = Problem(error.status_code, _CODES.get(error.status_code, "invalid"), told)
     headers = dict(error.headers or {})
-    if path_of(request.scope).startswith("/api"):
+    if is_api(path_of(request.scope)):
         return Response(problem_body(problem), problem.status, headers, "application/json")
+    if WHO not in request.scope:  # nobody has said who they are, and what is open to all has no pages
+        return Response(f"{told}\n", problem.status, headers, "text/plain")
     from windlass.web.pages import error_page
 
     page = error_page(request, problem)

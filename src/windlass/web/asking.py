@@ -3,11 +3,11 @@ clock, and the timeline that actions are told to. Nothing is looked at or done h
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import secrets
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from windlass.errors import WindlassError
@@ -15,6 +15,7 @@ from windlass.home import StoreHome
 from windlass.store.measures import Event, News
 from windlass.store.protocol import Store
 from windlass.web.memo import Memo
+from windlass.web.noting import Notes
 from windlass.web.who import Who
 from windlass.words.sample import Sample, look_closer
 from windlass.words.text import one_line
@@ -37,9 +38,8 @@ class Asking:
         self.memo: Final = Memo()
         self.lasting: Final = Memo()
         """What no action of an operator changes."""
-        self._source = secrets.randbits(62) | 1
-        # A number that grows over restarts, though the source is new each time anyway.
-        self._numbers = count(1)
+        self._notes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Notes] = weakref.WeakKeyDictionary()
+        """A mounted app may serve several loops; each tells its own, as a source of its own."""
 
     @property
     def home(self) -> StoreHome:
@@ -67,14 +67,27 @@ class Asking:
         already, so a store that does not take it in is logged and nothing else."""
         try:
             at = await self.now()
-            by = one_line(who.name, 80)
-            told = [
-                Event(at=at, kind="operator", told=one_line(text, _TOLD), worker=by, **where)
-                for text, where in events
-            ]
-            await self.ask(lambda store: store.tell(self._source, next(self._numbers), News(events=told)))
-        except WindlassError as error:
-            logger.warning("what an operator did is not in the timeline: %s", type(error).__name__)
+        except WindlassError:
+            at = time.time()
+        by = one_line(who.name, 80)
+        told = [
+            Event(at=at, kind="operator", told=one_line(text, _TOLD), worker=by, **where)
+            for text, where in events
+        ]
+        loop = asyncio.get_running_loop()
+        notes = self._notes.get(loop)
+        if notes is None:
+            notes = self._notes[loop] = Notes(self._tell)
+        await notes.add(told)
+
+    async def _tell(self, source: int, number: int, news: News) -> None:
+        await self.ask(lambda store: store.tell(source, number, news))
+
+    async def _noted(self) -> None:
+        """Wait for what this loop has not told yet."""
+        notes = self._notes.get(asyncio.get_running_loop())
+        if notes is not None:
+            await notes.close()
 
     def changed(self) -> None:
         """Something was done: whoever looks next should see it."""

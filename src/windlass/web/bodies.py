@@ -10,12 +10,12 @@ import msgspec
 
 from windlass.errors import InvalidOption
 from windlass.store.records import NewJob, OnConflict, Otherwise
+from windlass.web.ids import given_id
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.task import Task
 
-MOST_ID: Final = 2**63 - 1
 JobId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$", description="The id of a job.")]
 
 
@@ -79,18 +79,11 @@ class Maker:
         if "run_at" in given:
             given["run_at"] = _moment(given["run_at"])
         if "after" in given:
-            given["after"] = [job_id(id) for id in given["after"]]
+            given["after"] = [given_id(id) for id in given["after"]]
         if "unique_key" in given:
             given["unique"] = given.pop("unique_key")
         task = self._app.named(name)
         return task.using(**given) if given else task
-
-
-def job_id(word: str) -> int:
-    """An id as a number. Raises InvalidOption for what can be none."""
-    if not (word.isascii() and word.isdecimal() and len(word) < 20 and 0 < int(word) <= MOST_ID):
-        raise InvalidOption(f"{word[:40]!r} is not a job id; listings show them")
-    return int(word)
 
 
 def _moment(value: float | str) -> float | datetime:

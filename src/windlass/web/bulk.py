@@ -33,6 +33,11 @@ Work: TypeAlias = Callable[["Counter[str]", Progress], Awaitable[object]]
 """Does it: counts the answers into one, and tells the other after each batch how many jobs that makes."""
 
 
+State: TypeAlias = Literal["running", "done", "stopped", "failed"]
+Ended: TypeAlias = Callable[[State], Awaitable[None]]
+"""Told in which state it ends."""
+
+
 class Stopped(Exception):
     """Somebody has stopped it."""
 
@@ -48,14 +53,14 @@ class Bulk:
         self.expected: Final = expected
         self.answers: Final[Counter[str]] = Counter()
         self.done = 0
-        self.state: Literal["running", "done", "stopped", "failed"] = "running"
+        self.state: State = "running"
         self.error: str | None = None
         self.started_at: Final = time.time()
         self.ended_at: float | None = None
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, work: Work, ended: Callable[[Bulk], Awaitable[None]]) -> None:
+    def start(self, work: Work, ended: Ended) -> None:
         """Begin."""
         self._task = asyncio.create_task(self._run(work, ended))
 
@@ -71,16 +76,20 @@ class Bulk:
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    async def _run(self, work: Work, ended: Callable[[Bulk], Awaitable[None]]) -> None:
+    async def _run(self, work: Work, ended: Ended) -> None:
+        state: State
         try:
             await work(self.answers, self._progress)
-            self.state = "done"
+            state = "done"
         except (Stopped, asyncio.CancelledError):
-            self.state = "stopped"
+            state = "stopped"
         except Exception as error:  # noqa: BLE001 - nobody awaits this task; it is told where people look
-            self.state, self.error = "failed", problem_of(error).message
+            state, self.error = "failed", problem_of(error).message
         self.ended_at = time.time()
-        await ended(self)
+        try:
+            await ended(state)
+        finally:
+            self.state = state  # last, so that whoever sees it ended finds it in the timeline, too
 
     def _progress(self, done: int) -> None:
         self.done = done

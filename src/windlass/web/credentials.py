@@ -36,6 +36,12 @@ class Credentials:
     def __repr__(self) -> str:
         return f"<Credentials of {len(self._pairs)}>"
 
+    def name(self, authorization: str) -> str:
+        """The name in this header, where somebody here has it; else nothing."""
+        kind, _, given = authorization.partition(" ")
+        name = _basic(given.strip())[0] if kind.lower() == "basic" else ""
+        return name if any(who.name == name for _, _, who in self._pairs) else ""
+
     def who(self, authorization: str) -> Who | None:
         """Who sends this header; None where nobody does. Every pair is looked at, whichever fits: how long
         that takes says nothing."""
@@ -65,6 +71,11 @@ def split(pair: str) -> tuple[str, str]:
         raise ConfigurationError(
             f"a credential is written name:secret, with at least {SHORTEST} characters of secret; make one "
             'with `python -c "import secrets; print(secrets.token_urlsafe())"`'
+        )
+    if not (secret.isascii() and secret.isprintable() and secret == secret.strip()):
+        raise ConfigurationError(
+            "the secret of a name:secret pair must be ASCII characters that can be seen, without spaces "
+            "around it: browsers and programs send others in different ways, and it would not be recognised"
         )
     return name.strip(), secret
 

@@ -37,11 +37,10 @@ class Desk(Overseeing, Steering, Doing):
     def __init__(self, app: Windlass) -> None:
         super().__init__(app)
         self._looks = OrderedDict()
-        self._since = {}
         self._wal = None
         self._bulks = Bulks()
         self._intake = Intake(self._send)
         self._maker = Maker(app)
 
     async def _send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return await self.app._producer.asend(jobs)  # in tests the app has another producer
+        return await self.app._producer.put(jobs)  # in tests the app has another producer

@@ -4,7 +4,6 @@ the job itself tells of it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -47,7 +46,9 @@ class Doing(Asking):
         if not 1 <= len(jobs) <= MOST_AT_ONCE:
             raise Invalid(f"send 1 to {MOST_AT_ONCE:,} jobs at once, not {len(jobs):,}", "jobs")
         if len(jobs) == 1:
-            return [receipt_shape(await self._intake.add(self._maker.make(jobs[0])))]
+            made = [self._maker.make(jobs[0])]
+            (receipt,) = await self.app._producer.asend(made, by=self._intake.take)
+            return [receipt_shape(receipt)]
         made = []
         for place, body in enumerate(jobs):
             try:
@@ -59,34 +60,15 @@ class Doing(Asking):
 
     # -- single jobs ------------------------------------------------------------------------------------
 
-    async def cancel(self, who: Who, ids: Sequence[int]) -> dict[str, str]:
-        """Cancel jobs: those that wait now, those that run as soon as their workers hear of it [O5]."""
-        return await self._act(who, "cancel", ids)
-
-    async def retry(self, who: Who, ids: Sequence[int]) -> dict[str, str]:
-        """Offer dead, scheduled and retrying jobs again now, with their attempts reset [O6]."""
-        return await self._act(who, "retry", ids)
-
-    async def delete(self, who: Who, ids: Sequence[int]) -> dict[str, str]:
-        """Remove jobs and their traces; those that run are asked to stop instead."""
-        return await self._act(who, "delete", ids)
-
-    async def _act(self, who: Who, verb: Verb, ids: Sequence[int]) -> dict[str, str]:
+    async def act(self, who: Who, verb: Verb, ids: Sequence[int]) -> dict[str, str]:
+        """Cancel jobs (those that wait now, those that run as soon as their workers hear of it [O5]), retry
+        them (offer dead, scheduled and retrying ones again now, with their attempts reset [O6]), or delete
+        them and their traces (those that run are asked to stop instead)."""
         who.must(Role.OPERATE)
         named = list(dict.fromkeys(ids))
         if not 1 <= len(named) <= MOST_AT_ONCE:
             raise Invalid(f"name 1 to {MOST_AT_ONCE:,} jobs at once, not {len(named):,}", "ids")
-
-        async def act(store: Store) -> Mapping[int, str]:
-            match verb:
-                case "retry":
-                    return await store.retry(named)
-                case "cancel":
-                    return await store.cancel(named)
-                case "delete":
-                    return await store.delete(named)
-
-        answers = await self.ask(act)
+        answers = await self.ask(lambda store: walks.act(store, verb, named))
         self._stop_here(frozenset(id for id, answer in answers.items() if answer == "requested"))
         self.changed()
         found = {id: answer for id, answer in answers.items() if answer != "not_found"}
@@ -117,9 +99,14 @@ class Doing(Asking):
         who.must(Role.READ)
         return await self.ask(lambda store: _count(store, where))
 
-    async def start_bulk(self, who: Who, verb: Verb, where: JobFilter) -> BulkShape:
-        """Retry, cancel or delete every job that a filter finds, in the background."""
+    async def start_bulk(
+        self, who: Who, verb: Verb, where: JobFilter, *, everything: bool = False
+    ) -> BulkShape:
+        """Retry, cancel or delete every job that a filter finds, in the background. Every job there is must
+        be meant: `everything` says so."""
         who.must(Role.OPERATE)
+        if where == JobFilter() and not everything:
+            raise Invalid('this would be every job there is; filter, or say "everything"', "everything")
         found = await self.preview(who, where)
         bulk = Bulk(verb, where, who.name, None if found.more else found.jobs)
         self._bulks.add(bulk)
@@ -131,10 +118,10 @@ class Doing(Asking):
                 )
             )
 
-        async def ended(bulk: Bulk) -> None:
+        async def ended(state: str) -> None:
             self.changed()
             told = ", ".join(f"{n:,} {answer.replace('_', ' ')}" for answer, n in bulk.answers.items())
-            await self.note(who, [(f"bulk {verb} {bulk.state}: {told or 'nothing to do'}", _place(where))])
+            await self.note(who, [(f"bulk {verb} {state}: {told or 'nothing to do'}", _place(where))])
 
         bulk.start(work, ended)
         return bulk.shape()
@@ -159,6 +146,7 @@ class Doing(Asking):
     async def close(self) -> None:
         """Stop what runs in the background."""
         await self._bulks.stop()
+        await self._noted()
 
 
 def receipt_shape(receipt: Receipt) -> ReceiptShape:
@@ -178,15 +166,8 @@ def _place(where: JobFilter) -> dict[str, Any]:
 
 async def _count(store: Store, where: JobFilter) -> Count:
     """By the store's own counts where it has them, else by walking for a moment."""
-    if where.state in _COUNTED and where.task is None and where.tag is None and where.text is None:
+    if where.state in _COUNTED and where == JobFilter(queue=where.queue, state=where.state):
         depths = await store.depth(None if where.queue is None else [where.queue])
         counted = sum(getattr(depth, str(where.state)) for depth in depths.values())
         return Count(min(counted, CAP), more=counted > CAP)
-    found, cursor, until = 0, None, time.monotonic() + ENOUGH
-    while True:
-        page = await store.jobs(where, walks.BATCH, cursor)
-        found, cursor = found + len(page.jobs), page.cursor
-        if found > CAP:
-            return Count(CAP, more=True)
-        if cursor is None or time.monotonic() > until:
-            return Count(found, more=cursor is not None)
+    return await walks.count(store, where, within=ENOUGH)

@@ -7,8 +7,9 @@
     time      how long it may take                                  503
 
 The role that an action needs is checked in the action. Without credentials configured only this machine is
-served, and only directly: whatever a proxy passes on could come from anywhere. What goes wrong further in
-becomes an answer here: typed, and without the text of a driver or a stack.
+served, and only directly: whatever a proxy passes on could come from anywhere. (One that leaves no trace
+cannot be seen: where anything stands in front, set credentials.) What goes wrong further in becomes an answer
+here: typed, and without the text of a driver or a stack.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+from asyncio import sleep
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeAlias
@@ -25,9 +27,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.web.answers import dressed, refuse
 from windlass.web.credentials import Credentials
-from windlass.web.origin import FORWARDED, SAFE, Hosts, from_elsewhere, is_loopback
-from windlass.web.patience import Patience
-from windlass.web.problems import Problem, problem_of, timed_out
+from windlass.web.origin import SAFE, Hosts, from_elsewhere, is_loopback, passed_on
+from windlass.web.patience import SLOWED, Patience
+from windlass.web.problems import Invalid, NotFound, Problem, problem_of, timed_out
+from windlass.web.texts import NOT_KEPT
 from windlass.web.who import Role, Who
 
 Authorize: TypeAlias = Callable[[Request], "Who | Awaitable[Who | None] | None"]
@@ -93,7 +96,7 @@ class Guard:
     async def _refuse(self, scope: Scope, visit: Visit, path: str, problem: Problem) -> None:
         """Programs are told in JSON, those who were let in by a page, and others, who may not have what a
         page is drawn with, in a line of text."""
-        as_json = path == "/api" or path.startswith("/api/")
+        as_json = is_api(path)
         if as_json or WHO not in scope:
             await refuse(visit.send, problem, as_json=as_json)
             return
@@ -129,6 +132,10 @@ class Guard:
         who = await self._who(scope, headers)
         if scope["method"] not in SAFE and from_elsewhere(headers):
             raise Problem(403, "cross_origin", "a page of another site may not do this; do it from ours")
+        if "\0" in scope["path"]:
+            raise NotFound("there is nothing at this address")
+        if b"%00" in scope["query_string"]:
+            raise Invalid(f"the query {NOT_KEPT}")
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._max_body:
             raise TooLarge(self._max_body)
@@ -146,12 +153,12 @@ class Guard:
         authorization = headers.get("authorization")
         if not authorization:
             raise Problem(401, "unauthenticated", "send a name and its secret, or a secret as Bearer token")
-        return self._checked(authorization, (scope.get("client") or ("", 0))[0])
+        return await self._checked(authorization, (scope.get("client") or ("", 0))[0])
 
     def _local(self, scope: Scope, headers: Mapping[str, str]) -> Who:
         """Without credentials: this machine, and nobody on behalf of others."""
         client = scope.get("client")
-        direct = not any(name in headers for name in FORWARDED)
+        direct = not passed_on(headers, scope.get("http_version", "1.1"))
         if client is not None and is_loopback(client[0]) and direct:
             return _LOCAL
         raise Problem(
@@ -161,18 +168,18 @@ class Guard:
             "WINDLASS_WEB_OPERATE to name:secret pairs",
         )
 
-    def _checked(self, authorization: str, address: str) -> Who:
-        """By a table of those that were right before, else by comparing, which is slowed for who guesses."""
+    async def _checked(self, authorization: str, address: str) -> Who:
+        """By a table of those that were right before, else by comparing. Only a wrong answer is slowed."""
         digest = hashlib.sha256(authorization.encode(errors="surrogatepass")).digest()
         known = self._known.get(digest)
         if known is not None:
             return known
-        if pause := self._patience.pause(address):
-            told = "too many wrong credentials from there; wait a minute"
-            raise Problem(429, "too_many_attempts", told, retry_after=pause)
         who = self._credentials.who(authorization)
         if who is None:
-            self._patience.wrong(address)
+            if pause := self._patience.wrong(address, self._credentials.name(authorization)):
+                await sleep(SLOWED)
+                told = "too many wrong credentials from there; those that are right are taken at any time"
+                raise Problem(429, "too_many_attempts", told, retry_after=pause)
             raise Problem(401, "unauthenticated", "these credentials are not known here")
         self._known[digest] = who
         while len(self._known) > _REMEMBERED:
@@ -207,6 +214,11 @@ class Visit:
             self.started = True
             dressed(message)
         await self._send(message)
+
+
+def is_api(path: str) -> bool:
+    """Whether a path is the API's, which answers in JSON whatever happens."""
+    return path == "/api" or path.startswith("/api/")
 
 
 def path_of(scope: Scope) -> str:

@@ -2,9 +2,13 @@
 fills. A lone caller waits for nobody; thirty-two cost hardly more calls than one, since after an answer the
 next call waits a moment for those who got it and come again.
 
-Everybody gets an answer of their own. Where a batch is refused, for one of its jobs or for all, nothing of it
-was written, so its jobs are sent again: by queue and priority where the queue was full, else one by one.
-Where the store did not answer nobody knows what was written: all are told so, and nothing is sent twice
+Nobody waits for long behind somebody else's trouble. A job that may have to wait for another transaction, by
+its keys or by what it comes after, is sent on its own; a call that has not answered soon gets others beside
+it, a few; and when so many wait that the store cannot keep up, the next ones are told to come again.
+
+Everybody gets an answer of their own. Where the store refuses a batch, for one of its jobs or for all,
+nothing of it was written, so its jobs are sent again: by queue and priority where the queue was full, else
+one by one. After any other error nobody knows what was written: all are told so, and nothing is sent twice
 [E7].
 """
 
@@ -12,54 +16,147 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
-from windlass.errors import Refused, StoreError
+from windlass.errors import EnqueueError, JobNotFound, Refused
 from windlass.store.records import NewJob, Receipt
+from windlass.web.problems import SOON, Problem
 
 Send: TypeAlias = Callable[[Sequence[NewJob]], Awaitable[list[Receipt]]]
 Waiting: TypeAlias = tuple[NewJob, "asyncio.Future[Receipt]"]
 MOST: Final = 500
 """How many jobs are sent at once."""
+MOST_SENT: Final = 8 * 2**20
+"""Characters of payload that are sent at once, where a single job has not more."""
+MOST_OPEN: Final = 10_000
+"""How many jobs may be without an answer."""
+MOST_HELD: Final = 256 * 2**20
+"""Characters of payload that may be."""
 LINGER: Final = 0.003
 """Seconds that a call waits, at most, for as many jobs as the one before it had."""
+PATIENCE: Final = 0.05
+"""Seconds after which those who wait do so no longer for the call in flight, but get one beside it."""
+CALLS: Final = 4
+"""Calls in flight, of batches and of jobs on their own: the store's connections serve others, too."""
 
 
 class Intake:
-    """Takes jobs one by one and sends them in batches."""
+    """Takes jobs one by one and sends them in batches. Each event loop has batches of its own."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._waiting: list[Waiting] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._sending: asyncio.Task[None] | None = None
-        self._wanted = 1
-        self._enough: asyncio.Event = asyncio.Event()
+        self._lines: dict[asyncio.AbstractEventLoop, _Line] = {}
 
     async def add(self, job: NewJob) -> Receipt:
         """Enqueue a job; the answer is its receipt, or the error that is about it."""
         loop = asyncio.get_running_loop()
-        if self._sending is None or self._sending.done():
-            self._loop = loop
-        elif self._loop is not loop:  # an app that serves several loops; each batch belongs to one
+        line = self._lines.get(loop)
+        if line is None:
+            for gone in [each for each in self._lines if each.is_closed()]:
+                del self._lines[gone]
+            line = self._lines[loop] = _Line(self._send)
+        return await line.add(job)
+
+    async def take(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """Enqueue the job of one caller, as a producer hands it on."""
+        return [await self.add(job) for job in jobs]
+
+
+class _Line:
+    """The jobs that come in on one event loop."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._waiting: dict[asyncio.Future[Receipt], NewJob] = {}
+        self._calls: set[asyncio.Task[None]] = set()
+        self._taker: asyncio.Task[None] | None = None
+        """The one of them that takes what waits, next."""
+        self._wanted = 1
+        self._enough = asyncio.Event()
+        self._slots = asyncio.Semaphore(CALLS)
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._open = 0
+        self._held = 0
+
+    async def add(self, job: NewJob) -> Receipt:
+        size = len(job.payload)
+        if self._open and (self._open >= MOST_OPEN or self._held + size > MOST_HELD):
+            told = "more jobs come in than the database takes at the moment; try again"
+            raise Problem(503, "busy", told, retry_after=SOON)
+        self._open += 1
+        self._held += size
+        try:
+            return await (self._alone(job) if _may_wait(job) else self._together(job))
+        finally:
+            self._open -= 1
+            self._held -= size
+
+    async def _alone(self, job: NewJob) -> Receipt:
+        """Send a job that others need not wait for. Of those with the same key one is under way at a time:
+        where somebody else holds it, each of them would keep a call waiting."""
+        key = job.options.unique_key or job.idempotency_key
+        turn = (self._turns.get(key) if key else None) or asyncio.Lock()
+        if key:
+            self._turns[key] = turn
+        async with turn, self._slots:
             return (await self._send([job]))[0]
-        answer: asyncio.Future[Receipt] = loop.create_future()
-        self._waiting.append((job, answer))
+
+    async def _together(self, job: NewJob) -> Receipt:
+        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self._waiting[answer] = job
         if len(self._waiting) >= self._wanted:
             self._enough.set()
-        if self._sending is None or self._sending.done():
-            self._sending = loop.create_task(self._drain())
-        return await answer
+        self._call()
+        try:
+            return await answer
+        finally:
+            self._waiting.pop(answer, None)  # who leaves does not want it any more
+
+    def _call(self) -> None:
+        if self._waiting and self._taker is None and len(self._calls) < CALLS:
+            # In a context of its own: it works for many callers, and for none of them more than for others.
+            self._taker = asyncio.get_running_loop().create_task(self._drain(), context=contextvars.Context())
+            self._calls.add(self._taker)
 
     async def _drain(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            # Who has left in the meantime does not want it any more.
-            wanted = [each for each in batch if not each[1].done()]
-            await self._send_all(wanted)
-            if len(wanted) > 1:
-                await self._linger(len(wanted))
+        loop, me = asyncio.get_running_loop(), asyncio.current_task()
+        assert me is not None
+        try:
+            while self._waiting and self._taker in (None, me):
+                self._taker = me
+                batch = self._next()
+                late = loop.call_later(PATIENCE, self._call_another, me)
+                try:
+                    await self._send_all(batch)
+                finally:
+                    late.cancel()
+                if len(batch) > 1 and self._taker is me:
+                    await self._linger(len(batch))
+        finally:
+            self._calls.discard(me)
+            if self._taker is me:
+                self._taker = None
+
+    def _call_another(self, late: asyncio.Task[None]) -> None:
+        """A call has not answered yet; it may be waiting for what nobody else needs."""
+        if self._taker is late:
+            self._taker = None
+            self._call()
+
+    def _next(self) -> list[Waiting]:
+        batch: list[Waiting] = []
+        room = MOST_SENT
+        for answer, job in self._waiting.items():
+            room -= len(job.payload)
+            if len(batch) == MOST or (batch and room < 0):
+                break
+            batch.append((job, answer))
+        for _, answer in batch:
+            del self._waiting[answer]
+        return batch
 
     async def _linger(self, wanted: int) -> None:
         """Those who were answered just now may come again: a call of their own for the first of them would
@@ -72,6 +169,7 @@ class Intake:
         self._wanted = 1
 
     async def _send_all(self, batch: Sequence[Waiting]) -> None:
+        batch = [each for each in batch if not each[1].done()]
         if not batch:
             return
         try:
@@ -80,31 +178,44 @@ class Intake:
             for _, answer in batch:
                 answer.cancel()
             raise
-        except Exception as error:  # noqa: BLE001 - it belongs to one of the callers, who is told
+        except (EnqueueError, JobNotFound) as error:
             groups = _apart(batch, error)
             if len(groups) == 1:
                 _fail(batch, error)
                 return
             for group in groups:
                 await self._send_all(group)
+        except Exception as error:  # noqa: BLE001 - all of the callers are told
+            _fail(batch, error)
         else:
             for (_, answer), receipt in zip(batch, receipts, strict=True):
                 if not answer.done():
                     answer.set_result(receipt)
 
 
-def _apart(batch: Sequence[Waiting], error: Exception) -> list[list[Waiting]]:
-    """The jobs of a batch that failed in groups that may fare differently; one group where all fare alike."""
-    if isinstance(error, StoreError):
-        return [list(batch)]
+def _may_wait(job: NewJob) -> bool:
+    """Whether the store may have to wait for others before it can answer: for one who holds a key of this
+    job, or lets jobs through its gate."""
+    options = job.options
+    return (
+        job.idempotency_key is not None
+        or options.unique_key is not None
+        or options.ordering_key is not None
+        or options.concurrency_key is not None
+        or options.task_limit is not None
+        or bool(options.after)
+    )
+
+
+def _apart(batch: Sequence[Waiting], error: EnqueueError | JobNotFound) -> list[list[Waiting]]:
+    """The jobs of a batch that was refused in groups that may fare differently; one group where all fare
+    alike."""
     if not isinstance(error, Refused):
         return [[each] for each in batch]
-    # The load of a queue is judged once for each priority, and a call is refused as a whole. A job with an
-    # idempotency key may be let in where others are not.
+    # The load of a queue is judged once for each priority, and a call is refused as a whole.
     groups: dict[object, list[Waiting]] = {}
     for each in batch:
-        job = each[0]
-        groups.setdefault((job.queue, job.priority, job.idempotency_key), []).append(each)
+        groups.setdefault((each[0].queue, each[0].priority), []).append(each)
     return list(groups.values())
 
 

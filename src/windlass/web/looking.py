@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import Final
 
 import click
@@ -12,14 +13,15 @@ from windlass.core.states import State
 from windlass.errors import JobNotFound
 from windlass.store.measures import EventRecord
 from windlass.store.protocol import Store
-from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord
+from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord, QueueRecord
 from windlass.web import views
 from windlass.web.asking import Asking
 from windlass.web.points import rate
 from windlass.web.problems import Invalid, NotFound
-from windlass.web.shapes import JobView, ListedJobs, QueueView, WorkerView
+from windlass.web.shapes import FoundEvents, JobView, ListedJobs, QueueView, WorkerView
 from windlass.web.timeline import timeline
 from windlass.web.who import Role, Who
+from windlass.words.cause_shapes import CausesShape, causes_shape
 from windlass.words.event_shapes import EventShape, event_shape
 from windlass.words.job_shapes import job_fields
 from windlass.words.parent_shapes import parent_shape
@@ -35,6 +37,10 @@ STEPS: Final = 10
 ENOUGH: Final = 0.05
 MOST_RATES: Final = 50
 """Of so many queues, the busiest, the rate is asked for."""
+MOST_HELD: Final = 5
+"""Of so many queues in which nothing runs, a job is asked what it waits for."""
+MOST_DEAD: Final = 10_000
+"""So many dead jobs, the newest, are counted by what they died of."""
 _OF_JOB: Final = 200
 
 
@@ -47,8 +53,8 @@ class Looking(Asking):
         """Every queue, by name."""
         who.must(Role.READ)
         sample = await self.sample()
-        per_minute = await self._rates(sample)
-        return [views.queue_view(sample, name, per_minute) for name in sample.names()]
+        per_minute, held = await self._rates(sample), await self._held(sample)
+        return [views.queue_view(sample, name, per_minute, held) for name in sample.names()]
 
     async def queue(self, who: Who, name: str) -> QueueView:
         """One queue. Raises NotFound."""
@@ -59,7 +65,7 @@ class Looking(Asking):
             sample = await self.sample()
             if name not in sample.names():
                 raise NotFound(f"there is no queue {name[:64]!r}; the list of queues shows those there are")
-        return views.queue_view(sample, name, await self._rates(sample))
+        return views.queue_view(sample, name, await self._rates(sample), await self._held(sample))
 
     async def _rates(self, sample: Sample) -> dict[str, float]:
         """Jobs that succeeded in a minute, of the busiest queues: one small question each, and shared."""
@@ -75,6 +81,21 @@ class Looking(Asking):
             return found
 
         return await self.shared("rates", 10.0, ask)
+
+    async def _held(self, sample: Sample) -> dict[str, str]:
+        """What the jobs of queues wait for in which nothing runs though some are ready: the newest of them
+        says it for all. Nothing is asked while nobody stands aside."""
+        names = views.standing(sample)[:MOST_HELD] if sample.gates else []
+
+        async def ask(store: Store) -> dict[str, str]:
+            found = {}
+            for name in names:
+                page = await store.jobs(JobFilter(queue=name, state=State.READY), 1)
+                if page.jobs and page.jobs[0].reason:
+                    found[name] = page.jobs[0].reason
+            return found
+
+        return await self.shared("held", 5.0, ask) if names else {}
 
     # -- jobs -------------------------------------------------------------------------------------------
 
@@ -99,9 +120,23 @@ class Looking(Asking):
         task: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        error: str | None = None,
     ) -> ListedJobs:
         """A page of dead jobs, newest first."""
-        return await self.jobs(who, JobFilter(queue=queue, task=task, state=State.DEAD), limit, cursor)
+        where = JobFilter(queue=queue, task=task, state=State.DEAD, error=error)
+        return await self.jobs(who, where, limit, cursor)
+
+    async def causes(self, who: Who, queue: str | None = None, task: str | None = None) -> CausesShape:
+        """What jobs died of, from the newest dead ones. One answer for a queue does for all of its tasks."""
+        who.must(Role.READ)
+        found = await self.shared(
+            ("causes", queue), 5.0, lambda store: store.causes(queue=queue, limit=MOST_DEAD)
+        )
+        shape = causes_shape(found)
+        if task is None:
+            return shape
+        mine = [group for group in shape.groups if group.task == task]
+        return CausesShape(groups=mine, looked=shape.looked, more=shape.more)
 
     async def job(self, who: Who, id: int) -> JobView:
         """Everything about one job: how it stands, why it waits, what has happened to it. Raises
@@ -123,10 +158,16 @@ class Looking(Asking):
         now = await self.now()
         label = next((worker.label for worker in sample.workers if worker.id == record.worker), None)
         serving = sample.steering.serving.get(record.queue, 0)
+        queue = sample.steering.queues.get(record.queue, QueueRecord(name=record.queue))
+        task = self.app.tasks.get(record.task)
+        began = views.running_since(record, sample.workers)
+        limit = views.time_limit(record, queue, None if task is None else task.timeout)
         return JobView(
             **job_fields(record),
             state_text=state_in_words(record),
             why=why_it_waits(record, sample.steering.queues.get(record.queue), serving, now),
+            running_since=iso(began),
+            deadline=None if began is None else iso(began + limit),
             worker_label=label,
             timeline=timeline(record, events, label),
             parent=None if parent is None else parent_shape(parent, (time.time(), parent)),
@@ -149,14 +190,55 @@ class Looking(Asking):
         before: int | None = None,
     ) -> list[EventShape]:
         """Events, the latest first; with `before`, those with a lower id."""
+        return (await self.find_events(who, queue, job, limit, before)).events
+
+    async def find_events(
+        self,
+        who: Who,
+        queue: str | None = None,
+        job: int | None = None,
+        limit: int = 100,
+        before: int | None = None,
+        kinds: Collection[str] = (),
+    ) -> FoundEvents:
+        """Events of these kinds (none: of any), the latest first, and how far back they were looked for: no
+        store finds them by kind."""
         who.must(Role.READ)
         limit = max(1, min(limit, MOST_EVENTS))
-        found = await self.shared(
-            ("events", queue, job, limit, before),
-            1.0,
-            lambda store: store.events(queue=queue, job=job, limit=limit, before=before),
-        )
-        return [event_shape(event) for event in found]
+
+        async def ask(store: Store) -> FoundEvents:
+            return await _sift(store, queue, job, limit, before, kinds)
+
+        # Many look at the latest, and nobody else at the page that one has come to.
+        alone = job is not None or before is not None
+        key = ("events", queue, limit, *sorted(kinds))
+        return await (self.ask(ask) if alone else self.shared(key, 1.0, ask))
+
+
+async def _sift(
+    store: Store, queue: str | None, job: int | None, limit: int, before: int | None, kinds: Collection[str]
+) -> FoundEvents:
+    """Pages of events until there are enough, or enough was looked at."""
+    found: list[EventRecord] = []
+    size, looked, back_to, last = (MOST_EVENTS if kinds else limit), 0, None, False
+    for _ in range(STEPS if kinds else 1):
+        page = await store.events(queue=queue, job=job, limit=size, before=before)
+        for event in page:
+            before, looked = event.id, looked + 1
+            back_to = event.at if back_to is None else min(back_to, event.at)
+            if not kinds or event.kind in kinds:
+                found.append(event)
+                if len(found) == limit:
+                    break
+        last = len(found) < limit and len(page) < size
+        if last or len(found) == limit:
+            break
+    return FoundEvents(
+        events=[event_shape(event) for event in found],
+        looked=looked,
+        before=None if last or before is None else str(before),
+        back_to=iso(back_to),
+    )
 
 
 async def _walk(store: Store, where: JobFilter, limit: int, word: str | None) -> Page:

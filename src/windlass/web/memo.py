@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
-MOST: Final = 1_000
-"""How many answers are kept at most."""
+MOST: Final = 64
+"""How many answers are kept at most; some hold a megabyte."""
 
 
 class Flight:
@@ -84,9 +84,9 @@ class Memo:
         return flight is not None and flight.task is task
 
     def _keep(self, key: Hashable, until: float, answer: Any) -> None:
-        if len(self._kept) >= MOST:
-            now = self._clock()
-            self._kept = {key: found for key, found in self._kept.items() if now < found[0]}
-            if len(self._kept) >= MOST:
-                self._kept.clear()
+        """Keep an answer, and nothing that has grown old meanwhile; of too many, what would go first goes."""
+        now = self._clock()
+        self._kept = {key: found for key, found in self._kept.items() if now < found[0]}
         self._kept[key] = (until, answer)
+        if len(self._kept) > MOST:
+            del self._kept[min(self._kept, key=lambda each: self._kept[each][0])]

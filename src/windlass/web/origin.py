@@ -15,7 +15,17 @@ from urllib.parse import urlsplit
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+_PASSED_ON: Final = frozenset(
+    {
+        "forwarded",
+        "via",
+        "x-real-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+    }
+)
 _OWN: Final = frozenset({"same-origin", "none"})
 
 
@@ -61,6 +71,14 @@ def is_loopback(address: str | None) -> bool:
         return address == "localhost"
     mapped = getattr(parsed, "ipv4_mapped", None)
     return bool((mapped or parsed).is_loopback)
+
+
+def passed_on(headers: Iterable[str], http_version: str) -> bool:
+    """Whether a proxy has had this in its hands, as far as can be seen: by a header that it adds, or by the
+    version of HTTP, which some lower. One that does neither cannot be told from a program of this machine."""
+    return http_version == "1.0" or any(
+        name in _PASSED_ON or name.startswith("x-forwarded-") for name in headers
+    )
 
 
 def from_elsewhere(headers: Mapping[str, str]) -> bool:

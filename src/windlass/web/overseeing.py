@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import Final
 
 from windlass.core.names import check_name
@@ -11,30 +10,24 @@ from windlass.core.rollup import MINUTE
 from windlass.core.rollup import Sample as Measured
 from windlass.store.measures import Health
 from windlass.store.protocol import Store
-from windlass.store.records import Finding
 from windlass.web import views
-from windlass.web.looking import Looking
-from windlass.web.points import FAILED, percentiles, points, range_of, rate, summed
-from windlass.web.shapes import FindingShape, Operations, Overview, PointShape, Totals
+from windlass.web.judging import RANK, Judging
+from windlass.web.points import FAILED, Range, percentiles, points, range_of, rate, summed
+from windlass.web.problems import Invalid
+from windlass.web.shapes import Operations, Overview, PointShape, Totals
 from windlass.web.who import Role, Who
-from windlass.words.alarms import Alarm, alarms, lost
+from windlass.words.alarms import lost
 from windlass.words.sample import Sample
-from windlass.words.symptoms import examine
 from windlass.words.text import iso
 
 HOURS: Final = 3600.0
 LATELY: Final = 300.0
 """The percentiles of the overview are those of the last so many seconds."""
-_FRESH: Final = 5.0
-_RANK: Final = {"error": 0, "warning": 1, "ok": 2}
-_SEEN: Final = 1_000
 
 
-class Overseeing(Looking):
+class Overseeing(Judging):
     """Everything at one glance."""
 
-    _since: dict[str, float]
-    """When each finding that still holds was first seen here."""
     _wal: tuple[float, int] | None
 
     async def overview(self, who: Who) -> Overview:
@@ -45,7 +38,8 @@ class Overseeing(Looking):
     async def _overview(self, who: Who) -> Overview:
         sample = await self.sample()
         now = await self.now()
-        rows = await self._hour(now)
+        wanted = range_of(HOURS, now)
+        rows = await self.shared("hour", 2.0, lambda store: _rows(store, wanted))
         queues = await self.queues(who)
         found = await self._findings(sample, rows, now)
         gone = lost(sample.workers, sample.at)
@@ -65,28 +59,9 @@ class Overseeing(Looking):
             succeeded_per_second=rate(rows, now),
             failed_per_second=rate(rows, now, FAILED),
             **percentiles(summed(row for row in rows if row.at >= now - LATELY - MINUTE))._asdict(),
-            spark=points(rows, range_of(HOURS, now)),
+            spark=points(rows, wanted),
             events=await self.events(who, limit=20),
         )
-
-    async def _hour(self, now: float) -> list[Measured]:
-        return await self.shared("hour", 2.0, lambda store: _rows(store, HOURS, now, "", ""))
-
-    async def _findings(self, sample: Sample, rows: Iterable[Measured], now: float) -> list[FindingShape]:
-        """What holds jobs up, the worst first, each with since when."""
-        died = sum(row.counts.get("dead", 0) for row in rows)
-        held_up = await self.shared("findings", _FRESH, examine)
-        store = await self._diagnosis()
-        found = [*alarms(sample, died), *(Alarm(each) for each in (*held_up, *store) if each.level != "ok")]
-        self._since = {
-            alarm.finding.name: alarm.since or self._since.get(alarm.finding.name, now)
-            for alarm in found[:_SEEN]
-        }
-        shapes = [views.finding_shape(alarm.finding, self._since.get(alarm.finding.name)) for alarm in found]
-        return sorted(shapes, key=lambda shape: _RANK[shape.level])
-
-    async def _diagnosis(self) -> list[Finding]:
-        return await self.lasting.get("diagnosis", 30.0, lambda: self.ask(lambda store: store.diagnose()))
 
     # -- measures ---------------------------------------------------------------------------------------
 
@@ -98,15 +73,16 @@ class Overseeing(Looking):
         who.must(Role.READ)
         queue = "" if not queue else check_name("queue", queue)
         task = "" if not task else check_name("task", task)
-        now = await self.now()
-        wanted = range_of(last, now)
-        span = wanted.until - wanted.since
+        if task and not queue:
+            raise Invalid("a task is measured in each of its queues; name one", "queue")
+        wanted = range_of(last, await self.now())
 
-        async def ask(store: Store) -> list[Measured]:
-            return await _rows(store, span, now, queue, task)
+        async def read() -> list[PointShape]:
+            return points(await self.ask(lambda store: _rows(store, wanted, queue, task)), wanted)
 
-        rows = await self.shared(("measured", queue, task, wanted.span, wanted.since), 2.0, ask)
-        return points(rows, wanted)
+        # The range moves with time, and `last` does not: a key that moved would keep an answer for each
+        # minute that somebody looks on.
+        return await self.memo.get(("measured", queue, task, wanted.span, int(last)), 2.0, read)
 
     # -- the store --------------------------------------------------------------------------------------
 
@@ -126,7 +102,7 @@ class Overseeing(Looking):
             at=iso(now) or "",
             latency_ms=round(latency, 3),
             wal_per_second=self._growth(health),
-            findings=sorted(map(views.finding_shape, found), key=lambda shape: _RANK[shape.level]),
+            findings=sorted(map(views.finding_shape, found), key=lambda shape: RANK[shape.level]),
         )
 
     def _growth(self, health: Health) -> float | None:
@@ -140,9 +116,8 @@ class Overseeing(Looking):
         return round((health.wal - before[1]) / (now - before[0]), 1)
 
 
-async def _rows(store: Store, last: float, now: float, queue: str, task: str) -> list[Measured]:
-    wanted = range_of(last, now)
-    return await store.measured(wanted.span, wanted.since, now + MINUTE, queue=queue, task=task)
+async def _rows(store: Store, wanted: Range, queue: str = "", task: str = "") -> list[Measured]:
+    return await store.measured(wanted.span, wanted.since, wanted.until + MINUTE, queue=queue, task=task)
 
 
 def _totals(sample: Sample) -> Totals:

@@ -1,7 +1,9 @@
-"""How often somebody may guess: so many wrong credentials a minute from one address, then a pause [M5].
+"""How often somebody may guess: so many wrong credentials a minute, for a name from an address; from then on
+each wrong answer takes a while [M5].
 
-While it lasts nobody from there is let in with credentials that were not right before; whoever was let in
-already goes on, so that one who guesses behind the same proxy locks nobody out.
+Right ones are never made to wait: who guesses behind the same proxy locks nobody out. What keeps a secret is
+its length; this keeps who guesses from being quick about it, since each wrong guess holds a connection, and
+there are only so many of these.
 """
 
 from __future__ import annotations
@@ -13,30 +15,26 @@ from typing import Final
 
 GUESSES: Final = 10
 WINDOW: Final = 60.0
-_ADDRESSES: Final = 10_000
+SLOWED: Final = 1.0
+"""Seconds that a wrong answer takes, once there were too many."""
+_KEPT: Final = 10_000
 
 
 class Patience:
-    """The wrong guesses of the last minute, by address."""
+    """The wrong guesses of the last minute, by address and name."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
+        self._wrong: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
 
-    def pause(self, address: str) -> float:
-        """Seconds for which this address has to wait; 0 where it may try."""
-        wrong = self._wrong.get(address)
-        if wrong is None:
-            return 0.0
+    def wrong(self, address: str, name: str) -> float:
+        """Somebody from there has guessed wrong. Gives the seconds until this is forgiven where there were
+        too many, else 0."""
         now = self._clock()
-        while wrong and wrong[0] <= now - WINDOW:
-            wrong.popleft()
-        return wrong[0] + WINDOW - now if len(wrong) >= GUESSES else 0.0
-
-    def wrong(self, address: str) -> None:
-        """Somebody from there has guessed wrong."""
-        guesses = self._wrong.pop(address, None) or deque(maxlen=GUESSES)
-        guesses.append(self._clock())
-        self._wrong[address] = guesses
-        while len(self._wrong) > _ADDRESSES:
+        guesses = self._wrong.pop((address, name), None) or deque(maxlen=GUESSES)
+        before = guesses[0] if len(guesses) == GUESSES else -WINDOW
+        guesses.append(now)
+        self._wrong[address, name] = guesses
+        while len(self._wrong) > _KEPT:
             self._wrong.popitem(last=False)
+        return max(before + WINDOW - now, 0.0)

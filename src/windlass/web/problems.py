@@ -82,6 +82,7 @@ class Conflict(Problem):
 
 
 _UNFORESEEN: Final = "this failed in a way that nobody foresaw; the log of the server says more"
+_NOT_TAKEN: Final = "the database cannot keep a value of this; leave out what is no plain text or number"
 _REFUSED: Final[dict[type[Refused], str]] = {QueueFull: "queue_full", Shed: "shed"}
 _INVALID: Final[dict[type[EnqueueError], str]] = {
     InvalidName: "invalid_name",
@@ -110,11 +111,15 @@ def problem_of(error: Exception) -> Problem:
 
 def timed_out() -> Problem:
     """What to say where the store did not answer in time."""
-    return Problem(503, "timeout", "this took too long and was given up; try again", retry_after=SOON)
+    told = (
+        "this took too long and was given up, and may have been done all the same; look before you try "
+        "again, and enqueue with an idempotency_key: sent again, it is done once"
+    )
+    return Problem(503, "timeout", told, retry_after=SOON)
 
 
 def _of_ours(error: WindlassError) -> Problem:
-    told = one_line(str(error))
+    told = one_line(_NOT_TAKEN if _in_a_drivers_words(error) else str(error))
     match error:
         case JobNotFound():
             return NotFound(told)
@@ -128,6 +133,12 @@ def _of_ours(error: WindlassError) -> Problem:
         case EnqueueError():
             return Problem(400, _INVALID.get(type(error), "invalid"), told)
     return _of_store(error)
+
+
+def _in_a_drivers_words(error: WindlassError) -> bool:
+    """Whether the words are the database's own: its code is none of those that our functions raise."""
+    code = getattr(error.__cause__, "sqlstate", None)
+    return isinstance(code, str) and not code.startswith("WL")
 
 
 def _of_store(error: WindlassError) -> Problem:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from windlass.errors import ConfigurationError, StoreUnavailable
+from windlass.web import door
+from windlass.web.api.stream import LONG
 from windlass.web.app import make_web
 from windlass.web.origin import is_loopback
 
@@ -21,11 +24,27 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("windlass.web")
 FAREWELL: Final = 3
-"""Seconds that requests under way have to end, streams among them, once the server is told to stop."""
+"""Seconds that requests under way have to end once the server is told to stop."""
 
 
 class Server(uvicorn.Server):
-    """A server that takes a signal for what it is: being told to stop is no failure."""
+    """A server that takes a signal for what it is: being told to stop is no failure. It hangs up on those who
+    never ask, and has streams, which would never end by themselves, end before it waits for requests."""
+
+    def __init__(self, config: uvicorn.Config, farewell: Callable[[], None] = lambda: None) -> None:
+        super().__init__(config)
+        self._farewell = farewell
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second."""
+        if counter % door.SWEEP == 0:
+            door.sweep(self.server_state.connections, asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Told to stop."""
+        self._farewell()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -51,7 +70,7 @@ def check_door(host: str, credentials: Iterable[str]) -> None:
         )
 
 
-def make_server(app: Windlass, host: str, port: int, hosts: Sequence[str] = ()) -> uvicorn.Server:
+def make_server(app: Windlass, host: str, port: int, hosts: Sequence[str] = ()) -> Server:
     """A server, not started yet, with the credentials and hosts of the app's settings. `hosts` are further
     names to answer for. Raises ConfigurationError where it would be open to anybody."""
     settings = app.settings
@@ -61,6 +80,7 @@ def make_server(app: Windlass, host: str, port: int, hosts: Sequence[str] = ()) 
         read=settings.web_read,
         operate=settings.web_operate,
         hosts=(*settings.web_hosts, *hosts, host),
+        stream=LONG,
     )
     return Server(
         uvicorn.Config(
@@ -75,8 +95,10 @@ def make_server(app: Windlass, host: str, port: int, hosts: Sequence[str] = ()) 
             date_header=False,
             timeout_graceful_shutdown=FAREWELL,
             timeout_keep_alive=30,
-            h11_max_incomplete_event_size=64 * 1024,
-        )
+            http=door.Door,
+            ws="none",
+        ),
+        farewell=web.state.end_streams,
     )
 
 

@@ -26,7 +26,7 @@ class FindingShape(msgspec.Struct, frozen=True, kw_only=True):
     told: str
     advice: str
     since: str | None = None
-    """Since when, as far as it is known; else since this process first saw it."""
+    """Since when, as far as the store knows."""
 
 
 class PointShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class QueueView(QueueShape, frozen=True, kw_only=True):
     """A queue, and how it stands in words."""
 
     state_text: str
-    """What keeps it from giving out jobs: paused, or throttled, resumes in 12 s."""
+    """What keeps it from giving out jobs: paused; throttled, resumes in 12 s; waits for tokens."""
     load_text: str
     """That, and what limits it or turns jobs away."""
     per_minute: float | None = None
@@ -110,6 +110,10 @@ class JobView(JobShape, frozen=True, kw_only=True):
     state_text: str
     why: str | None
     """Why it does not run, null where it runs or has ended [M4]."""
+    running_since: str | None
+    """When its present run began; null where it does not run."""
+    deadline: str | None
+    """When that is ended at the latest, by the timeout of the job or its task, or by its queue's bound."""
     worker_label: str | None
     timeline: list[EventShape]
     """What happened to it, the earliest first."""
@@ -124,6 +128,19 @@ class BusyShape(msgspec.Struct, frozen=True):
     task: str
     queue: str
     since: str
+
+
+class FoundEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Events, the latest first. There may be few or none and still be a `before`: only so many are looked at
+    in one go."""
+
+    events: list[EventShape]
+    looked: int
+    """How many events were looked at for it."""
+    before: str | None
+    """Goes on from here; null where these are the last."""
+    back_to: str | None
+    """When the oldest of those looked at happened."""
 
 
 class VitalsShape(msgspec.Struct, frozen=True, kw_only=True):

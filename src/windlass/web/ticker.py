@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable
+from collections.abc import Awaitable
 from typing import Any, Final
 
 import msgspec
 
+from windlass.web.answers import encode
 from windlass.web.desk import Desk
 from windlass.web.problems import Problem, problem_of
 from windlass.web.shapes import Level
@@ -48,6 +49,7 @@ class Ticker:
         self._watching = 0
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self.closed = False
         self.number = 0
         self.last: Tick | Problem | None = None
         """What was seen last, or what went wrong."""
@@ -66,9 +68,14 @@ class Ticker:
             self._task.cancel()
             self._task = None
 
+    def close(self) -> None:
+        """There will be no more ticks: whoever watches shall leave."""
+        self.closed = True
+        self._wake()
+
     async def after(self, number: int) -> None:
-        """Wait until there is a later tick than this one."""
-        while self.number <= number:
+        """Wait until there is a later tick than this one, or there will be none."""
+        while self.number <= number and not self.closed:
             await self._changed.wait()
 
     async def _run(self) -> None:
@@ -88,17 +95,16 @@ class Ticker:
     async def _look(self) -> Tick:
         desk, who = self._desk, _WATCHER
         seen = await desk.overview(who)
-        areas: dict[str, Callable[[], Any]] = {
-            "queues": lambda: seen.queues,
-            "findings": lambda: [(found.name, found.level) for found in seen.findings],
-            "events": lambda: seen.events[:1],
+        marks = {
+            "queues": _mark(seen.queues),
+            "findings": _mark([(found.name, found.level) for found in seen.findings]),
+            "events": _mark(seen.events[:1]),
+            "workers": await _marked(desk.workers(who)),
+            "parents": await _marked(desk.parents(who, active=False, limit=50)),
+            "schedules": await _marked(desk.schedules(who)),
+            "budgets": await _marked(desk.budgets(who)),
+            "bulk": await _marked(desk.bulks(who)),
         }
-        marks = {name: _mark(value()) for name, value in areas.items()}
-        marks["workers"] = _mark(await desk.workers(who))
-        marks["parents"] = _mark(await desk.parents(who, active=False, limit=50))
-        marks["schedules"] = _mark(await desk.schedules(who))
-        marks["budgets"] = _mark(await desk.budgets(who))
-        marks["bulk"] = _mark(await desk.bulks(who))
         totals = seen.totals
         return Tick(
             at=seen.at,
@@ -115,5 +121,14 @@ class Ticker:
         )
 
 
+async def _marked(look: Awaitable[Any]) -> str:
+    """The mark of an area. One that is in trouble says so, and the tick comes all the same."""
+    try:
+        return _mark(await look)
+    except Exception as error:  # noqa: BLE001 - `problem_of` logs it
+        problem_of(error)
+        return "trouble"
+
+
 def _mark(value: Any) -> str:
-    return f"{zlib.crc32(msgspec.msgpack.encode(value)):08x}"
+    return f"{zlib.crc32(encode(value)):08x}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
 from windlass.core import cron
+from windlass.core.states import State
 from windlass.store.flow import BudgetRecord, ScheduleRecord
 from windlass.store.measures import Health, Vitals
 from windlass.store.records import Depth, Finding, JobRecord, QueueRecord, WorkerRecord
@@ -40,17 +41,33 @@ LISTED: Final = 4_000
 UPCOMING: Final = 3
 
 
-def queue_view(sample: Sample, name: str, per_minute: Mapping[str, float]) -> QueueView:
-    """A queue as a look saw it."""
+def queue_view(
+    sample: Sample, name: str, per_minute: Mapping[str, float], held: Mapping[str, str]
+) -> QueueView:
+    """A queue as a look saw it; `held` says what the jobs of those that stand still wait for."""
     record = sample.steering.queues.get(name, QueueRecord(name=name))
     depth = sample.depth.get(name, Depth())
     slots = sample.slots().get(name)
     return QueueView(
         **queue_fields(record, depth, slots, sample.steering.serving.get(name, 0)),
-        state_text=queue_in_words(record),
+        state_text=queue_in_words(record) or held.get(name, ""),
         load_text=load_in_words(record),
         per_minute=per_minute.get(name),
     )
+
+
+def standing(sample: Sample) -> list[str]:
+    """Queues that are served and give out jobs, that have some, and of which none runs; the longest wait
+    first."""
+    found = [
+        name
+        for name, depth in sample.depth.items()
+        if depth.ready
+        and not depth.running
+        and sample.steering.serving.get(name, 0)
+        and not queue_in_words(sample.steering.queues.get(name, QueueRecord(name=name)))
+    ]
+    return sorted(found, key=lambda name: -(sample.depth[name].oldest or 0.0))
 
 
 def worst_first(queue: QueueView) -> tuple[Any, ...]:
@@ -74,6 +91,20 @@ def listed_job(job: JobRecord) -> ListedJob:
     )
     short = msgspec.structs.replace(job, errors=errors, checkpoint=checkpoint, **kept)
     return ListedJob(**job_fields(short), state_text=state_in_words(job), cut=cut)
+
+
+def running_since(job: JobRecord, workers: Iterable[WorkerRecord]) -> float | None:
+    """When the present run of a job began: as its worker says, else when it was claimed."""
+    if job.state not in (State.RUNNING, State.SPLITTING):
+        return None
+    busy = (each for worker in workers if worker.vitals is not None for each in worker.vitals.jobs)
+    return next((each.since for each in busy if each.job == job.id), job.claimed_at)
+
+
+def time_limit(job: JobRecord, queue: QueueRecord, timeout: float | None) -> float:
+    """Seconds that a run of a job may take; `timeout` is its task's, where its code is known here [C6]."""
+    own = job.options.timeout if job.options.timeout is not None else timeout
+    return queue.safety_bound if own is None else min(own, queue.safety_bound)
 
 
 def worker_view(worker: WorkerRecord, sample: Sample) -> WorkerView:

@@ -4,14 +4,22 @@ what to do, and since when it holds where that can be known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
+from windlass.core.rollup import MINUTE
+from windlass.core.rollup import Sample as Measured
 from windlass.store.records import Depth, Finding, QueueRecord, WorkerRecord
 from windlass.words.sample import Sample
 from windlass.words.text import one_line, plural, span
 from windlass.words.waiting import queue_in_words
+
+QUIET: Final = 10 * MINUTE
+"""Seconds without a death that part one burst of deaths from the next."""
+UNKNOWN: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 class Alarm(msgspec.Struct, frozen=True):
@@ -21,9 +29,42 @@ class Alarm(msgspec.Struct, frozen=True):
     since: float | None = None
 
 
-def alarms(sample: Sample, died: int = 0) -> list[Alarm]:
-    """What one look shows; `died` counts the jobs that died within the last hour."""
-    return [*of_workers(sample.workers, sample.at), *of_queues(sample), *of_deaths(died)]
+class Deaths(msgspec.Struct, frozen=True):
+    """Jobs that have died of late, and when the first of the last burst did."""
+
+    jobs: int = 0
+    since: float | None = None
+
+
+NO_DEATHS: Final = Deaths()
+
+
+def alarms(sample: Sample, deaths: Deaths = NO_DEATHS, rests: Mapping[str, float] = UNKNOWN) -> list[Alarm]:
+    """What one look shows; `deaths` are those of the last hour, and `rests` says since when queues that rest
+    do so, as far as that is known."""
+    return [*of_workers(sample.workers, sample.at), *of_queues(sample, rests), *of_deaths(deaths)]
+
+
+def deaths_of(rows: Iterable[Measured]) -> Deaths:
+    """The deaths of measured minutes, in order of time: a burst lasts while no QUIET passes without one."""
+    jobs, since, last = 0, None, float("-inf")
+    for row in rows:
+        died = row.counts.get("dead", 0)
+        if died:
+            since = row.at if since is None or row.at - last > QUIET else since
+            jobs, last = jobs + died, row.at
+    return Deaths(jobs, since)
+
+
+def resting(sample: Sample) -> list[str]:
+    """Queues that are served, and rest while jobs wait."""
+    return [
+        name
+        for name, record in sorted(sample.steering.queues.items())
+        if sample.depth.get(name, Depth()).ready
+        and sample.steering.serving.get(name, 0)
+        and queue_in_words(record)
+    ]
 
 
 def lost(workers: Iterable[WorkerRecord], now: float) -> list[WorkerRecord]:
@@ -42,7 +83,7 @@ def of_workers(workers: Iterable[WorkerRecord], now: float) -> Iterator[Alarm]:
         )
 
 
-def of_queues(sample: Sample) -> Iterator[Alarm]:
+def of_queues(sample: Sample, rests: Mapping[str, float] = UNKNOWN) -> Iterator[Alarm]:
     """Queues in which jobs wait and nothing happens."""
     nobody = not any(worker.alive for worker in sample.workers)
     for name in sample.names():
@@ -66,16 +107,17 @@ def of_queues(sample: Sample) -> Iterator[Alarm]:
                 if record.paused
                 else f"it goes on by itself; end the cool-down with `windlass queue warm {name}`"
             )
-            yield _alarm(f"queue {name}", f"{waiting}, and it is {held_up}", advice)
+            yield _alarm(f"queue {name}", f"{waiting}, and it is {held_up}", advice, since=rests.get(name))
 
 
-def of_deaths(died: int) -> Iterator[Alarm]:
+def of_deaths(deaths: Deaths) -> Iterator[Alarm]:
     """Jobs that have failed for good of late."""
-    if died:
+    if deaths.jobs:
         yield _alarm(
             "dead jobs",
-            f"{plural(died, 'job')} died within the last hour",
+            f"{plural(deaths.jobs, 'job')} died within the last hour",
             "see their errors with `windlass dead list`, and retry them once the cause is gone",
+            since=deaths.since,
         )
 
 

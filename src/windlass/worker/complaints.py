@@ -38,9 +38,9 @@ class Complaints:
         self._troubles: dict[str, Trouble] = {}
         self._said_at: dict[str, float] = {}
 
-    def told(self, kind: str, message: str, *args: object) -> None:
+    def told(self, kind: str, message: str, *args: object, error: BaseException | None = None) -> None:
         """Something failed. `kind` is what fails, in words such as `heartbeats`; `message` and `args` are
-        those of a log line."""
+        those of a log line, and `error`, where nobody foresaw it, is shown with its traceback."""
         now = self._clock()
         trouble = self._troubles.get(kind)
         if trouble is None:
@@ -52,9 +52,8 @@ class Complaints:
         unsaid = trouble.failures - trouble.told - 1
         trouble.told = trouble.failures
         if unsaid:
-            self._logger.warning(f"{message} (and %d times more since the last such line)", *args, unsaid)
-        else:
-            self._logger.warning(message, *args)
+            message, args = f"{message} (and %d times more since the last such line)", (*args, unsaid)
+        self._logger.warning(message, *args, exc_info=error)
 
     def over(self, kind: str) -> None:
         """It works again, or still. Costs next to nothing where nothing was wrong."""

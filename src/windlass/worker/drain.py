@@ -23,10 +23,11 @@ from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.errors import ConfigurationError, StoreUnavailable, WindlassError
 from windlass.hooks import Hooks
+from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Outcome
 from windlass.worker.label import introduce, make_label
-from windlass.worker.recorder import Recorder
+from windlass.worker.recorder import recorder_for
 from windlass.worker.runner import Observer, Runner, Tasks
 from windlass.worker.running import Why
 from windlass.worker.shift import Shift
@@ -62,9 +63,9 @@ async def drain(
     queues: Sequence[str] | None = None,
     concurrency: int = 32,
     wait: Duration = 0,
-    beat_every: float = BEAT_EVERY,
     observe: Observer | None = None,
     hooks: Hooks | None = None,
+    settings: Settings | None = None,
 ) -> Drained:
     """Run jobs until none is ready and none runs here; see `Windlass.arun_until_idle`."""
     if concurrency < 1:
@@ -72,16 +73,18 @@ async def drain(
     if isinstance(queues, str):
         raise ConfigurationError(f"queues must be a list of names; write queues=[{queues!r}]")
     names = None if queues is None else [check_name("queue", name) for name in queues]
-    work = _Drain(store, names, concurrency, seconds(wait))
+    work = _Drain(store, names, concurrency, seconds(wait), settings or Settings())
     runner = Runner(tasks, work, hooks=hooks, observe=observe, interruptible=True)
     try:
-        return await work.run(runner, beat_every)
+        return await work.run(runner)
     finally:
         await runner.close()
 
 
 class _Drain:
-    def __init__(self, store: Store, queues: list[str] | None, concurrency: int, wait: float) -> None:
+    def __init__(
+        self, store: Store, queues: list[str] | None, concurrency: int, wait: float, settings: Settings
+    ) -> None:
         self._store = store
         self._wanted = queues
         self._queues: list[str] = queues or []
@@ -90,11 +93,12 @@ class _Drain:
         self._promoted_at = float("-inf")
         self._ended: Counter[str] = Counter()
         self._helpers: list[asyncio.Task[None]] = []
-        self._teller = Teller(store, Recorder())
+        self._label = make_label(settings.label_prefix, settings.label_version)
+        self._teller = Teller(store, recorder_for(settings, self._label))
 
-    async def run(self, runner: Runner, beat_every: float) -> Drained:
+    async def run(self, runner: Runner) -> Drained:
         worker = secrets.randbelow(2**62) + 1
-        await self._store.register(introduce(worker, make_label(), self._queues, LEASE))
+        await self._store.register(introduce(worker, self._label, self._queues, LEASE))
         view = everything(self._queues, self._concurrency)
         self._shift = shift = Shift(
             self._store,
@@ -107,7 +111,7 @@ class _Drain:
         )
         self._teller.start(worker)
         self._helpers = [
-            asyncio.create_task(self._beat(beat_every)),
+            asyncio.create_task(self._beat(BEAT_EVERY)),
             asyncio.create_task(shift.log.run()),
         ]
         for helper in self._helpers:
@@ -218,18 +222,23 @@ class _Drain:
                 helper.result()
 
     async def _leave(self) -> None:
-        """Stop what runs, write what has ended, give the rest back uncharged."""
+        """Stop what runs, write what has ended, give the rest back uncharged. Nothing of it stays behind,
+        also where whoever asked does not wait for it."""
         alive = not any(helper.done() for helper in self._helpers)
-        await self._shift.stop(Why.RELEASED if alive else Why.LOST)
-        for task in self._helpers:
-            task.cancel()
-        await asyncio.gather(*self._helpers, return_exceptions=True)
-        with _told():
-            if alive:
-                await self._shift.log.flush()
-                await self._shift.warm()
-            await self._store.retire(self._shift.worker)
-        await self._teller.close()
+        try:
+            await self._shift.stop(Why.RELEASED if alive else Why.LOST)
+            for task in self._helpers:
+                task.cancel()
+            await asyncio.gather(*self._helpers, return_exceptions=True)
+            with _told():
+                if alive:
+                    await self._shift.log.flush()
+                    await self._shift.warm()
+                await self._store.retire(self._shift.worker)
+        finally:
+            for task in self._helpers:
+                task.cancel()
+            await self._teller.close()
 
 
 @contextlib.contextmanager

@@ -62,6 +62,12 @@ class EventBuffer:
         for _ in range(n):
             self._events.popleft()
 
+    def drop(self) -> int:
+        """Give up on those that wait: how many they were."""
+        n = len(self._events)
+        self._events.clear()
+        return n
+
     def dropped(self) -> int:
         """How many were dropped since the last call."""
         dropped, self._dropped = self._dropped, 0

@@ -55,7 +55,8 @@ async def hand_back(
     record: Recorder | None = None,
 ) -> None:
     """Settle what a dead child held. `running` are the jobs on its board, `overdue` those it was killed
-    for; `backoff` is how a queue spaces retries. `record` counts it."""
+    for; `backoff` is how a queue spaces retries. `record` counts it, by name where the task's code is here:
+    one of its jobs ran."""
     record = record or Recorder()
     held = [job for claim in await store.held(worker) for job in claim.jobs]
     suspects = [job for job in held if crashed and job.id in running and job.id not in overdue]
@@ -64,11 +65,12 @@ async def hand_back(
         for job in held
         if job not in suspects
     ]
+    tasks = {job.task for job in held if job.id in running or job.id in overdue}
     try:
         for start in range(0, len(outcomes), BATCH):
             batch = outcomes[start : start + BATCH]
             finished = await store.finish(worker, next(_flushes), batch)
-            record.flushed(batch, time.monotonic(), finished.refused, leaving=True)
+            record.flushed(batch, time.monotonic(), finished.refused, leaving=True, tasks=tasks)
     except WorkerLost:
         return  # somebody else was faster
     if suspects:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final
 
 from windlass.core.retry import Backoff
@@ -29,7 +29,7 @@ PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 
 class OutcomeLog:
     """The outcomes of one worker on their way to the store. `flushed` is called after each flush, and
-    `record` counts what was written."""
+    `record` counts what was written, by name where a task is one of `tasks`."""
 
     def __init__(
         self,
@@ -38,8 +38,10 @@ class OutcomeLog:
         *,
         flushed: Callable[[], None] = lambda: None,
         record: Recorder | None = None,
+        tasks: Container[str] | None = None,
     ) -> None:
         self.record = record or Recorder()
+        self._tasks = tasks
         self.leaving = False
         """Whether what is released from now on is given up, and not just passed on."""
         self._store = store
@@ -102,7 +104,8 @@ class OutcomeLog:
         if late:
             self.refused += len(late)
             ended = [outcome for outcome in late if outcome.kind is not Kind.RELEASED]
-            self.record.flushed(ended, time.monotonic(), {outcome.job.id for outcome in ended})
+            ids = {outcome.job.id for outcome in ended}
+            self.record.flushed(ended, time.monotonic(), ids, tasks=self._tasks)
             logger.warning("%d outcomes came too late: this worker had lost its lease", len(late))
 
     def refuse(self, job: ClaimedJob) -> None:
@@ -129,7 +132,9 @@ class OutcomeLog:
 
     def _note(self, finished: Finished) -> None:
         self.written += finished.applied
-        self.record.flushed(self._sending, self._sent_at, finished.refused, leaving=self.leaving)
+        self.record.flushed(
+            self._sending, self._sent_at, finished.refused, leaving=self.leaving, tasks=self._tasks
+        )
         if finished.refused:
             self.refused += len(finished.refused)
             logger.warning(

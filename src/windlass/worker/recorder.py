@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from windlass.core.histogram import bucket, buckets
-from windlass.core.rollup import MINUTE, Sample
+from windlass.core.rollup import MINUTE, Sample, add_up
 from windlass.core.states import Kind
 from windlass.settings import Events, Settings
 from windlass.store.measures import Event, EventKind
@@ -53,7 +53,8 @@ class Recorder:
         self.fresh = False
         """Whether anything happened since `samples`; claims that found nothing are not worth a word."""
         self.done = 0
-        """Runs that were written down, since this process began."""
+        """Runs whose end was written down, since this process began. A job that was passed on and never
+        started is none."""
         self.events = EventBuffer(events, buffer)
         self._samples: dict[tuple[int, str, str], Sample] = {}
         self._minute = NOT_YET
@@ -67,17 +68,21 @@ class Recorder:
         refused: Collection[int] = (),
         *,
         leaving: bool = False,
+        tasks: Container[str] | None = None,
     ) -> None:
         """These outcomes were written, but those of the jobs `refused`; they were handed over at `at`, by
-        the monotonic clock. `leaving` says that jobs which are released were given up, not just passed on."""
+        the monotonic clock. `leaving` says that jobs which are released were given up, not just passed on.
+
+        `tasks` are those whose code is here (None: all). Others are counted without their names: these come
+        from producers, there may be any number of them, and each would be rows that are kept for ever."""
         self.fresh = True
-        self.done += len(batch)
         succeeded = Kind.SUCCEEDED
         odd = [outcome for outcome in batch if outcome.kind is not succeeded]
+        self.done += len(batch) - sum(outcome.run_ms is None for outcome in odd)
         if odd or refused or self.events.wanted == "all":
-            batch = self._notable(batch, at, frozenset(refused), leaving)
+            batch = self._notable(batch, at, frozenset(refused), leaving, tasks)
         if batch:
-            self._group(batch, at)
+            self._group(batch, at, tasks)
 
     def refused(self, job: ClaimedJob) -> None:
         """A write for this job was refused: it is another's by now [C5]."""
@@ -85,7 +90,12 @@ class Recorder:
         self.note("refused", "a checkpoint came too late: the job belonged to another worker", job=job)
 
     def _notable(
-        self, batch: Sequence[Outcome], at: float, refused: frozenset[int], leaving: bool
+        self,
+        batch: Sequence[Outcome],
+        at: float,
+        refused: frozenset[int],
+        leaving: bool,
+        tasks: Container[str] | None,
     ) -> list[Outcome]:
         """Note what is notable of a batch; the answer is what has succeeded."""
         groups: dict[EventKind, list[Outcome]] = {}
@@ -101,7 +111,7 @@ class Recorder:
                         self.events.add(event_of(outcome, how, at, self.label))
         good = groups.pop("succeeded", [])
         for how, outcomes in groups.items():
-            self._group(outcomes, at, how)
+            self._group(outcomes, at, tasks, how)
         return good
 
     def _released(self, outcomes: list[Outcome]) -> None:
@@ -111,23 +121,37 @@ class Recorder:
             told = f"{plural(len(jobs), 'job')} handed back, uncharged"
             self.note("released", told, job=jobs[0] if len(jobs) == 1 else None, queue=queue)
 
-    def _group(self, batch: Sequence[Outcome], at: float, how: EventKind = "succeeded") -> None:
+    def _group(
+        self,
+        batch: Sequence[Outcome],
+        at: float,
+        known: Container[str] | None,
+        how: EventKind = "succeeded",
+    ) -> None:
         """Count outcomes of one kind, by queue and task. Mostly they are all of the same."""
         jobs = [outcome.job for outcome in batch]
         tasks, queues = [job.task for job in jobs], [job.queue for job in jobs]
         n = len(jobs)
         if tasks.count(tasks[0]) == n and queues.count(queues[0]) == n:
-            self._ended(how, batch, jobs, at)
+            self._ended(how, batch, jobs, at, known)
             return
         groups: defaultdict[tuple[str, str], list[Outcome]] = defaultdict(list)
         for key, outcome in zip(zip(queues, tasks, strict=True), batch, strict=True):
             groups[key].append(outcome)
         for group in groups.values():
-            self._ended(how, group, [outcome.job for outcome in group], at)
+            self._ended(how, group, [outcome.job for outcome in group], at, known)
 
-    def _ended(self, how: EventKind, batch: Sequence[Outcome], jobs: list[ClaimedJob], at: float) -> None:
-        # Names of unknown tasks come from producers: there may be any number of them.
-        sample = self._sample(jobs[0].queue, "" if how == "unknown" else jobs[0].task)
+    def _ended(
+        self,
+        how: EventKind,
+        batch: Sequence[Outcome],
+        jobs: list[ClaimedJob],
+        at: float,
+        known: Container[str] | None,
+    ) -> None:
+        first = jobs[0]
+        named = how != "unknown" and (known is None or first.task in known)
+        sample = self._sample(first.queue, first.task if named else "")
         sample.counts[how] = sample.counts.get(how, 0) + len(jobs)
         if how != "refused":
             self._time(sample, batch, jobs, at)
@@ -141,13 +165,13 @@ class Recorder:
             if ran:
                 self._time(sample, ran, [outcome.job for outcome in ran], at)
             return
-        _add(sample.runs, runs)
+        add_up(sample.runs, runs)
         if self.clock.known and jobs[0].ready_at:
             now = self.clock.at(at) * 1000.0
             waits = [now - job.ready_at * 1000.0 for job in jobs]
             if max(runs) > SHORT:
                 waits = [wait - ran for wait, ran in zip(waits, times, strict=True)]
-            _add(sample.waits, buckets(waits))
+            add_up(sample.waits, buckets(waits))
 
     # -- anything else ------------------------------------------------------------------------------------
 
@@ -256,8 +280,3 @@ class Recorder:
 def recorder_for(settings: Settings, label: str = "") -> Recorder:
     """A recorder as the app's settings want it."""
     return Recorder(label, events=settings.events, buffer=settings.event_buffer, every=settings.tell_every)
-
-
-def _add(counts: dict[int, int], more: dict[int, int]) -> None:
-    for key, n in more.items():
-        counts[key] = counts.get(key, 0) + n

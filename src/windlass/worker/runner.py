@@ -66,7 +66,7 @@ class Runner:
         processes: Processes | None = None,
         interruptible: bool = False,
     ) -> None:
-        self._tasks = tasks
+        self.tasks = tasks
         self._policies = policies
         self._hooks = hooks or Hooks()
         self._observe = observe
@@ -83,23 +83,23 @@ class Runner:
     @property
     def needs(self) -> dict[str, list[Need]]:
         """What the tasks take of budgets, those that take something [F1]."""
-        return {name: needs for name, task in self._tasks.items() if (needs := task.needs)}
+        return {name: needs for name, task in self.tasks.items() if (needs := task.needs)}
 
     def batches(self) -> dict[str, int]:
         """By queue, how many jobs one of its tasks takes at once, where that is more than one."""
         found: dict[str, int] = {}
-        for task in self._tasks.values():
+        for task in self.tasks.values():
             if task.batch_size > 1:
                 found[task.queue] = max(task.batch_size, found.get(task.queue, 1))
         return found
 
     def task(self, name: str) -> RegisteredTask[..., Any] | None:
         """The task of this name, if its code is here."""
-        return self._tasks.get(name)
+        return self.tasks.get(name)
 
     async def run(self, job: ClaimedJob, context: Context) -> Outcome:
         """Run one attempt to its end. Raises CancelledError if, and only if, it is cancelled from outside."""
-        task = self._tasks.get(job.task)
+        task = self.tasks.get(job.task)
         if task is None:
             return self._unknown(job)
         began = time.monotonic()
@@ -197,7 +197,7 @@ class Runner:
         stood when it was told."""
         error = TimeoutError(f"ran longer than its timeout of {limit:g} s")
         error.__cause__ = cancelled
-        return await self._raised(self._tasks[job.task], job, context, error, began)
+        return await self._raised(self.tasks[job.task], job, context, error, began)
 
     async def _call(self, task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> Any:
         entered(context)

@@ -56,7 +56,8 @@ class Run:
         error = outcome.error if outcome is not None else None
         match self.why:
             case Why.CANCELLED:
-                return Outcome(job=self.job, kind=Kind.CANCELLED, error=error)
+                ms = (time.monotonic() - self.began) * 1000.0
+                return Outcome(job=self.job, kind=Kind.CANCELLED, error=error, run_ms=ms)
             case Why.TIMEOUT:
                 return outcome
             case Why.LOST:

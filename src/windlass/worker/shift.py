@@ -84,7 +84,7 @@ class Shift:
         self._needs = runner.needs
         self._tally = Tally(store, self._needs)
         self._look_at(view)
-        self.log = OutcomeLog(store, worker, flushed=self._flushed, record=record)
+        self.log = OutcomeLog(store, worker, flushed=self._flushed, record=record, tasks=runner.tasks)
         self.running: dict[int, Run] = {}
         self.changed = asyncio.Event()
         self.abandoned = 0

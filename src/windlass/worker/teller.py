@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import secrets
 import time
@@ -20,6 +21,7 @@ import msgspec
 from windlass.errors import StoreError
 from windlass.store.measures import News, Vitals
 from windlass.store.protocol import Store
+from windlass.words.text import plural
 from windlass.worker.complaints import Complaints
 from windlass.worker.recorder import Recorder
 
@@ -83,21 +85,31 @@ class Teller:
         left = {task for task in (self._task,) if task is not None}
         for task in left:
             task.cancel()
-        last = asyncio.create_task(self.tell(last=True))
+        last = asyncio.create_task(self._last_words())
         try:
             await asyncio.wait({*left, last}, timeout=LAST_TIME)
         finally:
             self._task = None
-            if not last.done():
+            if not last.done() or len(self.recorder.events):
                 last.cancel()
-                logger.warning("the store did not hear the last measures of this process")
+                lost = plural(len(self.recorder.events), "event")
+                logger.warning("the store did not hear the last measures of this process, with %s", lost)
 
-    async def tell(self, *, last: bool = False) -> None:
-        """Tell everything there is to tell, unless the store does not listen."""
+    async def _last_words(self) -> None:
+        """Everything, where there is time for it. For what there is none, the last call says how much it was:
+        a timeline that lacks something should say so [M2]."""
+        await self.tell(last=True, until=time.monotonic() + LAST_TIME / 2)
+        if self._sent is None and len(self.recorder.events):
+            logger.warning("%d events are dropped: there is no time to tell them", len(self.recorder.events))
+            self.recorder.count("dropped", self.recorder.events.drop())
+            await self.tell(last=True)
+
+    async def tell(self, *, last: bool = False, until: float = math.inf) -> None:
+        """Tell everything there is to tell, unless the store does not listen, or it is too late."""
         if self._sent is not None and not await self._send():
             return
         left = True
-        while left and self._compose(last):
+        while left and time.monotonic() < until and self._compose(last):
             asking = not self.recorder.clock.known
             if not await self._send():
                 return

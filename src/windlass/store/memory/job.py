@@ -90,6 +90,11 @@ class Job:
         rest = {0: "", 1: " and 1 other"}.get(others, f" and {others} others")
         return f"waits for job {first}{rest}"
 
+    @property
+    def error(self) -> str:
+        """The type of its last failure, "" where none is kept."""
+        return self.errors[-1].type if self.errors else ""
+
     def cause(self) -> str | None:
         """What it died of, in a line."""
         if self.state is not State.DEAD:

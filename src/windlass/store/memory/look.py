@@ -23,6 +23,8 @@ from windlass.store.records import (
 )
 
 WAITING = frozenset({State.SCHEDULED, State.READY, State.RETRYING})
+FAILED = frozenset({State.DEAD, State.RETRYING})
+"""The states in which a job is found by what it failed of."""
 
 
 def _fits(job: Job, where: JobFilter) -> bool:
@@ -32,6 +34,7 @@ def _fits(job: Job, where: JobFilter) -> bool:
         and where.state in (None, job.shown)
         and (where.tag is None or where.tag in job.options.tags)
         and (where.text is None or where.text in job.payload)
+        and (where.error is None or (job.state in FAILED and where.error == job.error))
     )
 
 

@@ -10,11 +10,11 @@ from itertools import count, islice
 
 from windlass.core.rollup import Place, Sample, roll
 from windlass.store.measures import EventRecord, Vitals
-from windlass.store.telling import EVENTS_KEPT, MOST_EVENTS, TELLERS_KEPT, cutoffs
+from windlass.store.telling import EVENTS_KEPT, MOST_EVENTS, TELLERS_KEPT, countable, cutoffs
 
 
 @dataclass(eq=False)
-class Teller:
+class Source:
     """A process that tells: the number of its last news, and how it was doing."""
 
     number: int
@@ -27,7 +27,7 @@ class Teller:
 class Measured:
     """What was measured."""
 
-    tellers: dict[int, Teller] = field(default_factory=dict)
+    tellers: dict[int, Source] = field(default_factory=dict)
     news: list[Sequence[Sample]] = field(default_factory=list)
     """What was told and not yet rolled up."""
     rows: dict[Place, Sample] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Measured:
     def fold(self, limit: int) -> tuple[int, int]:
         """Add the oldest news to the rows; how many of the one went into how many of the other."""
         batches, self.news = self.news[:limit], self.news[limit:]
-        rolled = roll(sample for batch in batches for sample in batch)
+        rolled = roll(sample for batch in batches for sample in countable(batch))
         for place, sample in rolled.items():
             if place in self.rows:
                 self.rows[place].add(sample)

@@ -8,10 +8,11 @@ import msgspec
 
 from windlass.core.rollup import EVER, Place, Sample
 from windlass.core.states import State
-from windlass.store.measures import EventRecord, Health, News, Rolled, Table, TaskDepth
+from windlass.store.causes import Death, by_cause
+from windlass.store.measures import Causes, EventRecord, Health, News, Rolled, Table, TaskDepth
 from windlass.store.memory.base import Base, atomic
 from windlass.store.memory.job import Job
-from windlass.store.memory.measured import Teller
+from windlass.store.memory.measured import Source
 from windlass.store.telling import NEWS_COUNTED, kept
 
 
@@ -23,7 +24,7 @@ class Measuring(Base):
         now, measured = self._clock(), self._tables.measured
         teller = measured.tellers.get(source)
         if teller is None:
-            teller = measured.tellers[source] = Teller(number, now)
+            teller = measured.tellers[source] = Source(number, now)
         elif number <= teller.number:
             return now
         teller.number, teller.at = number, now
@@ -89,6 +90,23 @@ class Measuring(Base):
             for name, lines in sorted(standing.items())
             for task, n in sorted(Counter(job.task for line in lines for job in line[:most]).items())
         ]
+
+    @atomic
+    async def causes(
+        self, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
+    ) -> Causes:
+        jobs = sorted(self._tables.jobs.values(), key=lambda job: -job.number)
+        dead = [job for job in jobs if job.state is State.DEAD and queue in (None, job.queue)]
+        deaths = (
+            Death(job.task, job.error, job.finished_at or 0.0, job.id)
+            for job in dead[:limit]
+            if task in (None, job.task)
+        )
+        return Causes(by_cause(deaths, self._last_words), min(len(dead), limit), more=len(dead) > limit)
+
+    def _last_words(self, id: int) -> str:
+        job = self._tables.jobs[id]
+        return job.errors[-1].message if job.errors else job.reason or ""
 
     @atomic
     async def health(self) -> Health:

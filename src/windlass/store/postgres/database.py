@@ -13,6 +13,7 @@ import asyncpg
 from windlass.errors import StoreUnavailable
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.faults import translated
+from windlass.store.postgres.unread import Unread
 
 DEADLINE: Final = 30.0
 """Seconds after which any statement is given up: a half-open connection must not hang a worker [fault 9]."""
@@ -28,7 +29,10 @@ KEEPALIVES: Final = {
 """How soon the server gives up on a client that vanished, and so on the locks of a handler's transaction: in
 a minute, where most systems take two hours. On our own side no call waits that long."""
 
-CALL_OFF: Final = 2.0
+CLOSE: Final = 2.0
+"""Seconds that closing may take."""
+
+CALL_OFF: Final = CLOSE / 2
 """Seconds that the server has to agree that a statement is called off."""
 
 RESTING: Final = 2
@@ -72,6 +76,7 @@ class Database:
         self._leaving: set[asyncio.Task[None]] = set()
         self._loans = asyncio.Semaphore(max(pool_size - SPARE, 1))
         self.pooled = False
+        self.unread = Unread()
 
     async def connect(self) -> Any:
         """One connection outside the pool, for migrating and listening."""
@@ -119,7 +124,7 @@ class Database:
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
-                async with asyncio.timeout(2):
+                async with asyncio.timeout(CLOSE):
                     await asyncio.gather(*self._leaving, return_exceptions=True)
                     while self._resting:
                         with suppress(asyncpg.InterfaceError):  # lost meanwhile
@@ -170,13 +175,9 @@ class Database:
         does not go on for nobody. They need not wait for that."""
 
         async def release() -> None:
-            try:
+            # Where the server does not answer, the pool cuts the connection off, and it finds out by itself.
+            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await pool.release(connection, timeout=CALL_OFF)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                connection.terminate()  # the server does not answer: it finds out by itself
-            except asyncio.CancelledError:
-                connection.terminate()
-                raise
 
         task = asyncio.create_task(release())
         self._leaving.add(task)

@@ -17,7 +17,8 @@ from windlass.store.telling import NEWS_COUNTED
 
 async def health(database: Database) -> Health:
     """See Measures.health."""
-    (row,) = await database.query("health", NEWS_COUNTED)
+    (row,) = await database.query("health", NEWS_COUNTED, database.unread.after())
+    database.unread.none_below(row["lowest"])
     parts = await database.query("tables")
     pool, idle = database.pool()
     return Health(

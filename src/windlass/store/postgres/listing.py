@@ -2,9 +2,10 @@
 
 Jobs come from several sources: each lane, by its seqs from the highest down, and the tables of those that
 are in no lane, by when they were enqueued. The walk merges them. It looks at rows cheaply (position, time,
-and whether task, tag and text fit) and asks for the state, which costs more, only of those that fit; where a
-state is asked for, it visits only the sources and places that can hold it. A cursor says how far each source
-has come. Sources that have come to their end are left out of it: jobs that come later are not in the walk.
+and whether task, tag, text and error fit) and asks for the state, which costs more, only of those that fit;
+where a state is asked for, it visits only the sources and places that can hold it, and likewise for an error.
+A cursor says how far each source has come. Sources that have come to their end are left out of it: jobs that
+come later are not in the walk.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import base64
 import heapq
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
@@ -44,9 +45,9 @@ ASIDE: Final = {
     "parent cancelled": (State.CANCELLED, "parent"),
 }
 """The sources that are no lanes: the state of their jobs, and the table they are in."""
-_IN_LANES: Final = frozenset(
-    {None, State.READY, State.RUNNING, State.SPLITTING, State.SUCCEEDED, State.CANCELLED}
-)
+_IN_LANES: Final = frozenset({State.READY, State.RUNNING, State.SPLITTING, State.SUCCEEDED, State.CANCELLED})
+_FAILED: Final = frozenset({State.DEAD, State.RETRYING})
+"""The states in which a job is found by what it failed of."""
 _SPARSE: Final = frozenset({State.SPLITTING, State.CANCELLED})
 """States that few of the rows are in that are looked at for them."""
 
@@ -112,12 +113,18 @@ class _Cursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 _cursor = msgspec.msgpack.Decoder(_Cursor).decode
 
 
-def all_aside(state: State | None) -> list[Source]:
-    """The sources that are no lanes and hold jobs of this state, from the newest on."""
-    return [Source(kind) for kind, (held, _) in ASIDE.items() if state in (None, held)]
+def states_of(where: JobFilter) -> frozenset[State]:
+    """The states of the jobs that a filter can find."""
+    states = frozenset(State) if where.state is None else frozenset({where.state})
+    return states if where.error is None else states & _FAILED
 
 
-def read_cursor(text: str, state: State | None) -> list[Source]:
+def all_aside(states: Set[State]) -> list[Source]:
+    """The sources that are no lanes and hold jobs of these states, from the newest on."""
+    return [Source(kind) for kind, (held, _) in ASIDE.items() if held in states]
+
+
+def read_cursor(text: str, states: Set[State]) -> list[Source]:
     """The sources of a walk that goes on. Raises ValueError for what is no cursor."""
     try:
         told = _cursor(base64.b64decode(text, altchars=b"-_", validate=True))
@@ -125,8 +132,8 @@ def read_cursor(text: str, state: State | None) -> list[Source]:
         raise ValueError(
             f"{text[:80]!r} is not a cursor of this store; take it from a page of jobs"
         ) from None
-    aside = [source.name for source in all_aside(state)]
-    lanes = told.lanes.items() if state in _IN_LANES else ()
+    aside = [source.name for source in all_aside(states)]
+    lanes = told.lanes.items() if states & _IN_LANES else ()
     return [
         *(Source(lane, (seq, 0)) for lane, seq in lanes),
         *(Source(kind, place) for kind, place in told.aside.items() if kind in aside),
@@ -155,9 +162,11 @@ class Walk:
         self._schema = schema
         self._where = where
         self._limit = max(limit, 1)
-        self._whole = cursor is None and where.state in _IN_LANES  # its lanes are not known yet
-        self._sources = all_aside(where.state) if cursor is None else read_cursor(cursor, where.state)
-        self._picky = bool(where.task or where.tag or where.text) or where.state in _SPARSE
+        self._states = states_of(where)
+        self._whole = cursor is None and bool(self._states & _IN_LANES)  # its lanes are not known yet
+        self._sources = all_aside(self._states) if cursor is None else read_cursor(cursor, self._states)
+        by_content = where.task or where.tag or where.text or where.error is not None
+        self._picky = bool(by_content) or where.state in _SPARSE
         self._step = FIRST_ROWS if self._picky else min(2 * self._limit + FEW_ROWS, FIRST_ROWS)
         self.found: list[Any] = []
         self.looked = 0
@@ -247,12 +256,12 @@ class Walk:
         where = self._where
         each = max(self._step // len(sources), 2 * FEW_ROWS)
         rows = await connection.fetch(
-            schemas.call("list_aside", 8, self._schema),
+            schemas.call("list_aside", 9, self._schema),
             where.queue, where.task, where.tag, where.text,
             [source.name for source in sources],
             [EPOCH + timedelta(microseconds=s.before[0]) if s.before else END for s in sources],
             [source.before[1] if source.before else _HIGHEST for source in sources],
-            each,
+            each, where.error,
         )  # fmt: skip
         fetched: dict[Name, list[Looked]] = {source.name: [] for source in sources}
         counts: dict[Name, int] = {}
@@ -291,7 +300,7 @@ class Walk:
             for job in await connection.fetch(found, *(list(ids) for ids in aside.values())):
                 shown[where_from[job["id"]]] = job
         # A row is read after it was looked at, and its job may have gone on in between.
-        return {place: job for place, job in shown.items() if state in (None, job["state"])}
+        return {place: job for place, job in shown.items() if job["state"] in self._states}
 
 
 def _in_lane(row: Any) -> list[Looked]:

@@ -7,27 +7,29 @@ taken is added and forgotten in one transaction, under a lock that one rollup ho
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from windlass.core.rollup import EVER, KEPT, Place, Sample, roll
-from windlass.store.measures import EventRecord, Health, News, Rolled, TaskDepth
+from windlass.store.measures import Cause, Causes, EventRecord, Health, News, Rolled, TaskDepth
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.database import Database
 from windlass.store.postgres.health import health
-from windlass.store.telling import EVENTS_KEPT, MOST_EVENTS, TELLERS_KEPT, kept
+from windlass.store.telling import EVENTS_KEPT, MOST_EVENTS, STEP, TELLERS_KEPT, kept, pack, read_news, unpack
 
+T = TypeVar("T")
 LATEST: Final = 2**63 - 1
+LARGE: Final = 64 * 1024
+"""Characters of news whose folding is left to a thread: it would hold up the loop for milliseconds."""
 
 logger = logging.getLogger("windlass.store")
 _encode = msgspec.json.Encoder().encode
-_samples = msgspec.json.Decoder(list[Sample]).decode
-_counts = msgspec.json.Decoder(dict[str, int]).decode
-_buckets = msgspec.json.Decoder(dict[int, int]).decode
+_causes = msgspec.json.Decoder(list[Cause]).decode
 
 
 class Measures:
@@ -51,31 +53,32 @@ class Measures:
 
     async def rollup(self, limit: int = 1000) -> Rolled:
         """See Measures.rollup. Another one at the same time finds nothing to do."""
+        step = min(limit, STEP)
         async with (
             self._db.connection(self._db.deadline) as connection,
             connection.transaction(isolation="read_committed"),
         ):
-            taken = await self._call(connection, "rollup_take", limit)
+            taken = await self._call(connection, "rollup_take", step, self._db.unread.after())
             if taken["busy"]:
                 return Rolled()
-            written = 0
-            if taken["ids"]:
-                written = await self._fold(connection, taken["ids"], taken["samples"])
+            ids, written = taken["ids"], 0
+            if ids:
+                written = await self._fold(connection, ids, taken["samples"])
             old = await self._call(
                 connection, "rollup_expire", limit, list(KEPT), list(KEPT.values()), EVENTS_KEPT, MOST_EVENTS,
                 TELLERS_KEPT,
             )  # fmt: skip
-        more = len(taken["ids"]) >= limit or old["more"]
-        return Rolled(len(taken["ids"]), written, old["removed"], more)
+        self._db.unread.none_below((ids[-1] if ids else taken["given"]) + 1)
+        return Rolled(len(ids), written, old["removed"], more=len(ids) >= step or old["more"])
 
-    async def _fold(self, connection: Any, news: Sequence[int], texts: Iterable[str]) -> int:
+    async def _fold(self, connection: Any, news: Sequence[int], texts: Sequence[str]) -> int:
         """Add what was told to the rows it belongs to, and forget it: how many rows that were."""
-        rows = roll(sample for text in texts for sample in _read(text))
-        spans, ats, queues, tasks = ([place[i] for place in rows] for i in range(4))
-        there = schemas.call("rollup_rows", 4, self._db.schema)
-        for found in await connection.fetch(there, spans, ats, queues, tasks):
-            rows[Place(found["span"], found["at"], found["queue"], found["task"])].add(_sample(found))
-        await self._call(connection, "rollup_put", _encode(_written(rows)).decode(), news)
+        large = sum(map(len, texts)) > LARGE
+        rows = await _thought(large, lambda: roll(sample for text in texts for sample in read_news(text)))
+        places = [[place[i] for place in rows] for i in range(4)]
+        there = await connection.fetch(schemas.call("rollup_rows", 4, self._db.schema), *places)
+        packed = await _thought(large, lambda: _added(rows, there))
+        await self._call(connection, "rollup_put", *places, packed, news)
         return len(rows)
 
     async def _call(self, connection: Any, function: str, *args: Any) -> Any:
@@ -109,38 +112,32 @@ class Measures:
         """See Measures.task_depths."""
         return [TaskDepth(**dict(row)) for row in await self._db.rows("task_depths", most)]
 
+    async def causes(
+        self, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
+    ) -> Causes:
+        """See Measures.causes."""
+        (row,) = await self._db.rows("list_causes", queue, task, limit)
+        return Causes(_causes(row["groups"]), row["looked"], row["more"])
+
     async def health(self) -> Health:
         """See Measures.health."""
         return await health(self._db)
 
 
-def _read(text: str) -> list[Sample]:
-    """The samples of one batch of news. What cannot be read or kept is dropped: the rollup would never come
-    past it."""
-    try:
-        samples = _samples(text)
-        if all(0 <= sample.at < LATEST and "\0" not in sample.queue + sample.task for sample in samples):
-            return samples
-        error = "a sample is of no time or name that can be kept"
-    except msgspec.MsgspecError as problem:
-        error = str(problem)
-    logger.warning("what a process told cannot be read, so it is not counted: %s", error)
-    return []
+async def _thought(large: bool, think: Callable[[], T]) -> T:
+    return await asyncio.to_thread(think) if large else think()
+
+
+def _added(rows: dict[Place, Sample], there: Iterable[Any]) -> list[bytes]:
+    """The rows together with what they have counted so far, as they are kept."""
+    for found in there:
+        place = Place(found["span"], found["at"], found["queue"], found["task"])
+        try:
+            rows[place].add(_sample(found))
+        except msgspec.MsgspecError as error:
+            logger.warning("the measures of %s cannot be read and begin anew: %s", place, error)
+    return [pack(row) for row in rows.values()]
 
 
 def _sample(row: Any) -> Sample:
-    return Sample(
-        at=row["at"],
-        queue=row["queue"],
-        task=row["task"],
-        counts=_counts(row["counts"]),
-        waits=_buckets(row["waits"]),
-        runs=_buckets(row["runs"]),
-    )
-
-
-def _written(rows: dict[Place, Sample]) -> list[dict[str, Any]]:
-    return [
-        {**place._asdict(), "counts": row.counts, "waits": row.waits, "runs": row.runs}
-        for place, row in rows.items()
-    ]
+    return unpack(row["sample"], row["at"], row["queue"], row["task"])

@@ -72,12 +72,15 @@ def enqueue_calls(schema: str, jobs: Sequence[NewJob]) -> list[Call]:
     """The calls that add these jobs: one per queue and priority for plain ones, one for each of the others.
 
     A job that is not plain ends the groups before it, so that within a lane the order stays that of the jobs.
-    Where there are several, one before them judges whether the queues take them all [F4] [F5].
+    Where there are several, one before them judges whether the queues take them all [F4] [F5]; where several
+    jobs have keys, the next one takes these in an order that all calls keep.
     """
     alone = len(jobs) < 2 or all(
         is_plain(job) and job.queue == jobs[0].queue and job.priority == jobs[0].priority for job in jobs
     )
     calls: list[Call] = [] if alone else [_judge(schema, jobs)]
+    if not alone and sum(map(_has_key, jobs)) > 1:
+        calls.append(_line_up(schema, jobs))
     groups: dict[tuple[str, int], list[int]] = {}
 
     def flush() -> None:
@@ -143,6 +146,16 @@ def _judge(schema: str, jobs: Sequence[NewJob]) -> Call:
             [job.idempotency_key for job in jobs],
         ),
     )
+
+
+def _has_key(job: NewJob) -> bool:
+    return job.idempotency_key is not None or job.options.unique_key is not None
+
+
+def _line_up(schema: str, jobs: Sequence[NewJob]) -> Call:
+    idempotency = [job.idempotency_key for job in jobs if job.idempotency_key is not None]
+    unique = [job.options.unique_key for job in jobs if job.options.unique_key is not None]
+    return Call(f"SELECT {schema}.line_up($1::text[], $2::text[])", (idempotency, unique))
 
 
 def _many(

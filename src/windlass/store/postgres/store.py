@@ -32,16 +32,15 @@ from windlass.store.postgres.listen import DONE, Listener
 from windlass.store.postgres.measures import Measures
 from windlass.store.postgres.reading import Reader
 from windlass.store.postgres.rotation import Rotator
+from windlass.store.postgres.steering import Steering
 from windlass.store.postgres.transaction import saving, transaction
 from windlass.store.postgres.upkeep import Upkeep
 from windlass.store.protocol import NOTHING
 from windlass.store.records import (
     Beat,
-    CancelAnswer,
     Checkpoint,
     Claim,
     ClaimedJob,
-    DeleteAnswer,
     Depth,
     Finding,
     Finished,
@@ -53,7 +52,6 @@ from windlass.store.records import (
     Page,
     Receipt,
     Rescued,
-    RetryAnswer,
     WorkerInfo,
     WorkerRecord,
 )
@@ -66,9 +64,10 @@ FULL_POLL: Final = 0.5
 
 RESCUE_STEP: Final = 100
 ADOPT_TRIES: Final = 100
+ENQUEUE_TRIES: Final = 3
 
 
-class PostgresStore(Upkeep, Cluster, Flow, Measures):
+class PostgresStore(Upkeep, Steering, Cluster, Flow, Measures):
     """Jobs in PostgreSQL 15 to 18. One store belongs to the event loop that opened it.
 
     `deadline` is how many seconds a worker's call may take before it counts as unanswered; it should be no
@@ -168,11 +167,7 @@ class PostgresStore(Upkeep, Cluster, Flow, Measures):
             return statements.combine(jobs, calls, rows)
         await self._declare({(job.queue, int(job.priority)) for job in jobs})
         async with self._db.connection() as own:
-            if len(calls) == 1:
-                rows = [await own.fetchrow(calls[0].sql, *calls[0].args)]
-            else:
-                async with own.transaction(isolation="read_committed"):
-                    rows = [await own.fetchrow(c.sql, *c.args) for c in calls]
+            rows = await _committed(own, calls)
             receipts = statements.combine(jobs, calls, rows)
             if any(receipt.status == "replaced" for receipt in receipts):
                 # Who may only produce leaves that to others, too.
@@ -371,43 +366,6 @@ class PostgresStore(Upkeep, Cluster, Flow, Measures):
             await self._listener.wait([DONE], min(left, pause))
             pause = min(pause * 2, 0.5)
 
-    async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
-        """See Store.cancel."""
-        return await self._each("cancel", jobs)
-
-    async def delete(self, jobs: Sequence[int]) -> dict[int, DeleteAnswer]:
-        """See Store.delete."""
-        return await self._each("delete", jobs)
-
-    async def retry(self, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
-        """See Store.retry."""
-        return await self._each("retry", jobs)
-
-    async def _each(self, verb: str, jobs: Sequence[int]) -> dict[int, Any]:
-        """One transaction for each, so that no lane stays locked for long and two cannot meet crosswise.
-
-        A cancel that was only requested looks again: the job may have been offered anew at that moment."""
-        sql = schema.call(verb, 1, self.schema)
-        is_parent = schema.query("parent", self.schema)
-        gates_of = schema.query("gates_of_jobs", self.schema)
-        answers: dict[int, Any] = {}
-        async with self._db.connection() as connection:
-            known = [job for job in jobs if 0 < job < 2**63]
-            gates = {row["gate"] for row in await connection.fetch(gates_of, known)}
-            for job in dict.fromkeys(jobs):
-                if not 0 < job < 2**63:
-                    answers[job] = "not_found"
-                    continue
-                for _ in range(2):
-                    async with connection.transaction(isolation="read_committed"):
-                        answers[job] = await connection.fetchval(sql, job)
-                    # What is asked of a parent is asked of all its parts under its lock: once is enough.
-                    if answers[job] != "requested" or await connection.fetch(is_parent, job):
-                        break
-            gates.update(row["gate"] for row in await connection.fetch(gates_of, known))
-            await self._admit(connection, gates)
-        return {job: answers[job] for job in jobs}
-
     async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
         """See Store.depth."""
         return await self._reader.depth(queues)
@@ -436,3 +394,18 @@ class PostgresStore(Upkeep, Cluster, Flow, Measures):
             # The caller looks now: what was heard up to here is not told twice.
             self._looked.update((queue, self._listener.heard_of(queue)) for queue in queues)
         return heard or patience < timeout
+
+
+async def _committed(connection: Any, calls: Sequence[statements.Call]) -> list[Any]:
+    """Run the calls of an enqueue in a transaction of their own. A deadlock, such as with a transaction that
+    takes its keys one by one, ends it before anything was written: it is run again."""
+    for left in reversed(range(ENQUEUE_TRIES)):
+        try:
+            if len(calls) == 1:
+                return [await connection.fetchrow(calls[0].sql, *calls[0].args)]
+            async with connection.transaction(isolation="read_committed"):
+                return [await connection.fetchrow(call.sql, *call.args) for call in calls]
+        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")

@@ -1,4 +1,5 @@
-"""Looking at what was measured: the rows of charts [M1] and timelines [M2]. Nothing here writes."""
+"""Looking at what was measured: the rows of charts [M1], timelines [M2], and what jobs died of [O4]. Nothing
+here writes."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ from typing import Final
 import apsw
 
 from windlass.core.rollup import Sample
-from windlass.store.measures import EventRecord
-from windlass.store.sqlite.news import decode_sample
-from windlass.store.sqlite.rows import fetch
+from windlass.store.causes import Death, by_cause
+from windlass.store.measures import Causes, EventRecord
+from windlass.store.sqlite.rows import failures, fetch
 from windlass.store.sqlite.statements import Statements
+from windlass.store.telling import unpack
 
 _SQL = Statements("charts")
 _LAST: Final = (1 << 63) - 1
@@ -21,12 +23,12 @@ def measured(
 ) -> list[Sample]:
     """The rows of a span that begin between two times."""
     found = fetch(connection, _SQL["measured"], (span, queue, task, since, until))
-    return [decode_sample(text) for (text,) in found]
+    return [unpack(*row) for row in found]
 
 
 def totals(connection: apsw.Connection) -> list[Sample]:
     """The rows of all time."""
-    return [decode_sample(text) for (text,) in fetch(connection, _SQL["totals"])]
+    return [unpack(*row) for row in fetch(connection, _SQL["totals"])]
 
 
 def events(
@@ -55,3 +57,25 @@ def events(
         )
         for id, at, kind, told, job, queue, task, worker, attempt, ms in found
     ]
+
+
+def causes(connection: apsw.Connection, queue: str | None, task: str | None, limit: int) -> Causes:
+    """The newest dead jobs by what they died of. Failures are read only of the latest of each group."""
+    name, bindings = ("dead", (limit + 1,)) if queue is None else ("dead_of_queue", (queue, limit + 1))
+    deaths: list[Death] = []
+    looked, more = 0, False
+    for pos, mine, at, error in connection.execute(_SQL[name], bindings):
+        if looked == limit:
+            more = True
+            break
+        looked += 1
+        if task in (None, mine):
+            deaths.append(Death(mine, error or "", at, pos))
+    return Causes(by_cause(deaths, lambda pos: _last_words(connection, pos)), looked, more)
+
+
+def _last_words(connection: apsw.Connection, pos: int) -> str:
+    """What the last failure of a job said, or the reason it died of."""
+    ((errors, reason),) = fetch(connection, _SQL["last_words"], (pos,))
+    kept = failures(errors)
+    return kept[-1].message if kept else reason or ""

@@ -7,7 +7,7 @@ early, perhaps empty, with a cursor to go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import Final
 
@@ -16,11 +16,22 @@ import apsw
 from windlass.core.states import State
 from windlass.store.records import JobFilter, JobRecord, Page
 from windlass.store.sqlite.lookup import Found, Seen, record
-from windlass.store.sqlite.rows import CANCELLED, DEAD, HELD, RETRYING, SCHEDULED, WAITING, readable_options
+from windlass.store.sqlite.rows import (
+    CANCELLED,
+    DEAD,
+    HELD,
+    RETRYING,
+    SCHEDULED,
+    WAITING,
+    last_error,
+    readable_options,
+)
 from windlass.store.sqlite.statements import Statements
 
 _SQL = Statements("listing")
 MOST_ROWS: Final = 5_000
+MOST_BIRTHS: Final = 5_000
+"""How many births a page goes through: of some, none of the jobs stands where it was born."""
 _NEWEST: Final = (1 << 63) - 1
 _ASIDE: Final = {
     State.DEAD: DEAD,
@@ -37,7 +48,9 @@ def jobs(connection: apsw.Connection, where: JobFilter, limit: int, cursor: str 
     page: list[JobRecord] = []
     last: Seen | None = None
     looked = 0
-    for found in _newest_first(connection, where.state, before):
+    for found in _newest_first(connection, where, before):
+        if len(found) == 2:  # a floor: no job from this number on is missing
+            return Page(page, str(found[0]), looked, found[1])
         seen = Seen(found)
         fits = _matches(seen, where)
         if last is not None and (looked >= MOST_ROWS or (fits and len(page) >= limit)):
@@ -61,21 +74,39 @@ def _matches(seen: Seen, where: JobFilter) -> bool:
         and where.state in (None, seen.state)
         and (where.tag is None or where.tag in readable_options(seen.options).tags)
         and (where.text is None or where.text in seen.payload)
+        and (where.error is None or where.error == last_error(seen.errors))
     )
 
 
-def _newest_first(connection: apsw.Connection, state: State | None, before: int) -> Iterator[Found]:
+def _newest_first(connection: apsw.Connection, where: JobFilter, before: int) -> Iterator[Found]:
     """Rows that may match, lazily, by number from the highest down."""
+    state = where.state
+    if where.error is not None:
+        failed = [_ASIDE[each] for each in (State.DEAD, State.RETRYING) if state in (None, each)]
+        return _merged(connection, *((_SQL["aside"], (each, before)) for each in failed))
     if state in _ASIDE:
         return connection.execute(_SQL["aside"], (_ASIDE[state], before))
     if state in (State.RUNNING, State.SPLITTING):
         return connection.execute(_SQL["running"], (before,))
     if state is State.READY and connection.execute(_SQL["count_ready"]).get <= MOST_ROWS:
         return _merged(connection, (_SQL["ready"], (before,)), (_SQL["aside"], (HELD, before)))
-    return _merged(connection, (_SQL["born_here"], (before, before)), (_SQL["moved"], (before,)))
+    return _merge(connection.execute(_SQL["moved"], (before,)), _born_here(connection, before))
+
+
+def _born_here(connection: apsw.Connection, before: int) -> Iterator[Found]:
+    """Jobs that stand where they were born. Where there are more births than may be looked at, the last one
+    that was comes at the end, as number and time: a floor."""
+    floor = connection.execute(_SQL["floor"], (before, MOST_BIRTHS)).fetchone()
+    yield from connection.execute(_SQL["born_here"], (before, floor[0] if floor else 0, before))
+    if floor:
+        yield floor
 
 
 def _merged(connection: apsw.Connection, *sources: tuple[str, tuple[int, ...]]) -> Iterator[Found]:
-    """Several sources, each newest first, as one. The first column is the number."""
-    cursors = (connection.execute(sql, bindings) for sql, bindings in sources)
-    return merge(*cursors, key=lambda found: found[0], reverse=True)
+    """Several statements, each newest first, as one."""
+    return _merge(*(connection.execute(sql, bindings) for sql, bindings in sources))
+
+
+def _merge(*sources: Iterable[Found]) -> Iterator[Found]:
+    """Several sources as one, by their first column, the number; of those with the same, the first first."""
+    return merge(*sources, key=lambda found: found[0], reverse=True)

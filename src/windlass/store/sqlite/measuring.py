@@ -4,7 +4,7 @@ promises. Nothing is decided here."""
 from __future__ import annotations
 
 from windlass.core.rollup import Sample
-from windlass.store.measures import EventRecord, Health, News, Rolled, TaskDepth
+from windlass.store.measures import Causes, EventRecord, Health, News, Rolled, TaskDepth
 from windlass.store.sqlite import charts
 from windlass.store.sqlite import health as looking
 from windlass.store.sqlite import news as telling
@@ -37,6 +37,11 @@ class Measuring(Base):
 
     async def task_depths(self, most: int = 100_000) -> list[TaskDepth]:
         return await self._read(lambda connection: looking.task_depths(connection, most))
+
+    async def causes(
+        self, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
+    ) -> Causes:
+        return await self._read(lambda connection: charts.causes(connection, queue, task, limit))
 
     async def health(self) -> Health:
         return await self._read(lambda connection: looking.health(connection, self.path))

@@ -7,8 +7,6 @@ takes thought is left to the rollup, which one process does for everybody.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
@@ -17,15 +15,20 @@ from windlass.store.measures import Event, News, Rolled
 from windlass.store.sqlite.rows import Bindings, encode
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
-from windlass.store.telling import EVENTS_KEPT, MOST_EVENTS, TELLERS_KEPT, cutoffs, kept
+from windlass.store.telling import (
+    EVENTS_KEPT,
+    MOST_EVENTS,
+    STEP,
+    TELLERS_KEPT,
+    cutoffs,
+    kept,
+    pack,
+    read_news,
+    unpack,
+)
 
 _SQL = Statements("news")
 logger = logging.getLogger("windlass.store")
-STEP: Final = 100
-"""Batches of news that are folded in one transaction at most, whatever a caller allows: it takes half a
-millisecond each, and meanwhile nobody else writes."""
-decode_sample = msgspec.json.Decoder(Sample).decode
-decode_samples = msgspec.json.Decoder(list[Sample]).decode
 
 
 def tell(tx: Transaction, source: int, number: int, news: News) -> float:
@@ -61,20 +64,11 @@ def _fold(tx: Transaction, limit: int) -> tuple[int, int]:
     batches = tx.all(_SQL["oldest"], (limit,))
     if not batches:
         return 0, 0
-    rows = roll(sample for id, text in batches for sample in _samples(id, text))
+    rows = roll(sample for _, text in batches for sample in read_news(text))
     for place, sample in rows.items():
         _add(tx, place, sample)
     tx.run(_SQL["forget"], (batches[-1][0],))
     return len(batches), len(rows)
-
-
-def _samples(id: int, text: str) -> Sequence[Sample]:
-    """The samples of some news; none where nobody can read them: they must not stop those behind them."""
-    try:
-        return decode_samples(text)
-    except msgspec.MsgspecError as error:
-        logger.warning("news %d cannot be read and is left out of the measures: %s", id, error)
-        return ()
 
 
 def _add(tx: Transaction, place: Place, sample: Sample) -> None:
@@ -82,10 +76,10 @@ def _add(tx: Transaction, place: Place, sample: Sample) -> None:
     found = tx.one(_SQL["row"], key)
     if found is not None:
         try:
-            sample.add(decode_sample(found[0]))
+            sample.add(unpack(found[0], place.at, place.queue, place.task))
         except msgspec.MsgspecError as error:
             logger.warning("the measures of %s cannot be read and begin anew: %s", place, error)
-    tx.run(_SQL["write"], (*key, encode(sample).decode()))
+    tx.run(_SQL["write"], (*key, pack(sample)))
 
 
 def _tidy(tx: Transaction, limit: int) -> int:

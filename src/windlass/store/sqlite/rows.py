@@ -39,9 +39,17 @@ STATES: Final = {
 }
 KEPT_FAILURES: Final = 32
 
+
+class _Type(msgspec.Struct, frozen=True):
+    """Of a failure only its type: its traceback is nearly all of it."""
+
+    type: str
+
+
 encode = msgspec.json.Encoder().encode
 decode_options = msgspec.json.Decoder(Options).decode
 decode_failures = msgspec.json.Decoder(tuple[Failure, ...]).decode
+_decode_types = msgspec.json.Decoder(tuple[_Type, ...]).decode
 decode_new_job = msgspec.json.Decoder(NewJob).decode
 decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -120,6 +128,12 @@ def options_json(options: Options) -> str | None:
 def failures(text: str | None) -> tuple[Failure, ...]:
     """The failures kept with a job."""
     return decode_failures(text) if text else ()
+
+
+def last_error(text: str | None) -> str:
+    """The type of the last failure kept with a job, "" for none."""
+    kept = _decode_types(text) if text else ()
+    return kept[-1].type if kept else ""
 
 
 def with_failure(row: Row, error: Failure, now: float) -> str:

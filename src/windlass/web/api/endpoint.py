@@ -12,11 +12,12 @@ import msgspec
 
 from windlass.core.names import MAX_LENGTH
 from windlass.web.desk import Desk
-from windlass.web.problems import Invalid, NotFound, Problem
+from windlass.web.ids import found_id
+from windlass.web.problems import Invalid, Problem
+from windlass.web.texts import check_texts
 from windlass.web.who import Role, Who
 
 MOST_FIELDS: Final = 50
-MOST_ID: Final = 2**63 - 1
 _AT: Final = re.compile(r" - at `\$\.?(.*)`$")
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
@@ -44,10 +45,7 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
     @property
     def id(self) -> int:
         """The id of a job in the path. What can be none is not found."""
-        word = self.path["id"]
-        if not (word.isascii() and word.isdecimal() and len(word) < 20 and 0 < int(word) <= MOST_ID):
-            raise NotFound("there is no such job: an id is a whole number")
-        return int(word)
+        return found_id(self.path["id"])
 
     @property
     def name(self) -> str:
@@ -147,13 +145,15 @@ def read_body(decoder: msgspec.json.Decoder[Any], kind: str, body: bytes) -> Any
     if kind and kind.partition(";")[0].strip().lower() != "application/json":
         raise Problem(415, "unsupported", "send the body as application/json")
     try:
-        return decoder.decode(body)
+        found = decoder.decode(body)
     except msgspec.ValidationError as error:
         raise invalid(error) from None
     except (msgspec.DecodeError, UnicodeError):
         raise Invalid("the body is not JSON; see /api/openapi.json for what it should be") from None
     except RecursionError:
         raise Invalid("the body is nested too deeply") from None
+    check_texts(found)
+    return found
 
 
 def invalid(error: msgspec.ValidationError) -> Invalid:

@@ -136,7 +136,7 @@ async def list_parts(call: Call[PartQuery, None]) -> Parts:
 
 
 @flow.post("/parents/{id}/redrive")
-async def redrive(call: Call[Nothing, None]) -> Redriven:
+async def redrive_parent(call: Call[Nothing, None]) -> Redriven:
     """Run again those parts of a parent that are dead or cancelled"""
     return Redriven(await call.desk.redrive(call.who, call.id))
 

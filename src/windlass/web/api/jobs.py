@@ -10,10 +10,12 @@ from windlass.bulk import job_filter
 from windlass.core.states import State
 from windlass.store.records import JobFilter
 from windlass.web.api.endpoint import Call, Limit, Name, Nothing, Table, Text
-from windlass.web.bodies import JobId, NewJobBody, job_id
+from windlass.web.bodies import JobId, NewJobBody
 from windlass.web.doing import MOST_AT_ONCE
+from windlass.web.ids import given_id
 from windlass.web.problems import NotFound
 from windlass.web.shapes import JobView, ListedJobs, ReceiptShape
+from windlass.words.cause_shapes import CausesShape
 
 Word = Annotated[str, msgspec.Meta(max_length=2_000)]
 
@@ -27,15 +29,18 @@ class Where(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     tag: Text | None = None
     text: Text | None = None
     """What the payload, as JSON text, contains."""
+    error: Text | None = None
+    """The type of the last failure, empty for none: dead and retrying jobs only."""
 
     def filter(self) -> JobFilter:
-        """As the store takes it. An empty text does not filter."""
+        """As the store takes it. An empty tag or text does not filter."""
         return job_filter(
             queue=self.queue,
             task=self.task,
             state=self.state,
             tag=self.tag or None,
             text=self.text or None,
+            error=self.error,
         )
 
 
@@ -51,8 +56,17 @@ class DeadListing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     queue: Name | None = None
     task: Name | None = None
+    error: Text | None = None
+    """The type of the last failure, empty for none."""
     limit: Limit = 50
     cursor: Word | None = None
+
+
+class Dead(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which dead jobs."""
+
+    queue: Name | None = None
+    task: Name | None = None
 
 
 class NewJobs(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +88,7 @@ class Ids(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def numbers(self) -> list[int]:
         """As the store takes them."""
-        return [job_id(id) for id in self.ids]
+        return [given_id(id) for id in self.ids]
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -87,13 +101,13 @@ jobs: Final = Table("jobs")
 
 
 @jobs.post("/jobs", 201)
-async def enqueue(call: Call[Nothing, NewJobBody]) -> ReceiptShape:
+async def enqueue_job(call: Call[Nothing, NewJobBody]) -> ReceiptShape:
     """Enqueue a job"""
     return (await call.desk.enqueue(call.who, [call.body]))[0]
 
 
 @jobs.post("/jobs/batch", 201)
-async def enqueue_many(call: Call[Nothing, NewJobs]) -> Receipts:
+async def enqueue_jobs(call: Call[Nothing, NewJobs]) -> Receipts:
     """Enqueue many jobs, all or none"""
     return Receipts(await call.desk.enqueue(call.who, call.body.jobs))
 
@@ -108,53 +122,60 @@ async def list_jobs(call: Call[Listing, None]) -> ListedJobs:
 async def list_dead(call: Call[DeadListing, None]) -> ListedJobs:
     """List dead jobs, newest first"""
     asked = call.query
-    return await call.desk.dead(call.who, asked.queue, asked.task, asked.limit, asked.cursor)
+    where = job_filter(error=asked.error)
+    return await call.desk.dead(call.who, asked.queue, asked.task, asked.limit, asked.cursor, where.error)
+
+
+@jobs.get("/dead/causes")
+async def list_causes(call: Call[Dead, None]) -> CausesShape:
+    """What jobs died of: the newest dead ones by task and type of their last failure, the most first"""
+    return await call.desk.causes(call.who, call.query.queue, call.query.task)
 
 
 @jobs.post("/jobs/cancel")
-async def cancel_many(call: Call[Nothing, Ids]) -> Answers:
+async def cancel_jobs(call: Call[Nothing, Ids]) -> Answers:
     """Cancel jobs by id: those that wait now, those that run as soon as their workers hear of it"""
-    return Answers(await call.desk.cancel(call.who, call.body.numbers()))
+    return Answers(await call.desk.act(call.who, "cancel", call.body.numbers()))
 
 
 @jobs.post("/jobs/retry")
-async def retry_many(call: Call[Nothing, Ids]) -> Answers:
+async def retry_jobs(call: Call[Nothing, Ids]) -> Answers:
     """Offer dead, scheduled and retrying jobs again now, by id"""
-    return Answers(await call.desk.retry(call.who, call.body.numbers()))
+    return Answers(await call.desk.act(call.who, "retry", call.body.numbers()))
 
 
 @jobs.post("/jobs/delete")
-async def delete_many(call: Call[Nothing, Ids]) -> Answers:
+async def delete_jobs(call: Call[Nothing, Ids]) -> Answers:
     """Remove jobs by id; those that run are asked to stop instead"""
-    return Answers(await call.desk.delete(call.who, call.body.numbers()))
+    return Answers(await call.desk.act(call.who, "delete", call.body.numbers()))
 
 
 @jobs.get("/jobs/{id}")
-async def show(call: Call[Nothing, None]) -> JobView:
+async def show_job(call: Call[Nothing, None]) -> JobView:
     """Everything about one job: how it stands, why it waits, what has happened to it"""
     return await call.desk.job(call.who, call.id)
 
 
 @jobs.delete("/jobs/{id}")
-async def delete(call: Call[Nothing, None]) -> Answers:
+async def delete_job(call: Call[Nothing, None]) -> Answers:
     """Remove a job; one that runs is asked to stop instead"""
-    return _found(call, await call.desk.delete(call.who, [call.id]))
+    return _found(call, await call.desk.act(call.who, "delete", [call.id]))
 
 
 @jobs.post("/jobs/{id}/cancel")
-async def cancel(call: Call[Nothing, None]) -> Answers:
+async def cancel_job(call: Call[Nothing, None]) -> Answers:
     """Cancel a job: one that waits now, one that runs as soon as its worker hears of it"""
-    return _found(call, await call.desk.cancel(call.who, [call.id]))
+    return _found(call, await call.desk.act(call.who, "cancel", [call.id]))
 
 
 @jobs.post("/jobs/{id}/retry")
-async def retry(call: Call[Nothing, None]) -> Answers:
+async def retry_job(call: Call[Nothing, None]) -> Answers:
     """Offer a dead, scheduled or retrying job again now, with its attempts reset"""
-    return _found(call, await call.desk.retry(call.who, [call.id]))
+    return _found(call, await call.desk.act(call.who, "retry", [call.id]))
 
 
 @jobs.post("/jobs/{id}/replay", 201)
-async def replay(call: Call[Nothing, None]) -> ReceiptShape:
+async def replay_job(call: Call[Nothing, None]) -> ReceiptShape:
     """Enqueue a copy of a job that has ended"""
     return await call.desk.replay(call.who, call.id)
 

@@ -6,11 +6,12 @@ from typing import Annotated, Final
 
 import msgspec
 
+from windlass.store.measures import EventKind
 from windlass.web.api.endpoint import Call, Limit, Name, Nothing, Table
-from windlass.web.bodies import JobId, job_id
+from windlass.web.bodies import JobId
+from windlass.web.ids import given_id
 from windlass.web.points import LONGEST, SHORTEST
-from windlass.web.shapes import Operations, Overview, PointShape, WorkerView
-from windlass.words.event_shapes import EventShape
+from windlass.web.shapes import FoundEvents, Operations, Overview, PointShape, WorkerView
 
 
 class Workers(msgspec.Struct, frozen=True):
@@ -19,17 +20,13 @@ class Workers(msgspec.Struct, frozen=True):
     workers: list[WorkerView]
 
 
-class Events(msgspec.Struct, frozen=True):
-    """Events, the latest first."""
-
-    events: list[EventShape]
-
-
 class EventQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which events: of a job, or of a queue, or all; with `before`, those with a lower id."""
+    """Which events: of a job, or of a queue, or all, of one kind or any; with `before`, those with a lower
+    id."""
 
     queue: Name | None = None
     job: JobId | None = None
+    kind: EventKind | None = None
     limit: Limit = 100
     before: JobId | None = None
 
@@ -52,34 +49,35 @@ looks: Final = Table("looks")
 
 
 @looks.get("/overview")
-async def overview(call: Call[Nothing, None]) -> Overview:
+async def show_overview(call: Call[Nothing, None]) -> Overview:
     """One glance: healthy or not, where, since when"""
     return await call.desk.overview(call.who)
 
 
 @looks.get("/workers")
-async def workers(call: Call[Nothing, None]) -> Workers:
+async def list_workers(call: Call[Nothing, None]) -> Workers:
     """Workers, and how they are doing"""
     return Workers(await call.desk.workers(call.who))
 
 
 @looks.get("/events")
-async def events(call: Call[EventQuery, None]) -> Events:
+async def list_events(call: Call[EventQuery, None]) -> FoundEvents:
     """What happened, the latest first"""
     asked = call.query
-    job = None if asked.job is None else job_id(asked.job)
-    before = None if asked.before is None else job_id(asked.before)
-    return Events(await call.desk.events(call.who, asked.queue, job, asked.limit, before))
+    job = None if asked.job is None else given_id(asked.job)
+    before = None if asked.before is None else given_id(asked.before)
+    kinds = () if asked.kind is None else (asked.kind,)
+    return await call.desk.find_events(call.who, asked.queue, job, asked.limit, before, kinds)
 
 
 @looks.get("/measures")
-async def measures(call: Call[PointQuery, None]) -> Points:
+async def list_measures(call: Call[PointQuery, None]) -> Points:
     """Throughput, waits and run times: minute by minute up to six hours, hour by hour beyond"""
     asked = call.query
     return Points(await call.desk.measured(call.who, asked.queue, asked.task, asked.last))
 
 
 @looks.get("/operations")
-async def operations(call: Call[Nothing, None]) -> Operations:
+async def show_operations(call: Call[Nothing, None]) -> Operations:
     """How the store itself is doing"""
     return await call.desk.operations(call.who)

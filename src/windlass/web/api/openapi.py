@@ -20,6 +20,9 @@ _PATH: Final = {
     "id": {"type": "string", "pattern": "^[0-9]{1,19}$", "description": "The id of a job."},
     "name": {"type": "string", "pattern": "^[a-z0-9_.-]{1,64}$"},
 }
+_BULK: Final = {"type": "string", "pattern": "^[0-9a-f]{1,32}$", "description": "The id of an operation."}
+_TAG: Final = re.compile(r"\s*\[[A-Z]\d+\]")
+"""What the code says about the behaviour that it keeps is nothing to its users."""
 _ANY: Final = (401, 403, 421, 429, 500, 503)
 _RETRY_AFTER: Final = {
     "Retry-After": {"description": "When to try again, in whole seconds.", "schema": {"type": "integer"}}
@@ -31,6 +34,8 @@ def document(endpoints: Iterable[Endpoint], *, prefix: str = "/api", server: str
     table = list(endpoints)
     types = [kind for each in table for kind in (each.answer, each.query, each.body) if kind is not None]
     refs, schemas = msgspec.json.schema_components([*types, ErrorShape], ref_template=_REF)
+    for schema in schemas.values():
+        _untag(schema)
     refs_of = dict(zip((repr(kind) for kind in (*types, ErrorShape)), refs, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in table:
@@ -61,7 +66,7 @@ def document(endpoints: Iterable[Endpoint], *, prefix: str = "/api", server: str
 
 def _operation(endpoint: Endpoint, refs: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "operationId": endpoint.handler.__name__ + "_" + endpoint.tag,
+        "operationId": endpoint.handler.__name__,
         "summary": endpoint.summary,
         "tags": [endpoint.tag],
         "x-role": endpoint.role.name.lower(),
@@ -74,7 +79,7 @@ def _operation(endpoint: Endpoint, refs: dict[str, Any], schemas: dict[str, Any]
         },
     }
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": _PATH[name]}
+        {"name": name, "in": "path", "required": True, "schema": _in_path(endpoint, name)}
         for name in _NAMES.findall(endpoint.path)
     ]
     parameters += _query(schemas[endpoint.query.__name__])
@@ -84,6 +89,17 @@ def _operation(endpoint: Endpoint, refs: dict[str, Any], schemas: dict[str, Any]
         content = {"application/json": {"schema": refs[repr(endpoint.body)]}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
+
+
+def _in_path(endpoint: Endpoint, name: str) -> dict[str, Any]:
+    return _BULK if endpoint.tag == "bulk" else _PATH[name]
+
+
+def _untag(schema: dict[str, Any]) -> None:
+    if "description" in schema:
+        schema["description"] = _TAG.sub("", schema["description"])
+    for field in schema.get("properties", {}).values():
+        _untag(field)
 
 
 def _query(schema: dict[str, Any]) -> list[dict[str, Any]]:

@@ -92,7 +92,7 @@ async def list_queues(call: Call[Nothing, None]) -> Queues:
 
 
 @queues.get("/queues/{name}")
-async def show(call: Call[Nothing, None]) -> QueueView:
+async def show_queue(call: Call[Nothing, None]) -> QueueView:
     """One queue"""
     return await call.desk.queue(call.who, call.name)
 
@@ -107,25 +107,25 @@ async def set_queue(call: Call[Nothing, QueueChanges]) -> QueueView:
 
 
 @queues.post("/queues/{name}/pause")
-async def pause(call: Call[Nothing, None]) -> QueueView:
+async def pause_queue(call: Call[Nothing, None]) -> QueueView:
     """Give out no more jobs of a queue; what runs may finish"""
     return await call.desk.pause_queue(call.who, call.name)
 
 
 @queues.post("/queues/{name}/resume")
-async def resume(call: Call[Nothing, None]) -> QueueView:
+async def resume_queue(call: Call[Nothing, None]) -> QueueView:
     """Give out jobs of a queue again"""
     return await call.desk.resume_queue(call.who, call.name)
 
 
 @queues.post("/queues/{name}/warm")
-async def warm(call: Call[Nothing, None]) -> QueueView:
+async def warm_queue(call: Call[Nothing, None]) -> QueueView:
     """End the cool-down of a queue that was throttled, now"""
     return await call.desk.warm_queue(call.who, call.name)
 
 
 @queues.get("/queues/{name}/watermarks")
-async def watermarks(call: Call[KeyQuery, None]) -> Watermarks:
+async def list_watermarks(call: Call[KeyQuery, None]) -> Watermarks:
     """How far the ordering keys of a queue have come"""
     asked = call.query
     return Watermarks(await call.desk.watermarks(call.who, call.name, asked.key, asked.limit))

@@ -23,6 +23,7 @@ from windlass.web.problems import NotFound, Problem, problem_of
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (*jobs, *bulks, *queues, *flow, *looks)
 PREFIX: Final = "/api"
+LOOKS: Final = ("GET", "HEAD")
 _PIECE: Final = re.compile(r"\\{(\w+)\\}")
 
 
@@ -31,7 +32,7 @@ class Gone(Exception):
 
 
 class Api:
-    """The endpoints, below /api, and what `others` answer there: whole apps by their path. Everything else is
+    """The endpoints, below /api, and what `others` show there: whole apps by their path. Everything else is
     the app's behind it. It stands before the router: to walk through that costs more than all that is done
     here."""
 
@@ -60,8 +61,9 @@ class Api:
             await self._app(scope, receive, send)
             return
         path = path.removeprefix(PREFIX)
-        if path in self._others:
-            await self._others[path](scope, receive, send)
+        other = self._others.get(path)
+        if other is not None and scope["method"] in LOOKS:
+            await other(scope, receive, send)
             return
         await self._answer(path, scope, receive, send)
 
@@ -96,6 +98,8 @@ class Api:
                 if match := pattern.fullmatch(path):
                     methods, names = found, match.groupdict()
                     break
+        if methods is None and path in self._others:
+            raise NotAllowed(method, LOOKS)
         if methods is None:
             raise NotFound("there is no such endpoint; /api/openapi.json lists them all")
         endpoint = methods.get("GET" if method == "HEAD" else method)

@@ -1,5 +1,5 @@
 """Server-sent events: a tick a second to each who watches, from one look for all of them. A stream ends when
-its client leaves, and by itself after ten minutes; a browser opens it again then."""
+its client leaves, when the server stops, and by itself after a while; a browser opens it again then."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from windlass.web.ticker import Ticker
 from windlass.web.who import Role
 
 MOST: Final = 100
-LONGEST: Final = 600.0
+LONG: Final = 600.0
+SHORT: Final = 10.0
+"""Seconds that a stream lasts: long where the server ends it when it stops, short where it waits for that."""
 QUIET: Final = 15.0
 """Seconds without a tick after which a comment says that the stream lives."""
 _HEADERS: Final = [
@@ -29,7 +31,7 @@ _HEADERS: Final = [
 class Stream:
     """The endpoint /api/stream."""
 
-    def __init__(self, ticker: Ticker, *, most: int = MOST, longest: float = LONGEST) -> None:
+    def __init__(self, ticker: Ticker, *, most: int = MOST, longest: float = SHORT) -> None:
         self._ticker = ticker
         self._most = most
         self._longest = longest
@@ -38,8 +40,8 @@ class Stream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             scope[WHO].must(Role.READ)
-            if scope["method"] not in ("GET", "HEAD"):
-                raise Problem(405, "method_not_allowed", "GET is for this")
+            if self._ticker.closed:
+                raise Problem(503, "stopping", "this server stops; try again", retry_after=2.0)
             if self._open >= self._most:
                 told = f"{self._most} streams are open already; close one"
                 raise Problem(503, "too_many_streams", told, retry_after=10.0)
@@ -47,6 +49,9 @@ class Stream:
             await refuse(send, problem_of(error))
             return
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        if scope["method"] == "HEAD":
+            await _end(send)
+            return
         self._open += 1
         self._ticker.join()
         left = asyncio.create_task(_left(receive))
@@ -60,8 +65,12 @@ class Stream:
     async def _run(self, left: asyncio.Task[None], send: Send) -> None:
         until = time.monotonic() + self._longest
         number = 0
+
+        def over() -> bool:
+            return left.done() or self._ticker.closed or time.monotonic() >= until
+
         await _say(send, b"retry: 2000\n\n")
-        while not left.done() and time.monotonic() < until:
+        while not over():
             news = asyncio.create_task(self._ticker.after(number))
             try:
                 await asyncio.wait({left, news}, timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
@@ -70,10 +79,10 @@ class Stream:
                 news.cancel()
             if told:
                 number = self._ticker.number
-            if not left.done():
+            if not over():
                 await _say(send, self._event() if told else b": alive\n\n")
         if not left.done():
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await _end(send)
 
     def _event(self) -> bytes:
         last = self._ticker.last
@@ -86,6 +95,10 @@ async def _left(receive: Receive) -> None:
     """Until the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _end(send: Send) -> None:
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _say(send: Send, text: bytes) -> None:

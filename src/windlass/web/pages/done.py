@@ -31,6 +31,7 @@ _PLAIN: Final = {
     "paused": "Paused. What runs now may finish.",
     "resumed": "Resumed.",
     "warmed": "The cool-down has ended.",
+    "unchanged": "Nothing changed: these are the settings it has.",
     "changed": "Changed. It takes effect everywhere within two seconds.",
     "fired": "Started: the schedule has made this job now.",
     "skipped": "Nothing was started: the schedule's job was not taken in.",

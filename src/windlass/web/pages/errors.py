@@ -32,6 +32,8 @@ def error_page(request: Request, problem: Problem) -> Response:
         problem.status,
         title=_TITLES.get(problem.status, "This failed"),
         message=problem.message,
+        outage=problem.status == 503,
+        repeatable=request.method in ("GET", "HEAD"),
         problem_status=problem.status,
     )
     if problem.retry_after is not None:

@@ -9,8 +9,10 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 
+from windlass.web.ids import found_id
 from windlass.web.pages.rendering import link
-from windlass.web.problems import Invalid, NotFound, Problem
+from windlass.web.problems import Invalid, Problem
+from windlass.web.texts import check_texts
 
 MOST_BYTES: Final = 64 * 1024
 MOST_FIELDS: Final = 1_000
@@ -32,7 +34,7 @@ class Form:
 
     def ids(self, name: str = "id") -> list[int]:
         """Every job that was ticked, each once."""
-        return list(dict.fromkeys(job_id(value) for key, value in self._fields if key == name))
+        return list(dict.fromkeys(found_id(value) for key, value in self._fields if key == name))
 
     def whole(self, name: str, least: int = 0, most: int = 1_000_000_000) -> int | None:
         """A whole number, or None where the field was left empty."""
@@ -73,14 +75,9 @@ async def read_form(request: Request) -> Form:
         fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
         raise Invalid("this form cannot be read; go back and send it again") from None
+    for name, value in fields:
+        check_texts(value, name)
     return Form(fields)
-
-
-def job_id(word: str) -> int:
-    """An id from an address or a form. What cannot be one is not found."""
-    if not (word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS and int(word) < 2**63):
-        raise NotFound("there is no such job: an id is a whole number")
-    return int(word)
 
 
 def go(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from windlass.bulk import Verb
 from windlass.core.states import State
 from windlass.errors import JobNotFound
 from windlass.store.records import JobFilter
 from windlass.web.desk import Desk
-from windlass.web.pages.forms import go, job_id, read_form
+from windlass.web.ids import found_id
+from windlass.web.pages.forms import go, read_form
+from windlass.web.pages.overview import under_way
 from windlass.web.pages.rendering import link, render, who_asks
 from windlass.web.pages.search import read_search, write_search
 from windlass.web.problems import Invalid, NotFound, Problem
@@ -59,26 +62,28 @@ async def listing(desk: Desk, request: Request) -> Response:
         found=found,
         problem=problem,
         cursor=cursor,
+        bulks=await under_way(desk, request),
         back=request.url.query,
     )
 
 
 async def one(desk: Desk, request: Request) -> Response:
     """Everything about a job."""
-    job = await desk.job(who_asks(request), job_id(request.path_params["id"]))
+    job = await desk.job(who_asks(request), found_id(request.path_params["id"]))
     return render(request, "job.html", section="jobs", job=job, died=died)
 
 
 async def act_on_one(desk: Desk, request: Request) -> Response:
     """Retry, cancel, delete or replay a job."""
-    who, id, form = who_asks(request), job_id(request.path_params["id"]), await read_form(request)
-    here, do = f"/jobs/{id}", form.text("do")
-    if do == "replay":
+    who, id, form = who_asks(request), found_id(request.path_params["id"]), await read_form(request)
+    here = f"/jobs/{id}"
+    if form.text("do") == "replay":
         receipt = await desk.replay(who, id)
         return go(
             request, f"/jobs/{receipt.id}" if receipt.id else here, "replayed" if receipt.id else "none"
         )
-    answers = await _do(desk, request, do, [id])
+    do = verb_named(form.text("do"))
+    answers = await desk.act(who, do, [id])
     if answers[str(id)] == "not_found":
         raise NotFound(f"there is no job {id}: it never existed, was deleted, or its retention has passed")
     if do == "delete" and answers[str(id)] == "deleted":
@@ -90,29 +95,22 @@ async def act_on_one(desk: Desk, request: Request) -> Response:
 async def act_on_ticked(desk: Desk, request: Request) -> Response:
     """Retry, cancel or delete the jobs that were ticked; what cannot be undone is asked about first."""
     form = await read_form(request)
-    do, ids, back = form.text("do"), form.ids(), form.text("back")
+    do, ids, back = verb_named(form.text("do")), form.ids(), form.text("back")
     path, query = _back(back)
-    if do not in MEANS:
-        raise Invalid("jobs can be retried, cancelled or deleted", "do")
     if not ids:
         return go(request, path, "picked", query=query)
     if do != "retry" and not form.text("sure"):
         return render(request, "sure.html", section="jobs", verb=do, ids=ids, means=MEANS[do], back=back)
-    answers = await _do(desk, request, do, ids)
+    answers = await desk.act(who_asks(request), do, ids)
     done = sum(answer not in _UNDONE for answer in answers.values())
     return go(request, path, DID[do] if done else "none", done or None, query)
 
 
-async def _do(desk: Desk, request: Request, do: str, ids: list[int]) -> dict[str, str]:
-    who = who_asks(request)
-    match do:
-        case "retry":
-            return await desk.retry(who, ids)
-        case "cancel":
-            return await desk.cancel(who, ids)
-        case "delete":
-            return await desk.delete(who, ids)
-    raise Invalid("a job can be retried, cancelled, deleted or replayed", "do")
+def verb_named(word: str) -> Verb:
+    """What can be done to jobs, by its name."""
+    if word not in MEANS:
+        raise Invalid("jobs can be retried, cancelled or deleted", "do")
+    return cast("Verb", word)
 
 
 def died(job: JobView) -> str:
@@ -139,7 +137,7 @@ def _with_state(where: JobFilter, state: str) -> str:
 
 async def _exists(desk: Desk, request: Request, text: str) -> bool:
     try:
-        await desk.job(who_asks(request), job_id(text))
+        await desk.job(who_asks(request), found_id(text))
     except (JobNotFound, NotFound):
         return False
     return True

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.store.measures import EventKind
 from windlass.web.desk import Desk
-from windlass.web.pages import charts
-from windlass.web.pages.forms import job_id
+from windlass.web.ids import found_id
+from windlass.web.pages import charts, figures
+from windlass.web.pages.findings import place_of
 from windlass.web.pages.rendering import render, who_asks
+from windlass.web.shapes import BulkShape
+from windlass.words.event_shapes import EventShape
 
 _EVENTS: Final = 100
+_LARGEST: Final = 10
+KINDS: Final[dict[str, tuple[EventKind, ...]]] = {
+    "operators": ("operator",),
+    "dead": ("dead",),
+    "retries": ("retry",),
+    "lost workers": ("lost", "rescued", "refused"),
+    "throttles": ("throttled", "breaker", "governor"),
+    "workers": ("started", "stopped", "leads", "released"),
+    "schedules": ("fired",),
+    "cancels": ("cancelled",),
+    "others": ("snooze", "unknown", "split", "succeeded", "blocked"),
+}
+"""The groups that events are looked at by; together they are all kinds."""
 
 
 async def overview(desk: Desk, request: Request) -> Response:
@@ -29,6 +47,9 @@ async def overview(desk: Desk, request: Request) -> Response:
         overview=seen,
         queues=seen.queues[:15],
         problems=[finding for finding in seen.findings if finding.level != "ok"],
+        events=by_time(seen.events)[:8],
+        place_of=place_of,
+        bulks=await under_way(desk, request),
         range=chosen,
         charts=charts.measured(points, time.time())[:4],
     )
@@ -43,23 +64,42 @@ async def operations(desk: Desk, request: Request) -> Response:
         "operations.html",
         section="operations",
         ops=seen,
+        largest=_LARGEST,
+        place_of=place_of,
+        bulks=await under_way(desk, request),
         dead_tuples=sum(dead) if dead else None,
     )
 
 
 async def events(desk: Desk, request: Request) -> Response:
-    """What was notable, of all queues or one."""
+    """What was notable: of all queues or one, of all kinds or some."""
     who, query = who_asks(request), request.query_params
-    before = query.get("before")
-    queues = await desk.queues(who)
-    queue = query.get("queue") or None
-    found = await desk.events(who, queue=queue, limit=_EVENTS, before=None if not before else job_id(before))
+    before, queue, kind = query.get("before"), query.get("queue") or None, query.get("kind", "")
+    kinds = KINDS.get(kind, ())
+    names = [each.name for each in await desk.queues(who)]
+    found = await desk.find_events(
+        who, queue, limit=_EVENTS, before=found_id(before) if before else None, kinds=kinds
+    )
     return render(
         request,
         "events.html",
         section="events",
-        events=found,
-        limit=_EVENTS,
+        found=found,
+        events=by_time(found.events),
+        kinds=KINDS,
+        kind=kind if kinds else "",
         queue=queue,
-        names=[each.name for each in queues],
+        names=names,
     )
+
+
+def by_time(events: Iterable[EventShape]) -> list[EventShape]:
+    """The latest first: workers tell of theirs every two seconds, so ids alone are not in order of time."""
+    return sorted(
+        events, key=lambda event: (figures.moment(event.at) or 0.0, int(event.id or 0)), reverse=True
+    )
+
+
+async def under_way(desk: Desk, request: Request) -> list[BulkShape]:
+    """Operations on many jobs that have not ended."""
+    return [bulk for bulk in await desk.bulks(who_asks(request)) if bulk.state == "running"]

@@ -8,8 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.web.desk import Desk
+from windlass.web.ids import found_id
 from windlass.web.pages import figures
-from windlass.web.pages.forms import go, job_id, read_form
+from windlass.web.pages.forms import go, read_form
 from windlass.web.pages.rendering import render, who_asks
 from windlass.web.problems import Invalid
 from windlass.words.parent_shapes import ParentShape
@@ -28,7 +29,7 @@ async def listing(desk: Desk, request: Request) -> Response:
 
 async def one(desk: Desk, request: Request) -> Response:
     """A parent: how far it is, how every part stands, which need a look."""
-    who, id = who_asks(request), job_id(request.path_params["id"])
+    who, id = who_asks(request), found_id(request.path_params["id"])
     start = request.query_params.get("parts", "")
     listed = start.isascii() and start.isdigit() and len(start) < 10
     return render(
@@ -44,7 +45,7 @@ async def one(desk: Desk, request: Request) -> Response:
 
 async def act(desk: Desk, request: Request) -> Response:
     """Redrive or cancel a parent, or change how many of its parts run at a time."""
-    who, id, form = who_asks(request), job_id(request.path_params["id"]), await read_form(request)
+    who, id, form = who_asks(request), found_id(request.path_params["id"]), await read_form(request)
     here = f"/parents/{id}"
     match form.text("do"):
         case "parallel":
@@ -57,7 +58,7 @@ async def act(desk: Desk, request: Request) -> Response:
             again = await desk.redrive(who, id)
             return go(request, here, "redriven" if again else "none", again or None)
         case "cancel":
-            answers = await desk.cancel(who, [id])
+            answers = await desk.act(who, "cancel", [id])
             done = answers[str(id)] in ("cancelled", "requested")
             return go(request, here, "cancelled" if done else "none", 1 if done else None)
     raise Invalid("a parent can be redriven, cancelled, or given other parallelism", "do")

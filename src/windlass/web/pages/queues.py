@@ -13,9 +13,10 @@ from windlass.store.records import JobFilter
 from windlass.web.desk import Desk
 from windlass.web.pages import charts
 from windlass.web.pages.forms import Form, go, read_form
+from windlass.web.pages.overview import by_time
 from windlass.web.pages.rendering import link_name, render, who_asks
 from windlass.web.pages.search import write_search
-from windlass.web.problems import Invalid
+from windlass.web.problems import Invalid, Problem
 from windlass.web.shapes import QueueView
 
 _WHOLE: Final = {
@@ -42,6 +43,13 @@ async def listing(desk: Desk, request: Request) -> Response:
 
 async def one(desk: Desk, request: Request) -> Response:
     """A queue."""
+    return await _show(desk, request)
+
+
+async def _show(
+    desk: Desk, request: Request, form: Form | None = None, problem: Problem | None = None
+) -> Response:
+    """The page of a queue; with a form that makes no sense, what was typed and what is wrong with it."""
     who, name = who_asks(request), request.path_params["name"]
     queue = await desk.queue(who, name)
     chosen = charts.range_named(request.query_params.get("range"))
@@ -49,13 +57,16 @@ async def one(desk: Desk, request: Request) -> Response:
     return render(
         request,
         "queue.html",
+        200 if problem is None else problem.status,
         section="queues",
         queue=queue,
         search=write_search(JobFilter(queue=name)),
         range=chosen,
         charts=charts.measured(points, time.time()),
-        fields=_fields(queue),
-        events=await desk.events(who, queue=name, limit=12),
+        fields=_fields(queue, form),
+        problem=problem,
+        wrong=_wrong(problem),
+        events=by_time(await desk.events(who, queue=name, limit=50))[:12],
         marks=await desk.watermarks(who, name, limit=50),
     )
 
@@ -75,21 +86,39 @@ async def act(desk: Desk, request: Request) -> Response:
             await desk.warm_queue(who, name)
             return go(request, here, "warmed")
         case "set":
-            changes = _changes(await desk.queue(who, name), form)
-            if changes:
-                await desk.set_queue(who, name, changes)
-            return go(request, here, "changed" if changes else "none")
+            return await _set(desk, request, form, here)
     raise Invalid("a queue can be paused, resumed, warmed or set", "do")
 
 
-def _fields(queue: QueueView) -> list[tuple[str, str, str, str]]:
-    """Name, title, value and what an empty one means, of each setting of the form."""
-    whole = [
-        (name, title, "" if getattr(queue, name) is None else str(getattr(queue, name)), hint)
-        for name, (title, hint) in _WHOLE.items()
+async def _set(desk: Desk, request: Request, form: Form, here: str) -> Response:
+    who, name = who_asks(request), request.path_params["name"]
+    try:
+        changes = _changes(await desk.queue(who, name), form)
+        if changes:
+            await desk.set_queue(who, name, changes)
+    except Problem as problem:
+        if problem.status != 400:
+            raise
+        return await _show(desk, request, form, problem)
+    return go(request, here, "changed" if changes else "unchanged")
+
+
+def _fields(queue: QueueView, form: Form | None) -> list[tuple[str, str, str, str]]:
+    """Name, title, value and what an empty one means, of each setting of the form; the value is what was
+    typed, where something was."""
+    now = {name: "" if getattr(queue, name) is None else str(getattr(queue, name)) for name in _WHOLE}
+    now |= {name: _span(getattr(queue, name)) for name in _SPANS}
+    return [
+        (name, title, form.text(name) if form is not None and name in form else now[name], hint)
+        for name, (title, hint) in (_WHOLE | _SPANS).items()
     ]
-    spans = [(name, title, _span(getattr(queue, name)), hint) for name, (title, hint) in _SPANS.items()]
-    return whole + spans
+
+
+def _wrong(problem: Problem | None) -> str:
+    """The setting that is at fault; a store says it in words alone."""
+    if problem is None:
+        return ""
+    return problem.field or next((name for name in _WHOLE | _SPANS if name in problem.message), "")
 
 
 def _changes(queue: QueueView, form: Form) -> dict[str, Any]:

@@ -21,9 +21,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from windlass.core.harmless import harmless
+from windlass.store.records import JobFilter
 from windlass.version import __version__
 from windlass.web.pages import figures, strips
 from windlass.web.pages.done import told
+from windlass.web.pages.search import write_search
 from windlass.web.who import Role, Who
 from windlass.words.text import capped, one_line, plural
 
@@ -112,6 +114,7 @@ def _environment() -> jinja2.Environment:
         "percent": figures.percent,
         "plural": plural,
         "cells": strips.cells,
+        "search_for": lambda **where: write_search(JobFilter(**where)),
     }
     return made
 

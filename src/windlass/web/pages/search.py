@@ -1,6 +1,9 @@
-"""The one search box: `task:mail.send state:dead tag:vip queue:mail free text`, read and written [M3].
+"""The one search box: `task:mail.send state:dead tag:vip queue:mail error:RuntimeError free text`, read and
+written [M3].
 
-A value with spaces stands in double quotes. Words without a name are looked for in the payload.
+A value with spaces stands in double quotes, with a backslash before each quote in it. Words without a name
+are looked for in the payload. A name that there is none of is refused: `jobs:dead` would be looked for there,
+and found nowhere.
 """
 
 from __future__ import annotations
@@ -14,9 +17,12 @@ from windlass.store.records import JobFilter
 from windlass.web.problems import Invalid
 from windlass.words.text import one_line
 
-MOST: Final = 500
-NAMES: Final = ("task", "state", "queue", "tag")
-_PIECE: Final = re.compile(r'\s*(?:(task|state|queue|tag):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))', re.IGNORECASE)
+MOST: Final = 1_000
+NAMES: Final = ("task", "state", "queue", "tag", "error")
+# A name is letters alone, so that 12:30, a.host:80 and https://… are text.
+_PIECE: Final = re.compile(r'\s*(?:([A-Za-z_]+):(?!//))?(?:"((?:[^"\\]|\\.)*)"|(\S+))', re.DOTALL)
+
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def read_search(text: str) -> JobFilter:
@@ -25,14 +31,19 @@ def read_search(text: str) -> JobFilter:
         raise Invalid(f"a search may have at most {MOST} characters", "q")
     found: dict[str, str] = {}
     free: list[str] = []
-    for name, quoted, plain in _PIECE.findall(text):
-        value = re.sub(r"\\(.)", r"\1", quoted) or plain
+    for word, quoted, plain in _PIECE.findall(text):
+        name, value = word.lower(), _ESCAPED.sub(r"\1", quoted) or plain
         if not name:
             free.append(value)
-        elif name.lower() in found:
-            raise Invalid(f"{name.lower()}: is given twice, and only one can be looked for", "q")
+        elif name not in NAMES:
+            known = ", ".join(f"{each}:" for each in NAMES)
+            raise Invalid(
+                f"nothing is called {name[:40]}: here, only {known}; text with a colon stands in quotes", "q"
+            )
+        elif name in found:
+            raise Invalid(f"{name}: is given twice, and only one can be looked for", "q")
         else:
-            found[name.lower()] = value.lower() if name.lower() == "state" else value
+            found[name] = value.lower() if name == "state" else value
     try:
         return job_filter(**found, text=" ".join(free) or None)
     except (InvalidName, InvalidOption) as error:
@@ -43,11 +54,16 @@ def write_search(where: JobFilter) -> str:
     """The search that reads as this filter."""
     pairs = ((name, getattr(where, name)) for name in NAMES)
     words = [f"{name}:{_quoted(str(value))}" for name, value in pairs if value is not None]
-    return " ".join([*words, *([where.text] if where.text else [])])
+    # In quotes even where it is one word: `state:dead` may be what is looked for.
+    return " ".join([*words, *([_in_quotes(where.text)] if where.text else [])])
 
 
 def _quoted(value: str) -> str:
     if value and not re.search(r'[\s"\\]', value):
         return value
+    return _in_quotes(value)
+
+
+def _in_quotes(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

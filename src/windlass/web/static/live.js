@@ -1,6 +1,7 @@
 // Staying up to date: when the server says that time has passed, the page fetches its own address again and
 // turns the regions marked data-live into what came. At most once in two seconds, never while nobody looks,
-// and where the stream cannot be had, by asking every two seconds.
+// and where the stream cannot be had, by asking every two seconds. A page that could not be shown, because the
+// store was away, is loaded anew as soon as it can be (data-retry).
 import { morph } from "./morph.js";
 import { recall, remember } from "./memory.js";
 import { clockTime } from "./times.js";
@@ -15,7 +16,8 @@ export function stayLive(prepare) {
   const when = pulse.querySelector(".when");
   const button = document.getElementById("live");
   const root = document.documentElement.dataset.root;
-  let paused = recall("live") === "paused";
+  const retrying = Boolean(document.querySelector("[data-retry]"));
+  let paused = !retrying && recall("live") === "paused";
   let stream = null;
   let timer = 0;
   let asking = null;
@@ -36,7 +38,7 @@ export function stayLive(prepare) {
   }
 
   const updated = () => show("live", "live", `· updated ${clockTime(new Date(good))}`);
-  const stale = () => show("stale", `stale since ${clockTime(new Date(good))}`, "");
+  const stale = () => show("stale", retrying ? "no answer yet" : `stale since ${clockTime(new Date(good))}`, "");
 
   async function refresh() {
     clearTimeout(timer);
@@ -52,6 +54,11 @@ export function stayLive(prepare) {
         credentials: "same-origin",
       });
       if (!answer.ok && answer.status !== 404) throw new Error(`status ${answer.status}`);
+      if (retrying) {
+        close();
+        location.reload();
+        return;
+      }
       if (!paused && !document.hidden) {
         apply(await answer.text());
         good = Date.now();
@@ -66,7 +73,7 @@ export function stayLive(prepare) {
       asking = null;
       last = Date.now();
     }
-    if (!stream || stream.readyState !== EventSource.OPEN) later(Math.min(LEAST * 2 ** Math.min(failures, 4), MOST));
+    if (failures || !stream || stream.readyState !== EventSource.OPEN) later(Math.min(LEAST * 2 ** Math.min(failures, 4), MOST));
   }
 
   function apply(html) {
@@ -121,8 +128,12 @@ export function stayLive(prepare) {
   addEventListener("pagehide", close);
   addEventListener("pageshow", (event) => event.persisted && wake());
 
-  button.hidden = false;
-  if (paused) show("paused", "paused", `· ${clockTime(new Date(good))}`);
+  button.hidden = retrying;
+  if (retrying) {
+    stale();
+    open();
+    later(LEAST);
+  } else if (paused) show("paused", "paused", `· ${clockTime(new Date(good))}`);
   else {
     updated();
     open();

@@ -21,15 +21,13 @@ CREATE TABLE windlass.teller (
 ) WITH (fillfactor = 50);
 
 -- The rows of charts: spans of 60 and 3600 seconds by their first second, and everything ever as span 0. Empty names stand
--- for all queues and tasks.
+-- for all queues and tasks. What was counted is packed, see store/telling.py: as JSON it would take ten times as much.
 CREATE TABLE windlass.measured (
     at     bigint NOT NULL,
     span   int NOT NULL,
     queue  text COLLATE "C" NOT NULL,
     task   text COLLATE "C" NOT NULL,
-    counts jsonb NOT NULL,
-    waits  jsonb NOT NULL,
-    runs   jsonb NOT NULL,
+    sample bytea NOT NULL,
     PRIMARY KEY (span, queue, task, at)
 ) WITH (fillfactor = 70);
 CREATE INDEX ON windlass.measured (span, at);
@@ -50,8 +48,8 @@ CREATE TABLE windlass.event (
 CREATE INDEX ON windlass.event (job, id) WHERE job IS NOT NULL;
 CREATE INDEX ON windlass.event (queue, id);
 
--- Their successors answer with more: when each attempt was offered, and how often jobs were. Calls as before mean the same.
-DROP FUNCTION IF EXISTS windlass.depth();
+-- Their successors answer with more: when each attempt was offered. Calls as before mean the same. Nobody but a worker calls
+-- any of them; what users call is never dropped, since views may stand on it.
 DROP PROCEDURE IF EXISTS windlass.claim(
     int, bigint, int, int, text, bigint, bigint[], bigint[], text[], text[], text[], smallint[], smallint[], float8[],
     json, boolean);

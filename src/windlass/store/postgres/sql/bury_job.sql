@@ -6,8 +6,10 @@ DECLARE
     v_id bigint := windlass.job_of(r);
 BEGIN
     INSERT INTO windlass.dead (id, enqueued_at, died_at, queue, priority, task, payload, options, attempt, deaths,
-                               reason, errors)
+                               reason, errors, error)
     SELECT v_id, windlass.enqueued_of(r), windlass.now(), l.queue, l.priority, r.task, r.payload, r.options, r.attempt,
-           p_deaths, p_reason, windlass.failures_of(v_id)
-      FROM windlass.lane l WHERE l.id = r.lane;
+           p_deaths, p_reason, f.errors, coalesce(f.errors -> -1 ->> 'type', '')
+      FROM windlass.lane l
+     CROSS JOIN LATERAL (SELECT windlass.failures_of(v_id) AS errors OFFSET 0) AS f
+     WHERE l.id = r.lane;
 END $$;

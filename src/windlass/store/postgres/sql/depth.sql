@@ -1,17 +1,14 @@
 -- Counts per queue without scanning the logs [M1]. Callers: users, the store. Lock: none.
 -- ready: by position, so O(lanes); running: from the claims of workers that are not settled, above their floor. OFFSET 0
--- is a fence [rule 8]: without it the planner may read every claim and join the workers to them. offered: numbers drawn in
--- its lanes since they were declared, which never falls.
+-- is a fence [rule 8]: without it the planner may read every claim and join the workers to them.
 CREATE OR REPLACE FUNCTION windlass.depth()
-RETURNS TABLE (queue text, ready bigint, running bigint, scheduled bigint, retrying bigint, dead bigint, oldest timestamptz,
-               offered bigint)
+RETURNS TABLE (queue text, ready bigint, running bigint, scheduled bigint, retrying bigint, dead bigint, oldest timestamptz)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 BEGIN
     RETURN QUERY
     WITH waiting AS (
-        SELECT l.queue, sum(windlass.lane_depth(l.id)) AS n, min(windlass.lane_head(l.id, 100)) AS oldest,
-               sum(coalesce(pg_sequence_last_value(l.position), 0)) AS offered
+        SELECT l.queue, sum(windlass.lane_depth(l.id)) AS n, min(windlass.lane_head(l.id, 100)) AS oldest
           FROM windlass.lane l GROUP BY l.queue),
     aside AS (SELECT h.queue, count(*) AS n, min(h.since) AS oldest FROM windlass.held h GROUP BY h.queue),
     busy AS (
@@ -32,7 +29,7 @@ BEGIN
                  UNION ALL
                 SELECT p.queue FROM windlass.parent p WHERE p.state = 'dead') AS x GROUP BY x.queue)
     SELECT q.name, (coalesce(w.n, 0) + coalesce(a.n, 0))::bigint, coalesce(b.n, 0)::bigint, coalesce(s.scheduled, 0),
-           coalesce(s.retrying, 0), coalesce(g.n, 0), least(w.oldest, a.oldest), coalesce(w.offered, 0)::bigint
+           coalesce(s.retrying, 0), coalesce(g.n, 0), least(w.oldest, a.oldest)
       FROM (SELECT name FROM windlass.queue UNION SELECT d.queue FROM windlass.deferred d) AS q
       LEFT JOIN waiting w ON w.queue = q.name
       LEFT JOIN aside a ON a.queue = q.name

@@ -43,6 +43,7 @@ BEGIN
         IF FOUND THEN
             job := v_twin;
             status := 'repeated';
+            DELETE FROM windlass.unique_key u WHERE u.key = v_key AND u.job = 0;  -- see line_up
             RETURN;
         END IF;
     END IF;
@@ -55,6 +56,7 @@ BEGIN
     END IF;
     IF p_automatic AND v_key IS NOT NULL AND windlass.is_parked(v_key) THEN
         DELETE FROM windlass.idempotency i WHERE i.key = p_idempotency_key;
+        DELETE FROM windlass.unique_key u WHERE u.key = v_key AND u.job = 0;
         job := 0;
         status := 'parked';
         RETURN;

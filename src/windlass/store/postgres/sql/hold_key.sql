@@ -18,6 +18,10 @@ BEGIN
         SELECT * INTO u FROM windlass.unique_key WHERE key = p_key FOR UPDATE;
         EXIT WHEN FOUND;
     END LOOP;
+    IF u.job = 0 THEN
+        UPDATE windlass.unique_key SET job = p_job WHERE key = p_key;  -- see line_up
+        RETURN;
+    END IF;
     -- As in finish: the snapshots that say where the twin is must be younger than any rotation that moved it.
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     IF NOT windlass.is_unfinished(u.job) THEN

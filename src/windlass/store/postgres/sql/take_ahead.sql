@@ -1,5 +1,5 @@
 -- Claims waiting jobs of a lane ahead of its cursor, for worker 0, and ends them at once [rule 13].
--- Callers: cancel, delete, replace_step. Lock: the lane. Answers with the seqs it really took.
+-- Callers: end_waiting, end_in_lane, end_aside. Lock: the lane. Answers with the seqs it really took.
 -- The row leaves hi where it was: what lies beyond is remembered in `ahead` until hi passes it, what was a
 -- visible hole is a hole no more. It adds no hole and moves no horizon, so its xid may be of any age.
 CREATE OR REPLACE FUNCTION windlass.take_ahead(p_lane int, p_seqs bigint[], p_kind text) RETURNS bigint[]
@@ -22,9 +22,9 @@ BEGIN
     -- A set written aside keeps numbers that hi has passed since.
     v_ahead := windlass.gather(c.ahead, c.ahead_spilled) * int8multirange(int8range(c.hi + 1, NULL));
     SELECT array_agg(r.seq), range_agg(int8range(r.seq, r.seq + 1)) INTO v_seqs, v_taken
-      FROM windlass.ready r
-     WHERE r.lane = p_lane AND r.seq = ANY (p_seqs)
-       AND (r.seq > c.hi AND NOT r.seq <@ v_ahead OR r.seq <@ v_holes);
+      FROM unnest(p_seqs) AS s (seq)
+     CROSS JOIN LATERAL (SELECT x.seq FROM windlass.ready x WHERE x.lane = p_lane AND x.seq = s.seq OFFSET 0) AS r
+     WHERE r.seq > c.hi AND NOT r.seq <@ v_ahead OR r.seq <@ v_holes;
     IF v_seqs IS NULL THEN
         RETURN '{}';
     END IF;

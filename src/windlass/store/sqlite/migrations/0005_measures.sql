@@ -17,15 +17,16 @@ CREATE TABLE windlass_news (
     samples TEXT NOT NULL                   -- JSON
 ) STRICT;
 
--- The rows of charts [M1]: span 60 a minute, 3600 an hour, 0 all time. Of everything, where queue and task are ''.
+-- The rows of charts [M1]: span 60 a minute, 3600 an hour, 0 all time. Of everything, where queue and task are ''. Not
+-- WITHOUT ROWID: such a row may fill a quarter of a page, and what is longer takes a page of its own.
 CREATE TABLE windlass_rollup (
     span   INTEGER NOT NULL,
     queue  TEXT NOT NULL,
     task   TEXT NOT NULL,
     at     INTEGER NOT NULL,
-    sample TEXT NOT NULL,                   -- JSON
-    PRIMARY KEY (span, queue, task, at)
-) STRICT, WITHOUT ROWID;
+    sample BLOB NOT NULL,                   -- packed: see store/telling.py
+    UNIQUE (span, queue, task, at)
+) STRICT;
 CREATE INDEX windlass_rollup_at ON windlass_rollup (span, at);
 
 -- Timelines [M2]. AUTOINCREMENT: later events have higher numbers, also once all others have gone.

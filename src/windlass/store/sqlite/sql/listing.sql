@@ -27,6 +27,9 @@ SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j
 FROM windlass_lane l CROSS JOIN windlass_job j ON j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44
 WHERE l.id > 0 AND l.ready > 0 AND j.number < ? ORDER BY j.number DESC;
 
+-- :floor  the birth that so many others stand before, newest first
+SELECT number, at FROM windlass_birth WHERE number < ? ORDER BY number DESC LIMIT 1 OFFSET ?;
+
 -- :born_here  jobs that stand where they were born, by their births
 SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
        j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
@@ -34,7 +37,7 @@ SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j
 FROM windlass_birth b
 CROSS JOIN windlass_job j ON j.pos BETWEEN b.lo AND b.lo + b.n - 1 AND j.id IS NULL
 CROSS JOIN windlass_lane l ON l.id = j.lane
-WHERE b.number < ? AND j.number < ? ORDER BY b.number DESC, j.pos DESC;
+WHERE b.number < ? AND b.number >= ? AND j.number < ? ORDER BY b.number DESC, j.pos DESC;
 
 -- :moved  jobs that have moved
 SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,

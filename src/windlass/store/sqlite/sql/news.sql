@@ -31,8 +31,8 @@ INSERT INTO windlass_rollup (span, queue, task, at, sample) VALUES (?, ?, ?, ?, 
 ON CONFLICT DO UPDATE SET sample = excluded.sample;
 
 -- :remove_rows
-DELETE FROM windlass_rollup WHERE (span, queue, task, at) IN (
-    SELECT span, queue, task, at FROM windlass_rollup WHERE span = ? AND at < ? ORDER BY at LIMIT ?);
+DELETE FROM windlass_rollup WHERE rowid IN (
+    SELECT rowid FROM windlass_rollup WHERE span = ? AND at < ? ORDER BY at LIMIT ?);
 
 -- :remove_events  among the first ones: those that are old, and those that are too many
 DELETE FROM windlass_event WHERE id IN (SELECT id FROM windlass_event ORDER BY id LIMIT ?3)

@@ -1,0 +1,135 @@
+"""Steering jobs on PostgreSQL: cancel, delete and retry, one by one or many at once [O5] [O6].
+
+Many are steered in sets: what needs nothing but its own row, or the lock of its lane, is done in one
+statement for each lane or table. Parents, parts, jobs whose unique key must be asked for, jobs that a gate
+holds up, jobs that run, and whatever moves at that moment are left over by these statements, and go one by
+one. Each statement names the jobs that it has dealt with, so none is dealt with twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.gates import Gates
+from windlass.store.records import CancelAnswer, DeleteAnswer, RetryAnswer
+
+STEP: Final = 500
+"""Jobs a statement at most: a lane stays locked for some milliseconds."""
+LARGEST: Final = 2**63 - 1
+
+Verb: TypeAlias = Literal["cancel", "delete", "retry"]
+
+
+class Steering(Gates):
+    """What operators do to jobs."""
+
+    async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
+        """See Store.cancel."""
+        return await self._steer("cancel", jobs)
+
+    async def delete(self, jobs: Sequence[int]) -> dict[int, DeleteAnswer]:
+        """See Store.delete."""
+        return await self._steer("delete", jobs)
+
+    async def retry(self, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
+        """See Store.retry."""
+        return await self._steer("retry", jobs)
+
+    async def _steer(self, verb: Verb, jobs: Sequence[int]) -> dict[int, Any]:
+        gates_of = schemas.query("gates_of_jobs", self._db.schema)
+        answers: dict[int, Any] = dict.fromkeys(jobs, "not_found")
+        known = [job for job in answers if 0 < job <= LARGEST]
+        for start in range(0, len(known), STEP):
+            some = known[start : start + STEP]
+            async with self._db.connection() as connection:
+                gates = {row["gate"] for row in await connection.fetch(gates_of, some)}
+                told = await _Together(connection, self._db.schema).steer(verb, some) if len(some) > 1 else {}
+                for job in some:
+                    answers[job] = told.get(job) or await self._steer_one(connection, verb, job)
+                gates.update(row["gate"] for row in await connection.fetch(gates_of, some))
+                await self._admit(connection, gates)
+        return answers
+
+    async def _steer_one(self, connection: Any, verb: Verb, job: int) -> Any:
+        """In a transaction of its own, so that no lane stays locked for long and two cannot meet crosswise.
+
+        A cancel that was only requested looks again: the job may have been offered anew at that moment."""
+        is_parent = schemas.query("parent", self._db.schema)
+        answer = await self._ask(connection, verb, job)
+        # What is asked of a parent is asked of all its parts under its lock: once is enough.
+        if answer == "requested" and not await connection.fetch(is_parent, job):
+            answer = await self._ask(connection, verb, job)
+        return answer
+
+    async def _ask(self, connection: Any, verb: Verb, job: int) -> Any:
+        async with connection.transaction(isolation="read_committed"):
+            return await connection.fetchval(schemas.call(verb, 1, self._db.schema), job)
+
+
+class _Together:
+    """One batch: each step takes what it can of the jobs that the steps before it have left."""
+
+    def __init__(self, connection: Any, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._left: dict[int, None] = {}
+        self._answers: dict[int, str] = {}
+
+    async def steer(self, verb: Verb, jobs: Iterable[int]) -> dict[int, str]:
+        """What became of those jobs that need no look of their own."""
+        self._left = dict.fromkeys(jobs)
+        match verb:
+            case "retry":
+                self._tell("retried", await self._call("retry_many", [*self._left]))
+                # Neither dead nor put off: there is nothing to retry, wherever in the logs it is.
+                self._tell("unchanged", [row["job"] for row in await self._places()])
+            case "cancel":
+                places = await self._end_in_lanes("cancelled")
+                self._tell("finished", [row["job"] for row in places if row["ended"]])
+                await self._end_aside("cancelled")
+            case "delete":
+                self._tell("deleted", await self._call("delete_dead", [*self._left]))
+                ended = [row for row in await self._end_in_lanes("deleted") if row["ended"]]
+                where = [row["lane"] for row in ended], [row["seq"] for row in ended]
+                self._tell("deleted", await self._call("delete_ended", *where) if ended else ())
+                await self._end_aside("deleted")
+        return self._answers
+
+    async def _end_in_lanes(self, kind: str) -> list[Any]:
+        """End what waits in lanes, one lane a transaction; answers with the places of all."""
+        places = await self._places()
+        lanes: dict[int, list[int]] = defaultdict(list)
+        for row in places:
+            if not row["claimed"]:
+                lanes[row["lane"]].append(row["seq"])
+        for lane, seqs in lanes.items():
+            self._tell(kind, await self._call("end_in_lane", lane, seqs, kind))
+        return places
+
+    async def _end_aside(self, kind: str) -> None:
+        if self._left:
+            self._tell(kind, await self._call("end_aside", [*self._left], kind))
+
+    async def _places(self) -> list[Any]:
+        if not self._left:
+            return []
+        async with self._connection.transaction(isolation="read_committed"):
+            rows: list[Any] = await self._connection.fetch(
+                schemas.call("places_of", 1, self._schema), [*self._left]
+            )
+        return rows
+
+    async def _call(self, function: str, *args: Any) -> list[int]:
+        async with self._connection.transaction(isolation="read_committed"):
+            jobs: list[int] = await self._connection.fetchval(
+                schemas.call(function, len(args), self._schema), *args
+            )
+        return jobs
+
+    def _tell(self, answer: str, jobs: Iterable[int]) -> None:
+        for job in jobs:
+            self._answers[job] = answer
+            self._left.pop(job, None)

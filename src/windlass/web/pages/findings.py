@@ -1,0 +1,37 @@
+"""Where a finding leads: the page on which something can be done about it. The name of a finding says what it
+is about (see `windlass.words.alarms` and `symptoms`); what it advises on the command line stands below."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from windlass.web.pages.rendering import link_name
+
+
+class Place(NamedTuple):
+    """A page, and what to call the way to it."""
+
+    path: str
+    title: str
+
+
+_PLACES: Final = {
+    "dead jobs": Place("/dead", "See what they died of"),
+    "rotation": Place("/operations", "See the store"),
+    "snapshots": Place("/operations", "See the store"),
+    "queues": Place("/queues", "See the queues"),
+}
+_KINDS: Final = {
+    "schedule": Place("/schedules", "See the schedules"),
+    "budget": Place("/budgets", "See the budgets"),
+    "gate": Place("/queues", "See who waits there"),
+    "worker": Place("/workers", "See the workers"),
+}
+
+
+def place_of(name: str) -> Place | None:
+    """Where to go about the finding of this name."""
+    kind, _, rest = name.partition(" ")
+    if kind == "queue" and rest:
+        return Place(f"/queues/{link_name(rest)}", f"Go to queue {rest}")
+    return _PLACES.get(name) or (_KINDS.get(kind) if rest else None)

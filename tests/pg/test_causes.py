@@ -1,0 +1,66 @@
+"""What jobs died of on PostgreSQL: read by index, as little as was asked for, and also from rows that were
+written before the type of their last failure had a column of its own [O4] [rule 8]."""
+
+import re
+from collections.abc import Callable
+
+from tests.conformance.kit import Rig, failure
+from tests.pg.kit import Base
+from tests.pg.plans import explained, plans
+from windlass.core.states import Kind, State
+from windlass.store.postgres.listing import MOST_ROWS, Walk
+from windlass.store.records import JobFilter
+
+DEAD = 2 * MOST_ROWS + 100
+TABLES = re.compile(r"(failure_\d|deferred|dead|parent)")
+
+
+async def test_the_dead_are_read_by_index_and_no_further_than_asked(alone: Base) -> None:
+    """[rule 8] Of all queues and of one, though with few queues a plan could prefer another index."""
+    rig = Rig(await alone.store(), await alone.clock(), "postgres")
+    worker = await rig.worker()
+    for queue, count in (("rare", 2), ("default", DEAD), ("rare", 1)):
+        await rig.add(*["t"] * count, queue=queue)
+        held = await rig.claim(worker, queue, limit=count)
+        await rig.finish(worker, held[10:] if count > 10 else held, Kind.DEAD, error=failure())
+        await rig.finish(worker, held[:10] if count > 10 else [], Kind.RETRY, delay=3600, error=failure())
+    await alone.look.run("ANALYZE")
+    session = await alone.session()
+    await explained(session)
+    for asked in (None, "default", "rare"):
+        async with plans(session) as found:
+            await session.rows("SELECT * FROM windlass.list_causes($1, NULL, 50)", asked)
+        for scan in found.scans(TABLES):
+            assert scan.kind in ("Index Scan", "Index Only Scan"), scan
+            assert scan.touched <= 60, (asked, scan)
+        for where in (JobFilter(queue=asked, state=State.DEAD), JobFilter(queue=asked, error="ValueError")):
+            async with plans(session) as found:
+                await Walk("windlass", where, 10, None).run(session.connection)
+            for scan in found.scans(TABLES):
+                assert scan.kind in ("Index Scan", "Index Only Scan"), scan
+                assert scan.touched <= MOST_ROWS, (where, scan)
+
+
+async def test_rows_from_before_the_column_say_it_in_their_errors(alone: Base) -> None:
+    """[O4] As a migration leaves them."""
+    rig = Rig(await alone.store(), await alone.clock(), "postgres")
+    worker = await rig.worker()
+    ids = await rig.add("t", "t")
+    await rig.finish(worker, await rig.claim(worker, limit=1), Kind.DEAD, error=failure("boom"))
+    await rig.finish(worker, await rig.claim(worker), Kind.DEAD)
+    before = await rig.store.causes()
+    await alone.look.run("UPDATE windlass.dead SET error = NULL")  # what the rows of version 7 look like
+    assert await rig.store.causes() == before
+    assert [job.id for job in await rig.listing(error="ValueError")] == ids[:1]
+    assert [job.id for job in await rig.listing(error="")] == ids[1:]
+
+
+async def test_a_reader_may_ask(alone: Base, role: Callable[[str | None], str]) -> None:
+    """[rule 11]"""
+    rig = Rig(await alone.store(), await alone.clock(), "postgres")
+    worker = await rig.worker()
+    await rig.add("t")
+    await rig.finish(worker, await rig.claim(worker), Kind.DEAD, error=failure())
+    reader = await alone.store(role("reader"))
+    assert [group.error for group in (await reader.causes()).groups] == ["ValueError"]
+    assert len((await reader.jobs(JobFilter(error="ValueError"))).jobs) == 1

@@ -1,0 +1,146 @@
+"""The server that `windlass web` runs: what comes before a request is bounded, and it ends in good order."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from windlass import Windlass
+from windlass.web import door, serving
+
+
+@contextlib.contextmanager
+def running(app: Windlass) -> Iterator[tuple[serving.Server, int]]:
+    """The server in a thread, and its port."""
+    server = serving.make_server(app, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.005)
+        yield server, server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@contextlib.asynccontextmanager
+async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def told(reader: asyncio.StreamReader) -> bytes:
+    """What the server says before it hangs up; it may hang up on what it has not read."""
+    said = b""
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(5):
+            while piece := await reader.read(65536):
+                said += piece
+    return said
+
+
+async def send(writer: asyncio.StreamWriter, piece: bytes, times: int) -> int:
+    """Send until all is sent or the server has hung up; how many went out."""
+    for sent in range(times):
+        try:
+            writer.write(piece)
+            await writer.drain()
+        except ConnectionError:
+            return sent
+    return times
+
+
+@pytest.mark.parametrize(
+    "piece", [b"x-%d: " % 1 + b"a" * 1000 + b"\r\n", b"a" * 1000], ids=["many headers", "one long header"]
+)
+async def test_headers_are_bounded(app: Windlass, piece: bytes) -> None:
+    with running(app) as (_, port):
+        async with connected(port) as (reader, writer):
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nx: ")
+            hearing = asyncio.create_task(told(reader))
+            sent = await send(writer, piece, 50_000)
+            said = await hearing
+        assert sent < 50_000  # it hung up long before 50 MB
+        assert said == b"" or said.startswith(b"HTTP/1.1 431 ")
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as visitor:
+            assert (await visitor.get("/healthz", headers={"x-long": "a" * 8_000})).status_code == 200
+
+
+async def test_a_head_that_is_too_large_is_told_so(app: Windlass) -> None:
+    with running(app) as (_, port):
+        async with connected(port) as (reader, writer):
+            writer.write(b"GET /")
+            await writer.drain()
+            await asyncio.sleep(0.02)  # so that it comes in several pieces
+            writer.write(b"a" * (door.MOST_HEAD + 1))
+            assert (await told(reader)).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_connections_are_bounded(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "MOST_CONNECTIONS", 3)
+    with running(app) as (_, port):
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(3):
+                reader, writer = await stack.enter_async_context(connected(port))
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+            reader, _ = await stack.enter_async_context(connected(port))
+            said = await told(reader)
+            assert said.startswith(b"HTTP/1.1 503 ")
+            assert b"retry-after: " in said
+        async with asyncio.timeout(5):
+            while True:  # those who left have made room
+                with contextlib.suppress(httpx.HTTPError):
+                    async with httpx.AsyncClient() as visitor:
+                        answer = await visitor.get(f"http://127.0.0.1:{port}/healthz")
+                    if answer.status_code == 200:
+                        break
+
+
+@pytest.mark.parametrize("piece", [b"", b"GET /healthz HT"], ids=["silent", "half a head"])
+async def test_who_sends_nothing_is_not_waited_for(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch, piece: bytes
+) -> None:
+    monkeypatch.setattr(door, "ARRIVAL", 0.05)
+    monkeypatch.setattr(door, "SWEEP", 1)
+    with running(app) as (_, port):
+        async with connected(port) as (reader, writer):
+            writer.write(piece)
+            assert await told(reader) == b""
+        async with connected(port) as (reader, writer):
+            for _ in range(2):  # one that waits between two requests is waited for
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
+                await asyncio.sleep(0.2)
+
+
+async def test_open_streams_do_not_keep_it_from_stopping(
+    app: Windlass, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = b"GET /api/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    async with contextlib.AsyncExitStack() as stack:
+        with caplog.at_level(logging.WARNING), running(app) as (server, port):
+            streams = []
+            for _ in range(3):
+                reader, writer = await stack.enter_async_context(connected(port))
+                writer.write(request)
+                await reader.readuntil(b"event: tick")
+                streams.append(reader)
+            begun = time.monotonic()
+            server.should_exit = True
+            ends = await asyncio.gather(*map(told, streams))
+        assert time.monotonic() - begun < serving.FAREWELL / 2
+        assert all(end.endswith(b"0\r\n\r\n") for end in ends)
+    assert not caplog.records
