@@ -96,7 +96,10 @@ async def test_aims_are_judged_by_the_slowest_page_and_by_pairs() -> None:
 
 
 async def test_the_client_reads_answers_in_pieces_chunks_and_streams() -> None:
+    served: set[asyncio.Task[None] | None] = set()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.add(asyncio.current_task())
         while head := await reader.read(1000):
             path = head.split()[1]
             if path == b"/pieces":
@@ -114,6 +117,7 @@ async def test_the_client_reads_answers_in_pieces_chunks_and_streams() -> None:
                 writer.write(piece)
                 await writer.drain()
         writer.close()
+        await writer.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -130,3 +134,4 @@ async def test_the_client_reads_answers_in_pieces_chunks_and_streams() -> None:
     stream.close()
     server.close()
     await server.wait_closed()
+    await asyncio.gather(*(task for task in served if task is not None))

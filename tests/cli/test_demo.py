@@ -114,6 +114,7 @@ def test_a_stop_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_without_the_extra_there_is_no_mission_control(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "windlass.web.serving", raising=False)
     with serving(Windlass("memory://")) as address:
         assert address is None
 

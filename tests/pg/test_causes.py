@@ -4,14 +4,14 @@ written before the type of their last failure had a column of its own [O4] [rule
 import re
 from collections.abc import Callable
 
-from tests.conformance.kit import Rig, failure
+from tests.conformance.kit import Rig, failure, job
 from tests.pg.kit import Base
 from tests.pg.plans import explained, plans
 from windlass.core.states import Kind, State
 from windlass.store.postgres.listing import MOST_ROWS, Walk
 from windlass.store.records import JobFilter
 
-DEAD = 2 * MOST_ROWS + 100
+ROUNDS, EACH = 22, MOST_ROWS // 10
 TABLES = re.compile(r"(failure_\d|deferred|dead|parent)")
 
 
@@ -19,15 +19,16 @@ async def test_the_dead_are_read_by_index_and_no_further_than_asked(alone: Base)
     """[rule 8] Of all queues and of one, though with few queues a plan could prefer another index."""
     rig = Rig(await alone.store(), await alone.clock(), "postgres")
     worker = await rig.worker()
-    for queue, count in (("rare", 2), ("default", DEAD), ("rare", 1)):
-        await rig.add(*["t"] * count, queue=queue)
-        held = await rig.claim(worker, queue, limit=count)
-        await rig.finish(worker, held[10:] if count > 10 else held, Kind.DEAD, error=failure())
-        await rig.finish(worker, held[:10] if count > 10 else [], Kind.RETRY, delay=3600, error=failure())
+    for _ in range(ROUNDS):  # those of a queue do not lie together, those of a time do
+        await rig.store.enqueue([job(queue=queue) for _ in range(EACH // 2) for queue in ("one", "other")])
+        held = [await rig.claim(worker, queue, limit=EACH) for queue in ("one", "other")]
+        mixed = [each for pair in zip(*held, strict=True) for each in pair]
+        await rig.finish(worker, mixed[2:], Kind.DEAD, error=failure())
+        await rig.finish(worker, mixed[:2], Kind.RETRY, delay=3600, error=failure())
     await alone.look.run("ANALYZE")
     session = await alone.session()
     await explained(session)
-    for asked in (None, "default", "rare"):
+    for asked in (None, "one", "other"):
         async with plans(session) as found:
             await session.rows("SELECT * FROM windlass.list_causes($1, NULL, 50)", asked)
         for scan in found.scans(TABLES):
@@ -51,8 +52,8 @@ async def test_rows_from_before_the_column_say_it_in_their_errors(alone: Base) -
     before = await rig.store.causes()
     await alone.look.run("UPDATE windlass.dead SET error = NULL")  # what the rows of version 7 look like
     assert await rig.store.causes() == before
-    assert [job.id for job in await rig.listing(error="ValueError")] == ids[:1]
-    assert [job.id for job in await rig.listing(error="")] == ids[1:]
+    assert [found.id for found in await rig.listing(error="ValueError")] == ids[:1]
+    assert [found.id for found in await rig.listing(error="")] == ids[1:]
 
 
 async def test_a_reader_may_ask(alone: Base, role: Callable[[str | None], str]) -> None:

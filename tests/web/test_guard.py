@@ -275,7 +275,7 @@ async def test_it_answers_under_any_prefix(app: Windlass) -> None:
 async def test_what_nobody_is_behind_is_told_in_a_line(visitor: httpx.AsyncClient) -> None:
     for path in ("/healthz", "/readyz"):
         answer = await visitor.post(path, headers={"host": "evil.example"})
-        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+        assert (answer.status_code, set(answer.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
         assert answer.headers["content-type"].startswith("text/plain")
         assert len(answer.content) < 200
 
