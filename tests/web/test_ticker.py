@@ -1,23 +1,20 @@
-"""Ticks: one area in trouble does not take the others with it [M3]."""
+"""Ticks for those who watch."""
 
 import json
-from typing import Any
 
 from tests.web.kit import rigged
 from windlass import Windlass
-from windlass.errors import StoreUnavailable
 from windlass.store.flow import NewSchedule
-from windlass.store.memory import MemoryStore
 from windlass.web.answers import encode
 from windlass.web.desk import Desk
 from windlass.web.ticker import Tick, Ticker
 
 
-async def tick(app: Windlass) -> Tick:
-    ticker = Ticker(Desk(app), every=0.01)
+async def tick(ticker: Ticker) -> Tick:
+    """The next one."""
     ticker.join()
     try:
-        await ticker.after(0)
+        await ticker.after(ticker.number)
     finally:
         ticker.leave()
     assert isinstance(ticker.last, Tick), ticker.last
@@ -30,20 +27,15 @@ async def test_numbers_beyond_64_bits_are_no_trouble(app: Windlass) -> None:
         await rig.store.seed_schedule(
             NewSchedule(name="big", cron="0 0 * * *", task="t", payload=payload), None
         )
-    told = await tick(app)
-    assert len(told.marks["schedules"]) == 8
-    assert encode(told)
+    assert encode(await tick(Ticker(Desk(app))))
 
 
-class Halved(MemoryStore):
-    """A store that cannot say which parents there are."""
-
-    async def parents(self, *args: Any, **options: Any) -> Any:
-        raise StoreUnavailable("gone")
-
-
-async def test_an_area_in_trouble_leaves_the_others() -> None:
-    with Windlass(store=Halved()) as app:
-        told = await tick(app)
-    assert told.marks["parents"] == "trouble"
-    assert len(told.marks["budgets"]) == 8
+async def test_who_comes_later_is_told_how_it_is_now(app: Windlass) -> None:
+    """Nobody watched in between, so nobody looked."""
+    desk = Desk(app)
+    ticker = Ticker(desk)
+    assert (await tick(ticker)).ready == 0
+    async with rigged(app) as rig:
+        await rig.add("a")
+    desk.memo.clear()
+    assert (await tick(ticker)).ready == 1

@@ -1,25 +1,19 @@
-"""One look a second for all who watch: the headline of the overview, and a mark for each area that changes
-when the area does, so that a page asks again only for what it shows and what is new.
-
-It looks only while somebody watches.
-"""
+"""One look every two seconds for all who watch: the headline of the overview, which tells pages that it is
+time to look again. It looks only while somebody watches."""
 
 from __future__ import annotations
 
 import asyncio
-import zlib
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from windlass.web.answers import encode
 from windlass.web.desk import Desk
 from windlass.web.problems import Problem, problem_of
 from windlass.web.shapes import Level
 from windlass.web.who import Role, Who
 
-EVERY: Final = 1.0
+EVERY: Final = 2.0
 _WATCHER: Final = Who("ticker", Role.READ)
 
 
@@ -36,8 +30,6 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     succeeded_per_second: float
     failed_per_second: float
-    marks: dict[str, str]
-    """By area: changes when what its pages show does."""
 
 
 class Ticker:
@@ -93,18 +85,7 @@ class Ticker:
         changed.set()
 
     async def _look(self) -> Tick:
-        desk, who = self._desk, _WATCHER
-        seen = await desk.overview(who)
-        marks = {
-            "queues": _mark(seen.queues),
-            "findings": _mark([(found.name, found.level) for found in seen.findings]),
-            "events": _mark(seen.events[:1]),
-            "workers": await _marked(desk.workers(who)),
-            "parents": await _marked(desk.parents(who, active=False, limit=50)),
-            "schedules": await _marked(desk.schedules(who)),
-            "budgets": await _marked(desk.budgets(who)),
-            "bulk": await _marked(desk.bulks(who)),
-        }
+        seen = await self._desk.overview(_WATCHER)
         totals = seen.totals
         return Tick(
             at=seen.at,
@@ -117,18 +98,4 @@ class Ticker:
             workers=seen.workers_alive,
             succeeded_per_second=seen.succeeded_per_second,
             failed_per_second=seen.failed_per_second,
-            marks=marks,
         )
-
-
-async def _marked(look: Awaitable[Any]) -> str:
-    """The mark of an area. One that is in trouble says so, and the tick comes all the same."""
-    try:
-        return _mark(await look)
-    except Exception as error:  # noqa: BLE001 - `problem_of` logs it
-        problem_of(error)
-        return "trouble"
-
-
-def _mark(value: Any) -> str:
-    return f"{zlib.crc32(encode(value)):08x}"

@@ -64,7 +64,7 @@ class Stream:
 
     async def _run(self, left: asyncio.Task[None], send: Send) -> None:
         until = time.monotonic() + self._longest
-        number = 0
+        number = self._ticker.number  # what was seen while others watched may be old
 
         def over() -> bool:
             return left.done() or self._ticker.closed or time.monotonic() >= until
