@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter, OrderedDict
 from typing import Final
@@ -119,7 +120,7 @@ async def _look_at(store: Store, parent: int) -> Parts:
             if part.state in found and len(found[part.state]) < MOST_NEEDING:
                 found[part.state].append(part)
     needing = [part for state in NEEDING for part in found[state]][:MOST_NEEDING]
-    return Parts(states, [await _with_error(store, part) for part in needing])
+    return Parts(states, list(await asyncio.gather(*(_with_error(store, part) for part in needing))))
 
 
 async def _with_error(store: Store, part: PartRecord) -> PartRecord:
