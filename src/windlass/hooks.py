@@ -24,12 +24,12 @@ import asyncio
 import functools
 import inspect
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
+from windlass.complaints import Complaints
 from windlass.context import Context
 from windlass.errors import ConfigurationError
 from windlass.store.records import NewJob, Outcome, Receipt
@@ -66,25 +66,6 @@ class Sending:
         """What became of them, once they were sent."""
 
 
-class Complaints:
-    """Logs what goes wrong beside the work, now and then: a broken instrument fails for every job."""
-
-    def __init__(self, log: logging.Logger) -> None:
-        self._log = log
-        self._said_at = float("-inf")
-        self._unsaid = 0
-
-    def tell(self, what: str) -> None:
-        """Say what has failed, with the traceback of the exception at hand."""
-        now = time.monotonic()
-        if now - self._said_at < COMPLAIN_EVERY:
-            self._unsaid += 1
-            return
-        others = f" (and {self._unsaid:,} more since the last word of it)" if self._unsaid else ""
-        self._said_at, self._unsaid = now, 0
-        self._log.exception("%s; the jobs go on without%s", what, others)
-
-
 class Hooks:
     """The hooks of one app. `middleware` and `enqueue` are tuples, outermost first, so that a runner and a
     producer can see at once that there is none."""
@@ -96,7 +77,7 @@ class Hooks:
         self._failure: list[FailureHook] = []
         self.middleware: tuple[Middleware, ...] = ()
         self.enqueue: tuple[EnqueueHook, ...] = ()
-        self._complaints = Complaints(logger)
+        self._complaints = Complaints(logger, COMPLAIN_EVERY)
 
     # -- registering ------------------------------------------------------------------------------------
 
@@ -185,7 +166,8 @@ class Hooks:
             around.__exit__(kind, error, trace)
         except Exception as raised:  # noqa: BLE001 - told; what became of the jobs is settled
             if raised is not error:
-                self._complaints.tell(f"the enqueue hook {_name(hook)} failed after the sending")
+                told = "the enqueue hook %s failed after the sending; the jobs go on without"
+                self._complaints.told("enqueue hooks", told, _name(hook), error=raised)
 
     async def failed(self, context: Context, error: BaseException, outcome: Outcome) -> None:
         """Tell the failure hooks. What goes wrong in them is logged and changes nothing for the job."""

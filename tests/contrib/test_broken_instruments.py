@@ -80,7 +80,7 @@ async def test_m1_jobs_are_enqueued_and_run_all_the_same(
     assert [(record.state, record.attempt) for record in records] == [(State.SUCCEEDED, 1)] * 2
     assert (await failing.arecord()).errors[-1].message == "as it should"
     told = [record for record in caplog.records if record.name == "windlass.otel"]
-    assert [record.levelno for record in told] == [logging.ERROR]  # once in a while
+    assert [record.levelno for record in told] == [logging.WARNING]  # once in a while
 
 
 async def test_m1_a_refusal_is_told_as_it_is(broken: Windlass) -> None:

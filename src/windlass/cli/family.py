@@ -11,12 +11,10 @@ import msgspec
 from windlass.core.states import FINISHED, State
 from windlass.store.protocol import Store
 from windlass.store.records import JobRecord, ParentRecord, PartRecord
+from windlass.words.parts import look_at_parts
 from windlass.words.text import one_line
 
-NEEDING: Final = (State.DEAD, State.CANCELLED, State.RETRYING, State.RUNNING)
-"""The states of parts that are listed, the most urgent first."""
 _PAGE: Final = 10_000
-_KEPT: Final = 20
 FINAL: Final = -1
 """The index of a finalizer."""
 
@@ -33,20 +31,12 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def look_at(store: Store, parent: ParentRecord) -> Family:
-    """All parts of a parent, of which only the states are kept, and few of them as a whole: there may be a
-    million."""
-    states: list[State] = []
-    found: dict[State, list[PartRecord]] = {state: [] for state in NEEDING}
-    while page := await store.parts(parent.id, start=len(states), limit=_PAGE):
-        for part in page:
-            states.append(part.state)
-            if part.state in found and len(found[part.state]) < _KEPT:
-                found[part.state].append(part)
-    needing = [part for state in NEEDING for part in found[state]][:_KEPT]
+    """All parts of a parent, of which only the states are kept, and few of them as a whole."""
+    parts = await look_at_parts(store, parent.id)
     return Family(
         parent=parent,
-        states=states,
-        needing=[await _with_error(store, part) for part in needing],
+        states=parts.states,
+        needing=parts.needing,
         final=None if parent.final is None else await store.job(parent.final),
     )
 
@@ -89,14 +79,3 @@ def not_a_parent(id: int, job: JobRecord | None) -> str:
     if job.options.chunked:
         return f"job {id} has no parts: it ended {job.state} before it was split; {see}"
     return f"job {id} of task {one_line(job.task)} is a plain job: it was not split into parts; {see}"
-
-
-async def _with_error(store: Store, part: PartRecord) -> PartRecord:
-    """A part that is tried again, with what its last attempt failed of."""
-    if part.state is not State.RETRYING or part.job is None or part.error:
-        return part
-    job = await store.job(part.job)
-    if job is None or not job.errors:
-        return part
-    last = job.errors[-1]
-    return msgspec.structs.replace(part, error=f"{last.type}: {last.message}")

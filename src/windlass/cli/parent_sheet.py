@@ -8,12 +8,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli.family import NEEDING, Family
+from windlass.cli.family import Family
 from windlass.cli.strip import bar, strip
 from windlass.cli.text import cells, make_table
 from windlass.core.progress import Look, Progress, progress
 from windlass.core.states import FINISHED, State
 from windlass.store.records import ParentRecord, PartRecord
+from windlass.words.parts import NEEDING
 from windlass.words.text import local, one_line, span
 from windlass.words.waiting import state_in_words
 

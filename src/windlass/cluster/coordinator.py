@@ -17,10 +17,10 @@ from typing import Final
 from windlass.cluster import duties, schedules
 from windlass.cluster.notices import Notices
 from windlass.cluster.watch import BeatWatch
+from windlass.complaints import Complaints
 from windlass.core.retry import DeathPolicy
 from windlass.errors import StoreError, TermLost
 from windlass.store.protocol import Store
-from windlass.worker.complaints import Complaints
 from windlass.worker.recorder import Recorder
 
 logger = logging.getLogger("windlass.cluster")

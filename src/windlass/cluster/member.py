@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from windlass.cluster.coordinator import TERM, Coordinator
+from windlass.complaints import Complaints
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.errors import StoreError, WorkerLost
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Steering
-from windlass.worker.complaints import Complaints
 from windlass.worker.recorder import recorder_for
 from windlass.worker.teller import Teller
 from windlass.worker.view import View, steer

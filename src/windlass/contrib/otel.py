@@ -31,8 +31,9 @@ from opentelemetry import metrics, trace
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from windlass.complaints import Complaints
 from windlass.context import Context
-from windlass.hooks import CallNext, Complaints, Sending
+from windlass.hooks import COMPLAIN_EVERY, CallNext, Sending
 from windlass.options import MAX_HEADER, MAX_HEADERS
 from windlass.signals import Cancelled, Dead, Snooze, SourceGone, Throttled
 from windlass.store.records import NewJob, Options
@@ -76,7 +77,7 @@ class _Instrument:
         self, tracer_provider: trace.TracerProvider | None, meter_provider: metrics.MeterProvider | None
     ) -> None:
         self._providers: tuple[Any, Any] = (tracer_provider, meter_provider)
-        self._complaints = Complaints(logger)
+        self._complaints = Complaints(logger, COMPLAIN_EVERY)
         self._tracer = trace.get_tracer("windlass", __version__, tracer_provider)
         meter = metrics.get_meter("windlass", __version__, meter_provider)
         self._enqueued = meter.create_counter("windlass.enqueued", "{job}", "Jobs enqueued.")
@@ -160,8 +161,8 @@ class _Instrument:
     def _started(self, name: str, above: Any, kind: SpanKind, about: dict[str, str | int]) -> Span | None:
         try:
             return self._tracer.start_span(name, context=above, kind=kind, attributes=about)
-        except Exception:  # noqa: BLE001 - as in _unharmed
-            self._complaints.tell("a span could not be begun")
+        except Exception as error:  # noqa: BLE001 - as in _unharmed
+            self._broken(error)
             return None
 
     @contextmanager
@@ -169,8 +170,12 @@ class _Instrument:
         """Around what the SDK does: its processors, samplers and exporters are anybody's code."""
         try:
             yield
-        except Exception:  # noqa: BLE001 - told; what is measured must not depend on its measure
-            self._complaints.tell("a trace or metric could not be made")
+        except Exception as error:  # noqa: BLE001 - told; what is measured must not depend on its measure
+            self._broken(error)
+
+    def _broken(self, error: Exception) -> None:
+        told = "a trace or metric could not be made; the jobs go on without"
+        self._complaints.told("instruments", told, error=error)
 
     async def flush(self) -> None:
         """Have the SDK send what is left, for so long and no longer."""

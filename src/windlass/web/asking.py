@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from windlass.errors import WindlassError
 from windlass.home import StoreHome
-from windlass.store.measures import Event, News
+from windlass.store.measures import News
 from windlass.store.protocol import Store
 from windlass.web.memo import Memo
 from windlass.web.noting import Notes
 from windlass.web.who import Who
+from windlass.words.deeds import Deed, events
 from windlass.words.sample import Sample, look_closer
-from windlass.words.text import one_line
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -27,7 +27,6 @@ T = TypeVar("T")
 logger = logging.getLogger("windlass.web")
 SHARED: Final = 1.0
 """Seconds for which the look that most pages begin with is shared."""
-_TOLD: Final = 500
 
 
 class Asking:
@@ -62,23 +61,18 @@ class Asking:
         """The store's clock, by how far ours is from it."""
         return time.time() + await self.lasting.get("clock", 30.0, lambda: self.ask(_ahead))
 
-    async def note(self, who: Who, events: Sequence[tuple[str, dict[str, Any]]]) -> None:
-        """Tell the timeline what somebody has done, each as words and where they belong. The deed is done
-        already, so a store that does not take it in is logged and nothing else."""
+    async def note(self, who: Who, deeds: Sequence[Deed]) -> None:
+        """Tell the timeline what somebody has done. It is done already, so a store that does not take it in
+        is logged and nothing else."""
         try:
             at = await self.now()
         except WindlassError:
             at = time.time()
-        by = one_line(who.name, 80)
-        told = [
-            Event(at=at, kind="operator", told=one_line(text, _TOLD), worker=by, **where)
-            for text, where in events
-        ]
         loop = asyncio.get_running_loop()
         notes = self._notes.get(loop)
         if notes is None:
             notes = self._notes[loop] = Notes(self._tell)
-        await notes.add(told)
+        await notes.add(events(deeds, at, who.name))
 
     async def _tell(self, source: int, number: int, news: News) -> None:
         await self.ask(lambda store: store.tell(source, number, news))

@@ -4,7 +4,7 @@ the job itself tells of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from windlass import bulk as walks
@@ -20,11 +20,10 @@ from windlass.web.intake import Intake
 from windlass.web.problems import Conflict, Invalid
 from windlass.web.shapes import BulkShape, ReceiptShape
 from windlass.web.who import Role, Who
+from windlass.words import deeds
 
 MOST_AT_ONCE: Final = 1_000
 """Jobs that one request may enqueue or name."""
-NOTED: Final = 50
-"""Of so many jobs at most each gets an event of its own."""
 ENOUGH: Final = 1.0
 """Seconds after which a preview stops counting."""
 _COUNTED: Final = frozenset({State.READY, State.RUNNING, State.SCHEDULED, State.RETRYING, State.DEAD})
@@ -71,8 +70,7 @@ class Doing(Asking):
         answers = await self.ask(lambda store: walks.act(store, verb, named))
         self._stop_here(frozenset(id for id, answer in answers.items() if answer == "requested"))
         self.changed()
-        found = {id: answer for id, answer in answers.items() if answer != "not_found"}
-        await self.note(who, _deeds(verb, found))
+        await self.note(who, deeds.steered(verb, answers))
         return {str(id): answer for id, answer in answers.items()}
 
     async def replay(self, who: Who, id: int) -> ReceiptShape:
@@ -85,7 +83,7 @@ class Doing(Asking):
                 raise Conflict(str(error)) from error
             raise
         self.changed()
-        await self.note(who, [(f"replay: as job {copy.id}", {"job": id})])
+        await self.note(who, [deeds.replayed(id, copy.id)])
         return receipt_shape(Receipt(copy.id, copy.receipt or "enqueued", copy.pressure))
 
     def _stop_here(self, jobs: frozenset[int]) -> None:
@@ -120,8 +118,7 @@ class Doing(Asking):
 
         async def ended(state: str) -> None:
             self.changed()
-            told = ", ".join(f"{n:,} {answer.replace('_', ' ')}" for answer, n in bulk.answers.items())
-            await self.note(who, [(f"bulk {verb} {state}: {told or 'nothing to do'}", _place(where))])
+            await self.note(who, [deeds.steered_many(verb, state, bulk.answers, where)])
 
         bulk.start(work, ended)
         return bulk.shape()
@@ -153,15 +150,6 @@ def receipt_shape(receipt: Receipt) -> ReceiptShape:
     """A receipt as JSON has it."""
     id = str(receipt.id) if receipt.id else None
     return ReceiptShape(id=id, status=receipt.status, pressure=receipt.pressure)
-
-
-def _deeds(verb: str, answers: Mapping[int, str]) -> list[tuple[str, dict[str, Any]]]:
-    told = [(f"{verb}: {answer}", {"job": id}) for id, answer in answers.items()]
-    return told if len(told) <= NOTED else [(f"{verb}: {len(told):,} jobs", {})]
-
-
-def _place(where: JobFilter) -> dict[str, Any]:
-    return {"queue": where.queue or "", "task": where.task or ""}
 
 
 async def _count(store: Store, where: JobFilter) -> Count:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter, OrderedDict
 from typing import Final
 
-import msgspec
-
 from windlass.core.progress import Look
-from windlass.core.states import State
-from windlass.store.protocol import Store
 from windlass.store.records import ParentRecord, PartRecord
 from windlass.web.asking import Asking
 from windlass.web.problems import NotFound
@@ -19,26 +14,16 @@ from windlass.web.shapes import ParentView, PartView
 from windlass.web.strip import LETTERS, strip
 from windlass.web.who import Role, Who
 from windlass.words.parent_shapes import ParentShape, parent_fields, parent_shape, part_fields
+from windlass.words.parts import Parts, look_at_parts
 from windlass.words.waiting import state_in_words
 
-NEEDING: Final = (State.DEAD, State.CANCELLED, State.RETRYING, State.RUNNING)
-"""The states of parts that are listed, the most urgent first."""
-MOST_NEEDING: Final = 20
 MOST_PARTS: Final = 100_000
 """So many parts are looked at for a strip; a parent with more shows the first of them."""
 MOST_LISTED: Final = 1_000
-_PAGE: Final = 10_000
 _SPAN: Final = 60.0
 """The rate of a parent is that of the last so many seconds."""
 _PARENTS: Final = 500
 """Of so many parents earlier looks are remembered."""
-
-
-class Parts(msgspec.Struct, frozen=True):
-    """How the parts of a parent stand."""
-
-    states: list[State]
-    needing: list[PartRecord]
 
 
 class Families(Asking):
@@ -88,7 +73,7 @@ class Families(Asking):
         if parent.finished_at is not None:
             ttl += 10.0
         key = ("parts", parent.id, parent.finished_at)
-        return await self.shared(key, ttl, lambda store: _look_at(store, parent.id))
+        return await self.shared(key, ttl, lambda store: look_at_parts(store, parent.id, MOST_PARTS))
 
     def _looked(self, parent: ParentRecord) -> list[Look]:
         """The looks at a parent over the last minute, with this one."""
@@ -109,26 +94,3 @@ class Families(Asking):
 def part_view(part: PartRecord) -> PartView:
     """A part, and its state in words."""
     return PartView(**part_fields(part), state_text=state_in_words(part))
-
-
-async def _look_at(store: Store, parent: int) -> Parts:
-    states: list[State] = []
-    found: dict[State, list[PartRecord]] = {state: [] for state in NEEDING}
-    while len(states) < MOST_PARTS and (page := await store.parts(parent, start=len(states), limit=_PAGE)):
-        for part in page:
-            states.append(part.state)
-            if part.state in found and len(found[part.state]) < MOST_NEEDING:
-                found[part.state].append(part)
-    needing = [part for state in NEEDING for part in found[state]][:MOST_NEEDING]
-    return Parts(states, list(await asyncio.gather(*(_with_error(store, part) for part in needing))))
-
-
-async def _with_error(store: Store, part: PartRecord) -> PartRecord:
-    """A part that is tried again, with what its last attempt failed of [M4]; a dead one knows already."""
-    if part.state is not State.RETRYING or part.job is None or part.error:
-        return part
-    job = await store.job(part.job)
-    if job is None or not job.errors:
-        return part
-    last = job.errors[-1]
-    return msgspec.structs.replace(part, error=f"{last.type}: {last.message}")

@@ -12,6 +12,7 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect
 
+from windlass.complaints import Complaints
 from windlass.errors import (
     AlreadyEnqueued,
     EnqueueError,
@@ -35,6 +36,7 @@ from windlass.web.who import Forbidden
 from windlass.words.text import one_line
 
 logger = logging.getLogger("windlass.web")
+_complaints: Final = Complaints(logger)
 SOON: Final = 2.0
 """Seconds after which to ask a store again that could not be reached."""
 
@@ -143,7 +145,9 @@ def _in_a_drivers_words(error: WindlassError) -> bool:
 
 def _of_store(error: WindlassError) -> Problem:
     """Drivers speak in these, so their words stay in the log."""
-    logger.warning("a request met a store in trouble: %s", type(error).__name__, exc_info=error)
+    foreseen = isinstance(error, StoreUnavailable)  # each request meets an outage
+    told = "a request met a store in trouble: %s"
+    _complaints.told("requests", told, type(error).__name__, error=None if foreseen else error)
     match error:
         case StoreUnavailable():
             told = "the database cannot be reached at the moment; try again"

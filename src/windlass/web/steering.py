@@ -17,7 +17,8 @@ from windlass.web.looking import Looking
 from windlass.web.problems import Conflict, Invalid, NotFound
 from windlass.web.shapes import BudgetView, ParentView, QueueView, ScheduleView, TaskView
 from windlass.web.who import Role, Who
-from windlass.words.text import one_line, plural
+from windlass.words import deeds
+from windlass.words.text import one_line
 
 MOST: Final = 1_000_000_000
 """The largest number that a setting may be; longer than any span of time that makes sense."""
@@ -40,7 +41,7 @@ class Steering(Looking, Families, Flowing):
         who.must(Role.OPERATE)
         await self._known_queue(name)
         await self.ask(lambda store: store.set_queue(name, {"paused": paused}))
-        await self._done(who, "paused" if paused else "resumed", queue=name)
+        await self._done(who, deeds.paused(name, paused))
         return await self.queue(who, name)
 
     async def warm_queue(self, who: Who, name: str) -> QueueView:
@@ -48,7 +49,7 @@ class Steering(Looking, Families, Flowing):
         who.must(Role.OPERATE)
         await self._known_queue(name)
         await self.ask(lambda store: store.warm(name, force=True))
-        await self._done(who, "warmed: its cool-down has ended", queue=name)
+        await self._done(who, deeds.warmed(name))
         return await self.queue(who, name)
 
     async def set_queue(self, who: Who, name: str, changes: Mapping[str, Any]) -> QueueView:
@@ -60,7 +61,7 @@ class Steering(Looking, Families, Flowing):
             await self.ask(lambda store: store.set_queue(name, changes))
         except ValueError as error:
             raise Invalid(one_line(str(error))) from error
-        await self._done(who, f"set: {_told(changes)}", queue=name)
+        await self._done(who, deeds.set_queue(name, changes))
         return await self.queue(who, name)
 
     async def _known_queue(self, name: str) -> None:
@@ -78,7 +79,7 @@ class Steering(Looking, Families, Flowing):
             record = await self.ask(lambda store: store.set_task(name, changes))
         except ValueError as error:
             raise Invalid(one_line(str(error))) from error
-        await self._done(who, f"set: {_told(changes)}", task=name)
+        await self._done(who, deeds.set_task(name, changes))
         return next(task for task in self._tasks({name: record}) if task.name == name)
 
     # -- parents ----------------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ class Steering(Looking, Families, Flowing):
             raise Invalid(f"parallel is a whole number from 1 to 100,000, not {parallel}", "parallel")
         if await self.ask(lambda store: store.set_parent(id, parallel=parallel)) is None:
             raise NotFound(f"there is no parent {id}")
-        await self._done(who, f"set: up to {plural(parallel, 'part')} at a time", job=id)
+        await self._done(who, deeds.widened(id, parallel))
         return await self.parent(who, id)
 
     async def redrive(self, who: Who, id: int) -> int:
@@ -99,7 +100,7 @@ class Steering(Looking, Families, Flowing):
         if await self.ask(lambda store: store.parent(id)) is None:
             raise NotFound(f"there is no parent {id}")
         again = await self.ask(lambda store: store.redrive(id))
-        await self._done(who, f"redrive: {plural(again, 'part')}", job=id)
+        await self._done(who, deeds.redriven(id, again))
         return again
 
     # -- schedules --------------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ class Steering(Looking, Families, Flowing):
             raise
         except ValueError as error:
             raise Conflict(one_line(str(error))) from error
-        await self._done(who, f"schedule {name}: run now", job=job)
+        await self._done(who, deeds.schedule(name, "run now", job))
         return job
 
     async def pause_schedule(self, who: Who, name: str) -> ScheduleView:
@@ -122,7 +123,7 @@ class Steering(Looking, Families, Flowing):
         who.must(Role.OPERATE)
         await self._known_schedule(name)
         record = await self.ask(lambda store: clock.pause(store, name))
-        await self._done(who, f"schedule {name}: paused")
+        await self._done(who, deeds.schedule(name, "paused"))
         return views.schedule_view(record, await self.now())
 
     async def resume_schedule(self, who: Who, name: str) -> ScheduleView:
@@ -133,7 +134,7 @@ class Steering(Looking, Families, Flowing):
             record = await self.ask(lambda store: clock.resume(store, name))
         except ValueError as error:  # its expression is none
             raise Conflict(one_line(str(error))) from error
-        await self._done(who, f"schedule {name}: resumed")
+        await self._done(who, deeds.schedule(name, "resumed"))
         return views.schedule_view(record, await self.now())
 
     async def remove_schedule(self, who: Who, name: str) -> None:
@@ -141,7 +142,7 @@ class Steering(Looking, Families, Flowing):
         who.must(Role.OPERATE)
         await self._known_schedule(name)
         await self.ask(lambda store: store.drop_schedule(name))
-        await self._done(who, f"schedule {name}: removed")
+        await self._done(who, deeds.schedule(name, "removed"))
 
     async def _known_schedule(self, name: str) -> None:
         try:
@@ -160,7 +161,7 @@ class Steering(Looking, Families, Flowing):
             record = await self.ask(lambda store: store.set_budget(name, changes))
         except ValueError as error:
             raise Invalid(one_line(str(error))) from error
-        await self._done(who, f"budget {name}: set: {_told(changes)}")
+        await self._done(who, deeds.set_budget(name, changes))
         return views.budget_view(record)
 
     async def drain_budget(
@@ -171,7 +172,7 @@ class Steering(Looking, Families, Flowing):
         await self._budget(name)
         bounded({"pause": pause})
         await self.ask(lambda store: store.drain(name, pause, key))
-        await self._done(who, f"budget {name}: drained")
+        await self._done(who, deeds.budget(name, "drained"))
         return await self._budget(name)
 
     async def remove_budget(self, who: Who, name: str) -> None:
@@ -179,7 +180,7 @@ class Steering(Looking, Families, Flowing):
         who.must(Role.OPERATE)
         await self._budget(name)
         await self.ask(lambda store: store.drop_budget(name))
-        await self._done(who, f"budget {name}: removed")
+        await self._done(who, deeds.budget(name, "removed"))
 
     async def _budget(self, name: str) -> BudgetView:
         for record in await self.ask(lambda store: store.budgets()):
@@ -187,9 +188,9 @@ class Steering(Looking, Families, Flowing):
                 return views.budget_view(record)
         raise NotFound(f"there is no budget {name[:80]!r}; the list of budgets shows those there are")
 
-    async def _done(self, who: Who, told: str, **where: Any) -> None:
+    async def _done(self, who: Who, deed: deeds.Deed) -> None:
         self.changed()
-        await self.note(who, [(told, where)])
+        await self.note(who, [deed])
 
 
 def bounded(changes: Mapping[str, Any]) -> None:
@@ -200,7 +201,3 @@ def bounded(changes: Mapping[str, Any]) -> None:
             raise Invalid(f"{name}: at most {MOST:,} makes sense", name)
         if isinstance(value, str) and len(value) > 255:
             raise Invalid(f"{name}: a text of at most 255 characters", name)
-
-
-def _told(changes: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in changes.items()) or "nothing"

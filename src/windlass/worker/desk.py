@@ -14,12 +14,12 @@ from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Any, Final, TypeVar
 
+from windlass.complaints import Complaints
 from windlass.core.retry import Backoff
 from windlass.errors import ClaimLost, StoreError, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
 from windlass.store.records import Checkpoint, ClaimedJob, Outcome, Plan, TaskRecord
 from windlass.words.text import plural
-from windlass.worker.complaints import Complaints
 from windlass.worker.outcomes import OutcomeLog
 
 T = TypeVar("T")

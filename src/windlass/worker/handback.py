@@ -19,12 +19,12 @@ from collections.abc import Awaitable, Callable, Collection
 from itertools import count
 from typing import Final
 
+from windlass.complaints import Complaints
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.core.states import Kind
 from windlass.errors import StoreError, WorkerLost
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Failure, Outcome, Rescued
-from windlass.worker.complaints import Complaints
 from windlass.worker.engine import RECONNECT
 from windlass.worker.halt import Halt
 from windlass.worker.recorder import Recorder

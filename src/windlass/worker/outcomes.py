@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Container
 from typing import Final
 
+from windlass.complaints import Complaints
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.errors import StoreFull, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Finished, Outcome
-from windlass.worker.complaints import Complaints
 from windlass.worker.recorder import Recorder
 
 logger = logging.getLogger("windlass.worker")

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
+from windlass.complaints import Complaints
 from windlass.context import Context
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
@@ -27,7 +28,6 @@ from windlass.store.protocol import Store
 from windlass.store.records import Claim, ClaimedJob, Outcome
 from windlass.task import RegisteredTask
 from windlass.worker.board import Board
-from windlass.worker.complaints import Complaints
 from windlass.worker.desk import Desk
 from windlass.worker.doubt import AGAIN, Doubt
 from windlass.worker.failures import describe

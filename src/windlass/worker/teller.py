@@ -18,11 +18,11 @@ from typing import Final
 
 import msgspec
 
+from windlass.complaints import Complaints
 from windlass.errors import StoreError
 from windlass.store.measures import News, Vitals
 from windlass.store.protocol import Store
 from windlass.words.text import plural
-from windlass.worker.complaints import Complaints
 from windlass.worker.recorder import Recorder
 
 logger = logging.getLogger("windlass.worker")

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
+from windlass.complaints import EVERY, Complaints
 from windlass.testing import Clock
-from windlass.worker.complaints import EVERY, Complaints
 
 logger = logging.getLogger("windlass.test")
 

@@ -27,7 +27,7 @@ class Trouble:
 
 
 class Complaints:
-    """What one part of a worker has to complain about. For use by one thread."""
+    """What one part has to complain about. Threads that share one may miscount, and nothing worse."""
 
     def __init__(
         self, logger: logging.Logger, every: float = EVERY, clock: Callable[[], float] = time.monotonic
