@@ -1,7 +1,7 @@
 # Shorthands for people. Nothing depends on make: each target is one command of CONTRIBUTING.md.
 PYTHON ?= .venv/bin/python
 
-.PHONY: test lint postgres16 soak bench
+.PHONY: test lint postgres16 soak bench bench-quick
 
 test:           ## everything a commit must pass: lint, format, types, tests
 	$(PYTHON) -m tests
@@ -15,6 +15,8 @@ postgres16:     ## the suite of all stores on an older server, all of it
 soak:           ## long runs under load and faults
 	$(PYTHON) -m pytest -m soak --timeout 0
 
-bench:          ## stores and worker processes, measured beside a raw insert and a SKIP LOCKED loop
-	$(dir $(PYTHON))windlass bench store
-	$(dir $(PYTHON))windlass bench worker
+bench:          ## Windlass beside its peers, two hours at most: bench/results/<date>
+	$(PYTHON) -m bench
+
+bench-quick:    ## the same as a look, fifteen minutes at most
+	$(PYTHON) -m bench --quick

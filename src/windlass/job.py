@@ -38,14 +38,18 @@ class Job(Generic[R]):
         id: int,
         *,
         home: Callable[[], StoreHome],
-        decode: Callable[[str | None], Any],
+        decode: Callable[[JobRecord], Any],
         task: str | None = None,
         receipt: Receipt | None = None,
     ) -> None:
         self.id: Final = id
+        """The job's id, an int; JSON has it as a string."""
         self.task: Final = task
+        """The name of its task; None for a handle made from an id alone."""
         self.receipt: Final = None if receipt is None else receipt.status
+        """What became of the enqueue; None for a handle made from an id alone."""
         self.pressure: Final = None if receipt is None else receipt.pressure
+        """How full the queue is, from 0.7 on, where it has a max_depth; else None [F4]."""
         self._home = home
         self._decode = decode
 
@@ -78,7 +82,7 @@ class Job(Generic[R]):
 
         Raises ResultTimeout when it takes longer than `timeout` (None: wait for ever), JobFailed when it
         ended dead or cancelled, JobNotFound when there is no such job, ResultInvalid when the result does not
-        fit the task's return annotation.
+        fit the task's return annotation, CodecError when the app's codec cannot read it.
         """
         return self._value(self._home().call(lambda store: self._finished(store, timeout)))
 
@@ -181,7 +185,7 @@ class Job(Generic[R]):
     def _value(self, record: JobRecord) -> R:
         if record.state is State.SUCCEEDED:
             try:
-                value: R = self._decode(record.result)
+                value: R = self._decode(record)
             except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
                 raise ResultInvalid(
                     f"job {self.id} of task {record.task} succeeded, but its result is not what the task's "

@@ -22,6 +22,7 @@ class Parent:
 
     def __init__(self, id: int, *, home: Callable[[], StoreHome]) -> None:
         self.id: Final = id
+        """The id of the job that was split."""
         self._home = home
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""docs/chunks.md: its examples run as they are printed, on a real file and a SQLite store."""
+"""docs/guides/chunked-jobs.md: its examples run as they are printed, on a real file and a SQLite store."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 from windlass import State, Windlass
 
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "chunks.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "chunked-jobs.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -40,7 +40,7 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
             return [1, 2]
 
     names |= {"summarise": summarise, "embed": embed, "catalog": Catalog}
-    compile(exactly, "docs/chunks.md", "exec")
+    compile(exactly, "docs/guides/chunked-jobs.md", "exec")
     exec(after, names)  # noqa: S102
     exec(gaps, names)  # noqa: S102
     with app:

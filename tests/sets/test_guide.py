@@ -1,4 +1,4 @@
-"""docs/sets.md: its table and its first example run as they are printed; the second one at least compiles."""
+"""docs/guides/sets.md: its table and its first example run as they are printed; the second one at least compiles."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 from windlass import Windlass
 from windlass.sets import RowSet
 
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "sets.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "sets.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -22,12 +22,12 @@ async def test_p6_the_guide_keeps_its_table_equal_to_its_source(
 ) -> None:
     (table,) = blocks("sql")
     example, chunked = blocks("python")
-    compile(chunked, "docs/sets.md", "exec")
+    compile(chunked, "docs/guides/sets.md", "exec")
     file = tmp_path / "jobs.db"
     monkeypatch.setenv("WINDLASS_DATABASE_URL", f"sqlite:///{file}")
     names: dict[str, Any] = {}
     # Nothing but what the reader is told to write.
-    exec(compile(example, "docs/sets.md", "exec", dont_inherit=True), names)  # noqa: S102
+    exec(compile(example, "docs/guides/sets.md", "exec", dont_inherit=True), names)  # noqa: S102
     app: Windlass = names["app"]
     with apsw.Connection(str(file)) as connection:
         connection.execute(table)

@@ -113,4 +113,4 @@ def _show(report: Report) -> None:
         click.echo(f"Remove it, when you have seen enough: {_removal(report)}")
     elif report.url:
         click.echo("Mission Control went with the data; `windlass demo --keep` leaves both to look around in")
-    click.echo("Next: docs/chunks.md, `windlass worker --help`, examples/hello.py")
+    click.echo("Next: docs/guides/chunked-jobs.md, `windlass worker --help`, examples/hello.py")

@@ -1,7 +1,7 @@
 """Every metric: its name, its type, its labels, what it means, and where in a reading it stands.
 
-`docs/metrics.md` tells users the same; a test compares the two. Labels are names of queues, tasks, budgets
-and tables, or words from a fixed list: nothing that grows with the number of jobs or workers.
+`docs/reference/metrics.md` tells users the same, and is made from this. Labels are names of queues, tasks,
+budgets and tables, or words from a fixed list: nothing that grows with the number of jobs or workers.
 """
 
 from __future__ import annotations

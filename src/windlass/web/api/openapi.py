@@ -141,7 +141,7 @@ def _problem(status: int, refs: dict[str, Any]) -> dict[str, Any]:
 def _stream(refs: dict[str, Any]) -> dict[str, Any]:
     return {
         "operationId": "stream",
-        "summary": "Server-sent events: a `tick` a second, with how things stand and what has changed",
+        "summary": "Server-sent events: a `tick` every two seconds, with how things stand and what changed",
         "tags": ["looks"],
         "x-role": "read",
         "responses": {

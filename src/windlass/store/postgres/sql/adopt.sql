@@ -1,5 +1,5 @@
 -- Makes a restored or switched-over copy fit to work [rule 15]. Answers with how many jobs were offered again.
--- Callers: the store at open, when the system identifier differs or a sequence was set back. Lock: the rotation
+-- Callers: users; the store at open, when the system identifier differs or a sequence was set back. Lock: the rotation
 -- row; SHARE ROW EXCLUSIVE on ready, so that no producer is under way; then lanes and workers' life rows, by trying
 -- only, since a flush may hold its life row while it waits for ready.
 -- With no producer under way, every hole that is not visible is burnt: horizon 0 says so, and the next claim takes

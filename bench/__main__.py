@@ -1,0 +1,55 @@
+"""The command `python -m bench`."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from pathlib import Path
+from typing import Final
+
+import click
+
+from bench.page import write_page
+from bench.plan import FULL, QUICK
+from bench.run import Run, chosen
+from bench.subjects import HERE
+
+LIMIT: Final = {"full": 115 * 60.0, "quick": 14 * 60.0}
+"""Seconds after which nothing new is begun."""
+
+
+@click.group(invoke_without_command=True)
+@click.option("--quick", is_flag=True, help="A look: smaller, fewer rounds, fifteen minutes at most.")
+@click.option("--peers", default="", help="Only these, by name, with commas; Windlass is always among them.")
+@click.option("--scenarios", default="", help="Only those whose names begin so, with commas.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Where to write; bench/results/<date> if not said."
+)
+@click.pass_context
+def bench(context: click.Context, quick: bool, peers: str, scenarios: str, out: Path | None) -> None:
+    """Windlass beside its peers, on this machine, now. Prints each figure and writes JSON and a page."""
+    if context.invoked_subcommand:
+        return
+    plan = QUICK if quick else FULL
+    try:
+        subjects = chosen(peers)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    folder = out or HERE / "results" / (f"{today}-quick" if quick else today)
+    run = Run(plan, folder, subjects, time.monotonic() + LIMIT[plan.name])
+    run.go([each for each in scenarios.split(",") if each])
+    write_page(folder, run.found)
+    click.echo(f"\n{folder / 'README.md'}")
+
+
+@bench.command()
+@click.argument("folder", type=click.Path(exists=True, path_type=Path))
+def page(folder: Path) -> None:
+    """Draw the page of a run anew from its results.json."""
+    write_page(folder, json.loads((folder / "results.json").read_text("utf-8")))
+
+
+if __name__ == "__main__":
+    bench()

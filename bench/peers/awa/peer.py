@@ -1,0 +1,95 @@
+"""Awa on PostgreSQL: `AsyncClient.insert`, `enqueue_many_copy` and `start`, the Python face of its Rust engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+import awa
+import bench_kit
+import uvloop
+
+WORKERS, CONNECTIONS, ATTEMPTS = 128, 20, 5
+
+
+@dataclass
+class Noop:
+    number: int
+    text: str
+
+
+@dataclass
+class Long:
+    number: int
+    text: str
+
+
+async def noop(job: Any) -> None:
+    bench_kit.ran(job.args.number)
+
+
+async def long(job: Any) -> None:
+    bench_kit.ran(job.args.number)
+    await asyncio.sleep(bench_kit.LONG)
+    bench_kit.ended(job.args.number)
+
+
+KINDS: dict[str, Any] = {"noop": Noop, "long": Long}
+
+
+class Awa(bench_kit.Peer):
+    packages = ("awa-pg", "uvloop")
+    settings = {  # noqa: RUF012
+        "worker": f"max_workers {WORKERS} on one queue; claims and ends are batched inside the engine",
+        "retries": f"{ATTEMPTS} attempts",
+        "loop": "uvloop",
+    }
+    bulk = "enqueue_many_copy"
+    batch = 5000
+    _client: awa.AsyncClient
+
+    async def prepare(self) -> None:
+        await awa.migrate(os.environ["BENCH_DSN"])
+
+    async def open(self) -> None:
+        self._client = awa.AsyncClient(os.environ["BENCH_DSN"], max_connections=CONNECTIONS)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def send(self, number: int, kind: str) -> None:
+        await self._client.insert(KINDS[kind](number, bench_kit.TEXT), queue="bench", max_attempts=ATTEMPTS)
+
+    async def send_many(self, numbers: range, kind: str) -> None:
+        jobs = [KINDS[kind](number, bench_kit.TEXT) for number in numbers]
+        await self._client.enqueue_many_copy(jobs, queue="bench", max_attempts=ATTEMPTS)
+
+    def work(self, processes: int, slots: int | None) -> None:
+        asyncio.run(self._serve(slots or WORKERS))
+
+    async def _serve(self, slots: int) -> None:
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        await self.open()
+        self._client.task(Noop, queue="bench")(noop)
+        self._client.task(Long, queue="bench")(long)
+        await self._client.start([("bench", slots)])
+        await stopped.wait()
+        await self._client.shutdown(timeout_ms=30_000)
+        await self.close()
+
+    async def left(self) -> int | None:
+        queues = await self._client.queue_stats()
+        for q in queues: print({k: getattr(q,k) for k in dir(q) if k[0]!="_"})
+        return sum(
+            queue.scheduled + queue.available + queue.retryable + queue.running + queue.waiting_external
+            for queue in queues
+        )
+
+
+if __name__ == "__main__":
+    uvloop.install()
+    bench_kit.main(Awa)

@@ -1,0 +1,90 @@
+"""Procrastinate on PostgreSQL: `defer_async`, `batch_defer_async` and `run_worker`, over psycopg and its pool.
+
+Jobs of a worker that died come back through a periodic task that the users write themselves. The one here has
+the schedule that Procrastinate's documentation gives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import bench_kit
+import procrastinate
+import uvloop
+
+CONCURRENCY, CONNECTIONS, RETRIES = 32, 20, 3
+app = procrastinate.App(
+    connector=procrastinate.PsycopgConnector(
+        conninfo=os.environ.get("BENCH_DSN", ""), min_size=CONNECTIONS, max_size=CONNECTIONS
+    )
+)
+
+
+@app.task(queue="bench", name="noop", retry=RETRIES)
+async def noop(number: int, text: str) -> None:
+    bench_kit.ran(number)
+
+
+@app.task(queue="bench", name="long", retry=RETRIES)
+async def long(number: int, text: str) -> None:
+    bench_kit.ran(number)
+    await asyncio.sleep(bench_kit.LONG)
+    bench_kit.ended(number)
+
+
+@app.periodic(cron="*/10 * * * *")
+@app.task(queue="rescue", name="rescue", queueing_lock="rescue", pass_context=True)
+async def rescue(context: procrastinate.JobContext, timestamp: int) -> None:
+    for job in await app.job_manager.get_stalled_jobs():
+        await app.job_manager.retry_job(job)
+
+
+TASKS: dict[str, Any] = {"noop": noop, "long": long}
+
+
+class Procrastinate(bench_kit.Peer):
+    packages = ("procrastinate", "psycopg", "psycopg-pool", "uvloop")
+    settings = {  # noqa: RUF012
+        "worker": f"run_worker, concurrency {CONCURRENCY}; it claims and ends jobs one by one, there is no batching",
+        "pool": f"{CONNECTIONS} connections of psycopg's C build, so that ends overlap; the default is 4",
+        "wake-up": "LISTEN/NOTIFY, and a poll every 5 s: the defaults",
+        "history": "finished jobs stay in the table: the default",
+        "dead worker": "beats every 10 s, stalled after 30 s: the defaults. A periodic task every 10 minutes retries "
+        "stalled jobs, as the documentation says: up to 10.5 minutes in all",
+        "retries": f"{RETRIES}",
+        "PostgreSQL restarts": "the worker stops with an error, its supervisor starts it again",
+        "loop": "uvloop",
+    }
+    bulk = "batch_defer_async"
+    batch = 1000
+
+    async def prepare(self) -> None:
+        async with app.open_async():
+            await app.schema_manager.apply_schema_async()
+
+    async def open(self) -> None:
+        await app.open_async()
+
+    async def close(self) -> None:
+        await app.close_async()
+
+    async def send(self, number: int, kind: str) -> None:
+        await TASKS[kind].defer_async(number=number, text=bench_kit.TEXT)
+
+    async def send_many(self, numbers: range, kind: str) -> None:
+        jobs = [{"number": number, "text": bench_kit.TEXT} for number in numbers]
+        await TASKS[kind].batch_defer_async(*jobs)
+
+    def work(self, processes: int, slots: int | None) -> None:
+        app.run_worker(concurrency=slots or CONCURRENCY)
+
+    async def left(self) -> int | None:
+        queues = await app.job_manager.list_queues_async(queue="bench")
+        return sum(queue["todo"] + queue["doing"] for queue in queues)
+
+
+if __name__ == "__main__":
+    uvloop.install()
+    bench_kit.main(Procrastinate)

@@ -1,0 +1,177 @@
+"""The whole run: rounds in which every peer has its turn, written down after each measurement."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bench.ground import Ground, ground
+from bench.hands import Hands, PeerFailed
+from bench.plan import Plan
+from bench.scenarios import backlog, drain, enqueue, killed, pick_up, restarted, sustained
+from bench.subjects import POSTGRESQL, REDIS, ROOT, SUBJECTS, Subject
+from bench.venvs import interpreter
+from windlass.bench.machine import machine
+
+Measure = Callable[[Ground, Subject, Plan], dict[str, Any]]
+WAITERS: Final = 4
+"""How many peers wait for their killed workers at the same time: nearly all of that is waiting."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One thing that is measured, of whom, how often."""
+
+    name: str
+    measure: Measure
+    rounds: int
+    of: Callable[[Subject], bool]
+    together: bool = False
+
+
+def scenarios(plan: Plan) -> Iterator[Scenario]:
+    """Everything, in the order in which it is measured."""
+
+    def anybody(subject: Subject) -> bool:
+        return True
+
+    def worker(subject: Subject) -> bool:
+        return subject.works
+
+    def most(subject: Subject) -> bool:
+        return subject.works and (plan.others or subject.store == POSTGRESQL)
+
+    def on_postgresql(subject: Subject) -> bool:
+        return subject.works and subject.store == POSTGRESQL
+
+    def windlass(subject: Subject) -> bool:
+        return subject.name == "windlass"
+
+    yield Scenario("single", enqueue.single, plan.rounds, anybody)
+    yield Scenario("bulk", enqueue.bulk, plan.rounds, anybody)
+    yield Scenario("drain_one", drain.one, plan.rounds, worker)
+    yield Scenario("drain_two", drain.two, plan.rounds, worker)
+    yield Scenario("pick_up", pick_up.latency, plan.rounds, worker)
+    yield Scenario("sustained", sustained.free, plan.long_rounds, most)
+    yield Scenario("pinned", sustained.pinned, plan.long_rounds, on_postgresql)
+    yield Scenario("killed_child", killed.child, 1, most, together=True)
+    yield Scenario("killed_host", killed.host, 1, most, together=True)
+    yield Scenario("restarted", restarted.postgresql, 1, on_postgresql)
+    for size in (*plan.backlogs, *plan.own_backlogs):
+        who = on_postgresql if size in plan.backlogs else windlass
+        yield Scenario(f"backlog_{size}", functools.partial(backlog.grown, backlog=size), 1, who)
+    for size in sorted({*plan.crowds, *plan.own_crowds}):
+        who = on_postgresql if size in plan.crowds else windlass
+        measure = functools.partial(sustained.crowd, processes=size)
+        yield Scenario(f"crowd_{size}", measure, plan.crowd_rounds, who)
+
+
+class Run:
+    """One run: what is measured, when it must end, and the file that keeps what was found."""
+
+    def __init__(self, plan: Plan, folder: Path, subjects: Sequence[Subject], until: float) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.subjects = subjects
+        self._until = until
+        self.found: dict[str, Any] = {}
+
+    def go(self, only: Sequence[str] = ()) -> None:
+        """Measure everything, or the scenarios whose names begin with one of `only`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for subject in self.subjects:
+            _say(f"{subject.title}: virtual environment")
+            interpreter(subject)
+        with ground() as place:
+            took_part = [each for each in self.subjects if each.store != REDIS or place.redis]
+            self._begin(place, took_part)
+            for scenario in scenarios(self.plan):
+                if not only or scenario.name.startswith(tuple(only)):
+                    self._rounds(place, scenario, [each for each in took_part if scenario.of(each)])
+        self.found["seconds"] = round(time.monotonic() - self._began)
+        self._write()
+
+    def _begin(self, place: Ground, subjects: Sequence[Subject]) -> None:
+        self._began = time.monotonic()
+        peers: dict[str, Any] = {}
+        for subject in subjects:
+            with place.fresh(subject) as fresh:
+                peers[subject.name] = {**asdict(subject), **Hands(subject, fresh).describe()}
+        self.found = {
+            "measured_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "commit": _commit(),
+            "plan": asdict(self.plan),
+            "machine": {**machine(), "node": None, "python": platform.python_version()},
+            "servers": place.settings(),
+            "peers": peers,
+            "scenarios": {},
+            "notes": [] if place.redis else ["No redis-server was found: the peers on Redis were left out."],
+        }
+
+    def _rounds(self, place: Ground, scenario: Scenario, subjects: Sequence[Subject]) -> None:
+        for number in range(scenario.rounds):
+            shift = number % max(1, len(subjects))
+            order = [*subjects[shift:], *subjects[:shift]]
+            if scenario.together:
+                with ThreadPoolExecutor(WAITERS) as pool:
+                    list(pool.map(lambda each: self._measure(place, scenario, each), order))
+                continue
+            for subject in order:
+                self._measure(place, scenario, subject)
+
+    def _measure(self, place: Ground, scenario: Scenario, subject: Subject) -> None:
+        kept = self.found["scenarios"].setdefault(scenario.name, {}).setdefault(subject.name, [])
+        if time.monotonic() > self._until:
+            self.found["notes"].append(f"{scenario.name} of {subject.title}: left out, the time was up")
+            return
+        began = time.monotonic()
+        try:
+            figures = scenario.measure(place, subject, self.plan)
+        except (PeerFailed, OSError, subprocess.SubprocessError, IndexError) as error:
+            figures = {"failed": f"{type(error).__name__}: {error}"[:1000]}
+        kept.append(figures)
+        shown = {key: _short(value) for key, value in figures.items()}
+        _say(f"{scenario.name:16} {subject.title:22} {time.monotonic() - began:5.0f} s  {shown}")
+        self._write()
+
+    def _write(self) -> None:
+        text = json.dumps(self.found, indent=1, ensure_ascii=False)
+        (self.folder / "results.json").write_text(text + "\n", "utf-8")
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_short(each) for each in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def _say(text: str) -> None:
+    print(f"{datetime.datetime.now():%H:%M:%S}  {text}", flush=True)  # noqa: DTZ005 - a person reads it
+
+
+def chosen(names: str) -> list[Subject]:
+    """The peers with these names, separated by commas, and Windlass; all, where none is named."""
+    if not names:
+        return list(SUBJECTS)
+    wanted = {"windlass", *names.split(",")}
+    if unknown := wanted - {each.name for each in SUBJECTS}:
+        raise ValueError(
+            f"no such peer: {', '.join(sorted(unknown))}; known: {', '.join(s.name for s in SUBJECTS)}"
+        )
+    return [each for each in SUBJECTS if each.name in wanted]

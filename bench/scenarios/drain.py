@@ -1,0 +1,53 @@
+"""A backlog that waits, and workers that start: jobs a second from the first run to the last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from bench import ledger
+from bench.ground import Ground
+from bench.hands import Hands, PeerFailed
+from bench.meters import family_cpu
+from bench.plan import Plan
+from bench.subjects import Subject
+
+
+def one(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
+    """By one process."""
+    return _drain(ground, subject, plan, 1)
+
+
+def two(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
+    """By two processes, on as many cores as the machine has."""
+    return _drain(ground, subject, plan, 2)
+
+
+def _drain(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[str, Any]:
+    jobs = max(500, int(subject.rate * plan.drain * (1 + 0.4 * (processes - 1))))
+    with ground.fresh(subject) as place:
+        hands = Hands(subject, place)
+        hands.tell("prepare")
+        hands.fill(jobs)
+        with hands.working(processes) as process:
+            if not hands.wait_for(1, 60, still=60):
+                raise PeerFailed(f"no job was run within a minute; {hands.words()}")
+            before, cpu, begun = place.meter.read(), family_cpu(process), hands.ran()
+            hands.wait_for(jobs, plan.drain * 4)
+            after, cpu = place.meter.read(), family_cpu(process) - cpu
+        runs = ledger.records(place.ledger)
+        left = hands.tell("left")["left"]
+    done = len(runs)
+    timed = max(1, done - begun)
+    figures: dict[str, Any] = {
+        "jobs": done,
+        "rate": (done - 1) / max(1e-9, float(runs["at"][-1] - runs["at"][0])),
+        "cpu_us": 1e6 * (cpu + after.cpu - before.cpu) / timed,
+        "worker_cpu_us": 1e6 * cpu / timed,
+        "twice": done - len(numpy.unique(runs["number"])),
+        "left": left,
+    }
+    if before.wal is not None and after.wal is not None:
+        figures["wal_bytes"] = (after.wal - before.wal) / timed
+    return figures

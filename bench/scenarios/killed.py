@@ -1,0 +1,106 @@
+"""Long jobs, and SIGKILL for those who run them. The ledger tells which were interrupted, when each began
+anew, which were lost and which ended twice.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any, Final
+
+import numpy
+import psutil
+
+from bench import ledger
+from bench.ground import Ground
+from bench.hands import Hands, PeerFailed, settled
+from bench.plan import Plan
+from bench.subjects import Subject
+
+SLOTS: Final = 4
+JOBS: Final = 2 * SLOTS
+"""As many as run at once: what was interrupted waits for nobody but its rescue."""
+
+
+def child(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
+    """One of two worker processes of a host is killed; what supervises it lives on."""
+    with ground.fresh(subject) as place:
+        hands = Hands(subject, place, BENCH_LONG=str(plan.long_job))
+        hands.tell("prepare")
+        with hands.working(2, SLOTS) as process:
+            settled(process)
+            hands.fill(JOBS, "long")
+            victim = _busy(hands, place.ledger)
+            family = {each.pid for each in process.children(recursive=True)} | {process.pid}
+            if victim not in family:
+                raise PeerFailed(f"process {victim} does not belong to the worker")
+            os.kill(victim, signal.SIGKILL)
+            return _aftermath(hands, {victim}, plan)
+
+
+def host(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
+    """One of two hosts is gone, every process of it at once; nobody starts it again."""
+    with ground.fresh(subject) as place:
+        hands = Hands(subject, place, BENCH_LONG=str(plan.long_job), BENCH_HOSTS="2")
+        hands.tell("prepare")
+        with hands.working(1, SLOTS) as process, hands.working(1, SLOTS) as other:
+            settled(process)
+            settled(other)
+            hands.fill(JOBS, "long")
+            family = [process, *process.children(recursive=True)]
+            _busy(hands, place.ledger, {each.pid for each in family})
+            os.killpg(process.pid, signal.SIGKILL)
+            psutil.wait_procs(family, 10)
+            return _aftermath(hands, {each.pid for each in family}, plan)
+
+
+def _busy(hands: Hands, folder: Any, among: set[int] | None = None) -> int:
+    """A process that runs jobs, a second after it began one."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        for pid, runs in ledger.by_process(folder):
+            if (among is None or pid in among) and _running(runs):
+                time.sleep(1.0)
+                return pid
+        time.sleep(0.05)
+    raise PeerFailed(f"no job began within a minute; {hands.words()}")
+
+
+def _running(runs: Any) -> set[int]:
+    numbers = runs["number"].tolist()
+    return {n for n in numbers if n >= 0} - {-n - 1 for n in numbers if n < 0}
+
+
+def _aftermath(hands: Hands, victims: set[int], plan: Plan) -> dict[str, Any]:
+    killed = time.monotonic()
+    folder = hands.place.ledger
+    mine = [runs for pid, runs in ledger.by_process(folder) if pid in victims]
+    interrupted = set().union(*(_running(runs) for runs in mine))
+    if not interrupted:
+        raise PeerFailed("the killed process had nothing running")
+    until = killed + plan.recovery
+    back: dict[int, float] = {}
+    while time.monotonic() < until:
+        for pid, runs in ledger.by_process(folder):
+            for number, at in zip(runs["number"].tolist(), runs["at"].tolist(), strict=True):
+                if number in interrupted and at > killed and pid not in victims:
+                    back.setdefault(number, at - killed)
+        if len(back) == len(interrupted) and len(_ended(folder)) == JOBS:
+            break
+        time.sleep(0.1)
+    ends = [-n - 1 for n in ledger.records(folder)["number"].tolist() if n < 0]
+    return {
+        "interrupted": len(interrupted),
+        "came_back": len(back),
+        "first_back_s": min(back.values(), default=None),
+        "all_back_s": max(back.values()) if len(back) == len(interrupted) else None,
+        "not_ended": JOBS - len(set(ends)),
+        "ended_twice": len(ends) - len(set(ends)),
+        "waited_s": plan.recovery,
+    }
+
+
+def _ended(folder: Any) -> set[int]:
+    numbers = ledger.records(folder)["number"]
+    return set(numpy.unique(numbers[numbers < 0]).tolist())
