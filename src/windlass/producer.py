@@ -6,16 +6,14 @@ where the caller's transaction is, in his thread or on his loop, and vanish with
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from windlass.errors import ConfigurationError
 from windlass.home import StoreHome
 from windlass.hooks import Hooks
 from windlass.store.factory import POSTGRES, SQLITE, kind_of
 from windlass.store.records import NewJob, Receipt
-
-Send: TypeAlias = Callable[[Sequence[NewJob]], Awaitable[list[Receipt]]]
 
 
 class Producer:
@@ -37,18 +35,14 @@ class Producer:
             sending.receipts = receipts = self._send(sending.jobs, connection)
         return receipts
 
-    async def asend(
-        self, jobs: Sequence[NewJob], connection: Any = None, *, by: Send | None = None
-    ) -> list[Receipt]:
-        """Add jobs, all or none, from any loop. `by` takes them on to `put`, together with those of other
-        callers: hooks are around each caller's own."""
+    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+        """Add jobs, all or none, from any loop."""
         if not jobs:
             return []
-        put: Send = by or (lambda jobs: self.put(jobs, connection))
         if not self._hooks.enqueue:
-            return await put(jobs)
+            return await self._put(jobs, connection)
         with self._hooks.sending(jobs) as sending:
-            sending.receipts = receipts = await put(sending.jobs)
+            sending.receipts = receipts = await self._put(sending.jobs, connection)
         return receipts
 
     def _send(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
@@ -61,8 +55,7 @@ class Producer:
 
         return send(connection, self._schema, jobs)
 
-    async def put(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        """Add jobs, all or none, from any loop, past the hooks: for those who call them themselves."""
+    async def _put(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
         if connection is None:
             return await self.home.acall(lambda store: store.enqueue(jobs))
         if self._kind == SQLITE:

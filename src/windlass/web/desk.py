@@ -16,14 +16,12 @@ Every action is told to the timeline as an event of kind `operator`, with the na
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from windlass.store.records import NewJob, Receipt
 from windlass.web.bodies import Maker
 from windlass.web.bulk import Bulks
 from windlass.web.doing import Doing
-from windlass.web.intake import Intake
+from windlass.web.doorstep import Doorstep
 from windlass.web.overseeing import Overseeing
 from windlass.web.steering import Steering
 
@@ -39,8 +37,5 @@ class Desk(Overseeing, Steering, Doing):
         self._looks = OrderedDict()
         self._wal = None
         self._bulks = Bulks()
-        self._intake = Intake(self._send)
+        self._doorstep = Doorstep()
         self._maker = Maker(app)
-
-    async def _send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return await self.app._producer.put(jobs)  # in tests the app has another producer

@@ -16,7 +16,7 @@ from windlass.store.records import JobFilter, Receipt
 from windlass.web.asking import Asking
 from windlass.web.bodies import Maker, NewJobBody
 from windlass.web.bulk import Bulk, Bulks
-from windlass.web.intake import Intake
+from windlass.web.doorstep import Doorstep
 from windlass.web.problems import Conflict, Invalid
 from windlass.web.shapes import BulkShape, ReceiptShape
 from windlass.web.who import Role, Who
@@ -33,21 +33,21 @@ _COUNTED: Final = frozenset({State.READY, State.RUNNING, State.SCHEDULED, State.
 class Doing(Asking):
     """What can be done to jobs."""
 
-    _intake: Intake
+    _doorstep: Doorstep
     _maker: Maker
     _bulks: Bulks
 
     # -- enqueue ----------------------------------------------------------------------------------------
 
     async def enqueue(self, who: Who, jobs: Sequence[NewJobBody]) -> list[ReceiptShape]:
-        """Add jobs, all or none. A single one goes together with those of other callers."""
+        """Add jobs, all or none. Single ones wait in a line of bounded length."""
         who.must(Role.OPERATE)
         if not 1 <= len(jobs) <= MOST_AT_ONCE:
             raise Invalid(f"send 1 to {MOST_AT_ONCE:,} jobs at once, not {len(jobs):,}", "jobs")
         if len(jobs) == 1:
             made = [self._maker.make(jobs[0])]
-            (receipt,) = await self.app._producer.asend(made, by=self._intake.take)
-            return [receipt_shape(receipt)]
+            with self._doorstep.crossed(made):
+                return [receipt_shape(receipt) for receipt in await self.app._producer.asend(made)]
         made = []
         for place, body in enumerate(jobs):
             try:

@@ -28,6 +28,7 @@ from windlass.store.postgres.diagnosis import Diagnosis
 from windlass.store.postgres.faults import refused_jobs, translated
 from windlass.store.postgres.flow import Flow
 from windlass.store.postgres.gates import lines_of, rings_of
+from windlass.store.postgres.intake import Intake
 from windlass.store.postgres.listen import DONE, Listener
 from windlass.store.postgres.measures import Measures
 from windlass.store.postgres.reading import Reader
@@ -86,6 +87,7 @@ class PostgresStore(Upkeep, Steering, Cluster, Flow, Measures):
     ) -> None:
         self.settings = settings or StoreSettings()
         self._db = Database(dsn, schema, pool_size, deadline)
+        self._intake = Intake(self._counted_enqueue)
         self._listener = Listener(self._db)
         self._claimer = claims.Claimer(self._db, self.settings, head_cache, self._listener.heard_of)
         self._reader = Reader(self._db)
@@ -145,9 +147,15 @@ class PostgresStore(Upkeep, Steering, Cluster, Flow, Measures):
     # -- enqueue ----------------------------------------------------------------------------------------
 
     async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
-        """See Store.enqueue. What is refused rolls back, so it is counted in a transaction of its own."""
+        """See Store.enqueue. A single job goes together with those of other callers."""
         if not jobs:
             return []
+        if connection is None and len(jobs) == 1:
+            return [await self._intake.add(jobs[0])]
+        return await self._counted_enqueue(jobs, connection)
+
+    async def _counted_enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+        """What is refused rolls back, so it is counted in a transaction of its own."""
         try:
             return await self._enqueue(jobs, connection)
         except Refused as error:

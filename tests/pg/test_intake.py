@@ -2,21 +2,15 @@
 
 import asyncio
 import contextvars
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-import httpx
-import msgspec
 import pytest
 
-from tests.web.kit import visiting
-from windlass import Windlass
+from tests.pg.kit import Base
 from windlass.errors import AlreadyEnqueued, QueueFull, StoreUnavailable
-from windlass.hooks import Sending
+from windlass.store.postgres import intake as intakes
+from windlass.store.postgres.intake import CALLS, Intake
 from windlass.store.records import NewJob, Options, Receipt
-from windlass.web import intake as intakes
-from windlass.web.intake import CALLS, Intake
-from windlass.web.problems import Problem
 
 caller: contextvars.ContextVar[str] = contextvars.ContextVar("caller", default="nobody")
 
@@ -118,12 +112,17 @@ class Sticky(Line):
     def __init__(self) -> None:
         super().__init__()
         self.callers: list[str] = []
+        self.given_up = 0
 
     async def send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         self.batches.append([job.task for job in jobs])
         self.callers.append(caller.get())
         if any(job.task == "stick" for job in jobs):
-            await self.open.wait()
+            try:
+                await self.open.wait()
+            except asyncio.CancelledError:
+                self.given_up += 1
+                raise
         await asyncio.sleep(0)
         return [Receipt(int(job.payload)) for job in jobs]
 
@@ -194,25 +193,6 @@ async def test_callers_with_one_key_keep_one_call_waiting() -> None:
     assert await asyncio.gather(*twins) == [Receipt(n) for n in range(2 * CALLS)]
 
 
-async def test_where_too_many_wait_the_next_one_is_told_when_to_come_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(intakes, "MOST_OPEN", 3)
-    line = Sticky()
-    intake = Intake(line.send)
-    waits = [asyncio.create_task(intake.add(job("stick", n))) for n in range(3)]
-    await asyncio.sleep(0)
-    with pytest.raises(Problem) as busy:
-        await intake.add(job("a", 4))
-    assert (busy.value.status, busy.value.code, busy.value.retry_after) == (503, "busy", 2)
-    waits[2].cancel()
-    await asyncio.sleep(0)
-    waits.append(asyncio.create_task(intake.add(job("stick", 5))))
-    line.open.set()
-    got = await asyncio.gather(*waits, return_exceptions=True)
-    assert (got[0], got[1], got[3]) == (Receipt(0), Receipt(1), Receipt(5))
-
-
 async def test_large_payloads_go_in_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intakes, "MOST_SENT", 4)
     line = Line()
@@ -231,34 +211,37 @@ async def test_a_batch_belongs_to_none_of_its_callers() -> None:
         return await intake.add(job("a", n))
 
     await asyncio.gather(*(asyncio.create_task(call(f"caller {n}", n)) for n in range(3)))
-    assert set(line.callers) == {"nobody"}
+    assert line.callers == ["caller 0", "nobody"]  # the first found nothing in flight, and went alone
 
 
-async def test_enqueue_hooks_are_around_each_callers_own_job(any_app: Windlass) -> None:
-    """[E7] [M1]: a trace is the caller's, and a hook that breaks after the sending doubles nothing."""
-    seen: list[tuple[str, int]] = []
+async def test_a_call_that_nobody_waits_for_is_given_up() -> None:
+    line = Sticky()
+    intake = Intake(line.send)
+    first = asyncio.create_task(intake.add(job("stick", 1)))
+    while not line.batches:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    others = [asyncio.create_task(intake.add(job("stick", n))) for n in (2, 3)]
+    while len(line.batches) < 2:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    others[0].cancel()
+    await asyncio.sleep(0)
+    assert line.given_up == 0
+    others[1].cancel()
+    for each in await asyncio.gather(*others, return_exceptions=True):
+        assert isinstance(each, asyncio.CancelledError)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert line.given_up == 2
+    assert await intake.add(job("a", 4)) == Receipt(4)
 
-    @contextmanager
-    def sign(sending: Sending) -> Iterator[None]:
-        sending.jobs = [
-            msgspec.structs.replace(job, options=msgspec.structs.replace(job.options, tags=(caller.get(),)))
-            for job in sending.jobs
-        ]
-        yield
-        seen.append((caller.get(), sending.receipts[0].id))
-        raise RuntimeError("the collector is gone")
 
-    async def post(visitor: httpx.AsyncClient, name: str) -> tuple[str, int]:
-        caller.set(name)
-        answer = await visitor.post("/api/jobs", json={"task": "mail.send"})
-        assert answer.status_code == 201
-        return name, int(answer.json()["id"])
-
-    any_app.hooks.around_enqueue(sign)
-    async with any_app, visiting(any_app) as visitor:
-        posts = [asyncio.create_task(post(visitor, f"caller-{n}")) for n in range(10)]
-        told = await asyncio.gather(*posts)
-        assert sorted(seen) == sorted(told)
-        found = (await visitor.get("/api/jobs")).json()["jobs"]
-        assert {(job["tags"][0], int(job["id"])) for job in found} == set(told)
-        assert len(found) == 10
+async def test_jobs_enqueued_at_once_share_transactions(alone: Base) -> None:
+    """Fifty calls of one process make a handful of transactions, and each gets a job of its own."""
+    store = await alone.store()
+    await store.enqueue([NewJob(task="a", payload="{}")])  # declares the queue
+    receipts = await asyncio.gather(*(store.enqueue([NewJob(task="a", payload="{}")]) for _ in range(50)))
+    assert len({receipt.id for (receipt,) in receipts}) == 50
+    rows = await alone.look.rows("SELECT count(*) AS jobs FROM windlass.ready GROUP BY xmin::text")
+    assert sum(row["jobs"] for row in rows) == 51
+    assert len(rows) < 10

@@ -1,15 +1,15 @@
-"""Single enqueues of many callers, sent to the store together: while one call is in flight the next batch
-fills. A lone caller waits for nobody; thirty-two cost hardly more calls than one, since after an answer the
-next call waits a moment for those who got it and come again.
+"""Single enqueues of many callers, sent together: while one call is in flight the next batch fills. A lone
+caller waits for nobody; thirty-two cost hardly more calls than one, since after an answer the next call waits
+a moment for those who got it and come again. It is what makes a web app's `await task.aenqueue(…)` cheap.
 
 Nobody waits for long behind somebody else's trouble. A job that may have to wait for another transaction, by
-its keys or by what it comes after, is sent on its own; a call that has not answered soon gets others beside
-it, a few; and when so many wait that the store cannot keep up, the next ones are told to come again.
+its keys or by what it comes after, is sent on its own, and a call that has not answered soon gets others
+beside it, a few.
 
 Everybody gets an answer of their own. Where the store refuses a batch, for one of its jobs or for all,
 nothing of it was written, so its jobs are sent again: by queue and priority where the queue was full, else
 one by one. After any other error nobody knows what was written: all are told so, and nothing is sent twice
-[E7].
+[E7]. A call that nobody waits for any longer is given up.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ import contextlib
 import contextvars
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from windlass.errors import EnqueueError, JobNotFound, Refused
 from windlass.store.records import NewJob, Receipt
-from windlass.web.problems import SOON, Problem
 
 Send: TypeAlias = Callable[[Sequence[NewJob]], Awaitable[list[Receipt]]]
 Waiting: TypeAlias = tuple[NewJob, "asyncio.Future[Receipt]"]
@@ -31,10 +30,6 @@ MOST: Final = 500
 """How many jobs are sent at once."""
 MOST_SENT: Final = 8 * 2**20
 """Characters of payload that are sent at once, where a single job has not more."""
-MOST_OPEN: Final = 10_000
-"""How many jobs may be without an answer."""
-MOST_HELD: Final = 256 * 2**20
-"""Characters of payload that may be."""
 LINGER: Final = 0.003
 """Seconds that a call waits, at most, for as many jobs as the one before it had."""
 PATIENCE: Final = 0.05
@@ -44,55 +39,26 @@ CALLS: Final = 4
 
 
 class Intake:
-    """Takes jobs one by one and sends them in batches. Each event loop has batches of its own."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._lines: dict[asyncio.AbstractEventLoop, _Line] = {}
-
-    async def add(self, job: NewJob) -> Receipt:
-        """Enqueue a job; the answer is its receipt, or the error that is about it."""
-        loop = asyncio.get_running_loop()
-        line = self._lines.get(loop)
-        if line is None:
-            for gone in [each for each in self._lines if each.is_closed()]:
-                del self._lines[gone]
-            line = self._lines[loop] = _Line(self._send)
-        return await line.add(job)
-
-    async def take(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Enqueue the job of one caller, as a producer hands it on."""
-        return [await self.add(job) for job in jobs]
-
-
-class _Line:
-    """The jobs that come in on one event loop."""
+    """Takes jobs one by one and sends them in batches, on one event loop."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._waiting: dict[asyncio.Future[Receipt], NewJob] = {}
-        self._calls: set[asyncio.Task[None]] = set()
-        self._taker: asyncio.Task[None] | None = None
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._taker: asyncio.Task[Any] | None = None
         """The one of them that takes what waits, next."""
         self._wanted = 1
         self._enough = asyncio.Event()
         self._slots = asyncio.Semaphore(CALLS)
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-        self._open = 0
-        self._held = 0
 
     async def add(self, job: NewJob) -> Receipt:
-        size = len(job.payload)
-        if self._open and (self._open >= MOST_OPEN or self._held + size > MOST_HELD):
-            told = "more jobs come in than the database takes at the moment; try again"
-            raise Problem(503, "busy", told, retry_after=SOON)
-        self._open += 1
-        self._held += size
-        try:
-            return await (self._alone(job) if _may_wait(job) else self._together(job))
-        finally:
-            self._open -= 1
-            self._held -= size
+        """Enqueue a job; the answer is its receipt, or the error that is about it."""
+        if _may_wait(job):
+            return await self._alone(job)
+        if self._calls or self._waiting:
+            return await self._together(job)
+        return await self._first(job)
 
     async def _alone(self, job: NewJob) -> Receipt:
         """Send a job that others need not wait for. Of those with the same key one is under way at a time:
@@ -103,6 +69,22 @@ class _Line:
             self._turns[key] = turn
         async with turn, self._slots:
             return (await self._send([job]))[0]
+
+    async def _first(self, job: NewJob) -> Receipt:
+        """Nothing is in flight: send it in the caller's own task. Those who come meanwhile wait for it."""
+        me = asyncio.current_task()
+        assert me is not None
+        self._calls.add(me)
+        self._taker = me
+        late = asyncio.get_running_loop().call_later(PATIENCE, self._call_another, me)
+        try:
+            return (await self._send([job]))[0]
+        finally:
+            late.cancel()
+            self._calls.discard(me)
+            if self._taker is me:
+                self._taker = None
+            self._call()
 
     async def _together(self, job: NewJob) -> Receipt:
         answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
@@ -140,7 +122,7 @@ class _Line:
             if self._taker is me:
                 self._taker = None
 
-    def _call_another(self, late: asyncio.Task[None]) -> None:
+    def _call_another(self, late: asyncio.Task[Any]) -> None:
         """A call has not answered yet; it may be waiting for what nobody else needs."""
         if self._taker is late:
             self._taker = None
@@ -172,9 +154,19 @@ class _Line:
         batch = [each for each in batch if not each[1].done()]
         if not batch:
             return
+        sending = asyncio.ensure_future(self._send([job for job, _ in batch]))  # noqa: RUF006 - awaited below
+
+        def left(_: object) -> None:
+            if all(answer.cancelled() for _, answer in batch):
+                sending.cancel()
+
+        for _, answer in batch:
+            answer.add_done_callback(left)
         try:
-            receipts = await self._send([job for job, _ in batch])
+            receipts = await sending
         except asyncio.CancelledError:
+            if all(answer.cancelled() for _, answer in batch):
+                return
             for _, answer in batch:
                 answer.cancel()
             raise
