@@ -1,0 +1,194 @@
+"""Pages in Django's admin: jobs, dead jobs and queues, to look at, and to retry and cancel jobs.
+
+They ask the store through `desk`; the models only lend their names and permissions. Who may `view` sees them,
+who may `change` acts. For anything more there is Mission Control, which the pages link to where the setting
+MISSION_CONTROL_URL has its address.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final, cast
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.html import format_html
+
+from windlass.contrib.django import desk
+from windlass.contrib.django.app import first_backend, get_app, windlass_backends
+from windlass.contrib.django.models import Dead, Job, Queue
+from windlass.core.states import State
+from windlass.errors import StoreError
+from windlass.store.records import JobFilter
+from windlass.words.deeds import counted
+from windlass.words.text import parsed
+
+VERBS: Final = ("retry", "cancel")
+_LARGEST: Final = 2**63 - 1
+
+
+class StorePages(admin.ModelAdmin):
+    """Admin pages whose content is in a store of Windlass's and not in a table of Django's."""
+
+    page = ""
+    """The template of the listing."""
+
+    def has_add_permission(self, request: Any) -> bool:
+        """Jobs are made by code."""
+        return False
+
+    def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
+        """Nothing is deleted here."""
+        return False
+
+    def get_urls(self) -> list[Any]:
+        """The listing alone; the other pages of a model have nothing to show."""
+        view = self.admin_site.admin_view(self.changelist_view)
+        return [path("", view, name=f"windlass_{self.opts.model_name}_changelist")]
+
+    def changelist_view(self, request: Any, extra_context: Any = None) -> Any:
+        """The listing, or what was asked to be done with what is ticked in it."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            return self.answer(request)
+        except StoreError as error:
+            messages.error(request, f"the store does not answer: {type(error).__name__}: {error}")
+            return self.show(request, self.page, {})
+
+    def answer(self, request: Any) -> Any:
+        """What the page answers."""
+        raise NotImplementedError
+
+    def show(self, request: Any, template: str, context: dict[str, Any]) -> Any:
+        """A page of the admin's own look."""
+        return TemplateResponse(
+            request,
+            f"admin/windlass/{template}.html",
+            {
+                **self.admin_site.each_context(request),
+                "opts": self.opts,
+                "title": str(self.opts.verbose_name_plural).capitalize(),
+                "mission_control": getattr(settings, "MISSION_CONTROL_URL", None),
+                "may_change": self.has_change_permission(request),
+                "backend": backend_of(request),
+                "filters": self.filters(request),
+                **context,
+            },
+        )
+
+    def filters(self, request: Any) -> list[tuple[str, list[Any]]]:
+        """What the listing can be narrowed to: titles, and the links below each."""
+        aliases = windlass_backends()
+        return [("backend", links(request, "backend", aliases))] if len(aliases) > 1 else []
+
+
+@admin.register(Job)
+class JobPages(StorePages):
+    """Jobs: listing, one job, retry and cancel."""
+
+    page = "jobs"
+    only: State | None = None
+    """The state that the listing is bound to."""
+
+    def get_urls(self) -> list[Any]:
+        """The listing, and a page for each job."""
+        view = self.admin_site.admin_view(self.job_view)
+        return [*super().get_urls(), path("<int:id>/", view, name=f"windlass_{self.opts.model_name}_change")]
+
+    def answer(self, request: Any) -> Any:
+        """A page of jobs, newest first."""
+        if request.method == "POST":
+            return self.act(request, request.POST.getlist("_selected_action"), request.get_full_path())
+        chosen = {name: request.GET.get(name) or None for name in ("queue", "task", "text", "error")}
+        cursor = request.GET.get("cursor") or None
+        try:
+            state = self.only or (State(request.GET["state"]) if request.GET.get("state") else None)
+            found = desk.list_jobs(app_of(request), JobFilter(state=state, **chosen), cursor)
+        except ValueError as error:
+            raise Http404(f"there is no such listing: {error}") from error
+        more = found.cursor and f"?{urlencode({**request.GET.dict(), 'cursor': found.cursor})}"
+        return self.show(request, self.page, {"rows": found.rows, "more": more, "chosen": chosen})
+
+    def job_view(self, request: Any, id: int) -> Any:
+        """One job: why it waits or failed, its arguments, its errors."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self.act(request, [str(id)], request.get_full_path())
+        sheet = desk.show_job(app_of(request), id) if id <= _LARGEST else None
+        if sheet is None:
+            raise Http404(f"there is no job {id}: it was deleted, or its retention has passed")
+        texts = {"arguments": parsed(sheet.job.payload), "result": parsed(sheet.job.result)}
+        return self.show(request, "job", {"sheet": sheet, "texts": texts, "title": f"Job {id}"})
+
+    def act(self, request: Any, words: Iterable[str], back: str) -> Any:
+        """Retry or cancel the jobs of these ids, say what came of it, and go back."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        verb = request.POST.get("action")
+        ids = [int(word) for word in words if word.isdecimal() and int(word) <= _LARGEST]
+        if verb not in VERBS or not ids:
+            messages.warning(request, "Choose jobs, and whether to retry or cancel them.")
+        else:
+            who = f"{request.user.get_username()}@admin"
+            answers = desk.steer(app_of(request), cast("desk.Verb", verb), ids, who)
+            messages.success(request, f"{verb}: {counted(Counter(answers.values()))}")
+        return HttpResponseRedirect(back)
+
+    def filters(self, request: Any) -> list[tuple[str, list[Any]]]:
+        """By state and queue; a task is written into the search box."""
+        queues = [row.name for row in desk.list_queues(app_of(request))]
+        states = [] if self.only else [("state", links(request, "state", [str(state) for state in State]))]
+        return [*super().filters(request), *states, ("queue", links(request, "queue", queues))]
+
+
+@admin.register(Dead)
+class DeadPages(JobPages):
+    """Dead jobs."""
+
+    only = State.DEAD
+
+
+@admin.register(Queue)
+class QueuePages(StorePages):
+    """Queues: what waits, runs and died in each, and what holds it up."""
+
+    page = "queues"
+
+    def answer(self, request: Any) -> Any:
+        """Every queue."""
+        jobs = reverse(f"{self.admin_site.name}:windlass_job_changelist")
+        rows = [
+            (format_html('<a href="{}?{}">{}</a>', jobs, urlencode({"queue": row.name}), row.name), row)
+            for row in desk.list_queues(app_of(request))
+        ]
+        return self.show(request, self.page, {"rows": rows})
+
+
+def backend_of(request: Any) -> str:
+    """The backend that a page is about: the one asked for, else the first. Raises Http404."""
+    wish = request.GET.get("backend")
+    if wish and wish not in windlass_backends():
+        raise Http404(f"{wish} is no backend of Windlass's in TASKS")
+    return wish or first_backend()
+
+
+def app_of(request: Any) -> Any:
+    """The Windlass app that a page is about."""
+    return get_app(backend_of(request))
+
+
+def links(request: Any, name: str, values: Iterable[str]) -> list[Any]:
+    """Links that narrow a listing to one of these values, or to none; a new choice starts at the first
+    page."""
+    chosen = request.GET.get(name) or ""
+    kept = {key: value for key, value in request.GET.items() if key not in (name, "cursor") and value}
+    found = [(f"?{urlencode(kept)}", "All", not chosen)]
+    return found + [(f"?{urlencode({**kept, name: value})}", value, value == chosen) for value in values]

@@ -1,0 +1,167 @@
+"""The Windlass app behind each backend of TASKS: made when first needed, one for the process.
+
+Django makes a backend for each thread that asks, so what must be there once lives here: the apps, and the
+tasks of each backend, which become known when their modules are imported. An app is what the rest of Windlass
+works with; users may take it to declare chunked jobs, schedules or budgets beside their Django tasks:
+
+    from windlass.contrib.django import get_app
+
+    app = get_app()
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Final
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+from windlass.app import Windlass
+from windlass.contrib.django.api import InvalidTask, task_backends
+from windlass.contrib.django.place import OWN, Place, place_of
+from windlass.contrib.django.running import runner
+from windlass.contrib.django.task import job_name
+from windlass.core.names import check_name
+from windlass.errors import WindlassError
+from windlass.signals import Retry
+from windlass.task import TaskOptions
+
+BACKEND: Final = "DJANGO_WINDLASS_BACKEND"
+"""The variable that tells a worker's processes which backend they serve."""
+ADDRESS: Final = "windlass.contrib.django.app:worker_app()"
+"""What `windlass worker` is given to load."""
+
+_making: Final = threading.RLock()
+_apps: Final[dict[str, Windlass]] = {}
+_places: Final[dict[str, Place]] = {}
+_tasks: Final[dict[str, dict[str, Any]]] = {}
+
+
+def get_app(backend: str | None = None) -> Windlass:
+    """The Windlass app of a backend of TASKS; without a name, of the first that is Windlass's. Raises
+    ImproperlyConfigured where it is not."""
+    return app_and_place(backend or first_backend())[0]
+
+
+def app_and_place(alias: str) -> tuple[Windlass, Place]:
+    """The app of a backend, and where its jobs live."""
+    with _making:
+        place = _places.get(alias)
+        if place is None:
+            place = _places[alias] = _settle(alias)
+        return _apps[alias], place
+
+
+def windlass_backends() -> list[str]:
+    """The aliases in TASKS whose backend is Windlass's, the default first."""
+    from windlass.contrib.django.backend import WindlassBackend
+
+    aliases = [alias for alias in task_backends if isinstance(task_backends[alias], WindlassBackend)]
+    return sorted(aliases, key=lambda alias: alias != "default")
+
+
+def first_backend() -> str:
+    """The backend that is meant where none is named."""
+    for alias in windlass_backends():
+        return alias
+    raise ImproperlyConfigured(
+        'no backend in TASKS is Windlass\'s; set TASKS = {"default": {"BACKEND": '
+        '"windlass.contrib.django.WindlassBackend"}}'
+    )
+
+
+def register(alias: str, task: Any) -> str:
+    """Make a task known to the app of its backend, and return the name of its jobs. Raises InvalidTask where
+    Windlass cannot have it."""
+    name = job_name(task)
+    with _making:
+        known = _tasks.setdefault(alias, {})
+        there = known.get(name)
+        if there is not None and there.module_path != task.module_path:
+            raise InvalidTask(
+                f"{task.module_path} and {there.module_path} would both be task {name}; rename one of them"
+            )
+        if there is None:
+            try:
+                check_name("queue", task.queue_name)
+            except WindlassError as error:
+                raise InvalidTask(str(error)) from error
+            known[name] = task
+            if alias in _apps:
+                _add(_apps[alias], alias, task)
+    return name
+
+
+def known_task(alias: str, name: str) -> Any:
+    """The task whose jobs have this name, if its module was imported; else None."""
+    return _tasks.get(alias, {}).get(name)
+
+
+def worker_app() -> Windlass:
+    """The app of a worker, with the tasks of every installed app: their modules called `tasks` are
+    imported."""
+    import django
+    from django.apps import apps
+    from django.utils.module_loading import autodiscover_modules
+
+    if not apps.ready:
+        django.setup()
+    app = get_app(os.environ.get(BACKEND))
+    autodiscover_modules("tasks")
+    return app
+
+
+def reread(app: Windlass) -> None:
+    """Have an app read its settings again, and open its store anew: variables or Django's settings have
+    changed. It stays the same app, since users' code may hold on to it."""
+    app.close()
+    app._built = app._given = None
+    for cached in ("settings", "_routes"):
+        vars(app).pop(cached, None)
+
+
+def _settle(alias: str) -> Place:
+    """Make the app of a backend, or point the one there is at where TASKS says now."""
+    from windlass.contrib.django.backend import WindlassBackend
+
+    backend = task_backends[alias]
+    if not isinstance(backend, WindlassBackend):
+        raise ImproperlyConfigured(f"TASKS: backend {alias!r} is {type(backend).__name__}, not Windlass's")
+    place = place_of(backend.options)
+    settings = {name: value for name, value in backend.options.items() if name not in OWN}
+    app = _apps.get(alias)
+    if app is not None:
+        reread(app)
+        app._code = {"database_url": place.url, **settings}
+        return place
+    app = _apps[alias] = Windlass(place.url, codec=backend.options.get("codec"), **settings)
+    for task in _tasks.get(alias, {}).values():
+        _add(app, alias, task)
+    return place
+
+
+def _add(app: Windlass, alias: str, task: Any) -> None:
+    options = TaskOptions(name=job_name(task), queue=task.queue_name)
+    of_backend = task_backends[alias].options
+    attempts = getattr(task, "max_attempts", None) or of_backend.get("max_attempts")
+    timeout = getattr(task, "timeout", None) or of_backend.get("timeout")
+    if attempts is not None:
+        options["retry"] = Retry(attempts)
+    if timeout is not None:
+        options["timeout"] = timeout
+    try:
+        app.task(**options)(runner(task, alias))
+    except WindlassError as error:
+        raise InvalidTask(f"{task.module_path}: {error}") from error
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    """Settings changed, as they do in tests: the next who asks finds an app that heeds them."""
+    if setting in ("TASKS", "DATABASES"):
+        with _making:
+            _places.clear()
+
+
+setting_changed.connect(_forget)

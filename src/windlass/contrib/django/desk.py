@@ -1,0 +1,172 @@
+"""What the admin's pages ask of the store and do to it. Knows nothing of requests and templates; the shapes
+are those of `windlass.words`, the same that commands and Mission Control show."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+import msgspec
+
+from windlass.app import Windlass
+from windlass.cli.queues import counts
+from windlass.errors import WindlassError
+from windlass.store.measures import News
+from windlass.store.protocol import Store
+from windlass.store.records import Depth, JobFilter, JobRecord, Page, QueueRecord
+from windlass.words.deeds import events, steered
+from windlass.words.job_shapes import priority_name
+from windlass.words.sample import look
+from windlass.words.shapes import unwrap, wrap
+from windlass.words.text import one_line, span
+from windlass.words.waiting import load_in_words, state_in_words, why_it_waits
+
+logger = logging.getLogger("windlass.django")
+PAGE: Final = 50
+STEPS: Final = 20
+"""A page walks back through the log in so many bounded steps at most; then it is short, and goes on."""
+PATIENCE: Final = 5.0
+"""Seconds that an action waits for the timeline to take in what was done."""
+Verb = Literal["retry", "cancel"]
+
+
+class JobRow(msgspec.Struct, frozen=True):
+    """A job in a listing."""
+
+    id: str
+    task: str
+    queue: str
+    priority: str
+    state: str
+    attempt: str
+    enqueued_at: datetime
+    told: str
+
+
+class QueueRow(msgspec.Struct, frozen=True):
+    """A queue in a listing; `counts` are ready, running, scheduled, retrying, dead."""
+
+    name: str
+    counts: tuple[int, ...]
+    oldest: str
+    workers: int
+    told: str
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """A page of jobs, and the word that the next page is asked for with."""
+
+    rows: list[JobRow]
+    cursor: str | None
+
+
+class Sheet(msgspec.Struct, frozen=True):
+    """Everything about one job."""
+
+    job: JobRecord
+    row: JobRow
+    why: str
+    times: dict[str, datetime]
+
+
+def list_jobs(app: Windlass, where: JobFilter, cursor: str | None) -> Listing:
+    """A page of jobs, newest first. Raises ValueError for a cursor that no page gave."""
+
+    async def walk(store: Store) -> Listing:
+        found: list[JobRecord] = []
+        page = Page([], None if cursor is None else unwrap(cursor))
+        for step in range(STEPS):
+            if (step and page.cursor is None) or len(found) >= PAGE:
+                break
+            page = await store.jobs(where, PAGE - len(found), page.cursor)
+            found += page.jobs
+        return Listing([_row(job) for job in found], None if page.cursor is None else wrap(page.cursor))
+
+    return app._home().call(walk)
+
+
+def show_job(app: Windlass, id: int) -> Sheet | None:
+    """One job, or None."""
+
+    async def ask(store: Store) -> Sheet | None:
+        job = await store.job(id)
+        if job is None:
+            return None
+        steering = await store.steering([])
+        queue, serving = steering.queues.get(job.queue), steering.serving.get(job.queue, 0)
+        why = why_it_waits(job, queue, serving, time.time()) or job.reason or ""
+        moments = {
+            "enqueued": job.enqueued_at,
+            "due": job.run_at,
+            "claimed": job.claimed_at,
+            "finished": job.finished_at,
+        }
+        times = {name: _moment(at) for name, at in moments.items() if at is not None}
+        return Sheet(job, _row(job), one_line(why), times)
+
+    return app._home().call(ask)
+
+
+def list_queues(app: Windlass) -> list[QueueRow]:
+    """Every queue, by name."""
+
+    async def ask(store: Store) -> list[QueueRow]:
+        sample = await look(store)
+        rows = []
+        for name in sample.names():
+            depth = sample.depth.get(name, Depth())
+            record = sample.steering.queues.get(name, QueueRecord(name=name))
+            oldest = "" if depth.oldest is None else span(depth.oldest)
+            serving = sample.steering.serving.get(name, 0)
+            rows.append(QueueRow(name, counts(depth), oldest, serving, load_in_words(record)))
+        return rows
+
+    return app._home().call(ask)
+
+
+def steer(app: Windlass, verb: Verb, ids: Sequence[int], by: str) -> dict[int, str]:
+    """Retry or cancel jobs, and tell the timeline who did it [M2]."""
+
+    async def act(store: Store) -> dict[int, str]:
+        acts: Mapping[Verb, Callable[[Sequence[int]], Awaitable[Mapping[int, str]]]] = {
+            "retry": store.retry,
+            "cancel": store.cancel,
+        }
+        answers = dict(await acts[verb](ids))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                news = News(events=events(steered(verb, answers), await store.now(), by))
+                await store.tell(secrets.randbits(62) | 1, 1, news)
+        except (WindlassError, TimeoutError) as error:
+            # It is done, whatever becomes of telling it.
+            logger.warning("what %s did is not in the timeline: %s", by, type(error).__name__)
+        return answers
+
+    answers = app._home().call(act)
+    requested = frozenset(id for id, answer in answers.items() if answer == "requested")
+    app._home().tell_cancelled(requested)
+    return answers
+
+
+def _row(job: JobRecord) -> JobRow:
+    last = job.errors[-1] if job.errors else None
+    told = f"{last.type}: {last.message}" if last else job.reason or ""
+    return JobRow(
+        id=str(job.id),
+        task=job.task,
+        queue=job.queue,
+        priority=priority_name(job.priority),
+        state=state_in_words(job),
+        attempt=f"{job.attempt}/{job.options.max_attempts}",
+        enqueued_at=_moment(job.enqueued_at),
+        told=one_line(told, 120),
+    )
+
+
+def _moment(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)

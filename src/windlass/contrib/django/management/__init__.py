@@ -1,0 +1,1 @@
+"""`manage.py windlass`, `windlass_worker` and `windlass_migrate`."""

@@ -1,0 +1,1 @@
+"""One module for each command, named after it; what they share is in `management.passing`."""

@@ -1,0 +1,112 @@
+"""Where the jobs of a backend live, and what an enqueue waits for, by the OPTIONS of its TASKS entry.
+
+    database    an alias of DATABASES (default: "default"), or a URL
+    on_commit   the alias of the database whose commit is awaited, or False: enqueue at once
+
+An alias that is PostgreSQL: the job is written on Django's own connection, in the transaction the caller is
+in, and exists if and only if that commits [E1]. Nothing is awaited.
+
+Anything else is another database than the caller's: a URL whatever it names, and an alias that is SQLite the
+file `windlass.db` beside it (in one file, Python's copy of SQLite and ours would break each other's locks).
+Then the job is enqueued when the transaction of `on_commit` (default: the alias, else "default") has
+committed: nobody runs a job for an order that was rolled back, or that cannot be seen yet. What is left is a
+process that dies between the commit and the enqueue: that job is lost. With on_commit=False it is the other
+way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from windlass.settings import SettingsInCode
+
+OWN: Final = ("database", "on_commit", "max_attempts", "timeout", "codec")
+"""The options that are the backend's; the others are settings of its Windlass app."""
+FILE: Final = "windlass.db"
+_PASSED_ON: Final = ("application_name", "passfile", "sslcert", "sslcrl", "sslkey", "sslmode", "sslrootcert")
+"""What asyncpg reads in a URL as libpq does; the rest of a database's OPTIONS is psycopg's."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where jobs live: `url`, or inside the transactions of the Django connection `joins`. `awaits` is the
+    alias whose commit comes first."""
+
+    url: str
+    joins: str | None = None
+    awaits: str | None = None
+
+
+def place_of(options: Mapping[str, Any]) -> Place:
+    """The place that these OPTIONS name. Raises ImproperlyConfigured."""
+    known = (*OWN, *SettingsInCode.__annotations__)
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ImproperlyConfigured(
+            f"TASKS: OPTIONS has no {', '.join(unknown)} for Windlass; known: {', '.join(known)}"
+        )
+    database = str(options.get("database", DEFAULT_DB_ALIAS))
+    if "://" in database:
+        return Place(database, awaits=_awaited(options, DEFAULT_DB_ALIAS))
+    _check_alias("database", database)
+    connection = connections[database]
+    settings = connection.settings_dict
+    if connection.vendor == "postgresql":
+        return Place(postgres_url(settings), joins=database)
+    if connection.vendor == "sqlite":
+        return Place(beside(settings["NAME"]), awaits=_awaited(options, database))
+    raise ImproperlyConfigured(
+        f"TASKS: database {database!r} is {connection.vendor}, which Windlass has no store for; set OPTIONS "
+        '["database"] to a URL: sqlite:////var/lib/shop/jobs.db or postgresql://…'
+    )
+
+
+def _awaited(options: Mapping[str, Any], alias: str) -> str | None:
+    wish = options.get("on_commit", True)
+    if wish is False or wish is None:
+        return None
+    awaited = alias if wish is True else str(wish)
+    _check_alias("on_commit", awaited)
+    return awaited
+
+
+def _check_alias(option: str, alias: str) -> None:
+    if alias not in connections.settings:
+        raise ImproperlyConfigured(
+            f"TASKS: {option} in OPTIONS is {alias!r}; DATABASES has {', '.join(connections.settings)}"
+        )
+
+
+def postgres_url(database: Mapping[str, Any]) -> str:
+    """The URL of a PostgreSQL database in DATABASES, for workers and for those who look."""
+    options = database.get("OPTIONS") or {}
+    if options.get("service") or not database["NAME"]:
+        raise ImproperlyConfigured(
+            "the database is named by a service file, which Windlass does not read: give workers its "
+            "address in WINDLASS_DATABASE_URL"
+        )
+    user, password, host = (str(database.get(name) or "") for name in ("USER", "PASSWORD", "HOST"))
+    query = {name: str(options[name]) for name in _PASSED_ON if options.get(name)}
+    if host.startswith("/"):  # the folder of a socket
+        query["host"], host = host, ""
+    if database.get("PORT") and not host:
+        query["port"] = str(database["PORT"])
+    login = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
+    port = f":{database['PORT']}" if database.get("PORT") and host else ""
+    address = f"{login}@{host}{port}" if login else f"{host}{port}"
+    return f"postgresql://{address}/{quote(str(database['NAME']), safe='')}" + (
+        f"?{urlencode(query)}" if query else ""
+    )
+
+
+def beside(database: str | Path) -> str:
+    """The URL of the store beside an SQLite database of Django's. One in memory has its store in memory."""
+    if str(database) == ":memory:" or str(database).startswith("file:"):
+        return "memory://"
+    return f"sqlite:///{quote(Path(database).absolute().with_name(FILE).as_posix())}"

@@ -1,0 +1,1 @@
+"""Windlass in a Django project: the one in examples/django_shop, on SQLite and on PostgreSQL."""

@@ -1,0 +1,51 @@
+"""Tasks for these tests."""
+
+from importlib import import_module
+from typing import Any
+
+from django.db import connection
+
+from windlass.contrib.django.api import FRAMEWORK
+from windlass.signals import Dead
+
+task: Any = import_module(FRAMEWORK).task
+seen: list[Any] = []
+"""What tasks leave for their tests to look at."""
+
+
+@task
+def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@task(queue_name="mail", max_attempts=2)
+def fail(word: str) -> None:
+    raise ValueError(word)
+
+
+@task
+def give_up() -> None:
+    raise Dead("nothing can be done")
+
+
+@task(takes_context=True)
+def attempt(context: Any, word: str) -> list[Any]:
+    return [word, context.attempt, context.task_result.id, str(context.task_result.status)]
+
+
+@task
+async def aadd(a: int, b: int) -> int:
+    return a + b
+
+
+@task
+def query() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 41 + 1")
+        seen.append(connection.connection)
+        return int(cursor.fetchone()[0])
+
+
+@task
+def CamelCase() -> str:
+    return "done"

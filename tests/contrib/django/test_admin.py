@@ -1,0 +1,150 @@
+"""The admin's pages: who sees what, what they show, and what can be done there."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.core.management import call_command
+from django.test import Client, override_settings
+
+from tests.contrib.django import kit
+from windlass import Windlass
+from windlass.core.states import State
+
+
+@pytest.fixture
+def ada(jobs: Windlass) -> Any:
+    """Somebody of the staff who may do everything, logged in."""
+    return login(is_superuser=True)
+
+
+@pytest.fixture(autouse=True)
+def nobody(jobs: Windlass) -> Any:
+    """Each test makes its own users."""
+    User.objects.all().delete()
+
+
+def login(*permissions: str, is_staff: bool = True, is_superuser: bool = False) -> Client:
+    user = User.objects.create_user("ada", is_staff=is_staff, is_superuser=is_superuser)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def page(client: Client, path: str, **values: str) -> str:
+    answer = client.get(f"/admin/windlass/{path}", values)
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+def listed(client: Client, path: str, **values: str) -> set[str]:
+    """The ids of the jobs in a listing."""
+    return set(re.findall(r"<th><a href=\"\d+/[^\"]*\">(\d+)</a></th>", page(client, path, **values)))
+
+
+def test_jobs_are_listed_and_narrowed_down(jobs: Windlass, ada: Client) -> None:
+    done, died = kit.add.enqueue(1), kit.give_up.enqueue()
+    jobs.run_until_idle()
+    waits = kit.fail.enqueue("<b>no</b>")
+    assert listed(ada, "job/") == {done.id, died.id, waits.id}
+    assert listed(ada, "job/", state="dead") == listed(ada, "dead/") == {died.id}
+    assert listed(ada, "job/", queue="mail") == {waits.id}
+    assert listed(ada, "job/", task="tests.contrib.django.kit.add") == {done.id}
+    told = page(ada, "job/")
+    assert "Mission Control" in told
+    assert "nothing can be done" in told
+
+
+def test_a_job_tells_its_story(jobs: Windlass, ada: Client) -> None:
+    result = kit.fail.enqueue("<b>no</b>")
+    jobs.run_until_idle()
+    told = page(ada, f"job/{result.id}/")
+    assert "retrying (1 try)" in told
+    assert "Traceback" in told
+    assert "&lt;b&gt;no&lt;/b&gt;" in told
+    assert "<b>no</b>" not in told
+    assert ada.get("/admin/windlass/job/12345/").status_code == 404
+    assert ada.get(f"/admin/windlass/job/{2**70}/").status_code == 404
+
+
+def test_queues_are_counted(jobs: Windlass, ada: Client) -> None:
+    kit.give_up.enqueue()
+    jobs.run_until_idle()
+    told = page(ada, "queue/")
+    assert "/admin/windlass/job/?queue=default" in told
+    assert "<td>1</td>" in told
+
+
+def test_o6_jobs_are_retried_and_cancelled(jobs: Windlass, ada: Client) -> None:
+    died, waits = kit.give_up.enqueue(), kit.add.enqueue(1)
+    jobs.run_until_idle(queues=["default"])
+    assert jobs.job(died.id).status() is State.DEAD
+    asked = {"action": "retry", "_selected_action": [died.id, waits.id, "x"]}
+    answer = ada.post("/admin/windlass/dead/", asked, follow=True)
+    assert "Retry: 1 retried, 1 unchanged" in answer.content.decode()
+    assert jobs.job(died.id).status() is State.READY
+    answer = ada.post(f"/admin/windlass/job/{died.id}/", {"action": "cancel"}, follow=True)
+    assert "Cancel: 1 cancelled" in answer.content.decode()
+    assert jobs.job(died.id).status() is State.CANCELLED
+    events = jobs._home().call(lambda store: store.events(job=int(died.id)))
+    assert [event.worker for event in events if event.kind == "operator"] == ["ada@admin"] * 2
+    answer = ada.post("/admin/windlass/job/", {"action": "fly"}, follow=True)
+    assert "Choose jobs" in answer.content.decode()
+
+
+@pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
+def test_m5_who_may_look_may_not_act(jobs: Windlass) -> None:
+    died = kit.give_up.enqueue()
+    jobs.run_until_idle()
+    client = login("view_job")
+    assert listed(client, "job/") == {died.id}
+    assert "_selected_action" not in page(client, "job/")
+    asked = {"action": "retry", "_selected_action": [died.id]}
+    assert client.post("/admin/windlass/job/", asked).status_code == 403
+    assert client.post(f"/admin/windlass/job/{died.id}/", asked).status_code == 403
+    assert client.get("/admin/windlass/queue/").status_code == 403
+    assert jobs.job(died.id).status() is State.DEAD
+
+
+@pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
+def test_m5_others_are_sent_to_the_login(jobs: Windlass) -> None:
+    for client in (Client(), login("view_job", is_staff=False)):
+        answer = client.get("/admin/windlass/job/")
+        assert answer.status_code == 302
+        assert "/admin/login/" in answer.url
+
+
+@pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
+def test_a_listing_goes_on_where_it_ended(jobs: Windlass, ada: Client) -> None:
+    made = {kit.add.enqueue(n).id for n in range(60)}
+    first = ada.get("/admin/windlass/job/")
+    rest = ada.get(f"/admin/windlass/job/{first.context_data['more']}")
+    found = [row.id for answer in (first, rest) for row in answer.context_data["rows"]]
+    assert (len(first.context_data["rows"]), set(found), len(found)) == (50, made, 60)
+    assert rest.context_data["more"] is None
+    assert ada.get("/admin/windlass/job/", {"cursor": "nonsense"}).status_code == 404
+    assert ada.get("/admin/windlass/job/", {"state": "failed"}).status_code == 404
+    assert ada.get("/admin/windlass/job/", {"backend": "other"}).status_code == 404
+
+
+@pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
+def test_several_backends_are_a_filter(jobs: Windlass, ada: Client) -> None:
+    backend = {"BACKEND": "windlass.contrib.django.WindlassBackend"}
+    second = {**backend, "OPTIONS": {"database": "memory://"}}
+    kept = kit.add.enqueue(1)
+    with override_settings(TASKS={"default": backend, "second": second}):
+        assert listed(ada, "job/") == {kept.id}
+        assert listed(ada, "job/", backend="second") == set()
+
+
+@pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
+def test_the_index_shows_the_pages_and_dumps_pass_them_by(
+    jobs: Windlass, ada: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = ada.get("/admin/").content.decode()
+    assert all(f"/admin/windlass/{name}/" in index for name in ("job", "dead", "queue"))
+    call_command("dumpdata", "windlass")
+    call_command("dumpdata", "windlass", use_base_manager=True)
+    assert capsys.readouterr().out.replace("\n", "") == "[][]"
