@@ -11,7 +11,7 @@
     app.run_until_idle()
 
 The names below are the public face. Exceptions live in `windlass.errors`, the kit for users' tests in
-`windlass.testing`; everything else may change without notice.
+`windlass.testing`, what a codec has to be in `windlass.codec`; everything else may change without notice.
 """
 
 from windlass.app import Windlass

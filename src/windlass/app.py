@@ -32,6 +32,7 @@ from windlass import builtin, loopthread
 from windlass.batch import BatchDecorator, make_batch
 from windlass.budget import Budget, read_budget
 from windlass.bulk import Jobs, job_filter
+from windlass.codec import Codec, Purpose, unseal
 from windlass.context import Context
 from windlass.core.durations import Duration, seconds
 from windlass.core.rates import Rate
@@ -52,7 +53,7 @@ from windlass.schedules import Scheduled, ScheduleOptions, Schedules
 from windlass.settings import Settings, SettingsInCode, load
 from windlass.store.factory import MEMORY, POSTGRES, kind_of, make_store
 from windlass.store.protocol import Store
-from windlass.store.records import Migration
+from windlass.store.records import JobRecord, Migration
 from windlass.task import (
     AsyncContextTask,
     AsyncTask,
@@ -86,7 +87,8 @@ class Windlass:
 
     `database_url` and the settings are the code's own wish; environment and pyproject.toml override them (see
     `windlass.settings`). `store` hands in a store that works on any loop, such as a MemoryStore, and
-    overrides every URL; it is meant for tests.
+    overrides every URL; it is meant for tests. `codec` turns users' data into something else on its way into
+    the store, such as `windlass.contrib.encryption.Encrypted`; see `windlass.codec`.
     """
 
     def __init__(
@@ -94,10 +96,15 @@ class Windlass:
         database_url: str | None = None,
         *,
         store: Store | None = None,
+        codec: Codec | None = None,
         **settings: Unpack[SettingsInCode],
     ) -> None:
         self._code = {"database_url": database_url, **settings}
         self._given = store
+        if codec is not None and (isinstance(codec, type) or not hasattr(codec, "decode")):
+            raise ConfigurationError(f"codec={codec!r} is none; write codec=Encrypted(keys={{…}}), say")
+        self.codec: Final = codec
+        """What users' data passes on its way into the store and out of it; None: nothing."""
         self._tasks: dict[str, RegisteredTask[..., Any]] = {}
         self._budgets: dict[str, Budget] = {}
         self.schedules: Final = Schedules(self)
@@ -269,7 +276,7 @@ class Windlass:
 
     def job(self, id: int | str) -> Job[Any]:
         """The handle of a job, from its id."""
-        return Job(int(id), home=self._home, decode=decode)
+        return Job(int(id), home=self._home, decode=lambda record: decode(self._unsealed_result(record)))
 
     def parent(self, id: int | str) -> Parent:
         """The handle of a job that was split into parts, from its id."""
@@ -295,7 +302,7 @@ class Windlass:
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
     ) -> Drained:
         """Run jobs in this process until none is ready and none runs; see `arun_until_idle`."""
-        return _run_here(self.arun_until_idle(queues=queues, concurrency=concurrency, wait=wait))
+        return loopthread.run_here(self.arun_until_idle(queues=queues, concurrency=concurrency, wait=wait))
 
     async def arun_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
@@ -374,7 +381,7 @@ class Windlass:
 
     def migrate(self) -> Migration:
         """Bring the database's schema to this version; safe to call from many processes at once."""
-        return _run_here(self.amigrate())
+        return loopthread.run_here(self.amigrate())
 
     async def amigrate(self) -> Migration:
         """Bring the database's schema to this version; safe to call from many processes at once."""
@@ -442,6 +449,10 @@ class Windlass:
     def _home(self) -> StoreHome:
         return self._producer.home
 
+    def _unsealed_result(self, record: JobRecord) -> str | None:
+        text = record.result
+        return None if text is None else unseal(self.codec, text, Purpose("result", record.task))
+
     def _build(self) -> Producer:
         settings, given = self.settings, self._given
         url = settings.database_url
@@ -472,13 +483,3 @@ class Windlass:
 def _origin(task: RegisteredTask[..., Any]) -> tuple[str, str]:
     function = task.function
     return getattr(function, "__module__", ""), getattr(function, "__qualname__", repr(function))
-
-
-def _run_here(coroutine: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine in this thread, which must not be inside an event loop already."""
-    if loopthread.in_loop():
-        coroutine.close()
-        raise RuntimeError(
-            "this thread runs an event loop; await the method whose name begins with an a instead"
-        )
-    return asyncio.run(coroutine)

@@ -22,6 +22,8 @@ WindlassError
 ├── BudgetTimeout               the tokens of a budget did not arrive in time [F1]
 ├── JobFailed                   the awaited job ended dead or cancelled
 ├── ResultInvalid               the kept result does not fit the task's return annotation
+├── CodecError                  what is stored cannot be read with the app's codec
+│   └── MissingKey              it was encrypted with a key that this app does not have
 ├── RemoteError                 what a function raised in another process
 ├── PoolError                   a child of a pool died, or answered garbage
 ├── CommandFailed               a command ended with a code other than 0
@@ -154,6 +156,21 @@ class JobFailed(WindlassError):
 class ResultInvalid(WindlassError):
     """The job has succeeded, and what it returned is not what its task's return annotation says. The value is
     kept: `job.record().result` is its JSON text."""
+
+
+class CodecError(WindlassError):
+    """What is stored cannot be read with the app's codec: another one wrote it, the key is a wrong one, or
+    the value was changed. Its job is tried again as its policy says, and kept with its payload when it is
+    dead."""
+
+
+class MissingKey(CodecError):
+    """A value was encrypted with a key that this app does not have; `key` is its id. During a rotation
+    another worker may have it, so the next try is at least a minute away."""
+
+    def __init__(self, message: str, key: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class RemoteError(WindlassError):

@@ -106,18 +106,21 @@ class Gaps:
                 f"task {task.name}: find_gaps gave {call!r}; it gives the arguments of one job at a time, as "
                 "a tuple or a mapping"
             )
-        job = task._job(task._encode(args, kwargs))
+        payload = task._encode(args, kwargs)
+        job = task._job(payload)
         key = self._key(*args, **kwargs) if self._key is not None else job.options.unique_key
-        options = msgspec.structs.replace(job.options, unique_key=key or default_key(job))
+        key = key or default_key(task.name, payload, readable=task.app.codec is None)
+        options = msgspec.structs.replace(job.options, unique_key=key)
         return msgspec.structs.replace(job, options=options, on_conflict="skip", automatic=True)
 
 
-def default_key(job: NewJob) -> str:
-    """The unique key of a job that has none of its own: its task and arguments, cut to size by a hash."""
-    text = f"{job.task}:{job.payload}"
-    if len(text) <= MAX_KEY and text.isprintable():
+def default_key(task: str, payload: str, *, readable: bool = True) -> str:
+    """The unique key of a job that has none of its own: its task and arguments, as a hash where they are too
+    long or nobody should read them."""
+    text = f"{task}:{payload}"
+    if readable and len(text) <= MAX_KEY and text.isprintable():
         return text
-    return f"{job.task}:{hashlib.blake2b(job.payload.encode(), digest_size=16).hexdigest()}"
+    return f"{task}:{hashlib.blake2b(payload.encode(), digest_size=16).hexdigest()}"
 
 
 def reconciler(app: Windlass) -> Callable[..., Any]:

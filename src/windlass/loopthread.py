@@ -61,6 +61,16 @@ def in_loop() -> bool:
     return True
 
 
+def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in this thread, which must not be inside an event loop already."""
+    if in_loop():
+        coroutine.close()
+        raise RuntimeError(
+            "this thread runs an event loop; await the method whose name begins with an a instead"
+        )
+    return asyncio.run(coroutine)
+
+
 def _new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop

@@ -23,14 +23,16 @@ from typing import Any, Final
 
 import msgspec
 
+from windlass.codec import MARK
 from windlass.context import Context
 from windlass.encoding import Decoder, decoder, encode
-from windlass.errors import ConfigurationError, InvalidArguments, InvalidPayload, PayloadTooLarge
+from windlass.errors import CodecError, ConfigurationError, InvalidArguments, InvalidPayload, PayloadTooLarge
 
 POSITIONALS: Final = "*"
 _ABSENT: Final = object()
 _RAW: Final = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw])
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_NOT_SHOWN: Final = "it does not fit its annotation; the value is not shown, since this app has a codec"
 _NAMED: Final = frozenset({Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY})
 
 Values = dict[str, Any]
@@ -39,8 +41,9 @@ Call = tuple[tuple[Any, ...], Values]
 
 def encode_call(task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The payload of a call to a task whose code is not here: nothing to check it against but JSON [E1]."""
-    if POSITIONALS in kwargs:
-        raise InvalidArguments(f"task {task}: an argument cannot be called {POSITIONALS!r}")
+    for name in (POSITIONALS, MARK):
+        if name in kwargs:
+            raise InvalidArguments(f"task {task}: an argument cannot be called {name!r}")
     if not args:
         return _encode(task, kwargs, kwargs)
     numbered = {str(place): value for place, value in enumerate(args, 1)}
@@ -69,6 +72,8 @@ class Signature:
         self._order = [name for name, each in parameters.items() if each.kind is not Parameter.KEYWORD_ONLY]
         self._required = {name for name, each in parameters.items() if each.default is Parameter.empty}
         self._optional = len(self._required) < len(parameters)
+        self.secret = False
+        """Whether errors must not show values: what is encrypted in one column stands in no other."""
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """The payload of this call. Raises an EnqueueError that names the argument at fault [E3] [E4]."""
@@ -110,7 +115,14 @@ class Signature:
 
     def decode_result(self, text: str | None) -> Any:
         """A kept return value, read by the function's return annotation [O8]."""
-        return None if text is None else self._result.decode(text)
+        if text is None:
+            return None
+        try:
+            return self._result.decode(text)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            if not self.secret:
+                raise
+            raise msgspec.ValidationError(_NOT_SHOWN) from None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,6 +134,12 @@ class Signature:
     def required(self) -> set[str]:
         """The names of those that have no default."""
         return self._required & set(self.names)
+
+    @property
+    def defaults(self) -> Values:
+        """What those count as that are not passed."""
+        found = self._signature.parameters.values()
+        return {each.name: each.default for each in found if each.default is not Parameter.empty}
 
     @property
     def takes_any(self) -> bool:
@@ -216,6 +234,11 @@ class Signature:
             raw = _RAW.decode(text)
             if isinstance(raw, list):
                 return tuple(raw), {}
+            if MARK in raw:
+                raise CodecError(
+                    f"task {self._task}: the payload is sealed by a codec, and this app has none; write "
+                    "Windlass(codec=…) as the app that enqueued it does"
+                )
             args = _RAW_LIST.decode(raw.pop(POSITIONALS)) if POSITIONALS in raw else []
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise InvalidPayload(f"task {self._task}: the payload cannot be read: {error}") from error
@@ -225,6 +248,8 @@ class Signature:
         try:
             return self._decoders[parameter].decode(raw)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            if self.secret:
+                raise InvalidArguments(f"task {self._task}: argument {shown!r}: {_NOT_SHOWN}") from None
             raise InvalidArguments(f"task {self._task}: argument {shown!r}: {error}") from error
 
     @cached_property

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol, TypeVar
 
 from windlass.errors import ConfigurationError, WorkerLost
-from windlass.store.records import Checkpoint, ClaimedJob, Outcome, Plan, TaskRecord
+from windlass.store.records import Checkpoint, ClaimedJob, Outcome, PartOf, Plan, TaskRecord
 
 T = TypeVar("T")
 LOOK_EVERY: Final = 1.0
@@ -45,6 +45,9 @@ class Port(Protocol):
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         """End the attempt by making the job a parent; see `Store.split`."""
+
+    def span(self, task: str, part: PartOf) -> str:
+        """What a part of this task covers, as JSON text."""
 
     async def settings(self, task: str) -> TaskRecord:
         """The settings of a task as the store has them, at most a few seconds old [P6]."""

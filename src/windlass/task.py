@@ -37,6 +37,7 @@ from typing import (
 
 import msgspec
 
+from windlass.codec import Purpose, seal, unseal
 from windlass.context import Context
 from windlass.core.durations import Duration
 from windlass.core.names import check_name, derive_name
@@ -47,10 +48,11 @@ from windlass.gaps import EVERY, Gaps, Reconciled
 from windlass.job import Job
 from windlass.limits import FlowOptions, Limits
 from windlass.options import JobOptions, Template
-from windlass.payload import Signature, encode_call
+from windlass.payload import Call, Signature, encode_call
 from windlass.signals import Retry
+from windlass.store.budgets import bucket_key
 from windlass.store.flow import Need
-from windlass.store.records import NewJob, Receipt
+from windlass.store.records import JobRecord, NewJob, Receipt
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -138,15 +140,18 @@ class Task(Generic[P, R]):
 
     def job(self, id: int | str) -> Job[R]:
         """The handle of a job of this task, from its id."""
-        return Job(int(id), home=self.app._home, decode=self._decode_result, task=self.name)
+        return Job(int(id), home=self.app._home, decode=self._result, task=self.name)
 
     def _handle(self, receipt: Receipt) -> Job[R]:
-        return Job(
-            receipt.id, home=self.app._home, decode=self._decode_result, task=self.name, receipt=receipt
-        )
+        return Job(receipt.id, home=self.app._home, decode=self._result, task=self.name, receipt=receipt)
 
     def _job(self, payload: str, place: int | None = None) -> NewJob:
-        return self._template.job(self.name, payload, self.queue, place)
+        job = self._template.job(self.name, payload, self.queue, place)
+        return job if self.app.codec is None else self._sealed(job)
+
+    def _sealed(self, job: NewJob, beside: Mapping[str, str] | None = None) -> NewJob:
+        payload = seal(self.app.codec, job.payload, Purpose("payload", self.name), beside)
+        return msgspec.structs.replace(job, payload=payload)
 
     def _jobs(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[NewJob]:
         """All of them, before the first is sent: one that is wrong must keep the others from being
@@ -167,6 +172,10 @@ class Task(Generic[P, R]):
 
     def _encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         return encode_call(self.name, args, kwargs)
+
+    def _result(self, record: JobRecord) -> Any:
+        """What a job returned [O8]."""
+        return self._decode_result(self.app._unsealed_result(record))
 
     def _decode_result(self, text: str | None) -> Any:
         return decode(text)
@@ -206,6 +215,10 @@ class RegisteredTask(Task[P, R]):
         self.gaps: Gaps | None = None
         """How it finds what is missing, if it does."""
         self.signature = self._signature(function)
+        self.signature.secret = app.codec is not None
+        # Without a codec it is the signature's own: the hot path must not pay for what is not there.
+        self.decode: Callable[[str], Call] = self.signature.decode if app.codec is None else self._decode
+        """The call that a stored payload stands for; see `Signature.decode`. Raises CodecError as well."""
         self.limits: Final = Limits(self.name, self.signature, options)
         if self.limits.carried:
             carried = msgspec.structs.replace(self._template.options, **self.limits.carried)
@@ -286,8 +299,24 @@ class RegisteredTask(Task[P, R]):
         return Signature(self.name, function)
 
     def _job(self, payload: str, place: int | None = None) -> NewJob:
-        job = super()._job(payload, place)
-        return self.limits.keyed(job) if self.limits.has_keys else job
+        job = self._template.job(self.name, payload, self.queue, place)
+        if self.limits.has_keys:
+            job = self.limits.keyed(job)
+        return job if self.app.codec is None else self._sealed(job, self._beside(job.payload))
+
+    def _beside(self, payload: str) -> dict[str, str]:
+        """The arguments that budgets go by: the store reads them when it takes tokens [F1]."""
+        if not self.limits.budgets:
+            return {}
+        found = {need.argument: bucket_key(payload, need) for need in self.needs}
+        return {argument: value for argument, value in found.items() if argument is not None and value}
+
+    def unsealed(self, payload: str) -> str:
+        """A stored payload as JSON text. Raises CodecError."""
+        return unseal(self.app.codec, payload, Purpose("payload", self.name))
+
+    def _decode(self, payload: str) -> Call:
+        return self.signature.decode(self.unsealed(payload))
 
     def _encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         return self.signature.encode(args, kwargs)

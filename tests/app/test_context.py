@@ -30,6 +30,7 @@ from windlass.store.records import (
     NewJob,
     Options,
     Outcome,
+    PartOf,
     Plan,
     TaskRecord,
     WorkerInfo,
@@ -72,6 +73,9 @@ class StorePort:
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         await self.store.split(self.worker, 1, job, plan)
+
+    def span(self, task: str, part: PartOf) -> str:
+        return part.span
 
     async def settings(self, task: str) -> TaskRecord:
         return TaskRecord(name=task)

@@ -70,6 +70,13 @@ def test_assert_enqueued_looks_at_what_it_is_given() -> None:
         ]
 
 
+def test_what_was_not_passed_counts_as_its_default() -> None:
+    with app.testing():
+        send.enqueue("a@b.c")
+        assert_enqueued(app, send, "a@b.c", template="welcome")
+        assert_not_enqueued(app, send, "a@b.c", template="news")
+
+
 def test_assert_enqueued_by_name_compares_what_the_producer_wrote() -> None:
     with app.testing():
         app.enqueue("somewhere.else", 1, "two", three=3)

@@ -12,7 +12,7 @@ import awa
 import bench_kit
 import uvloop
 
-WORKERS, CONNECTIONS, ATTEMPTS = 128, 20, 5
+WORKERS, CONNECTIONS, ATTEMPTS = 128, 24, 5
 
 
 @dataclass
@@ -43,8 +43,14 @@ KINDS: dict[str, Any] = {"noop": Noop, "long": Long}
 class Awa(bench_kit.Peer):
     packages = ("awa-pg", "uvloop")
     settings = {  # noqa: RUF012
-        "worker": f"max_workers {WORKERS} on one queue; claims and ends are batched inside the engine",
+        "worker": f"max_workers {WORKERS} on one queue; the engine batches claims and ends by itself",
+        "store": "queue storage, the engine of 0.6, from the start; its slots, stripes and rotation as they come",
+        "pool": f"up to {CONNECTIONS} connections; its guide asks for 4 a queue and 20 more",
+        "wake-up": "LISTEN/NOTIFY, and a poll every 200 ms: the defaults",
+        "dead worker": "beats every 30 s, looked at every 30 s, rescued once they are 90 s old: up to 2 minutes. "
+        "An attempt may last 5 minutes. All are the defaults",
         "retries": f"{ATTEMPTS} attempts",
+        "PostgreSQL restarts": "the worker lives on",
         "loop": "uvloop",
     }
     bulk = "enqueue_many_copy"
@@ -52,7 +58,10 @@ class Awa(bench_kit.Peer):
     _client: awa.AsyncClient
 
     async def prepare(self) -> None:
-        await awa.migrate(os.environ["BENCH_DSN"])
+        await self.open()
+        await self._client.migrate()
+        await self._client.install_queue_storage()  # migrations alone leave the old engine on until a worker starts
+        await self.close()
 
     async def open(self) -> None:
         self._client = awa.AsyncClient(os.environ["BENCH_DSN"], max_connections=CONNECTIONS)
@@ -83,7 +92,6 @@ class Awa(bench_kit.Peer):
 
     async def left(self) -> int | None:
         queues = await self._client.queue_stats()
-        for q in queues: print({k: getattr(q,k) for k in dir(q) if k[0]!="_"})
         return sum(
             queue.scheduled + queue.available + queue.retryable + queue.running + queue.waiting_external
             for queue in queues

@@ -1,7 +1,8 @@
-"""Celery on Redis: `apply_async`, kombu's `Producer.batch` around it for many, and `celery worker` with prefork.
+"""Celery on Redis: `apply_async`, kombu's `Producer.batch` around it for many, and `celery worker` with
+prefork.
 
-A prefork process runs one job at a time, so `slots` jobs at a time are as many processes. The process that reads
-Redis and hands jobs out comes on top.
+A prefork process runs one job at a time, so `slots` jobs at a time are as many processes. The process that
+reads Redis and hands jobs out comes on top.
 """
 
 from __future__ import annotations
@@ -42,17 +43,22 @@ TASKS: dict[str, Any] = {"noop": noop, "long": long}
 
 
 class Celery(bench_kit.Peer):
+    """The app above."""
+
     packages = ("celery", "kombu", "billiard", "redis")
     settings = {  # noqa: RUF012
-        "worker": "celery worker -P prefork -c P, one job at a time in each process; for S slots P × S processes. One "
-        "more process reads Redis for them",
-        "prefetch": f"--prefetch-multiplier {SHORT} for short jobs and {LONG} for long ones, as its guide says",
-        "acknowledged": "when the job has run: task_acks_late, with task_reject_on_worker_lost; by default it is before",
+        "worker": "celery worker -P prefork -c P, one job at a time in each process; for S slots P × S "
+        "processes. One more process reads Redis for them",
+        "prefetch": f"--prefetch-multiplier {SHORT} for short jobs and {LONG} for long ones, as its guide "
+        "says",
+        "acknowledged": "when the job has run: task_acks_late, with task_reject_on_worker_lost; by "
+        "default it is before",
         "results": "task_ignore_result, no result backend",
-        "talk": "--without-gossip --without-mingle --without-heartbeat: a worker that is alone needs none of it",
+        "talk": "--without-gossip --without-mingle --without-heartbeat: a worker that is alone needs none "
+        "of it",
         "broker_pool_limit": "16, one connection for each client; the default is 10",
-        "dead worker": "a killed pool process is noticed by its parent and its job put back after worker_lost_wait, 10 s; "
-        "the jobs of a killed host come back after the visibility timeout, 1 hour: the defaults",
+        "dead worker": "a killed pool process is noticed by its parent, which puts its job back within "
+        "seconds; the jobs of a killed host come back after the visibility timeout, 1 hour: the defaults",
     }
     bulk = "apply_async in a Producer.batch"
     batch = 1000
@@ -72,7 +78,17 @@ class Celery(bench_kit.Peer):
                 TASKS[kind].apply_async((number, bench_kit.TEXT), producer=producer)
 
     def work(self, processes: int, slots: int | None) -> None:
-        words = ["-A", "peer:app", "worker", "-Q", "bench", "-P", "prefork", "-c", str(processes * (slots or 1))]
+        words = [
+            "-A",
+            "peer:app",
+            "worker",
+            "-Q",
+            "bench",
+            "-P",
+            "prefork",
+            "-c",
+            str(processes * (slots or 1)),
+        ]
         words += ["-n", f"bench{os.getpid()}@%h", "--prefetch-multiplier", str(LONG if slots else SHORT)]
         words += ["--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "WARNING"]
         os.execv(sys.executable, [sys.executable, "-m", "celery", *words])  # noqa: S606 - our own program

@@ -1,7 +1,8 @@
-"""Dramatiq on Redis: `actor.send` and the `dramatiq` command, with its own Redis broker and its default middleware.
+"""Dramatiq on Redis: `actor.send` and the `dramatiq` command, with its own Redis broker and its default
+middleware.
 
-It has no call that enqueues many: a `group` sends its messages one by one. Its command stops all its processes when
-one of them dies and leaves the restart to a process supervisor, which `work` is here.
+It has no call that enqueues many: a `group` sends its messages one by one. Its command stops all its
+processes when one of them dies and leaves the restart to a process supervisor, which `work` is here.
 """
 
 from __future__ import annotations
@@ -46,17 +47,20 @@ ACTORS: dict[str, Any] = {"noop": noop, "long": long}
 
 
 class Dramatiq(bench_kit.Peer):
+    """The actors above."""
+
     packages = ("dramatiq", "redis")
     settings = {  # noqa: RUF012
         "worker": f"dramatiq -p P -t {THREADS}: processes of {THREADS} threads, the default",
-        "prefetch": f"dramatiq_queue_prefetch={PREFETCH} for short jobs, so that its consumer seldom waits; for long "
-        "ones two for each thread, the default",
+        "prefetch": f"dramatiq_queue_prefetch={PREFETCH} for short jobs, so that its consumer seldom "
+        "waits; for long ones two for each thread, the default",
         "results": "none: the Results middleware is not added",
         "wake-up": "it polls an empty queue, after 5 ms first and up to 1 s later: the default",
-        "dead worker": "a worker is dead after 60 s without a command of its own; its jobs come back when some other "
-        "command does the maintenance, a chance of 1 in 1,000 for each: the defaults. A busy queue needs seconds "
-        "more, an idle one many minutes",
-        "restart": "when one process dies, the command stops the others and ends; it is started again at once",
+        "dead worker": "a worker is dead after 60 s without a command of its own; its jobs come back when "
+        "some other command does the maintenance, a chance of 1 in 1,000 for each: the defaults. A busy "
+        "queue needs seconds more, an idle one many minutes",
+        "restart": "when one process dies, the command stops the others and ends; it is started again at "
+        "once",
     }
     blocking = True
     supervises = True

@@ -1,7 +1,8 @@
-"""Huey on a SQLite file: a call of a task enqueues it, and `huey.create_consumer` with workers that are processes.
+"""Huey on a SQLite file: a call of a task enqueues it, and `huey.create_consumer` with workers that are
+processes.
 
-It has no call that enqueues many: `map` inserts job by job. A worker runs one job at a time, so `slots` jobs at a
-time are as many worker processes.
+It has no call that enqueues many: `map` inserts job by job. A worker runs one job at a time, so `slots` jobs
+at a time are as many worker processes.
 """
 
 from __future__ import annotations
@@ -33,15 +34,20 @@ TASKS: dict[str, Any] = {"noop": noop, "long": long}
 
 
 class Huey(bench_kit.Peer):
+    """The queue above."""
+
     packages = ("huey",)
     settings = {  # noqa: RUF012
-        "worker": "huey_consumer -k process -w P, one job at a time in each process; for S slots P × S processes",
-        "SQLite": "WAL, and synchronous=FULL, as SQLite comes: an enqueued job survives a power cut. The default",
+        "worker": "huey_consumer -k process -w P, one job at a time in each process; for S slots P × S "
+        "processes",
+        "SQLite": "WAL, and synchronous=FULL, as SQLite comes: an enqueued job survives a power cut. The "
+        "default",
         "results": "results=False: they are not stored",
-        "wake-up": f"it polls an empty queue after {DELAY:g} s and up to {MAX_DELAY:g} s; by default 0.1 s and up to 10 s",
+        "wake-up": f"it polls an empty queue after {DELAY:g} s and up to {MAX_DELAY:g} s; by default 0.1 s "
+        "and up to 10 s",
         "stop": "SIGTERM waits for running jobs; by default it interrupts them, and they are lost",
-        "dead worker": "a job is deleted when a worker takes it: what a killed worker ran is lost, by design. The worker "
-        "is started again within 10 s, the default",
+        "dead worker": "a job is deleted when a worker takes it: what a killed worker ran is lost, by "
+        "design. The worker is started again within 10 s, the default",
     }
     blocking = True
     supervises = True

@@ -7,6 +7,7 @@ the schedule that Procrastinate's documentation gives.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from typing import Any
 
@@ -15,6 +16,8 @@ import procrastinate
 import uvloop
 
 CONCURRENCY, CONNECTIONS, RETRIES = 32, 20, 3
+# It warns of an app in the main module, whose tasks could change their names. Ours are named.
+logging.getLogger("procrastinate.blueprints").setLevel(logging.ERROR)
 app = procrastinate.App(
     connector=procrastinate.PsycopgConnector(
         conninfo=os.environ.get("BENCH_DSN", ""), min_size=CONNECTIONS, max_size=CONNECTIONS

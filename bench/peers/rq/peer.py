@@ -30,17 +30,21 @@ def long(number: int, text: str) -> None:
 
 
 class RQ(bench_kit.Peer):
+    """The queue above."""
+
     packages = ("rq", "redis")
     settings = {  # noqa: RUF012
         "worker": "rq worker-pool with P workers, one job at a time in each; for S slots P × S workers",
-        "class": "SimpleWorker for short jobs: it does not fork for each, which its notes on performance advise for "
-        "jobs of milliseconds; Worker for long ones, the default, which forks",
+        "class": "SimpleWorker for short jobs: it does not fork for each, which its notes on performance "
+        "advise for jobs of milliseconds; Worker for long ones, the default, which forks",
         "results": "result_ttl=0: a job is deleted when it has ended well",
         "description": "the task's name; by default one is made of the arguments",
-        "retries": f"Retry(max={RETRIES}): without it a job whose worker died is marked as failed and not run again",
-        "dead worker": "a killed child is noticed by its Worker and the job runs again at once. A killed worker is "
-        "replaced by the pool within seconds, its job comes back after 90 s (with SimpleWorker 4 minutes) without a "
-        "heartbeat, when a worker next does its maintenance, every 10 minutes and at its start: the defaults",
+        "retries": f"Retry(max={RETRIES}): without it a job whose worker died is marked as failed and not "
+        "run again",
+        "dead worker": "a killed child is noticed by its Worker and the job runs again at once. A killed "
+        "worker is replaced by the pool within seconds, its job comes back after 90 s (with SimpleWorker "
+        "4 minutes) without a heartbeat, when a worker next does its maintenance, every 10 minutes and at "
+        "its start: the defaults",
     }
     bulk = "enqueue_many"
     batch = 1000
@@ -55,18 +59,24 @@ class RQ(bench_kit.Peer):
 
     async def send(self, number: int, kind: str) -> None:
         arguments = (number, bench_kit.TEXT)
-        queue.enqueue(f"peer.{kind}", args=arguments, result_ttl=0, retry=Retry(max=RETRIES), description=kind)
+        queue.enqueue(
+            f"peer.{kind}", args=arguments, result_ttl=0, retry=Retry(max=RETRIES), description=kind
+        )
 
     async def send_many(self, numbers: range, kind: str) -> None:
         retry = Retry(max=RETRIES)
         queue.enqueue_many(
-            Queue.prepare_data(f"peer.{kind}", (number, bench_kit.TEXT), result_ttl=0, retry=retry, description=kind)
+            Queue.prepare_data(
+                f"peer.{kind}", (number, bench_kit.TEXT), result_ttl=0, retry=retry, description=kind
+            )
             for number in numbers
         )
 
     def work(self, processes: int, slots: int | None) -> None:
         workers = processes * (slots or 1)
-        pool = WorkerPool(["bench"], redis, num_workers=workers, worker_class=Worker if slots else SimpleWorker)
+        pool = WorkerPool(
+            ["bench"], redis, num_workers=workers, worker_class=Worker if slots else SimpleWorker
+        )
         pool.start(logging_level="WARNING")
 
     async def left(self) -> int | None:

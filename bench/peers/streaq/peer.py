@@ -1,7 +1,7 @@
 """streaQ on Redis: `enqueue`, `enqueue_many` and a `Worker`'s `run_sync` in each process.
 
-Its `streaq run --workers P` starts the further processes itself, but does not pass SIGTERM on to them; so there is
-one program for each process here.
+Its `streaq run --workers P` starts the further processes itself, but does not pass SIGTERM on to them; so
+there is one program for each process here.
 """
 
 from __future__ import annotations
@@ -40,15 +40,19 @@ def make_worker(concurrency: int) -> Worker[Any]:
 
 
 class Streaq(bench_kit.Peer):
+    """A worker made for each use."""
+
     packages = ("streaq", "coredis", "anyio", "uvloop")
     settings = {  # noqa: RUF012
-        "worker": f"concurrency {CONCURRENCY}, as in its own benchmarks (the default is 16), and as many prefetched",
+        "worker": f"concurrency {CONCURRENCY}, as in its own benchmarks (the default is 16), and as many "
+        "prefetched",
         "results": "ttl=0: they are not stored",
         "log": "silent=True: no lines for each job",
         "serializer": "pickle: the default",
         "tries": "3, the default: a job that has lost its worker so often is given up",
-        "dead worker": "its jobs, running and prefetched, are claimed by others after 60 s: the default. An idle worker "
-        "looks for them once in 60 s on this version of Redis, so up to 2 minutes in all",
+        "dead worker": "its jobs, running and prefetched, are claimed by others after 60 s: the default. "
+        "An idle worker looks for them once in 60 s on this version of Redis, so up to 2 minutes in all. "
+        "A dead process is not started again",
         "loop": "uvloop, as in its own benchmarks",
     }
     bulk = "enqueue_many"

@@ -1,4 +1,5 @@
-"""Taskiq on Redis: `kiq` and the `taskiq worker` command, with the stream broker of taskiq-redis, which acknowledges.
+"""Taskiq on Redis: `kiq` and the `taskiq worker` command, with the stream broker of taskiq-redis, which
+acknowledges.
 
 It has no call that enqueues many.
 """
@@ -38,20 +39,23 @@ TASKS: dict[str, Any] = {"noop": noop, "long": long}
 
 
 class Taskiq(bench_kit.Peer):
+    """The broker above."""
+
     packages = ("taskiq", "taskiq-redis", "redis", "orjson", "uvloop")
     settings = {  # noqa: RUF012
-        "worker": f"taskiq worker --workers P --max-async-tasks {TASKS_AT_A_TIME}, the default; --no-parse: arguments "
-        "are not validated again",
-        "broker": "RedisStreamBroker, the one with acknowledgements; jobs are read by the hundred, the default",
+        "worker": f"taskiq worker --workers P --max-async-tasks {TASKS_AT_A_TIME}, the default; "
+        "--no-parse: arguments are not validated again",
+        "broker": "RedisStreamBroker, the one with acknowledgements; jobs are read by the hundred, the "
+        "default",
         "consumer_id": "0-0: with the default, $, jobs sent before the first worker came are never read",
         "prefetch": f"--max-prefetch {PREFETCH} for short jobs, none for long ones, the default",
         "acknowledged": "when the job has run; one by one",
         "results": "no result backend",
         "history": "acknowledged jobs stay in the stream, which grows: the default",
         "serializer": "orjson, the fast one it ships",
-        "dead worker": "its jobs are claimed by others after 10 minutes: the default. They are looked for only after a "
-        "read that brought new jobs, so never on an idle queue; a job that runs for longer is run twice. A dead process "
-        "is started again at once",
+        "dead worker": "its jobs are claimed by others after 10 minutes: the default. They are looked for "
+        "only after a read that brought new jobs, so never on an idle queue; a job that runs for longer "
+        "is run twice. A dead process is started again at once",
         "loop": "uvloop, used where installed",
     }
     supervises = True

@@ -66,7 +66,7 @@ class Part(Context):
     @property
     def span(self) -> Any:
         """What the part covers, as its splitter planned it."""
-        return decode(self._part.span)
+        return decode(self._port.span(self.task, self._part))
 
     @property
     def created_at(self) -> datetime:

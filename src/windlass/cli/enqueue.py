@@ -21,7 +21,7 @@ from windlass.store.protocol import Store
 from windlass.store.records import JobRecord, OnConflict, Otherwise
 from windlass.task import Task
 from windlass.words.shapes import failure_as_json
-from windlass.words.text import one_line, parsed
+from windlass.words.text import kept_line, one_line, parsed
 
 _PRIORITIES = [each.name.lower() for each in Priority]
 _EVER = "ever"
@@ -96,7 +96,7 @@ def enqueue(
     if as_json:
         print_json({"id": str(job.id), "status": job.receipt, "task": task, **_end_as_json(ended)})
     elif ended is not None and ended.state is State.SUCCEEDED:
-        click.echo(one_line(ended.result or "null", 1_100_000))
+        click.echo(kept_line(ended.result or "null", 1_100_000))
     if ended is not None and ended.state is not State.SUCCEEDED:
         _fail(ended)
 

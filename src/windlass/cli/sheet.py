@@ -14,7 +14,7 @@ from windlass.core.progress import progress
 from windlass.core.states import FINISHED
 from windlass.store.records import JobRecord, ParentRecord, Steering
 from windlass.words.job_shapes import priority_name
-from windlass.words.text import local, one_line, span
+from windlass.words.text import kept_line, local, one_line, span
 from windlass.words.waiting import state_in_words, why_it_waits
 
 Line = tuple[str, str]
@@ -75,7 +75,7 @@ def _family(job: JobRecord, parent: ParentRecord | None, now: float) -> Iterator
         yield "part", f"{which}; see `windlass parent show {part.parent}`"
         yield "of parent", f"{part.parent}, split {local(part.created_at, now)}"
         if part.index != FINAL:
-            yield "covers", one_line(part.span)
+            yield "covers", kept_line(part.span)
     if after:
         yield "after", f"{', '.join(map(str, after))}; otherwise {job.options.otherwise}"
 
@@ -105,11 +105,11 @@ def _data(job: JobRecord, now: float) -> Iterator[Line]:
         yield "header", one_line(f"{key}: {text}")
     if options.replay_of is not None:
         yield "replay of", str(options.replay_of)
-    yield "payload", one_line(job.payload)
+    yield "payload", kept_line(job.payload)
     if job.checkpoint is not None:
         point = job.checkpoint
         if point.done is not None:
             yield "progress", f"{point.done:,}" + (f" of {point.total:,}" if point.total is not None else "")
-        yield "checkpoint", f"{one_line(point.data)}, {local(point.at, now)}"
+        yield "checkpoint", f"{kept_line(point.data)}, {local(point.at, now)}"
     if job.result is not None:
-        yield "result", one_line(job.result)
+        yield "result", kept_line(job.result)

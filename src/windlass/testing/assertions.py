@@ -1,8 +1,8 @@
 """What was enqueued, and what was not. Plain functions that work in sync and async tests alike.
 
-Arguments are compared as they were stored, and only those that are named: `assert_enqueued(app, send,
-"a@b.c")` holds whatever the template was. `queue`, `tag` and `count` are filters; where a task has a
-parameter of such a name, pass it in `arguments={...}`.
+Arguments are compared as they were stored, with defaults where nothing was passed, and only those that are
+named: `assert_enqueued(app, send, "a@b.c")` holds whatever the template was. `queue`, `tag` and `count` are
+filters; where a task has a parameter of such a name, pass it in `arguments={...}`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from windlass.codec import Purpose, unseal
 from windlass.encoding import decode, encode
 from windlass.payload import POSITIONALS
 from windlass.store.records import JobFilter, JobRecord, Page
@@ -32,7 +33,7 @@ def enqueued(
     known = app.named(task) if isinstance(task, str) else task
     where = JobFilter(queue=queue, task=known.name if known else None, tag=tag)
     wanted = _wanted(known, args, {**kwargs, **(arguments or {})})
-    return [job for job in _all(app, where) if _fits(known, job, wanted)]
+    return [job for job in _all(app, where) if _fits(known, payload_of(app, job), wanted)]
 
 
 def assert_enqueued(
@@ -99,12 +100,18 @@ def _wanted(task: Task[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str
     return plain
 
 
-def _fits(task: Task[..., Any] | None, job: JobRecord, wanted: dict[str, Any]) -> bool:
-    payload = decode(job.payload)
+def payload_of(app: Windlass, job: JobRecord) -> str:
+    """The arguments of a job as JSON text, past the app's codec."""
+    return unseal(app.codec, job.payload, Purpose("payload", job.task))
+
+
+def _fits(task: Task[..., Any] | None, text: str, wanted: dict[str, Any]) -> bool:
+    payload = decode(text)
     args = payload if isinstance(payload, list) else payload.pop(POSITIONALS, [])
     kwargs = {} if isinstance(payload, list) else payload
     if isinstance(task, RegisteredTask):
-        named = decode(encode(task.signature.partial(args, kwargs)))
+        named = {**task.signature.defaults, **task.signature.partial(args, kwargs)}
+        named = decode(encode({name: named[name] for name in wanted if name in named}))
     else:
         named = {**dict(zip(map(str, range(len(args))), args, strict=True)), **kwargs}
     return all(name in named and named[name] == value for name, value in wanted.items())
@@ -118,6 +125,8 @@ def _call(task: Task[..., Any] | str, args: tuple[Any, ...], kwargs: Mapping[str
 
 def _listing(app: Windlass, most: int = 20) -> str:
     jobs = _all(app, JobFilter())
-    lines = [f"\n  {job.task} {job.payload} on {job.queue}, {job.state.value}" for job in jobs[:most]]
+    lines = [
+        f"\n  {job.task} {payload_of(app, job)} on {job.queue}, {job.state.value}" for job in jobs[:most]
+    ]
     more = f"\n  and {len(jobs) - most} more" if len(jobs) > most else ""
     return "".join(lines) + more or "nothing"

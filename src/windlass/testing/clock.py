@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import datetime
 
 from windlass.core.durations import Duration, seconds
 
@@ -27,4 +28,15 @@ class Clock:
         """Let this much time pass and return the new time. Time never goes back."""
         with self._lock:
             self._now += seconds(by)
+            return self._now
+
+    def advance_to(self, moment: float | datetime) -> float:
+        """Let time pass until this moment and return it: seconds since the epoch, or a datetime with a time
+        zone. A moment that has passed changes nothing."""
+        if isinstance(moment, datetime):
+            if moment.tzinfo is None:
+                raise ValueError(f"{moment.isoformat()} has no time zone; write datetime(…, tzinfo=UTC)")
+            moment = moment.timestamp()
+        with self._lock:
+            self._now = max(self._now, moment)
             return self._now

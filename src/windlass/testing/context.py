@@ -184,6 +184,9 @@ class _Memory:
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         raise ConfigurationError("memory has no store that could split a job; call the handler with a part")
 
+    def span(self, task: str, part: PartOf) -> str:
+        return part.span
+
     async def settings(self, task: str) -> TaskRecord:
         return TaskRecord(name=task)
 

@@ -9,12 +9,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from windlass import loopthread
+from windlass.core.durations import Duration
 from windlass.errors import ConfigurationError
 from windlass.home import StoreHome
-from windlass.producer import Producer, Send
+from windlass.port import finish_here
+from windlass.producer import Producer
 from windlass.store.memory import MemoryStore
 from windlass.store.records import ClaimedJob, NewJob, Outcome, Receipt
 from windlass.testing.clock import Clock
+from windlass.testing.draining import Draining, Ran
 from windlass.worker.declare import declare_budgets
 from windlass.worker.drain import drain
 
@@ -25,7 +28,7 @@ T = TypeVar("T")
 
 
 class TestMode:
-    """The kit of one test: `store` holds the jobs, `clock` says what time it is.
+    """The kit of one test: `store` holds the jobs, `clock` says what time it is, `drain` runs what is due.
 
     A `connection=` is taken and ignored here: memory has no transactions, and the code under test should not
     have to know that it is being tested.
@@ -35,8 +38,10 @@ class TestMode:
 
     def __init__(self, app: Windlass, *, inline: bool = False, clock: Clock | None = None) -> None:
         self._app = app
-        self.clock = clock or Clock()
-        self.store = MemoryStore(clock=self.clock)
+        self.clock: Clock = clock or Clock()
+        """The time, moved by hand."""
+        self.store: MemoryStore = MemoryStore(clock=self.clock)
+        """Where the jobs are."""
         home = StoreHome(lambda: self.store, roams=True)
         self.producer: Producer = _Inline(app, home) if inline else _Memory(app, home)
 
@@ -44,7 +49,34 @@ class TestMode:
         if self._app._test_mode is not None:
             raise ConfigurationError("this app is in a testing block already; leave it before the next one")
         self._app._test_mode = self
+        # A schedule counts from now on, as with a worker that starts. In memory, this waits for nothing.
+        finish_here(self._app.schedules.aseed(self.store))
         return self
+
+    def drain(
+        self, *, advance: Duration | bool = False, raises: bool = True, queues: Sequence[str] | None = None
+    ) -> Ran:
+        """Run every job that is due, and those that they enqueue, and tell how they ended.
+
+        `advance` moves the clock: True to each job that waits, retries included, until none does; "1h" by so
+        much, with all that falls due on the way, schedules included. Then, what a job has raised that is dead
+        or retrying is raised; with raises=False it stands in the answer's `errors`. `queues` None means every
+        queue."""
+        return loopthread.run_here(self.adrain(advance=advance, raises=raises, queues=queues))
+
+    async def adrain(
+        self, *, advance: Duration | bool = False, raises: bool = True, queues: Sequence[str] | None = None
+    ) -> Ran:
+        """Run every job that is due; see `drain`."""
+        async with self.producer.home.here() as store:
+            ran = await Draining(self._app, store, self.clock, queues).run(advance)
+        if raises and ran.errors:
+            first, *others = ran.errors
+            if others:
+                told = "; ".join(f"{type(each).__name__}: {each}" for each in others[:5])
+                first.add_note(f"Of {len(ran.errors)} jobs that failed in this drain it is the first: {told}")
+            raise first
+        return ran
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -69,10 +101,8 @@ class _Memory(Producer):
     def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
         return super().send(jobs)
 
-    async def asend(
-        self, jobs: Sequence[NewJob], connection: Any = None, *, by: Send | None = None
-    ) -> list[Receipt]:
-        return await super().asend(jobs, by=by)
+    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+        return await super().asend(jobs)
 
 
 class _Inline(_Memory):
@@ -87,10 +117,8 @@ class _Inline(_Memory):
         _run_anywhere(self._run())
         return receipts
 
-    async def asend(
-        self, jobs: Sequence[NewJob], connection: Any = None, *, by: Send | None = None
-    ) -> list[Receipt]:
-        receipts = await super().asend(jobs, by=by)
+    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+        receipts = await super().asend(jobs)
         await self._run()
         return receipts
 

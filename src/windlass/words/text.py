@@ -12,6 +12,7 @@ import time
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 
+from windlass.codec import sealed_in_words
 from windlass.core.harmless import harmless
 
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
@@ -78,10 +79,18 @@ def _away(moment: float, now: float) -> str:
 # -- JSON -----------------------------------------------------------------------------------------------
 
 
+def kept_line(text: str, most: int = 2000) -> str:
+    """A kept JSON text on one line; what a codec has sealed in words alone: encrypted (key 2026-01)."""
+    return one_line(sealed_in_words(text) or text, most)
+
+
 def parsed(text: str | None) -> Any:
-    """A kept JSON text as part of a larger one. What cannot be read here is given as it stands."""
+    """A kept JSON text as part of a larger one. What cannot be read here is given as it stands, and what a
+    codec has sealed in words alone."""
     if text is None:
         return None
+    if (told := sealed_in_words(text)) is not None:
+        return told
     try:
         return json.loads(text, parse_float=_number, parse_constant=str)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """What handlers ask of the worker that runs them: checkpoints, and a transaction in which their job ends.
 
 See `windlass.context.Port`. Every write is fenced by the worker and the claim; one that is refused is
-counted [C5].
+counted [C5]. What handlers keep passes the app's codec here, both ways.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Any, Final, TypeVar
 
+import msgspec
+
+from windlass.codec import NULL, Codec, Purpose, seal, unseal
 from windlass.complaints import Complaints
 from windlass.core.retry import Backoff
 from windlass.errors import ClaimLost, StoreError, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
-from windlass.store.records import Checkpoint, ClaimedJob, Outcome, Plan, TaskRecord
+from windlass.store.records import Checkpoint, ClaimedJob, Outcome, PartOf, Plan, TaskRecord
 from windlass.words.text import plural
 from windlass.worker.outcomes import OutcomeLog
 
@@ -32,8 +35,16 @@ SETTINGS_KEPT: Final = 2.0
 class Desk:
     """Where the contexts of one worker's handlers turn to."""
 
-    def __init__(self, store: Store, worker: int, log: OutcomeLog, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        store: Store,
+        worker: int,
+        log: OutcomeLog,
+        loop: asyncio.AbstractEventLoop,
+        codec: Codec | None = None,
+    ) -> None:
         self._store = store
+        self._codec = codec
         self._log = log
         self._complaints = Complaints(logger)
         self._split: set[int] = set()
@@ -44,15 +55,20 @@ class Desk:
 
     async def load(self, job: ClaimedJob) -> Checkpoint | None:
         """The job's last checkpoint."""
-        return (await self._insist(lambda: self._store.checkpoints([job.id]))).get(job.id)
+        found = (await self._insist(lambda: self._store.checkpoints([job.id]))).get(job.id)
+        if found is None:
+            return None
+        data = unseal(self._codec, found.data, Purpose("checkpoint", job.task))
+        return found if data is found.data else msgspec.structs.replace(found, data=data)
 
     async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         """Write a checkpoint. Raises WorkerLost or ClaimLost [C5]."""
+        sealed = self._sealed(job, checkpoint)
         try:
             if connection is None:
-                await self._insist(lambda: self._store.checkpoint(self.worker, job, checkpoint))
+                await self._insist(lambda: self._store.checkpoint(self.worker, job, sealed))
             else:  # the caller's transaction cannot be tried again from here
-                await self._store.checkpoint(self.worker, job, checkpoint, connection=connection)
+                await self._store.checkpoint(self.worker, job, sealed, connection=connection)
         except (ClaimLost, WorkerLost):
             self._log.refuse(job)
             raise
@@ -61,11 +77,18 @@ class Desk:
         self, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
     ) -> AbstractAsyncContextManager[Any]:
         """A transaction that makes a checkpoint together with the handler's own data."""
-        return self._store.saving(self.worker, job, checkpoint)
+        return self._store.saving(self.worker, job, lambda: self._sealed(job, checkpoint()))
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         """Make the job a parent. Sent again until it is answered: the store knows it by its claim [P4]."""
         number = self._log.next_number()
+        if self._codec is not None:
+            purpose = Purpose("span", job.task)
+            parts = [
+                msgspec.structs.replace(part, span=seal(self._codec, part.span, purpose))
+                for part in plan.parts
+            ]
+            plan = msgspec.structs.replace(plan, parts=parts)
         try:
             await self._insist(lambda: self._store.split(self.worker, number, job, plan))
         except (ClaimLost, WorkerLost):
@@ -73,6 +96,10 @@ class Desk:
             raise
         self._split.add(job.id)
         self._log.record.note("split", f"split into {plural(len(plan.parts), 'part')}", job=job)
+
+    def span(self, task: str, part: PartOf) -> str:
+        """What a part covers."""
+        return unseal(self._codec, part.span, Purpose("span", task))
 
     def ended(self, outcome: Outcome) -> None:
         """A run ended with a write of its own. Where that made it a parent, the job has not ended."""
@@ -96,7 +123,22 @@ class Desk:
         self, job: ClaimedJob, outcome: Callable[[], Outcome]
     ) -> AbstractAsyncContextManager[Any]:
         """A transaction in which the job ends with the handler's own data."""
-        return self._store.transaction(self.worker, self._log.next_number(), outcome)
+
+        def sealed() -> Outcome:
+            told = outcome()
+            if self._codec is None or told.result is None:
+                return told
+            result = seal(self._codec, told.result, Purpose("result", job.task))
+            return msgspec.structs.replace(told, result=result)
+
+        return self._store.transaction(self.worker, self._log.next_number(), sealed)
+
+    def _sealed(self, job: ClaimedJob, checkpoint: Checkpoint) -> Checkpoint:
+        if self._codec is None or checkpoint.data == NULL:
+            return checkpoint
+        purpose = Purpose("checkpoint", job.task)
+        beside = _records(checkpoint.data) if job.options.part is not None else None
+        return msgspec.structs.replace(checkpoint, data=seal(self._codec, checkpoint.data, purpose, beside))
 
     async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
         """A store that is away for a moment must not cost a job its attempt: try again, until this worker is
@@ -113,3 +155,10 @@ class Desk:
                 told = "a checkpoint waits for the store, next try in %.1f s: %s"
                 self._complaints.told("checkpoints", told, pause, error)
             await asyncio.sleep(pause)
+
+
+def _records(data: str) -> dict[str, int] | None:
+    """How many records a part has done, which the store adds up for its parent [P9]."""
+    found = msgspec.json.decode(data)
+    n = found.get("n") if isinstance(found, dict) else None
+    return {"n": n} if type(n) is int else None

@@ -15,12 +15,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
+from windlass.codec import Codec
 from windlass.context import Context, entered
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.core.unknown import GIVE_UP_AFTER, unknown_delay
 from windlass.encoding import decode
-from windlass.errors import StoreError, WindlassError
+from windlass.errors import MissingKey, StoreError, WindlassError
 from windlass.hooks import Hooks
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.store.flow import Need
@@ -33,6 +34,8 @@ from windlass.worker.threads import Threads
 
 logger = logging.getLogger("windlass.worker")
 THROTTLE_DELAY: Final = 60.0
+KEY_DELAY: Final = 60.0
+"""Seconds, at least, until a job is tried again whose key is missing: a deploy may bring it."""
 MOST_TOLD: Final = 1000
 
 Tasks: TypeAlias = Mapping[str, RegisteredTask[..., Any]]
@@ -81,6 +84,11 @@ class Runner:
         await self.processes.close()
 
     @property
+    def codec(self) -> Codec | None:
+        """That of the app whose tasks these are."""
+        return next((task.app.codec for task in self.tasks.values()), None)
+
+    @property
     def needs(self) -> dict[str, list[Need]]:
         """What the tasks take of budgets, those that take something [F1]."""
         return {name: needs for name, task in self.tasks.items() if (needs := task.needs)}
@@ -106,14 +114,14 @@ class Runner:
         try:
             if task.mode == "loop" and not self._hooks.middleware:
                 # The hot path: no frame that need not be there, since each costs a share of a short job.
-                args, kwargs = task.signature.decode(job.payload)
+                args, kwargs = task.decode(job.payload)
                 if task.signature.context is not None:
                     kwargs[task.signature.context] = context
                 entered(context)
                 value = await task.function(*args, **kwargs)
             else:
                 value = await self._call(task, job, context)
-            result = None if value is None else keep(value)
+            result = None if value is None else keep(value, task)
             outcome = Outcome(job=job, result=result, run_ms=(time.monotonic() - began) * 1000.0)
             if self._observe is not None:
                 self._observe(job, outcome, None)
@@ -144,7 +152,7 @@ class Runner:
         places: list[int] = []
         for place, job in enumerate(jobs):
             try:
-                args, kwargs = task.signature.decode(job.payload)
+                args, kwargs = task.decode(job.payload)
             except WindlassError as error:  # the others need not suffer
                 told[place] = error
             else:
@@ -169,7 +177,7 @@ class Runner:
         for place, job in enumerate(jobs):
             answer, kept = told[place], None
             try:
-                kept = None if isinstance(answer, BaseException) else keep(answer)
+                kept = None if isinstance(answer, BaseException) else keep(answer, task)
             except Dead as unfit:  # what it returned cannot be kept
                 answer = unfit
             if isinstance(answer, BaseException):
@@ -207,8 +215,8 @@ class Runner:
 
     async def _handle(self, task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> Any:
         if task.mode == "process":
-            return decode(await self.processes.run(task, job.payload))
-        args, kwargs = task.signature.decode(job.payload)
+            return decode(await self.processes.run(task, task.unsealed(job.payload)))
+        args, kwargs = task.decode(job.payload)
         if task.signature.context is not None:
             kwargs[task.signature.context] = context
         if task.mode == "loop":
@@ -328,7 +336,8 @@ def about(job: ClaimedJob) -> dict[str, object]:
 def _retry_delay(backoff: Backoff, job: ClaimedJob, error: BaseException) -> float:
     if isinstance(error, Retry) and error.after is not None:
         return error.after
-    return backoff.delay(job.attempt, random.random())
+    delay = backoff.delay(job.attempt, random.random())
+    return max(delay, KEY_DELAY) if isinstance(error, MissingKey) else delay
 
 
 def _cancelled_from_outside() -> bool:

@@ -90,7 +90,7 @@ class Shift:
         self.abandoned = 0
         """Plain functions that could not be stopped and still run in their threads."""
         self._store = store
-        self._desk = Desk(store, worker, self.log, self.loop)
+        self._desk = Desk(store, worker, self.log, self.loop, runner.codec)
         self._runner = runner
         self._total = total
         self._board = board

@@ -1,0 +1,132 @@
+"""DBOS Transact on PostgreSQL: `DBOSClient.enqueue`, a queue of its own, and async workflows without steps.
+
+DBOS hands a dead process's workflows to whoever starts next under the same executor id, so each process here
+takes the lowest id that is free, as the replicas of a stateful set do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+from pathlib import Path
+from typing import IO, Any
+
+import bench_kit
+import sqlalchemy
+import uvloop
+from dbos import DBOS, DBOSClient, DBOSConfig, EnqueueOptions
+
+SLOTS, POLL, THREADS, CONNECTIONS = 500, 0.05, 32, 20
+COUNT = "SELECT count(*) FROM dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING', 'DELAYED')"
+
+
+@DBOS.workflow(name="noop")
+async def noop(number: int, text: str) -> None:
+    bench_kit.ran(number)
+
+
+@DBOS.workflow(name="long")
+async def long(number: int, text: str) -> None:
+    bench_kit.ran(number)
+    await asyncio.sleep(bench_kit.LONG)
+    bench_kit.ended(number)
+
+
+async def launch(executor: str, slots: int) -> None:
+    config: DBOSConfig = {
+        "name": "bench",
+        "system_database_url": os.environ["BENCH_DSN"],
+        "sys_db_pool_size": CONNECTIONS,
+        "max_executor_threads": THREADS,
+        "executor_id": executor,
+        "application_version": "bench",
+        "log_level": "WARNING",
+    }
+    DBOS(config=config)
+    DBOS.launch()
+    limits: dict[str, Any] = {"worker_concurrency": slots, "polling_interval_sec": POLL}
+    await DBOS.register_queue_async("bench", on_conflict="always_update", **limits)
+
+
+def executor_id() -> tuple[str, IO[str]]:
+    """The lowest id that no living process has, and the lock that keeps it ours."""
+    number = 0
+    while True:
+        file = (Path(os.environ["BENCH_LEDGER"]) / f"executor-{number}").open("w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            number += 1
+        else:
+            return f"executor-{number}", file
+
+
+class Dbos(bench_kit.Peer):
+    packages = ("dbos", "psycopg", "sqlalchemy", "uvloop")
+    settings = {  # noqa: RUF012
+        "worker": f"worker_concurrency {SLOTS}: at most so many workflows a claim; each is ended by itself",
+        "wake-up": f"a poll every {POLL:g} s, for short waits and many claims; the default is 1 s",
+        "threads": f"max_executor_threads {THREADS}, {CONNECTIONS} connections; threads have no limit by default",
+        "many": "no call for many: enqueue_in_transaction, many in one transaction",
+        "dead worker": "a process that starts under the same executor id takes its workflows back at once; no other "
+        "does, save under Conductor, a service apart",
+        "retries": "a workflow is recovered 100 times at most, the default",
+        "PostgreSQL restarts": "the worker lives on and tries again",
+        "loop": "uvloop",
+    }
+    bulk = "enqueue_in_transaction, many in one transaction"
+    batch = 100
+    blocking = True
+    _client: DBOSClient
+    _engine: sqlalchemy.Engine
+
+    async def prepare(self) -> None:
+        await launch("prepare", SLOTS)
+        await asyncio.to_thread(DBOS.destroy)
+
+    async def open(self) -> None:
+        url = sqlalchemy.make_url(os.environ["BENCH_DSN"]).set(drivername="postgresql+psycopg")
+        self._engine = sqlalchemy.create_engine(url, pool_size=1, pool_pre_ping=True)
+        self._client = DBOSClient(
+            system_database_url=os.environ["BENCH_DSN"],
+            system_database_pool_size=CONNECTIONS,
+            application_name="bench",
+        )
+
+    async def close(self) -> None:
+        self._client.destroy()
+        self._engine.dispose()
+
+    async def send(self, number: int, kind: str) -> None:
+        options: EnqueueOptions = {"queue_name": "bench", "workflow_name": kind}
+        self._client.enqueue(options, number, bench_kit.TEXT)
+
+    async def send_many(self, numbers: range, kind: str) -> None:
+        options: EnqueueOptions = {"queue_name": "bench", "workflow_name": kind}
+        with self._engine.begin() as connection:
+            for number in numbers:
+                self._client.enqueue_in_transaction(connection, options, number, bench_kit.TEXT)
+
+    def work(self, processes: int, slots: int | None) -> None:
+        asyncio.run(self._serve(slots or SLOTS))
+
+    async def _serve(self, slots: int) -> None:
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        executor, lock = executor_id()
+        with lock:
+            await launch(executor, slots)
+            await stopped.wait()
+            await asyncio.to_thread(DBOS.destroy, workflow_completion_timeout_sec=30)
+
+    async def left(self) -> int | None:
+        with self._engine.connect() as connection:
+            return int(connection.execute(sqlalchemy.text(COUNT)).scalar_one())
+
+
+if __name__ == "__main__":
+    uvloop.install()
+    bench_kit.main(Dbos)

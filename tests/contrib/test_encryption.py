@@ -1,0 +1,181 @@
+"""Encrypted payloads: nothing to read in the store, keys that come and go, and errors that name the key."""
+
+import asyncio
+import base64
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import Desk
+from tests.web.kit import visiting
+from windlass import Retry, State, Windlass
+from windlass.codec import Purpose, seal, unseal
+from windlass.contrib.encryption import Encrypted, _Key, new_key
+from windlass.errors import CodecError, ConfigurationError, MissingKey
+from windlass.store.memory import MemoryStore
+from windlass.testing import Clock
+
+ADA = "ada@example.org"
+HERE = Purpose("payload", "mail.send")
+OLD, NEW = new_key(), new_key()
+
+
+def make(app: Windlass, attempts: int = 1) -> Windlass:
+    @app.task(name="mail.send", retry=Retry(attempts, base="1s"))
+    def send(to: str) -> str:
+        return f"sent to {to}"
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("key", "bound_to", "sealed"),
+    [
+        (1, b"", "ce546ef63c9cc60765923609b33a9a1974e96e52daf2fcf7075e2271"),
+        (3, b"c2sp.org/XAES-256-GCM", "986ec1832593df5443a179437fd083bf3fdb41abd740a21f71eb769d"),
+    ],
+)
+def test_it_is_the_published_algorithm(key: int, bound_to: bytes, sealed: str) -> None:
+    """The test vectors of the specification."""
+    nonce = b"ABCDEFGHIJKLMNOPQRSTUVWX"
+    cipher = _Key(bytes([key]) * 32).cipher(nonce)
+    assert cipher.encrypt(nonce[12:], b"XAES-256-GCM", bound_to).hex() == sealed
+
+
+def test_jobs_run_and_nothing_can_be_read_in_the_store(url: str) -> None:
+    with make(Windlass(url, codec=Encrypted({"2026": NEW}))) as app:
+        job = app.enqueue("mail.send", ADA)
+        assert app.run_until_idle().succeeded == 1
+        record = job.record()
+        for text in (record.payload, record.result or ""):
+            inside = json.loads(text)["$windlass"]
+            assert inside.keys() == {"codec", "key", "data"}
+            assert (inside["codec"], inside["key"]) == ("encrypted", "2026")
+            assert ADA.encode() not in base64.b64decode(inside["data"])
+        assert job.result() == f"sent to {ADA}"
+
+
+def test_the_same_value_never_looks_the_same() -> None:
+    codec = Encrypted({"2026": NEW})
+    assert seal(codec, "{}", HERE) != seal(codec, "{}", HERE)
+
+
+def test_the_first_key_writes_and_all_read() -> None:
+    before, after = Encrypted({"old": OLD}), Encrypted({"new": NEW, "old": OLD})
+    assert unseal(after, seal(before, '{"a":1}', HERE), HERE) == '{"a":1}'
+    written = seal(after, '{"a":1}', HERE)
+    assert json.loads(written)["$windlass"]["key"] == "new"
+    with pytest.raises(
+        MissingKey, match=r"the key 'new', which this app does not have \(it has old\)"
+    ) as missing:
+        unseal(before, written, HERE)
+    assert missing.value.key == "new"
+
+
+@pytest.mark.parametrize("elsewhere", [Purpose("payload", "mail.delete"), Purpose("result", "mail.send")])
+def test_a_value_belongs_to_its_task_and_its_purpose(elsewhere: Purpose) -> None:
+    codec = Encrypted({"2026": NEW})
+    with pytest.raises(CodecError, match="cannot be decrypted with the key '2026'"):
+        unseal(codec, seal(codec, "{}", HERE), elsewhere)
+
+
+@pytest.mark.parametrize("data", ["", "AAAA", "!", 5, None, base64.b64encode(os.urandom(60)).decode()])
+def test_what_was_changed_is_refused(data: object) -> None:
+    text = json.dumps({"$windlass": {"codec": "encrypted", "key": "2026", "data": data}})
+    with pytest.raises(CodecError, match="what is stored was changed"):
+        unseal(Encrypted({"2026": NEW}), text, HERE)
+
+
+def test_a_job_whose_key_is_missing_waits_and_is_done_when_the_key_is_there() -> None:
+    """It is neither lost nor tried again and again at once."""
+    store = MemoryStore(clock=(clock := Clock()))
+    late = make(Windlass(store=store, codec=Encrypted({"old": OLD})), attempts=2)
+    job = make(Windlass(store=store, codec=Encrypted({"new": NEW})), attempts=2).enqueue("mail.send", ADA)
+    assert late.run_until_idle().retried == 1
+    record = job.record()
+    assert record.state == State.RETRYING
+    assert record.run_at is not None
+    assert record.run_at - clock() >= 60
+    assert record.errors[-1].type == "windlass.errors.MissingKey"
+    assert "'new'" in record.errors[-1].message
+    clock.advance("5m")
+    ready = make(Windlass(store=store, codec=Encrypted({"old": OLD, "new": NEW})), attempts=2)
+    assert ready.run_until_idle().succeeded == 1
+    assert ready.job(job.id).result() == f"sent to {ADA}"
+
+
+def test_with_another_key_of_the_same_name_it_ends_dead_with_its_payload(url: str) -> None:
+    with (
+        make(Windlass(url, codec=Encrypted({"k": NEW}))) as writer,
+        make(Windlass(url, codec=Encrypted({"k": OLD}))) as reader,
+    ):
+        if url == "memory://":
+            writer._given = reader._given = MemoryStore()
+        job = writer.enqueue("mail.send", ADA)
+        assert reader.run_until_idle().dead == 1
+        (error,) = job.record().errors
+        assert "cannot be decrypted with the key 'k'" in error.message
+        assert ADA not in error.message + (error.traceback or "")
+        assert job.retry() == "retried"
+        assert writer.run_until_idle().succeeded == 1
+
+
+def test_keys_come_as_bytes_base64_or_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = base64.b64decode(NEW)
+    urlsafe = base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    written = seal(Encrypted({"a": raw}), "[1]", HERE)
+    assert unseal(Encrypted({"a": NEW}), written, HERE) == "[1]"
+    assert unseal(Encrypted({"a": urlsafe}), written, HERE) == "[1]"
+    monkeypatch.setenv("SHOP_KEYS", f"b:{OLD}, a:{NEW}")
+    codec = Encrypted.from_env("SHOP_KEYS", require=True)
+    assert codec.require
+    assert unseal(codec, written, HERE) == "[1]"
+    assert json.loads(seal(codec, "[1]", HERE))["$windlass"]["key"] == "b"
+    assert NEW not in repr(codec)
+
+
+@pytest.mark.parametrize(
+    "given", ["", "a", "a:", NEW, f"a:{OLD},a:{NEW}", f"a:{OLD},", f"a b:{OLD}", "a:short"]
+)
+def test_keys_that_make_no_sense_are_refused_and_not_shown(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_KEYS", given)
+    with pytest.raises(ConfigurationError) as refused:
+        Encrypted.from_env("SHOP_KEYS")
+    assert NEW not in str(refused.value)
+    assert OLD not in str(refused.value)
+
+
+@pytest.mark.parametrize("keys", [{}, None, {"a": b"short"}, {5: NEW}, {"a": 5}])
+def test_so_are_keys_in_the_code(keys: object) -> None:
+    with pytest.raises(ConfigurationError):
+        Encrypted(keys)  # type: ignore[arg-type]
+
+
+async def test_mission_control_and_the_commands_name_the_key_and_show_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path.as_posix()}/jobs.db"
+    async with make(Windlass(url, codec=Encrypted({"2026-01": NEW}))) as app:
+        job = await app.aenqueue("mail.send", ADA)
+        await app.arun_until_idle()
+        data = json.loads((await job.arecord()).payload)["$windlass"]["data"]
+        async with visiting(app) as visitor:
+            told = (await visitor.get(f"/api/jobs/{job.id}")).json()
+            texts = [(await visitor.get(page)).text for page in ("/jobs", f"/jobs/{job.id}")]
+    assert told["payload"] == told["result"] == "encrypted (key 2026-01)"
+    texts.append(await asyncio.to_thread(Desk(url).ok, "job", "show", str(job.id)))
+    for text in texts:
+        assert "encrypted (key 2026-01)" in text
+        assert ADA not in text
+        assert data not in text
+
+
+def test_a_value_takes_microseconds() -> None:
+    codec = Encrypted({"2026": NEW})
+    began = time.thread_time()
+    for _ in range(200):
+        unseal(codec, seal(codec, '{"to":"ada@example.org"}', HERE), HERE)
+    assert (time.thread_time() - began) / 200 < 0.001
