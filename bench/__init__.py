@@ -8,6 +8,7 @@
 Each peer lives in `peers/<name>/`: one program that speaks the words of `kit/bench_kit.py`, run by the
 interpreter of a virtual environment with pinned versions (`venvs.py`). `ground.py` gives each measurement a
 fresh database on one PostgreSQL, or a fresh Redis, or a file. `scenarios/` measures; what ran is read from
-the ledger that handlers write, never from what a library says. `run.py` interleaves: a round measures every peer
-once, in turn, so what slows the machine slows all. `page.py` says what was found, also where Windlass loses.
+the ledger that handlers write, never from what a library says. `run.py` interleaves: a round measures every
+peer once, in turn, so what slows the machine slows all. `page.py` says what was found, also where Windlass
+loses.
 """

@@ -72,14 +72,22 @@ class Ledger:
 
 
 _runs: Ledger | None = None
+_making = threading.Lock()
 
 
 def ran(number: int) -> None:
     """A job's first line: it runs now, in this process."""
-    global _runs  # noqa: PLW0603 - one ledger for each process
     if _runs is None:
-        _runs = Ledger("runs")
+        _begin()
+        assert _runs is not None
     _runs.add(number)
+
+
+def _begin() -> None:
+    global _runs  # noqa: PLW0603
+    with _making:
+        if _runs is None:
+            _runs = Ledger("runs")
 
 
 def ended(number: int) -> None:
@@ -88,8 +96,8 @@ def ended(number: int) -> None:
 
 
 def _forked() -> None:
-    global _runs  # noqa: PLW0603
-    _runs = None
+    global _runs, _making
+    _runs, _making = None, threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forked)

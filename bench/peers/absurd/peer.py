@@ -1,4 +1,4 @@
-"""Absurd on PostgreSQL: `spawn` and `start_worker` of its Python SDK, and the schema that `absurdctl` brings."""
+"""Absurd on PostgreSQL: `spawn` and `start_worker` of its Python SDK, the schema from `absurdctl`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 import absurd_sdk
-import absurdctl
+import absurdctl  # type: ignore[import-untyped]
 import bench_kit
 import psycopg
 import uvloop
@@ -39,13 +39,15 @@ async def connect() -> psycopg.AsyncConnection[Any]:
 
 
 class Absurd(bench_kit.Peer):
+    """Several clients a process, each with its connection."""
+
     packages = ("absurd-sdk", "absurdctl", "psycopg", "uvloop")
     settings = {  # noqa: RUF012
-        "worker": f"{CONNECTIONS} async workers in each process, {SLOTS // CONNECTIONS} tasks each: a worker has one "
-        "connection and ends tasks one by one on it, so one alone would wait for every commit",
+        "worker": f"{CONNECTIONS} async workers in each process, {SLOTS // CONNECTIONS} tasks each: a worker "
+        "has one connection and ends tasks one by one on it, so one alone would wait for every commit",
         "wake-up": f"a poll every {POLL:g} s, for short waits; the default is 0.25 s, and there is no NOTIFY",
-        "many": f"no call for many: spawns in one transaction, on a connection of ours; {CONNECTIONS} connections "
-        "where clients are many",
+        "many": f"no call for many: spawns in one transaction, on a connection of ours; {CONNECTIONS} "
+        "connections where clients are many",
         "dead worker": "claims last 120 s, the default; then any worker's next claim takes the task again",
         "retries": "5 attempts, the default",
         "PostgreSQL restarts": "the worker stops with an error, its supervisor starts it again",

@@ -1,4 +1,4 @@
-"""Awa on PostgreSQL: `AsyncClient.insert`, `enqueue_many_copy` and `start`, the Python face of its Rust engine."""
+"""Awa on PostgreSQL: `insert`, `enqueue_many_copy` and `start` of the Python client of its Rust engine."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ WORKERS, CONNECTIONS, ATTEMPTS = 128, 24, 5
 
 @dataclass
 class Noop:
+    """A job's class gives it its kind."""
+
     number: int
     text: str
 
 
 @dataclass
 class Long:
+    """The same for long ones."""
+
     number: int
     text: str
 
@@ -41,13 +45,15 @@ KINDS: dict[str, Any] = {"noop": Noop, "long": Long}
 
 
 class Awa(bench_kit.Peer):
+    """One client a process."""
+
     packages = ("awa-pg", "uvloop")
     settings = {  # noqa: RUF012
         "worker": f"max_workers {WORKERS} on one queue; the engine batches claims and ends by itself",
-        "store": "queue storage, the engine of 0.6, from the start; its slots, stripes and rotation as they come",
+        "store": "queue storage, the engine of 0.6, from the start; slots and rotation as they come",
         "pool": f"up to {CONNECTIONS} connections; its guide asks for 4 a queue and 20 more",
         "wake-up": "LISTEN/NOTIFY, and a poll every 200 ms: the defaults",
-        "dead worker": "beats every 30 s, looked at every 30 s, rescued once they are 90 s old: up to 2 minutes. "
+        "dead worker": "beats every 30 s, looked at every 30 s, rescued once 90 s old: up to 2 minutes. "
         "An attempt may last 5 minutes. All are the defaults",
         "retries": f"{ATTEMPTS} attempts",
         "PostgreSQL restarts": "the worker lives on",
@@ -60,7 +66,9 @@ class Awa(bench_kit.Peer):
     async def prepare(self) -> None:
         await self.open()
         await self._client.migrate()
-        await self._client.install_queue_storage()  # migrations alone leave the old engine on until a worker starts
+        await (
+            self._client.install_queue_storage()
+        )  # migrations alone leave the old engine on until a worker starts
         await self.close()
 
     async def open(self) -> None:

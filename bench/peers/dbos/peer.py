@@ -65,14 +65,16 @@ def executor_id() -> tuple[str, IO[str]]:
 
 
 class Dbos(bench_kit.Peer):
+    """A client to produce with, one executor a process to work."""
+
     packages = ("dbos", "psycopg", "sqlalchemy", "uvloop")
     settings = {  # noqa: RUF012
         "worker": f"worker_concurrency {SLOTS}: at most so many workflows a claim; each is ended by itself",
         "wake-up": f"a poll every {POLL:g} s, for short waits and many claims; the default is 1 s",
-        "threads": f"max_executor_threads {THREADS}, {CONNECTIONS} connections; threads have no limit by default",
+        "threads": f"max_executor_threads {THREADS}, {CONNECTIONS} connections; the default has no limit",
         "many": "no call for many: enqueue_in_transaction, many in one transaction",
-        "dead worker": "a process that starts under the same executor id takes its workflows back at once; no other "
-        "does, save under Conductor, a service apart",
+        "dead worker": "a process that starts under the same executor id takes its workflows back; no "
+        "other does, save under Conductor, a service apart",
         "retries": "a workflow is recovered 100 times at most, the default",
         "PostgreSQL restarts": "the worker lives on and tries again",
         "loop": "uvloop",

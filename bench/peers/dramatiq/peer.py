@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from typing import Any
 
@@ -22,23 +21,16 @@ from dramatiq.brokers.redis import RedisBroker
 THREADS, PREFETCH = 8, 128
 broker = RedisBroker(url=os.environ.get("BENCH_REDIS", "redis://127.0.0.1:6379/0"))
 dramatiq.set_broker(broker)
-one_at_a_time = threading.Lock()
-
-
-def ran(number: int) -> None:
-    """The ledger of a process is made by its first job: two threads at once would each make it."""
-    with one_at_a_time:
-        bench_kit.ran(number)
 
 
 @dramatiq.actor(queue_name="bench", actor_name="noop")
 def noop(number: int, text: str) -> None:
-    ran(number)
+    bench_kit.ran(number)
 
 
 @dramatiq.actor(queue_name="bench", actor_name="long")
 def long(number: int, text: str) -> None:
-    ran(number)
+    bench_kit.ran(number)
     time.sleep(bench_kit.LONG)
     bench_kit.ended(number)
 

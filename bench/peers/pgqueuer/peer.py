@@ -51,15 +51,18 @@ async def application() -> AsyncIterator[pgqueuer.PgQueuer]:
 
 
 class PgQueuer(bench_kit.Peer):
+    """One queue manager a process; the pool serves producers and workers alike."""
+
     packages = ("pgqueuer", "asyncpg", "uvloop")
     settings = {  # noqa: RUF012
-        "worker": f"batch_size {BATCH}: so many jobs a claim, and so many ends a statement; at most 0.1 s late",
-        "slots": "no limit for noop jobs, the default; otherwise max_concurrent_tasks, and half of it a claim",
-        "pool": f"up to {CONNECTIONS} connections of asyncpg, which the documentation asks for at high throughput",
-        "tables": "pgq autovac's settings, as its checklist says; durability 'durable', the default: all are logged",
+        "worker": f"batch_size {BATCH}: so many jobs a claim, so many ends a statement, 0.1 s late at most",
+        "slots": "no limit for noop jobs, the default; else max_concurrent_tasks, and half of it a claim",
+        "pool": f"up to {CONNECTIONS} connections of asyncpg; the guide asks for a pool at high throughput",
+        "tables": "pgq autovac's settings, as its checklist says; durability 'durable', the default",
         "dead worker": "its jobs are claimed again once their beats are 30 s old: the default",
         "retries": f"{ATTEMPTS} attempts, by its DatabaseRetryEntrypointExecutor",
-        "PostgreSQL restarts": "restart_on_failure and shutdown_on_listener_failure: begins again 5 s later by itself",
+        "PostgreSQL restarts": "restart_on_failure and shutdown_on_listener_failure: begins again "
+        "by itself, 5 s after it noticed; an idle worker notices within 20 s",
         "loop": "uvloop",
     }
     bulk = "Queries.enqueue with lists"

@@ -1,4 +1,4 @@
-"""Procrastinate on PostgreSQL: `defer_async`, `batch_defer_async` and `run_worker`, over psycopg and its pool.
+"""Procrastinate on PostgreSQL: `defer_async`, `batch_defer_async` and `run_worker`, over psycopg.
 
 Jobs of a worker that died come back through a periodic task that the users write themselves. The one here has
 the schedule that Procrastinate's documentation gives.
@@ -48,16 +48,19 @@ TASKS: dict[str, Any] = {"noop": noop, "long": long}
 
 
 class Procrastinate(bench_kit.Peer):
+    """One worker a process, one app."""
+
     packages = ("procrastinate", "psycopg", "psycopg-pool", "uvloop")
     settings = {  # noqa: RUF012
-        "worker": f"run_worker, concurrency {CONCURRENCY}; it claims and ends jobs one by one, there is no batching",
+        "worker": f"run_worker, concurrency {CONCURRENCY}; it claims and ends jobs one by one",
         "pool": f"{CONNECTIONS} connections of psycopg's C build, so that ends overlap; the default is 4",
         "wake-up": "LISTEN/NOTIFY, and a poll every 5 s: the defaults",
         "history": "finished jobs stay in the table: the default",
-        "dead worker": "beats every 10 s, stalled after 30 s: the defaults. A periodic task every 10 minutes retries "
-        "stalled jobs, as the documentation says: up to 10.5 minutes in all",
+        "dead worker": "beats every 10 s, stalled after 30 s: the defaults. A periodic task retries "
+        "stalled jobs every 10 minutes, as the documentation has it: up to 10.5 minutes in all",
         "retries": f"{RETRIES}",
-        "PostgreSQL restarts": "the worker stops with an error, its supervisor starts it again",
+        "PostgreSQL restarts": "the worker stops with an error, an idle one only at its next statement; its "
+        "supervisor starts it again",
         "loop": "uvloop",
     }
     bulk = "batch_defer_async"
@@ -85,7 +88,7 @@ class Procrastinate(bench_kit.Peer):
 
     async def left(self) -> int | None:
         queues = await app.job_manager.list_queues_async(queue="bench")
-        return sum(queue["todo"] + queue["doing"] for queue in queues)
+        return sum(int(queue["todo"] + queue["doing"]) for queue in queues)
 
 
 if __name__ == "__main__":
