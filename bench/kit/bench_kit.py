@@ -283,7 +283,9 @@ def _work(peer: Peer, options: argparse.Namespace) -> None:
     children = [subprocess.Popen(command) for _ in range(options.processes)]
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    while not stopping.wait(0.2):  # one that ends is started again, as a process manager would
+    parent = os.getppid()
+    while not stopping.wait(0.2) and os.getppid() == parent:
+        # One that ends is started again, as a process manager would.
         children = [subprocess.Popen(command) if each.poll() is not None else each for each in children]
     for child in children:
         child.terminate()

@@ -1,4 +1,4 @@
-"""Procrastinate on PostgreSQL: `defer_async`, `batch_defer_async` and `run_worker`, over psycopg.
+"""Procrastinate on PostgreSQL: `defer_async`, `batch_defer_async` and `run_worker_async`, over psycopg.
 
 Jobs of a worker that died come back through a periodic task that the users write themselves. The one here has
 the schedule that Procrastinate's documentation gives.
@@ -15,7 +15,7 @@ import bench_kit
 import procrastinate
 import uvloop
 
-CONCURRENCY, CONNECTIONS, RETRIES = 32, 20, 3
+CONCURRENCY, WORKERS, CONNECTIONS, RETRIES = 32, 4, 20, 3
 # It warns of an app in the main module, whose tasks could change their names. Ours are named.
 logging.getLogger("procrastinate.blueprints").setLevel(logging.ERROR)
 app = procrastinate.App(
@@ -48,18 +48,19 @@ TASKS: dict[str, Any] = {"noop": noop, "long": long}
 
 
 class Procrastinate(bench_kit.Peer):
-    """One worker a process, one app."""
+    """Several workers a process, one app and one pool."""
 
     packages = ("procrastinate", "psycopg", "psycopg-pool", "uvloop")
     settings = {  # noqa: RUF012
-        "worker": f"run_worker, concurrency {CONCURRENCY}; it claims and ends jobs one by one",
+        "worker": f"{WORKERS} workers in each process, concurrency {CONCURRENCY // WORKERS} each: a worker "
+        "claims jobs one by one, so one alone would wait for every commit",
         "pool": f"{CONNECTIONS} connections of psycopg's C build, so that ends overlap; the default is 4",
         "wake-up": "LISTEN/NOTIFY, and a poll every 5 s: the defaults",
         "history": "finished jobs stay in the table: the default",
         "dead worker": "beats every 10 s, stalled after 30 s: the defaults. A periodic task retries "
         "stalled jobs every 10 minutes, as the documentation has it: up to 10.5 minutes in all",
         "retries": f"{RETRIES}",
-        "PostgreSQL restarts": "the worker stops with an error, an idle one only at its next statement; its "
+        "PostgreSQL restarts": "the worker stops, an idle one only at its next statement; its "
         "supervisor starts it again",
         "loop": "uvloop",
     }
@@ -84,7 +85,22 @@ class Procrastinate(bench_kit.Peer):
         await TASKS[kind].batch_defer_async(*jobs)
 
     def work(self, processes: int, slots: int | None) -> None:
-        app.run_worker(concurrency=slots or CONCURRENCY)
+        bench_kit.run_until_signal(self._serve(slots or CONCURRENCY))
+
+    async def _serve(self, slots: int) -> None:
+        count = min(slots, WORKERS)
+        shares = [slots // count + (index < slots % count) for index in range(count)]
+        async with app.open_async():
+            runs = [
+                app.run_worker_async(concurrency=share, install_signal_handlers=False) for share in shares
+            ]
+            workers = [asyncio.ensure_future(run) for run in runs]
+            try:
+                await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
+            finally:  # one that stops takes the others along; cancelled, each waits for the jobs that it runs
+                for worker in workers:
+                    worker.cancel()
+                await asyncio.gather(*workers, return_exceptions=True)
 
     async def left(self) -> int | None:
         queues = await app.job_manager.list_queues_async(queue="bench")
