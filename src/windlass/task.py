@@ -42,8 +42,8 @@ from windlass.context import Context
 from windlass.core.durations import Duration
 from windlass.core.names import check_name, derive_name
 from windlass.core.states import Priority
-from windlass.encoding import decode
-from windlass.errors import ConfigurationError, InvalidArguments
+from windlass.encoding import LIMIT, decode
+from windlass.errors import ConfigurationError, InvalidArguments, PayloadTooLarge
 from windlass.gaps import EVERY, Gaps, Reconciled
 from windlass.job import Job
 from windlass.limits import FlowOptions, Limits
@@ -151,6 +151,11 @@ class Task(Generic[P, R]):
 
     def _sealed(self, job: NewJob, beside: Mapping[str, str] | None = None) -> NewJob:
         payload = seal(self.app.codec, job.payload, Purpose("payload", self.name), beside)
+        if len(payload) > LIMIT:  # the stores' own, for what they keep
+            raise PayloadTooLarge(
+                f"task {self.name}: the payload takes {len(payload):,} bytes after the app's codec, and at "
+                f"most {LIMIT:,} are kept with a job; store the data elsewhere and pass its address"
+            )
         return msgspec.structs.replace(job, payload=payload)
 
     def _jobs(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[NewJob]:

@@ -12,11 +12,13 @@ from windlass.bench.chunks_jobs import BATCH, Turns, load, load_in_thread, load_
 from windlass.bench.chunks_plain import PARSERS, loop, loop_elsewhere
 from windlass.bench.chunks_plan import MIB, ChunkPlan, make_chunk_plan
 from windlass.bench.chunks_report import Measured, Pass, report
+from windlass.bench.figures import Where
 from windlass.cli import main
 from windlass.worker.memory import used_memory
 
 IMPORTS = {"one", "two"}
 SCENARIOS = {"plain", *IMPORTS}
+WHERE = Where(store="sqlite", place="here", versions={}, settings={}, seconds=1.0)
 
 
 def test_a_dump_has_whole_records_of_the_size_of_real_ones(tmp_path: Path) -> None:
@@ -125,9 +127,7 @@ def test_memory_and_cpu_are_told_per_process_and_per_gib() -> None:
 
 
 def test_every_aim_is_judged() -> None:
-    found = report(
-        measured(), ChunkPlan(rounds=3), store="sqlite", place="here", versions={}, settings={}, seconds=1.0
-    )
+    found = report(measured(), ChunkPlan(rounds=3), WHERE)
     assert [(aim.figure, aim.met) for aim in found.aims] == [
         ("one_vs_plain", True),
         ("two_vs_plain", True),

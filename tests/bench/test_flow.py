@@ -8,12 +8,12 @@ import psycopg
 from click.testing import CliRunner, Result
 
 from windlass.bench.connections import connection
-from windlass.bench.figures import Taken
+from windlass.bench.figures import Taken, Where
 from windlass.bench.flow_claims import KEYED_NEEDS, TASK, Claimer, declare_plenty, payloads
-from windlass.bench.flow_grounds import PostgresGrounds
 from windlass.bench.flow_plan import FlowPlan, make_flow_plan
 from windlass.bench.flow_report import RATIOS, Times, report
 from windlass.bench.flow_scenarios import Waits
+from windlass.bench.grounds import PostgresGrounds
 from windlass.bench.meters import Meter
 from windlass.bench.rounds import Rounds, Step
 from windlass.cli import main
@@ -31,6 +31,7 @@ SCENARIOS = BARE | BY_WORKERS | {"plain_enqueue", "keyed_enqueue", "acquire"}
 WAITS = {"fair_wait", "fair_wait_from_call", "limited_wait", "limited_wait_from_call", "schedule_fire"}
 AIMS = ["blocked_vs_free", "budget_vs_none", "fair_wait_max_ms", "limited_wait_max_ms"]
 TINY = {"jobs": 60, "seconds": 0.3, "rounds": 1, "blocked": 50, "held": 80, "tries": 1}
+WHERE = Where(store="sqlite", place="here", versions={}, settings={}, seconds=1.0)
 
 
 def bench(*arguments: str) -> Result:
@@ -144,7 +145,7 @@ async def test_ratios_are_of_a_round_and_waits_are_judged_by_the_longest() -> No
         limited=Waits(answered=[2.0], called=[3.0], ran_out=True),
         fires=[250.0],
     )
-    found = report(rounds, times, store="sqlite", place="here", versions={}, settings={}, seconds=1.0)
+    found = report(rounds, times, WHERE)
     assert found.ratios["blocked_vs_free"].rounds == [0.8, 1.6]
     assert found.others["fair_wait"].median == 7
     assert [(aim.figure, aim.met) for aim in found.aims] == list(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from windlass.bench.figures import Taken
+from windlass.bench.figures import Taken, Where
 from windlass.bench.meters import Meter
 from windlass.bench.rounds import Rounds, Step
 from windlass.bench.web_client import Line, get, post
@@ -21,6 +21,7 @@ from windlass.cli import main
 RATES = {ALONE, VIEWED, SINGLE, BATCH}
 AIMS = [SLOWEST, RATIO, SINGLE, BATCH]
 TINY = {"jobs": 60, "seconds": 0.2, "rounds": 1, "tries": 1}
+WHERE = Where(store="sqlite", place="here", versions={}, settings={}, seconds=1.0)
 
 
 def bench(*arguments: str) -> Result:
@@ -85,7 +86,7 @@ async def test_aims_are_judged_by_the_slowest_page_and_by_pairs() -> None:
     await rounds.run([{name: step(name)} for name in speeds], after_each=slower)
     times = Times({"/": [5.0], "/jobs": [101.0]}, {"/jobs": 503})
     views = [Views(pages=4, messages=0, refused=1)]
-    found = report(rounds, times, views, store="sqlite", place="here", versions={}, settings={}, seconds=1.0)
+    found = report(rounds, times, views, WHERE)
     assert found.ratios[RATIO].rounds == [0.9, 1.0]
     assert [(aim.figure, aim.met) for aim in found.aims] == list(
         zip(AIMS, (False, True, True, False), strict=True)

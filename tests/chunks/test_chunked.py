@@ -439,7 +439,7 @@ async def test_a_pause_of_the_machine_is_not_the_end_of_a_part(
     path = tmp_path / "dump.ndjson"
     path.write_bytes(b"1\n" * 100)
     clock = itertools.count(0.0, 1.0)
-    monkeypatch.setattr("windlass.chunks.batches.monotonic", lambda: next(clock))
+    monkeypatch.setattr("windlass.chunks.reading.monotonic", lambda: next(clock))
     seen = 0
 
     @memory.chunked(split=NDJSON())

@@ -27,7 +27,7 @@ FILES = st.builds(
     lambda ended, last: b"".join(text + end for text, end in ended) + last,
     st.lists(st.tuples(TEXTS, st.sampled_from([b"\n", b"\r\n"])), max_size=20),
     TEXTS,
-).filter(lambda content: archives.codec(content[:4]) is None)
+).filter(lambda content: archives.compression(content[:4]) is None)
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 STEPS = st.integers(1, 50)
 CUTS = st.lists(st.integers(0, 200), max_size=3).map(sorted)

@@ -14,7 +14,7 @@ import zstandard
 
 from tests.chunks.reading import Ranged, parts, records, slices, spans, written
 from windlass.chunks import NDJSON
-from windlass.chunks.archives import codec
+from windlass.chunks.archives import compression
 from windlass.chunks.sources import RemoteFile
 from windlass.errors import BadArchive, ConfigurationError, SourceChanged
 
@@ -72,7 +72,7 @@ def test_p2_zeros_behind_gzip_and_frames_without_data_of_zstd_are_fine() -> None
 
 
 def test_p2_what_only_looks_like_an_archive_is_none() -> None:
-    assert [codec(head) for head in (b"", b"\x1f", b"\x1f\x8b", b"{}\n", b"\x50", b"\x50\x2a\x4d")] == [
+    assert [compression(head) for head in (b"", b"\x1f", b"\x1f\x8b", b"{}\n", b"\x50", b"\x50\x2a\x4d")] == [
         None
     ] * 6
 

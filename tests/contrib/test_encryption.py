@@ -14,7 +14,7 @@ from tests.web.kit import visiting
 from windlass import Retry, State, Windlass
 from windlass.codec import Purpose, seal, unseal
 from windlass.contrib.encryption import Encrypted, _Key, new_key
-from windlass.errors import CodecError, ConfigurationError, MissingKey
+from windlass.errors import CodecError, ConfigurationError, MissingKey, PayloadTooLarge
 from windlass.store.memory import MemoryStore
 from windlass.testing import Clock
 
@@ -56,6 +56,16 @@ def test_jobs_run_and_nothing_can_be_read_in_the_store(url: str) -> None:
             assert (inside["codec"], inside["key"]) == ("encrypted", "2026")
             assert ADA.encode() not in base64.b64decode(inside["data"])
         assert job.result() == f"sent to {ADA}"
+
+
+def test_e4_the_limit_counts_for_what_is_stored(url: str) -> None:
+    """Every store refuses the same."""
+    with make(Windlass(url, codec=Encrypted({"2026": NEW}))) as app:
+        assert app.enqueue("mail.send", "x" * 780_000).receipt == "enqueued"
+        with pytest.raises(
+            PayloadTooLarge, match=r"mail.send: the payload takes 1,\d+,\d+ bytes after the app's"
+        ):
+            app.enqueue("mail.send", "x" * 900_000)
 
 
 def test_the_same_value_never_looks_the_same() -> None:

@@ -33,6 +33,8 @@ class Line:
             raise StoreUnavailable("no answer")
         if any(job.task == "odd" for job in jobs):
             raise RuntimeError("nobody foresaw this")
+        if any(job.task == "struck" for job in jobs):
+            raise asyncio.CancelledError
         return [Receipt(int(job.payload)) for job in jobs]
 
 
@@ -87,6 +89,40 @@ async def test_what_was_perhaps_written_is_not_sent_again(task: str, error: type
     got = await answers(intake, line, [job("a", 1), job(task, 2)])
     assert [type(answer) for answer in got] == [error, error]
     assert sum("a" in batch for batch in line.batches) == 1
+
+
+async def test_an_error_is_its_callers_own() -> None:
+    """What one adds to it, or was handling when it came, the others do not see."""
+    line = Line()
+    intake = Intake(line.send)
+
+    async def call(n: int) -> StoreUnavailable:
+        try:
+            raise KeyError(n)
+        except KeyError:
+            with pytest.raises(StoreUnavailable, match="no answer") as told:
+                await intake.add(job("lost", n))
+        told.value.add_note(f"caller {n}")
+        return told.value
+
+    calls = [asyncio.create_task(call(n)) for n in range(4)]
+    while not line.batches:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    line.open.set()
+    errors = await asyncio.gather(*calls)
+    assert [error.__notes__ for error in errors] == [[f"caller {n}"] for n in range(4)]
+    assert [str(error.__context__) for error in errors] == ["0", "1", "2", "3"]
+    own = intakes._own(QueueFull("no room", "full", 5.0))
+    assert isinstance(own, QueueFull)
+    assert (str(own), own.queue, own.retry_after) == ("no room", "full", 5.0)
+
+
+async def test_a_call_that_is_cancelled_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intakes, "MOST", 1)
+    line = Line()
+    got = await answers(Intake(line.send), line, [job("struck", 1), job("a", 2), job("a", 3)])
+    assert isinstance(got[0], asyncio.CancelledError)
+    assert got[1:] == [Receipt(2), Receipt(3)]
 
 
 async def test_who_has_left_before_it_was_sent_gets_no_job() -> None:
@@ -245,3 +281,17 @@ async def test_jobs_enqueued_at_once_share_transactions(alone: Base) -> None:
     rows = await alone.look.rows("SELECT count(*) AS jobs FROM windlass.ready GROUP BY xmin::text")
     assert sum(row["jobs"] for row in rows) == 51
     assert len(rows) < 10
+
+
+async def test_f4_what_is_refused_counts_once_however_often_it_was_sent(alone: Base) -> None:
+    """A batch with jobs for other queues is sent again in parts."""
+    store = await alone.store()
+    for queue in ("full", "other"):
+        await store.enqueue([NewJob(task="a", payload="{}", queue=queue)])
+    await store.set_queue("full", {"max_depth": 1})
+    queues = ["other", "full", "full", "other", "full"]
+    sent = (store.enqueue([NewJob(task="a", payload="{}", queue=queue)]) for queue in queues)
+    got = await asyncio.gather(*sent, return_exceptions=True)
+    assert [isinstance(answer, QueueFull) for answer in got] == [queue == "full" for queue in queues]
+    (record,) = [queue for queue in await store.queues() if queue.name == "full"]
+    assert record.refused == 3

@@ -18,6 +18,7 @@ from windlass import Context, Retry, State, Windlass
 from windlass.errors import StoreUnavailable, WorkerLost
 from windlass.store.records import QueueRecord
 from windlass.worker import shift as module
+from windlass.worker import slots
 from windlass.worker.runner import Runner
 from windlass.worker.shift import Shift
 from windlass.worker.view import View
@@ -293,7 +294,7 @@ async def test_a_job_alone_that_waited_long_runs_beside_the_others(
     wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[C8] A neighbour that never ends must not keep it from running for ever."""
-    monkeypatch.setattr(module, "QUIET_WAIT", 0.05)
+    monkeypatch.setattr(slots, "QUIET_WAIT", 0.05)
     alone = await suspect(line, "waits", queue="other")
     await line.set_queue("default", {})
     async with on_shift(wired, line) as shift:

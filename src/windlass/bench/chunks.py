@@ -6,15 +6,11 @@ checkpoints cost is told by an import that has them in every second block of bat
 
 from __future__ import annotations
 
-import secrets
-import tempfile
+import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
-import apsw
 import msgspec
 
 from windlass.bench import run
@@ -23,83 +19,40 @@ from windlass.bench.chunks_plain import loop_elsewhere
 from windlass.bench.chunks_plan import ChunkPlan
 from windlass.bench.chunks_report import PLAIN, Measured, Pass, report
 from windlass.bench.chunks_work import Imports
-from windlass.bench.connections import connection, dropped_afterwards, named
-from windlass.bench.figures import Report, StoreReport
-from windlass.bench.machine import server_settings
+from windlass.bench.figures import Report
+from windlass.bench.grounds import Grounds
+from windlass.bench.on_grounds import OnGrounds, Told
 from windlass.bench.rounds import Progress
 from windlass.errors import WindlassError
-from windlass.store.factory import describe, make_store
-from windlass.store.protocol import Store
 
 SAVED: Final = "bench.load"
 IN_TURNS: Final = "bench.load_in_turns"
 IN_THREAD: Final = "bench.load_in_thread"
 
 Scenario = Callable[[Measured], Awaitable[None]]
-Measuring = Callable[..., Coroutine[Any, Any, StoreReport]]
 
 
 def measure(plan: ChunkPlan, url: str | None, progress: Progress) -> Report:
     """Write the file, and measure on the store behind the URL or on temporary ones."""
     progress(f"writing {plan.size:,} bytes")
     with dumps(plan.size, plan.warm_up) as (dump, small):
-        found = run.run(OnChunks(dump, small), plan, url, progress)
+        found = run.run(OnGrounds(Chunks(dump, small).measured), plan, url, progress)
     conditions = {**plan.conditions(), "bytes": dump.size, "records": dump.records}
     return msgspec.structs.replace(found, plan=conditions)
 
 
-class OnChunks:
-    """The measuring on each kind of store, with files that are there already: `dump` to be imported, `small`
-    to warm up with."""
+class Chunks:
+    """The measuring with files that are there already: `dump` to be imported, `small` to warm up with."""
 
     def __init__(self, dump: Dump, small: Dump) -> None:
         self._dump = dump
         self._small = small
-        self.on_sqlite: Measuring = self._on_sqlite
-        self.on_postgres: Measuring = self._on_postgres
 
-    async def _on_sqlite(
-        self, folder: Path | None, plan: ChunkPlan, until: float, progress: Progress
-    ) -> StoreReport:
-        """Measure on an SQLite file of the run's own."""
-        began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="windlass-bench-", dir=folder) as place:
-            url = f"sqlite:///{place}/jobs.db"
-            async with _opened(url) as store:
-                imports = Imports(store, {"WINDLASS_DATABASE_URL": url}, plan, self._dump, self._small)
-                measured = await self._rounds(plan, imports, until, progress)
-        return report(
-            measured,
-            plan,
-            store="sqlite",
-            place=place,
-            versions={"sqlite": apsw.sqlite_lib_version()},
-            settings={},
-            seconds=time.monotonic() - began,
-        )
-
-    async def _on_postgres(
-        self, url: str, plan: ChunkPlan, until: float, progress: Progress, *, temporary: bool = False
-    ) -> StoreReport:
-        """Measure in a schema of the run's own in the database of this URL."""
-        began = time.monotonic()
-        schema = f"windlass_bench_{secrets.token_hex(4)}"
-        async with connection(url, f"{schema} control") as control, dropped_afterwards(control, schema):
-            async with _opened(named(url, schema), schema) as store:
-                environment = {"WINDLASS_DATABASE_URL": url, "WINDLASS_SCHEMA": schema}
-                imports = Imports(store, environment, plan, self._dump, self._small)
-                measured = await self._rounds(plan, imports, until, progress)
-            versions = {"postgresql": await control.fetchval("SELECT current_setting('server_version')")}
-            settings = await server_settings(control)
-        return report(
-            measured,
-            plan,
-            store="postgresql",
-            place="a temporary server on this machine" if temporary else describe(url),
-            versions=versions,
-            settings=settings,
-            seconds=time.monotonic() - began,
-        )
+    async def measured(self, grounds: Grounds, plan: ChunkPlan, until: float, progress: Progress) -> Told:
+        """Import on a new place."""
+        async with grounds.fresh() as place:
+            imports = Imports(place.store, place.environment(), plan, self._dump, self._small)
+            return functools.partial(report, await self._rounds(plan, imports, until, progress), plan)
 
     async def _rounds(self, plan: ChunkPlan, imports: Imports, until: float, progress: Progress) -> Measured:
         """Everything in each round, every second round backwards."""
@@ -157,14 +110,3 @@ def _overheads(imports: Imports) -> Scenario:
         measured.overheads += await imports.overheads(IN_TURNS)
 
     return scenario
-
-
-@asynccontextmanager
-async def _opened(url: str, schema: str | None = None) -> AsyncIterator[Store]:
-    store = make_store(url) if schema is None else make_store(url, schema=schema)
-    await store.migrate()
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()

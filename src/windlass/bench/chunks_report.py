@@ -4,12 +4,12 @@ here."""
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from windlass.bench.chunks_plan import MIB, ChunkPlan
-from windlass.bench.figures import Figure, StoreReport, at_least, at_most, figure
+from windlass.bench.figures import Figure, StoreReport, Where, at_least, at_most, figure
 from windlass.bench.rounds import ENOUGH
 
 PLAIN: Final = "plain"
@@ -87,22 +87,13 @@ class Measured:
 def report(
     measured: Measured,
     plan: ChunkPlan,
-    *,
-    store: str,
-    place: str,
-    versions: dict[str, str],
-    settings: dict[str, Any],
-    seconds: float,
+    where: Where,
 ) -> StoreReport:
     """Everything measured on one store, and the aims."""
     ratios, overhead, memory = measured.ratios(), measured.overhead(), measured.memory()
     return StoreReport(
-        store=store,
-        place=place,
-        versions=versions,
-        settings=settings,
+        **msgspec.structs.asdict(where),
         rounds=measured.rounds,
-        seconds=round(seconds, 1),
         rates=measured.rates(),
         ratios=ratios,
         cpu_per_1000_jobs={},

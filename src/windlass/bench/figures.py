@@ -48,15 +48,20 @@ class Aim(msgspec.Struct, frozen=True):
     met: bool
 
 
-class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything measured on one store."""
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """What a report says of the store that it is about, and how many seconds the run on it took."""
 
     store: str
     place: str
     versions: dict[str, str]
     settings: dict[str, Any]
-    rounds: int
     seconds: float
+
+
+class StoreReport(Where, frozen=True, kw_only=True):
+    """Everything measured on one store."""
+
+    rounds: int
     rates: dict[str, Figure]
     ratios: dict[str, Figure]
     cpu_per_1000_jobs: dict[str, Cpu]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from windlass.bench.figures import Aim, Figure, StoreReport, at_least, at_most, figure, ratio
+from windlass.bench.figures import Aim, Figure, StoreReport, Where, at_least, at_most, figure, ratio
 from windlass.bench.flow_scenarios import Waits
 from windlass.bench.rounds import Rounds
 
@@ -35,12 +35,7 @@ class Times(msgspec.Struct):
 def report(
     rounds: Rounds,
     times: Times,
-    *,
-    store: str,
-    place: str,
-    versions: dict[str, str],
-    settings: dict[str, Any],
-    seconds: float,
+    where: Where,
 ) -> StoreReport:
     """Everything measured on one store, and the aims."""
     rates = rounds.figures()
@@ -49,12 +44,8 @@ def report(
     others = _others(times)
     wal = {name: rounds.wal(name) for name in rates if name.startswith(BARE)}
     return StoreReport(
-        store=store,
-        place=place,
-        versions=versions,
-        settings=settings,
+        **msgspec.structs.asdict(where),
         rounds=rounds.done,
-        seconds=round(seconds, 1),
         rates=rates,
         ratios=ratios,
         cpu_per_1000_jobs={name: cpu for name, cpu in rounds.cpu().items() if name.startswith(BARE)},

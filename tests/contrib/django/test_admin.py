@@ -1,6 +1,7 @@
 """The admin's pages: who sees what, what they show, and what can be done there."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from django.test import Client, override_settings
 
 from tests.contrib.django import kit
 from windlass import Windlass
+from windlass.contrib.django.api import TaskResultDoesNotExist
+from windlass.contrib.django.app import reread
 from windlass.core.states import State
 
 
@@ -106,6 +109,45 @@ def test_m5_who_may_look_may_not_act(jobs: Windlass) -> None:
     assert client.post(f"/admin/windlass/job/{died.id}/", asked).status_code == 403
     assert client.get("/admin/windlass/queue/").status_code == 403
     assert jobs.job(died.id).status() is State.DEAD
+
+
+@pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
+def test_m5_who_may_change_dead_jobs_touches_no_others(jobs: Windlass) -> None:
+    died = kit.give_up.enqueue()
+    jobs.run_until_idle()
+    waits = kit.add.enqueue(1)
+    client = login("view_dead", "change_dead")
+    assert client.get(f"/admin/windlass/job/{died.id}/").status_code == 403
+    assert client.get(f"/admin/windlass/dead/{waits.id}/").status_code == 404
+    client.post(f"/admin/windlass/dead/{waits.id}/", {"action": "cancel"})
+    asked = {"action": "cancel", "_selected_action": [waits.id]}
+    assert "Cancel: 1 unchanged" in client.post("/admin/windlass/dead/", asked, follow=True).content.decode()
+    assert jobs.job(waits.id).status() is State.READY
+    answer = client.post(f"/admin/windlass/dead/{died.id}/", {"action": "retry"}, follow=True)
+    assert "Retry: 1 retried" in answer.content.decode()
+    assert jobs.job(died.id).status() is State.READY
+
+
+@pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("path", ["job/", "dead/", "queue/", "job/1/"])
+def test_while_the_store_is_away_a_page_says_so(
+    jobs: Windlass, ada: Client, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_DATABASE_URL", f"sqlite:///{tmp_path}/no/such/folder/jobs.db")
+    reread(jobs)
+    try:
+        assert "the store does not answer" in page(ada, path).lower()
+    finally:
+        monkeypatch.undo()
+        reread(jobs)
+
+
+@pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
+def test_what_is_no_id_is_passed_over(jobs: Windlass, ada: Client) -> None:
+    asked = {"action": "cancel", "_selected_action": ["1" * 5000, "x", "-1"]}
+    assert "Choose jobs" in ada.post("/admin/windlass/job/", asked, follow=True).content.decode()
+    with pytest.raises(TaskResultDoesNotExist, match="is not the id of a job"):
+        kit.add.get_result("1" * 5000)
 
 
 @pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)

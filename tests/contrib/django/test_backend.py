@@ -19,6 +19,7 @@ from windlass.contrib.django.api import InvalidTask, TaskResultDoesNotExist, sig
 from windlass.contrib.django.app import get_app
 from windlass.contrib.encryption import Encrypted
 from windlass.core.states import Priority, State
+from windlass.errors import QueueFull
 
 
 def make_order(email: str = "ada@example.org") -> Any:
@@ -76,6 +77,23 @@ def test_elsewhere_a_job_is_enqueued_after_the_commit(on_sqlite: Windlass) -> No
             result.refresh()
     assert int(result.id) > 0
     assert result.enqueued_at is not None
+
+
+def test_one_that_is_refused_after_the_commit_takes_no_other_with_it(
+    on_sqlite: Windlass, caplog: pytest.LogCaptureFixture
+) -> None:
+    kit.fail.enqueue("x")  # outside a transaction at once, and its errors are the caller's
+    on_sqlite._home().call(lambda store: store.set_queue("mail", {"max_depth": 1}))
+    try:
+        with transaction.atomic():
+            refused = kit.fail.enqueue("refused")
+            kept = kit.add.enqueue(1)
+        assert (refused.id, kept.id != "") == ("", True)
+        assert "QueueFull" in caplog.text
+        with pytest.raises(QueueFull):
+            kit.fail.enqueue("refused")
+    finally:
+        on_sqlite._home().call(lambda store: store.set_queue("mail", {"max_depth": None}))
 
 
 def test_or_at_once_where_that_is_asked_for(on_sqlite: Windlass) -> None:

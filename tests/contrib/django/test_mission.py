@@ -6,10 +6,11 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.contrib.auth.models import Permission, User
 from django.core.asgi import get_asgi_application
 from django.db import connections
-from django.test import Client
+from django.test import Client, override_settings
 
 from tests.contrib.django import kit
 from windlass import Windlass
@@ -51,6 +52,15 @@ async def test_m5_who_may_view_looks_and_who_may_change_acts(visitor: httpx.Asyn
     assert (await visitor.post(cancel, headers=session)).status_code == 403
     session = await sync_to_async(session_of)("view_job", "change_job")
     assert (await visitor.post(cancel, headers=session)).status_code == 200
+
+
+async def test_m5_a_new_secret_key_logs_nobody_out(visitor: httpx.AsyncClient) -> None:
+    """Django then gives a session another key, which only its own answers tell the browser."""
+    session = await sync_to_async(session_of)("view_job")
+    old = settings.SECRET_KEY
+    with override_settings(SECRET_KEY=old[::-1], SECRET_KEY_FALLBACKS=[old]):
+        for _ in range(2):
+            assert (await visitor.get("/windlass/api/jobs", headers=session)).status_code == 200
 
 
 async def test_everything_else_is_django(visitor: httpx.AsyncClient) -> None:

@@ -198,7 +198,7 @@ def _members(kind: type) -> Iterator[tuple[str, str]]:
     """The public members that a class itself brings, or that it has of a class that is not public."""
     attributes = _attributes(kind)
     hidden = HIDDEN.get(kind.__name__, set())
-    for owner in [each for each in kind.__mro__ if each is kind or each.__name__.startswith("_")]:
+    for owner in [each for each in reversed(kind.__mro__) if each is kind or each.__name__.startswith("_")]:
         for name, value in vars(owner).items():
             if name.startswith("_") or name in hidden or name in attributes:
                 continue

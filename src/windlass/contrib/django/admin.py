@@ -8,7 +8,7 @@ MISSION_CONTROL_URL has its address.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 from urllib.parse import urlencode
 
@@ -23,14 +23,14 @@ from django.utils.html import format_html
 from windlass.contrib.django import desk
 from windlass.contrib.django.app import first_backend, get_app, windlass_backends
 from windlass.contrib.django.models import Dead, Job, Queue
+from windlass.core.ids import MOST, read
 from windlass.core.states import State
-from windlass.errors import StoreError
+from windlass.errors import ConfigurationError, StoreError
 from windlass.store.records import JobFilter
 from windlass.words.deeds import counted
 from windlass.words.text import parsed
 
 VERBS: Final = ("retry", "cancel")
-_LARGEST: Final = 2**63 - 1
 
 
 class StorePages(admin.ModelAdmin):
@@ -54,13 +54,17 @@ class StorePages(admin.ModelAdmin):
 
     def changelist_view(self, request: Any, extra_context: Any = None) -> Any:
         """The listing, or what was asked to be done with what is ticked in it."""
+        return self.viewed(request, lambda: self.answer(request))
+
+    def viewed(self, request: Any, page: Callable[[], Any]) -> Any:
+        """A page for those who may view it; while the store is away, an empty one that says so."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         try:
-            return self.answer(request)
-        except StoreError as error:
+            return page()
+        except (StoreError, ConfigurationError) as error:
             messages.error(request, f"the store does not answer: {type(error).__name__}: {error}")
-            return self.show(request, self.page, {})
+            return self.show(request, self.page, {"filters": []})
 
     def answer(self, request: Any) -> Any:
         """What the page answers."""
@@ -78,8 +82,8 @@ class StorePages(admin.ModelAdmin):
                 "mission_control": getattr(settings, "MISSION_CONTROL_URL", None),
                 "may_change": self.has_change_permission(request),
                 "backend": backend_of(request),
-                "filters": self.filters(request),
                 **context,
+                "filters": context["filters"] if "filters" in context else self.filters(request),
             },
         )
 
@@ -95,7 +99,8 @@ class JobPages(StorePages):
 
     page = "jobs"
     only: State | None = None
-    """The state that the listing is bound to."""
+    """The state that these pages are bound to: who has permissions for these jobs need have none for
+    others."""
 
     def get_urls(self) -> list[Any]:
         """The listing, and a page for each job."""
@@ -118,12 +123,16 @@ class JobPages(StorePages):
 
     def job_view(self, request: Any, id: int) -> Any:
         """One job: why it waits or failed, its arguments, its errors."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
+        return self.viewed(request, lambda: self.answer_about(request, id))
+
+    def answer_about(self, request: Any, id: int) -> Any:
+        """What the page of one job answers."""
         if request.method == "POST":
-            return self.act(request, [str(id)], request.get_full_path())
-        sheet = desk.show_job(app_of(request), id) if id <= _LARGEST else None
-        if sheet is None:
+            # Pages that are bound to a state do not know the job any more, once something was done to it.
+            back = request.get_full_path() if self.only is None else f"../?{request.GET.urlencode()}"
+            return self.act(request, [str(id)], back)
+        sheet = desk.show_job(app_of(request), id) if id <= MOST else None
+        if sheet is None or self.only not in (None, sheet.job.state):
             raise Http404(f"there is no job {id}: it was deleted, or its retention has passed")
         texts = {"arguments": parsed(sheet.job.payload), "result": parsed(sheet.job.result)}
         return self.show(request, "job", {"sheet": sheet, "texts": texts, "title": f"Job {id}"})
@@ -133,12 +142,12 @@ class JobPages(StorePages):
         if not self.has_change_permission(request):
             raise PermissionDenied
         verb = request.POST.get("action")
-        ids = [int(word) for word in words if word.isdecimal() and int(word) <= _LARGEST]
+        ids = [id for id in map(read, words) if id is not None]
         if verb not in VERBS or not ids:
             messages.warning(request, "Choose jobs, and whether to retry or cancel them.")
         else:
             who = f"{request.user.get_username()}@admin"
-            answers = desk.steer(app_of(request), cast("desk.Verb", verb), ids, who)
+            answers = desk.steer(app_of(request), cast("desk.Verb", verb), ids, who, self.only)
             messages.success(request, f"{verb}: {counted(Counter(answers.values()))}")
         return HttpResponseRedirect(back)
 

@@ -11,7 +11,6 @@ then has its result an id. See `place` for why, and for the other choice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from inspect import signature
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from windlass.contrib.django.api import BaseTaskBackend, Task, TaskResultDoesNot
 from windlass.contrib.django.app import app_and_place, known_task, register
 from windlass.contrib.django.place import place_of
 from windlass.contrib.django.task import WindlassTask, job_name, job_priority
+from windlass.core import ids
 from windlass.errors import JobNotFound
 from windlass.options import JobOptions
 from windlass.store.factory import POSTGRES, kind_of
@@ -34,7 +34,6 @@ from windlass.store.records import JobRecord
 PATH: Final = "django.task"
 PRIORITY: Final = "django.priority"
 """Headers of jobs: the task's path where its name is not it, and the priority as Django has it."""
-_LARGEST: Final = 2**63 - 1
 
 
 class WindlassBackend(BaseTaskBackend):
@@ -64,8 +63,14 @@ class WindlassBackend(BaseTaskBackend):
         app, place = app_and_place(self.alias)
         if place.joins is not None and kind_of(app.settings.database_url) == POSTGRES:
             self._send(result, connections[place.joins])
-        elif place.awaits is not None:
-            transaction.on_commit(partial(self._send, result), using=place.awaits)
+        elif place.awaits is not None and transaction.get_connection(place.awaits).in_atomic_block:
+
+            def send() -> None:
+                self._send(result)
+
+            # Robust: one that fails then, when nothing can be rolled back any more, is logged by Django, and
+            # the other jobs of the transaction are enqueued all the same.
+            transaction.on_commit(send, using=place.awaits, robust=True)
         else:
             self._send(result)
         return result
@@ -89,9 +94,9 @@ class WindlassBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> Any:
         """The job with this id as it stands. Raises TaskResultDoesNotExist."""
-        if not (result_id.isdecimal() and int(result_id) <= _LARGEST):
+        if ids.read(result_id) is None:
             raise TaskResultDoesNotExist(
-                f"{result_id!r} is not the id of a job; a job that waits for a commit has none before it"
+                f"{result_id[:40]!r} is not the id of a job; a job that waits for a commit has none before it"
             )
         app, _ = app_and_place(self.alias)
         try:

@@ -15,6 +15,7 @@ import msgspec
 
 from windlass.app import Windlass
 from windlass.cli.queues import counts
+from windlass.core.states import State
 from windlass.errors import WindlassError
 from windlass.store.measures import News
 from windlass.store.protocol import Store
@@ -129,15 +130,20 @@ def list_queues(app: Windlass) -> list[QueueRow]:
     return app._home().call(ask)
 
 
-def steer(app: Windlass, verb: Verb, ids: Sequence[int], by: str) -> dict[int, str]:
-    """Retry or cancel jobs, and tell the timeline who did it [M2]."""
+def steer(
+    app: Windlass, verb: Verb, ids: Sequence[int], by: str, only: State | None = None
+) -> dict[int, str]:
+    """Retry or cancel jobs, those in the state `only` where it is given, and tell the timeline who did it
+    [M2]."""
 
     async def act(store: Store) -> dict[int, str]:
         acts: Mapping[Verb, Callable[[Sequence[int]], Awaitable[Mapping[int, str]]]] = {
             "retry": store.retry,
             "cancel": store.cancel,
         }
-        answers = dict(await acts[verb](ids))
+        found = [await store.job(id) for id in ids] if only is not None else []
+        named = ids if only is None else [job.id for job in found if job is not None and job.state is only]
+        answers = dict(await acts[verb](named))
         try:
             async with asyncio.timeout(PATIENCE):
                 news = News(events=events(steered(verb, answers), await store.now(), by))
@@ -145,7 +151,7 @@ def steer(app: Windlass, verb: Verb, ids: Sequence[int], by: str) -> dict[int, s
         except (WindlassError, TimeoutError) as error:
             # It is done, whatever becomes of telling it.
             logger.warning("what %s did is not in the timeline: %s", by, type(error).__name__)
-        return answers
+        return {**dict.fromkeys(ids, "unchanged"), **answers}
 
     answers = app._home().call(act)
     requested = frozenset(id for id, answer in answers.items() if answer == "requested")

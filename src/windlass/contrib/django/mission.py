@@ -61,7 +61,9 @@ def _staff(key: str) -> Who | None:
     close_old_connections()
     try:
         engine: Any = import_module(settings.SESSION_ENGINE)
-        user: Any = get_user(SimpleNamespace(session=engine.SessionStore(key)))
+        session: Any = engine.SessionStore(key)
+        session.cycle_key = lambda: None  # a browser would not hear of another one from here
+        user: Any = get_user(SimpleNamespace(session=session))
         if not (user.is_active and user.is_staff and user.has_perm("windlass.view_job")):
             return None
         role = Role.OPERATE if user.has_perm("windlass.change_job") else Role.READ

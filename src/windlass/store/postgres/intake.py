@@ -35,7 +35,9 @@ LINGER: Final = 0.003
 PATIENCE: Final = 0.05
 """Seconds after which those who wait do so no longer for the call in flight, but get one beside it."""
 CALLS: Final = 4
-"""Calls in flight, of batches and of jobs on their own: the store's connections serve others, too."""
+"""Calls of batches in flight: the store's connections serve others, too."""
+ALONE: Final = 6
+"""Calls of jobs on their own. They may wait for each other's keys, and leave room for a batch."""
 
 
 class Intake:
@@ -49,7 +51,7 @@ class Intake:
         """The one of them that takes what waits, next."""
         self._wanted = 1
         self._enough = asyncio.Event()
-        self._slots = asyncio.Semaphore(CALLS)
+        self._slots = asyncio.Semaphore(ALONE)
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def add(self, job: NewJob) -> Receipt:
@@ -121,6 +123,7 @@ class Intake:
             self._calls.discard(me)
             if self._taker is me:
                 self._taker = None
+            self._call()  # where somebody has cancelled this call, others wait behind it
 
     def _call_another(self, late: asyncio.Task[Any]) -> None:
         """A call has not answered yet; it may be waiting for what nobody else needs."""
@@ -130,13 +133,17 @@ class Intake:
 
     def _next(self) -> list[Waiting]:
         batch: list[Waiting] = []
+        left: list[asyncio.Future[Receipt]] = []
         room = MOST_SENT
         for answer, job in self._waiting.items():
+            if answer.done():
+                left.append(answer)  # its caller has
+                continue
             room -= len(job.payload)
             if len(batch) == MOST or (batch and room < 0):
                 break
             batch.append((job, answer))
-        for _, answer in batch:
+        for answer in [*left, *(answer for _, answer in batch)]:
             del self._waiting[answer]
         return batch
 
@@ -214,4 +221,14 @@ def _apart(batch: Sequence[Waiting], error: EnqueueError | JobNotFound) -> list[
 def _fail(batch: Sequence[Waiting], error: Exception) -> None:
     for _, answer in batch:
         if not answer.done():
-            answer.set_exception(error)
+            answer.set_exception(_own(error))
+
+
+def _own(error: Exception) -> Exception:
+    """The error for one caller. What they add to it, and what they were handling when it was raised, is
+    nobody else's business."""
+    kind = type(error)
+    own = kind.__new__(kind, *error.args)  # not by its __init__, which may take other arguments
+    vars(own).update(vars(error))
+    own.__cause__, own.__suppress_context__ = error.__cause__, error.__suppress_context__
+    return own.with_traceback(error.__traceback__)

@@ -1,4 +1,5 @@
-"""The PostgreSQL store: each operation of the protocol, in terms of the SQL functions that do the work."""
+"""The PostgreSQL store: its life, its workers, claims, outcomes and wake-ups, in terms of the SQL functions
+that do the work. The other operations of the protocol are in its base classes, one file for each."""
 
 from __future__ import annotations
 
@@ -12,22 +13,15 @@ import asyncpg
 
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED
-from windlass.errors import (
-    ConfigurationError,
-    JobNotFound,
-    Refused,
-    ResultTimeout,
-    Shed,
-    StoreUnavailable,
-)
+from windlass.errors import JobNotFound, ResultTimeout, StoreUnavailable
 from windlass.store.flow import Needs
 from windlass.store.postgres import claims, flushes, schema, statements
 from windlass.store.postgres.cluster import Cluster
 from windlass.store.postgres.database import DEADLINE, Database
 from windlass.store.postgres.diagnosis import Diagnosis
-from windlass.store.postgres.faults import refused_jobs, translated
+from windlass.store.postgres.enqueue import Enqueueing
+from windlass.store.postgres.faults import translated
 from windlass.store.postgres.flow import Flow
-from windlass.store.postgres.gates import lines_of, rings_of
 from windlass.store.postgres.intake import Intake
 from windlass.store.postgres.listen import DONE, Listener
 from windlass.store.postgres.measures import Measures
@@ -35,7 +29,6 @@ from windlass.store.postgres.reading import Reader
 from windlass.store.postgres.rotation import Rotator
 from windlass.store.postgres.steering import Steering
 from windlass.store.postgres.transaction import saving, transaction
-from windlass.store.postgres.upkeep import Upkeep
 from windlass.store.protocol import NOTHING
 from windlass.store.records import (
     Beat,
@@ -48,10 +41,8 @@ from windlass.store.records import (
     JobFilter,
     JobRecord,
     Migration,
-    NewJob,
     Outcome,
     Page,
-    Receipt,
     Rescued,
     WorkerInfo,
     WorkerRecord,
@@ -65,10 +56,9 @@ FULL_POLL: Final = 0.5
 
 RESCUE_STEP: Final = 100
 ADOPT_TRIES: Final = 100
-ENQUEUE_TRIES: Final = 3
 
 
-class PostgresStore(Upkeep, Steering, Cluster, Flow, Measures):
+class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
     """Jobs in PostgreSQL 15 to 18. One store belongs to the event loop that opened it.
 
     `deadline` is how many seconds a worker's call may take before it counts as unanswered; it should be no
@@ -87,7 +77,7 @@ class PostgresStore(Upkeep, Steering, Cluster, Flow, Measures):
     ) -> None:
         self.settings = settings or StoreSettings()
         self._db = Database(dsn, schema, pool_size, deadline)
-        self._intake = Intake(self._counted_enqueue)
+        self._intake = Intake(self._send)
         self._listener = Listener(self._db)
         self._claimer = claims.Claimer(self._db, self.settings, head_cache, self._listener.heard_of)
         self._reader = Reader(self._db)
@@ -143,66 +133,6 @@ class PostgresStore(Upkeep, Steering, Cluster, Flow, Measures):
                 return migration
         finally:
             connection.terminate()
-
-    # -- enqueue ----------------------------------------------------------------------------------------
-
-    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
-        """See Store.enqueue. A single job goes together with those of other callers."""
-        if not jobs:
-            return []
-        if connection is None and len(jobs) == 1:
-            return [await self._intake.add(jobs[0])]
-        return await self._counted_enqueue(jobs, connection)
-
-    async def _counted_enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        """What is refused rolls back, so it is counted in a transaction of its own."""
-        try:
-            return await self._enqueue(jobs, connection)
-        except Refused as error:
-            await self._note("note_refused", error.queue, refused_jobs(error), isinstance(error, Shed))
-            raise
-
-    async def _enqueue(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
-        calls = statements.enqueue_calls(self.schema, jobs)
-        if connection is not None:
-            if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
-                raise ConfigurationError(
-                    "the store takes asyncpg connections; use task.using(connection=…) for others"
-                )
-            with translated():
-                rows = [await connection.fetchrow(c.sql, *c.args) for c in calls]
-            await self._note_pressure(jobs, calls, rows)
-            return statements.combine(jobs, calls, rows)
-        await self._declare({(job.queue, int(job.priority)) for job in jobs})
-        async with self._db.connection() as own:
-            rows = await _committed(own, calls)
-            receipts = statements.combine(jobs, calls, rows)
-            if any(receipt.status == "replaced" for receipt in receipts):
-                # Who may only produce leaves that to others, too.
-                with suppress(asyncpg.InsufficientPrivilegeError):
-                    await self._steps(own, "replace_step", "promote")
-            await self._admit(own, lines_of(jobs, receipts), rings_of(jobs, receipts))
-        await self._note_pressure(jobs, calls, rows)
-        return receipts
-
-    async def _note_pressure(
-        self, jobs: Sequence[NewJob], calls: Sequence[statements.Call], rows: Sequence[Any]
-    ) -> None:
-        for queue, pressure in statements.changed_pressures(jobs, calls, rows).items():
-            await self._note("change_pressure", queue, pressure.was, pressure.now)
-
-    async def _note(self, function: str, *args: Any) -> None:
-        """Note what an enqueue has seen of its queue, in a transaction of its own. It must not fail for that:
-        what could not be noted, the next promote sees."""
-        with suppress(StoreUnavailable):
-            await self._db.value(function, *args)
-
-    async def _declare(self, lanes: set[tuple[str, int]]) -> None:
-        for queue, priority in lanes - self._declared:
-            # Who may only produce leaves that to others: the job waits in deferred until the lane is there.
-            with suppress(asyncpg.InsufficientPrivilegeError):
-                await self._db.value("lane_sure", queue, priority)
-            self._declared.add((queue, priority))
 
     # -- the life of a worker ---------------------------------------------------------------------------
 
@@ -402,18 +332,3 @@ class PostgresStore(Upkeep, Steering, Cluster, Flow, Measures):
             # The caller looks now: what was heard up to here is not told twice.
             self._looked.update((queue, self._listener.heard_of(queue)) for queue in queues)
         return heard or patience < timeout
-
-
-async def _committed(connection: Any, calls: Sequence[statements.Call]) -> list[Any]:
-    """Run the calls of an enqueue in a transaction of their own. A deadlock, such as with a transaction that
-    takes its keys one by one, ends it before anything was written: it is run again."""
-    for left in reversed(range(ENQUEUE_TRIES)):
-        try:
-            if len(calls) == 1:
-                return [await connection.fetchrow(calls[0].sql, *calls[0].args)]
-            async with connection.transaction(isolation="read_committed"):
-                return [await connection.fetchrow(call.sql, *call.args) for call in calls]
-        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
-            if not left:
-                raise
-    raise AssertionError("the last try returns or raises")

@@ -1,4 +1,4 @@
-"""Where flow is measured: a schema or a file that is new, so that nothing waits there from an earlier
+"""Where it is measured: a schema or a file that is new, so that nothing waits there from an earlier
 scenario, and that goes with everything in it."""
 
 from __future__ import annotations
@@ -25,6 +25,13 @@ class Place:
     store: Store
     settings: Settings
     meter: Meter
+
+    def environment(self) -> dict[str, str]:
+        """What leads processes there."""
+        return {
+            "WINDLASS_DATABASE_URL": self.settings.database_url,
+            "WINDLASS_SCHEMA": self.settings.schema,
+        }
 
 
 class Grounds(Protocol):

@@ -1,0 +1,106 @@
+"""Enqueueing on PostgreSQL: one job together with those of other callers, many at once, or any in a
+transaction of the caller's own [E1]. How single jobs come together is the business of `intake`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import asyncpg
+
+from windlass.errors import ConfigurationError, Refused, Shed, StoreUnavailable
+from windlass.store.postgres import statements
+from windlass.store.postgres.faults import refused_jobs, translated
+from windlass.store.postgres.gates import lines_of, rings_of
+from windlass.store.postgres.intake import Intake
+from windlass.store.postgres.upkeep import Upkeep
+from windlass.store.records import NewJob, Receipt
+
+TRIES: Final = 3
+
+
+class Enqueueing(Upkeep):
+    """How jobs come in, and what is noted of their queues on the way."""
+
+    _intake: Intake
+    _declared: set[tuple[str, int]]
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
+        """See Store.enqueue. A single job goes together with those of other callers."""
+        if not jobs:
+            return []
+        if connection is None and len(jobs) == 1:
+            return [await self._intake.add(jobs[0])]
+        return await self._counted_enqueue(jobs, connection)
+
+    async def _send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """What the intake sends. A batch that is refused for one of its queues or priorities is sent again by
+        each of them: only then is it counted, lest it count twice."""
+        several = len({(job.queue, job.priority) for job in jobs}) > 1
+        return await (self._enqueue(jobs, None) if several else self._counted_enqueue(jobs))
+
+    async def _counted_enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+        """What is refused rolls back, so it is counted in a transaction of its own."""
+        try:
+            return await self._enqueue(jobs, connection)
+        except Refused as error:
+            await self._note("note_refused", error.queue, refused_jobs(error), isinstance(error, Shed))
+            raise
+
+    async def _enqueue(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
+        calls = statements.enqueue_calls(self._db.schema, jobs)
+        if connection is not None:
+            if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
+                raise ConfigurationError(
+                    "the store takes asyncpg connections; use task.using(connection=…) for others"
+                )
+            with translated():
+                rows = [await connection.fetchrow(c.sql, *c.args) for c in calls]
+            await self._note_pressure(jobs, calls, rows)
+            return statements.combine(jobs, calls, rows)
+        await self._declare({(job.queue, int(job.priority)) for job in jobs})
+        async with self._db.connection() as own:
+            rows = await _committed(own, calls)
+            receipts = statements.combine(jobs, calls, rows)
+            if any(receipt.status == "replaced" for receipt in receipts):
+                # Who may only produce leaves that to others, too.
+                with suppress(asyncpg.InsufficientPrivilegeError):
+                    await self._steps(own, "replace_step", "promote")
+            await self._admit(own, lines_of(jobs, receipts), rings_of(jobs, receipts))
+        await self._note_pressure(jobs, calls, rows)
+        return receipts
+
+    async def _note_pressure(
+        self, jobs: Sequence[NewJob], calls: Sequence[statements.Call], rows: Sequence[Any]
+    ) -> None:
+        for queue, pressure in statements.changed_pressures(jobs, calls, rows).items():
+            await self._note("change_pressure", queue, pressure.was, pressure.now)
+
+    async def _note(self, function: str, *args: Any) -> None:
+        """Note what an enqueue has seen of its queue, in a transaction of its own. It must not fail for that:
+        what could not be noted, the next promote sees."""
+        with suppress(StoreUnavailable):
+            await self._db.value(function, *args)
+
+    async def _declare(self, lanes: set[tuple[str, int]]) -> None:
+        for queue, priority in lanes - self._declared:
+            # Who may only produce leaves that to others: the job waits in deferred until the lane is there.
+            with suppress(asyncpg.InsufficientPrivilegeError):
+                await self._db.value("lane_sure", queue, priority)
+            self._declared.add((queue, priority))
+
+
+async def _committed(connection: Any, calls: Sequence[statements.Call]) -> list[Any]:
+    """Run the calls of an enqueue in a transaction of their own. A deadlock, such as with a transaction that
+    takes its keys one by one, ends it before anything was written: it is run again."""
+    for left in reversed(range(TRIES)):
+        try:
+            if len(calls) == 1:
+                return [await connection.fetchrow(calls[0].sql, *calls[0].args)]
+            async with connection.transaction(isolation="read_committed"):
+                return [await connection.fetchrow(call.sql, *call.args) for call in calls]
+        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")

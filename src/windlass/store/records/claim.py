@@ -1,0 +1,58 @@
+"""What a worker is given and what it writes back: claims, their jobs, and how each attempt ended."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.core.states import Kind
+from windlass.store.records.job import Failure, Options
+
+
+class ClaimedJob(msgspec.Struct, frozen=True, gc=False):
+    """One job of a claim. (lane, claim, seq) is its fence; `id` names the job over all its attempts."""
+
+    id: int
+    lane: int
+    claim: int
+    seq: int
+    task: str
+    payload: str
+    queue: str
+    priority: int
+    attempt: int
+    deaths: int
+    options: Options
+    enqueued_at: float
+    ready_at: float = 0.0
+    """When this attempt became ready, by the store's clock."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A batch of jobs of one lane, leased to one worker. Its id is the fencing token."""
+
+    id: int
+    lane: int
+    queue: str
+    priority: int
+    jobs: list[ClaimedJob]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How one claimed attempt ended. `delay` is for the kinds that offer the job again."""
+
+    job: ClaimedJob
+    kind: Kind = Kind.SUCCEEDED
+    delay: float = 0.0
+    error: Failure | None = None
+    result: str | None = None
+    run_ms: float | None = None
+    forget: bool = False
+    """SUCCEEDED only: the job's earlier failures are no longer shown [O1]."""
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The answer to a flush: how many outcomes were recorded, were there already, or were refused [C5]."""
+
+    applied: int = 0
+    repeated: int = 0
+    refused: tuple[int, ...] = ()

@@ -1,0 +1,148 @@
+"""A job: as it is enqueued, as it is kept, and how it is looked for.
+
+A payload is JSON text: an object of named arguments, an array of positional ones, or an object whose key
+`"*"` holds the positional ones beside the named.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from windlass.core.states import Priority, State
+from windlass.store.records.parent import PartOf
+
+OnConflict = Literal["skip", "replace", "reject"]
+EnqueueStatus = Literal["enqueued", "scheduled", "held", "skipped", "replaced", "rerun", "repeated", "parked"]
+Otherwise = Literal["dead", "cancel", "run"]
+CancelAnswer = Literal["cancelled", "requested", "finished", "not_found"]
+DeleteAnswer = Literal["deleted", "requested", "not_found"]
+RetryAnswer = Literal["retried", "unchanged", "not_found"]
+
+
+class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a job carries besides its payload; stored as JSON, and not at all where all is default."""
+
+    max_attempts: int = 5
+    timeout: float | None = None
+    unique_key: str | None = None
+    fair_key: str | None = None
+    ordering_key: str | None = None
+    concurrency_key: str | None = None
+    key_limit: int = 1
+    """How many jobs of its concurrency key run at a time; its task's setting overrides it [F3]."""
+    task_limit: int | None = None
+    """How many jobs of its task run at a time, as the code says; its task's setting overrides it [F3]."""
+    tags: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+    trace: str | None = None
+    replay_of: int | None = None
+    """The job that this one repeats [O6]."""
+    unknown_since: float | None = None
+    """Written by the store: when a worker first said that it does not know this task [O4]."""
+    chunked: bool = False
+    """A parent to be: while its first run lasts, its state is `splitting`."""
+    part: PartOf | None = None
+    """Written by the store: set in the jobs of parts and finalizers [P4]."""
+    after: tuple[int, ...] = ()
+    """Jobs that must have succeeded before this one is ready [P12]."""
+    otherwise: Otherwise = "dead"
+    """What becomes of this job where one of them ends in another way."""
+
+
+DEFAULT_OPTIONS = Options()
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to enqueue. The caller has validated it (see `windlass.core.names` and `windlass.payload`)."""
+
+    task: str
+    payload: str
+    queue: str = "default"
+    priority: int = Priority.NORMAL
+    delay: float | None = None
+    run_at: float | None = None
+    options: Options = DEFAULT_OPTIONS
+    on_conflict: OnConflict = "skip"
+    idempotency_key: str | None = None
+    automatic: bool = False
+    """Enqueued by a schedule or a reconciler: such a job may be parked [O7]."""
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What became of one enqueued job: its id, or the id of the twin that stands for it; 0 where it was
+    parked."""
+
+    id: int
+    status: EnqueueStatus = "enqueued"
+    pressure: float | None = None
+    """A hint: how full its queue is, from 0.7 on, where it has a max_depth; slow down [F4]."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """One failed attempt, as kept with the job (the last 32 of them)."""
+
+    type: str
+    message: str
+    traceback: str = ""
+    attempt: int = 0
+    at: float = 0.0
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """The durable progress of a job: JSON text of the handler's own, and n of m where it told."""
+
+    data: str
+    done: int | None = None
+    total: int | None = None
+    at: float = 0.0
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A job in any state, with everything the store knows about it."""
+
+    id: int
+    task: str
+    queue: str
+    priority: int
+    state: State
+    payload: str
+    attempt: int
+    deaths: int
+    options: Options
+    enqueued_at: float
+    run_at: float | None = None
+    claimed_at: float | None = None
+    finished_at: float | None = None
+    worker: int | None = None
+    claim: int | None = None
+    cancel_requested: bool = False
+    reason: str | None = None
+    errors: tuple[Failure, ...] = ()
+    result: str | None = None
+    checkpoint: Checkpoint | None = None
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs to list; what is None does not filter."""
+
+    queue: str | None = None
+    task: str | None = None
+    state: State | None = None
+    tag: str | None = None
+    text: str | None = None
+    """What its payload, as JSON text, contains."""
+    error: str | None = None
+    """The type of the last failure kept with it, "" for none: finds dead and retrying jobs only."""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """One page of a listing, newest first. Pass `cursor` on for the next; None says there is none."""
+
+    jobs: list[JobRecord]
+    cursor: str | None = None
+    looked: int = 0
+    """How many jobs were looked at for it."""
+    back_to: float | None = None
+    """When the oldest of these was enqueued: how far back the search has come [M3]."""

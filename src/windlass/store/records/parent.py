@@ -1,0 +1,97 @@
+"""Jobs that are split: the plan of their parts, and how far a parent and each of its parts are [P4]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.core.states import State
+
+
+class PartOf(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Which part of which parent a job is [P4]."""
+
+    parent: int
+    index: int
+    """From 0; -1 is the finalizer."""
+    total: int
+    """How many parts the parent has."""
+    span: str = "null"
+    """What the part covers, as JSON; its meaning is the splitter's."""
+    size: int = 0
+    """How much that is, in the splitter's unit."""
+    created_at: float = 0.0
+    """When the parent was split."""
+
+
+class PartPlan(msgspec.Struct, frozen=True):
+    """A part as planned: what it covers (JSON, the splitter's own) and how much that is."""
+
+    span: str
+    size: int = 0
+    """In the splitter's unit: bytes, numbers, items. The unit of a part's progress."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job is split [P4]."""
+
+    parts: Sequence[PartPlan]
+    parallel: int = 8
+    """How many parts are released at a time [P8]."""
+    tolerated: int = 0
+    """How many parts may fail while the parent still ends well [P9]."""
+    finalizer: bool = False
+    """Whether a last job runs once all parts have ended."""
+
+
+class ParentRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A parent and how far its parts are."""
+
+    id: int
+    task: str
+    queue: str
+    state: State
+    total: int
+    """Parts in all. succeeded + dead + cancelled + out + those not yet released."""
+    succeeded: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    out: int = 0
+    """Parts that are released and have not ended."""
+    parallel: int = 8
+    tolerated: int = 0
+    size: int = 0
+    """The sizes of all parts together."""
+    done: int = 0
+    """How much of it is done, by what parts have saved."""
+    records: int = 0
+    """The records done, by what parts have saved."""
+    final: int | None = None
+    """The finalizer's job, once all parts have ended."""
+    cancel_requested: bool = False
+    reason: str | None = None
+    created_at: float = 0.0
+    """When it was split."""
+    finished_at: float | None = None
+
+
+class PartRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a parent [P4]."""
+
+    parent: int
+    index: int
+    total: int
+    span: str
+    size: int
+    state: State
+    """`waiting` before its release, then the state of its job."""
+    job: int | None = None
+    """The job that runs it, or ran it last."""
+    attempt: int = 0
+    """Of that job; 0 before its release."""
+    done: int = 0
+    records: int = 0
+    error: str | None = None
+    """Type and message of the failure it died of."""
+    created_at: float = 0.0

@@ -1,0 +1,53 @@
+"""What upkeep has done and found: promotion, the turn of the logs, retention, migrations, the doctor."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Promoted(msgspec.Struct, frozen=True):
+    """What one promotion step moved into lanes: due deferred jobs, and keyed jobs admitted in turn [C3]."""
+
+    due: int = 0
+    admitted: int = 0
+    again: float | None = None
+    """Seconds until more can be admitted: when a budget that jobs wait for has its next token [F1]."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that `windlass doctor` looked at, and what to do about it."""
+
+    name: str
+    level: Literal["ok", "warning", "error"] = "ok"
+    told: str
+    advice: str = ""
+
+
+class Rotation(msgspec.Struct, frozen=True):
+    """What one turn of the logs did; `blocked` says in words what kept a segment from being reclaimed."""
+
+    reclaimed: bool = False
+    moved: int = 0
+    offered_again: int = 0
+    removed: int = 0
+    blocked: str | None = None
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """What retention removed besides the logs."""
+
+    dead: int = 0
+    keys: int = 0
+    workers: int = 0
+    parents: int = 0
+    more: bool = False
+    """One bounded step was not enough for something, be it counted here or not."""
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """The schema version before and after `migrate`."""
+
+    before: int
+    after: int

@@ -1,0 +1,52 @@
+"""Workers: as they introduce themselves, as the store knows them, and what a dead one leaves behind."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.store.measures import Vitals
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as it introduces itself. The id is random and never used twice [C5]."""
+
+    id: int
+    label: str = ""
+    host: str = ""
+    pid: int = 0
+    queues: tuple[str, ...] = ()
+    lease: float = 30.0
+    """Seconds without a beat after which observers may take it for dead [C4]."""
+
+
+class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as the store knows it. `beat` counts its heartbeats; observers watch it move."""
+
+    id: int
+    label: str
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    alive: bool
+    beat: int
+    started_at: float
+    beat_at: float
+    lease: float = 30.0
+    vitals: Vitals | None = None
+    """How it is doing, in its own words; None before it has told."""
+    vitals_at: float | None = None
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """The answer to a heartbeat: which of the worker's running jobs should be cancelled."""
+
+    cancel: frozenset[int] = frozenset()
+
+
+class Rescued(msgspec.Struct, frozen=True):
+    """What a rescue did with the jobs of a dead worker [C8]."""
+
+    offered: int = 0
+    deferred: int = 0
+    dead: int = 0
+    cancelled: int = 0
