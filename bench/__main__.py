@@ -13,6 +13,7 @@ import click
 from bench.page import write_page
 from bench.plan import FULL, QUICK
 from bench.run import Run, chosen
+from bench.run import scenarios as all_of
 from bench.subjects import HERE
 
 LIMIT: Final = {"full": 115 * 60.0, "quick": 14 * 60.0}
@@ -32,6 +33,10 @@ def bench(context: click.Context, quick: bool, peers: str, scenarios: str, out: 
     if context.invoked_subcommand:
         return
     plan = QUICK if quick else FULL
+    only = [each for each in scenarios.split(",") if each]
+    known = [each.name for each in all_of(plan)]
+    if unknown := [each for each in only if not any(name.startswith(each) for name in known)]:
+        raise click.BadParameter(f"no such scenario: {', '.join(unknown)}; known: {', '.join(known)}")
     try:
         subjects = chosen(peers)
     except ValueError as error:
@@ -39,7 +44,7 @@ def bench(context: click.Context, quick: bool, peers: str, scenarios: str, out: 
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     folder = out or HERE / "results" / (f"{today}-quick" if quick else today)
     run = Run(plan, folder, subjects, time.monotonic() + LIMIT[plan.name])
-    run.go([each for each in scenarios.split(",") if each])
+    run.go(only)
     write_page(folder, run.found)
     click.echo(f"\n{folder / 'README.md'}")
 

@@ -107,7 +107,7 @@ class Ground:
             port = probe.getsockname()[1]
         with tempfile.TemporaryDirectory(prefix="bench-redis-") as folder:
             words = ["--bind", "127.0.0.1", "--port", str(port), "--dir", folder, "--loglevel", "warning"]
-            process = subprocess.Popen([self.redis, *words, *REDIS_SETTINGS])
+            process = subprocess.Popen([self.redis, *words, *REDIS_SETTINGS], stdout=subprocess.DEVNULL)
             try:
                 _answering(port)
                 yield f"redis://127.0.0.1:{port}/0", psutil.Process(process.pid)

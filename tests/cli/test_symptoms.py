@@ -81,10 +81,14 @@ def test_f4_f5_f2_a_queue_in_trouble() -> None:
     assert "80% of its limits; 9 jobs shed" in only(of_queues([shedding], {"q": Depth(ready=80)})).told
     assert "200% of" in only(of_queues([shedding], {"q": Depth(ready=1, oldest=120.0)})).told
     slow = QueueRecord(name="q", governor=True, rate=1.0, why="halved: an upstream throttled 3 runs")
-    assert "lowest rate, 1/s: halved" in only(of_queues([slow], {})).told
+    assert "lowest rate, 1/s: halved" in only(of_queues([slow], {"q": Depth(running=1)})).told
+    paused = QueueRecord(name="q", paused=True)
+    assert "paused, and 2 ready jobs wait" in only(of_queues([paused], {"q": Depth(ready=2)})).told
     fine = [
         QueueRecord(name="q", max_depth=1000, pressure="soft", refused=7, shed_depth=100, shed=9),
         QueueRecord(name="q", governor=True, rate=1.5),
+        QueueRecord(name="idle", governor=True, rate=1.0),
+        QueueRecord(name="idle", paused=True),
         QueueRecord(name="q", governor=True, rate=5.0, rate_min=5.0, rate_max=5.0),
     ]
     assert list(of_queues(fine, {"q": Depth(ready=69)})) == []

@@ -70,8 +70,13 @@ class Encrypted:
     @classmethod
     def from_env(cls, variable: str, *, require: bool = False) -> Self:
         """The keys of an environment variable: `id:base64`, with commas between several."""
+        given = os.environ.get(variable, "")
+        if not given.strip():
+            raise ConfigurationError(
+                f"{variable} is not set; put id:base64 there, with commas between several keys"
+            )
         keys: dict[str, bytes | str] = {}
-        for place, entry in enumerate(os.environ.get(variable, "").split(","), 1):
+        for place, entry in enumerate(given.split(","), 1):
             id, colon, key = (word.strip() for word in entry.partition(":"))
             if not colon or not key or id in keys:
                 raise ConfigurationError(  # without the text: it may be a key

@@ -100,9 +100,16 @@ def of_schedules(schedules: Iterable[ScheduleRecord], now: float) -> Iterator[Fi
 
 
 def of_queues(queues: Iterable[QueueRecord], depth: Mapping[str, Depth]) -> Iterator[Finding]:
-    """Queues that turn jobs away, and governors that can go no lower."""
+    """Queues that are paused while jobs wait or turn jobs away, and governors that can go no lower."""
     for queue in queues:
         name = f"queue {queue.name}"
+        now = depth.get(queue.name, Depth())
+        if queue.paused and now.ready:
+            yield _warning(
+                name,
+                f"it is paused, and {now.ready:,} ready job{'s wait' if now.ready > 1 else ' waits'}",
+                f"let them run: `windlass queue resume {queue.name}`",
+            )
         if queue.pressure == "full":
             yield _warning(
                 name,
@@ -110,7 +117,6 @@ def of_queues(queues: Iterable[QueueRecord], depth: Mapping[str, Depth]) -> Iter
                 f"{queue.refused:,} refused so far",
                 f"add workers, or raise it: `windlass queue set {queue.name} --max-depth N`",
             )
-        now = depth.get(queue.name, Depth())
         level = shed_level(now.ready, now.oldest or 0.0, 0.0, (queue.shed_depth, queue.shed_wait, None))
         if level >= WARNING:
             yield _warning(
@@ -119,10 +125,11 @@ def of_queues(queues: Iterable[QueueRecord], depth: Mapping[str, Depth]) -> Iter
                 "add workers, or raise what it says is too much: "
                 f"`windlass queue set {queue.name} --shed-depth N --shed-wait DURATION`",
             )
-        if queue.governor and queue.rate is not None and queue.rate <= queue.rate_min < queue.rate_max:
+        lowest = queue.rate is not None and queue.rate <= queue.rate_min < queue.rate_max
+        if queue.governor and lowest and (now.ready or now.running or now.retrying):
             yield _warning(
                 name,
-                f"its governor is at its lowest rate, {rate_text(queue.rate)}"
+                f"its governor is at its lowest rate, {rate_text(queue.rate_min)}"
                 + (f": {queue.why}" if queue.why else ""),
                 f"see why its runs fail or take long: `windlass jobs --queue {queue.name} --state retrying`",
             )

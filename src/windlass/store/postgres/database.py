@@ -106,6 +106,8 @@ class Database:
         # Whatever the database's default is: most functions need a snapshot per statement. A pooler would
         # refuse the settings.
         settings = {"default_transaction_isolation": "read committed", **KEEPALIVES}
+        if "application_name" not in self.dsn:
+            settings["application_name"] = "windlass"  # whose sessions these are, for who looks at them
         with translated():
             self._pool = await asyncpg.create_pool(
                 self.dsn,
