@@ -1,13 +1,16 @@
 # Shorthands for people. Nothing depends on make: each target is one command of CONTRIBUTING.md.
 PYTHON ?= .venv/bin/python
 
-.PHONY: test lint postgres16 soak bench bench-quick
+.PHONY: test lint verify postgres16 soak bench bench-quick
 
 test:           ## everything a commit must pass: lint, format, types, tests
 	$(PYTHON) -m tests
 
 lint:           ## the fast half of it
 	$(PYTHON) -m tests --lint
+
+verify:         ## what a release must pass besides: coverage, mutants, advisories, packages
+	$(PYTHON) -m tests.verify
 
 postgres16:     ## the suite of all stores on an older server, all of it
 	$(PYTHON) -m pytest -m postgres16 -n auto --dist worksteal

@@ -4,6 +4,8 @@
 and ends with a line that says how it went. `python -m tests --lint` stops before the tests. Other arguments
 go to pytest: `python -m tests -k sqlite`.
 
+Lint and types are checked beside the tests, on one core at most, and told of after them.
+
 The browser tests need a Chromium. Where none is found, one is brought into the virtual environment; where
 that fails, they are left out, and the last line says so.
 """
@@ -12,6 +14,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.browser import chromium, left_out
@@ -22,6 +25,7 @@ LINT = {
     "ruff format": ["ruff", "format", "--check", "."],
     "mypy": ["mypy"],
 }
+Done = subprocess.CompletedProcess[str]
 
 
 def workers() -> int:
@@ -30,10 +34,24 @@ def workers() -> int:
     return min(4, (os.cpu_count() or 2) + 1)
 
 
-def run(name: str, command: list[str]) -> bool:
-    """Run one step in the project's root and tell whether it passed."""
-    say(name)
-    return subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False).returncode == 0
+def run(command: list[str], *, quiet: bool = False) -> Done:
+    """Run one step in the project's root. A quiet one keeps what it says to itself."""
+    out, err = (subprocess.PIPE, subprocess.STDOUT) if quiet else (None, None)
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, stdout=out, stderr=err, text=True, check=False
+    )
+
+
+def lint() -> dict[str, Done]:
+    """What lint, format and types have to say, one after the other."""
+    return {name: run(command, quiet=True) for name, command in LINT.items()}
+
+
+def tests(arguments: list[str]) -> Done:
+    """Run the tests, in front of everybody."""
+    say("pytest")
+    plugin = ["-p", left_out.NAME]
+    return run(["pytest", "-n", str(workers()), "--dist", "worksteal", *plugin, *arguments])
 
 
 def say(text: str) -> None:
@@ -55,12 +73,19 @@ def browser() -> str:
 def main(arguments: list[str]) -> int:
     """Run the steps; 0 only when all of them passed."""
     began = time.monotonic()
-    steps, warning = dict(LINT), ""
-    if "--lint" not in arguments:
-        warning = browser()
-        plugin = ["-p", left_out.NAME]
-        steps["pytest"] = ["pytest", "-n", str(workers()), "--dist", "worksteal", *plugin, *arguments]
-    failed = [name for name, command in steps.items() if not run(name, command)]
+    tested: dict[str, Done] = {}
+    warning = ""
+    with ThreadPoolExecutor(1) as beside:
+        linting = beside.submit(lint)
+        if "--lint" not in arguments:
+            warning = browser()
+            tested["pytest"] = tests(arguments)
+        linted = linting.result()
+    for name, done in linted.items():
+        say(name)
+        sys.stdout.write(done.stdout)
+    steps = linted | tested
+    failed = [name for name, done in steps.items() if done.returncode != 0]
     verdict = f"FAILED: {', '.join(failed)}" if failed else f"PASSED: {', '.join(steps)}"
     say(f"{verdict} ({time.monotonic() - began:.0f} s){warning}")
     return 1 if failed else 0

@@ -16,7 +16,17 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.postgres import Server
+from tests.postgres import Server, memory
+
+# Hundreds of tests start a process of ours, which takes twice as long where nobody may keep bytecode. A test
+# that replaces a module within a second forbids it for itself.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# SQLite waits for the disk at every commit, which takes longer than most tests and shows nothing: no test
+# cuts the power. That it asks for the wait is what tests/sqlite looks at.
+if place := memory():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place))
 
 # The machine is shared with servers and other tests, so how long one example takes says nothing.
 hypothesis.settings.register_profile("windlass", deadline=None, print_blob=True)

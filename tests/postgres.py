@@ -46,6 +46,14 @@ SETTINGS: Mapping[str, str | int] = {
 }
 
 
+def memory() -> Path | None:
+    """A directory that is kept in memory and has room for a whole run; None where there is no such thing."""
+    place = Path("/dev/shm")  # noqa: S108 - whoever uses it makes a directory of their own in it
+    if not os.access(place, os.W_OK):
+        return None
+    return place if shutil.disk_usage(place).free > 4 * 1024**3 else None
+
+
 class Server:
     """One PostgreSQL server with a data directory of its own.
 
@@ -66,6 +74,7 @@ class Server:
         self._account = account()
         self._home: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._session: psycopg.Connection | None = None
         self._guard: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -126,6 +135,7 @@ class Server:
         """Stop the server, breaking off its sessions; data and port stay for the next start()."""
         if self._process is None:
             return
+        self._leave()
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.send_signal(number)
@@ -135,6 +145,7 @@ class Server:
 
     def kill9(self) -> None:
         """Kill every process of the server at once, as a power cut would. start() recovers from the log."""
+        self._leave()
         postmaster = psutil.Process(self.pid)
         postmaster.suspend()  # so that it starts no child between the listing and the kill
         family = [postmaster, *postmaster.children(recursive=True)]
@@ -184,19 +195,24 @@ class Server:
         self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def _execute(self, statement: sql.Composed) -> None:
-        with psycopg.connect(self.dsn(), autocommit=True) as connection:
-            connection.execute(statement)
+        """Run a statement in a session that is kept: a new one costs the server more than most of them do."""
+        if self._session is not None:
+            with contextlib.suppress(psycopg.OperationalError):  # a test may have ended every session
+                self._session.execute(statement)
+                return
+            self._leave()
+        self._session = psycopg.connect(self.dsn(), autocommit=True)
+        self._session.execute(statement)
 
-    def _place(self) -> Path | None:
-        """Where the data goes: into memory where nothing must survive and there is room, else to the disk. A
-        copy of a database costs a tenth there."""
-        memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a directory of our own in it
-        if self.settings["fsync"] == "on" or not os.access(memory, os.W_OK):
-            return None
-        return memory if shutil.disk_usage(memory).free > 4 * 1024**3 else None
+    def _leave(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
     def _initialise(self) -> None:
-        self._home = Path(tempfile.mkdtemp(prefix=f"windlass-pg{self.version}-", dir=self._place()))
+        # A copy of a database costs a tenth in memory; what must survive goes to the disk.
+        place = None if self.settings["fsync"] == "on" else memory()
+        self._home = Path(tempfile.mkdtemp(prefix=f"windlass-pg{self.version}-", dir=place))
         self._guard = subprocess.Popen(
             [sys.executable, "-P", postgres_guard.__file__, str(self._home)],
             stdin=subprocess.PIPE,
@@ -208,9 +224,10 @@ class Server:
         if self._account is not None:
             for path in (self._home, secret):
                 os.chown(path, self._account.uid, self._account.gid)
-        # A password keeps other users of the machine out; the plain exchange spares the clients SCRAM's slow
-        # key derivation at every connect, and nothing leaves the loopback.
+        # A password keeps other users of the machine out; the plain exchange and one round of hashing spare
+        # clients and server SCRAM's slow key derivation at every connect, and nothing leaves the loopback.
         options = ["--auth=password", f"--pwfile={secret}", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        options += ["-c", "scram_iterations=1"]
         process = self._spawn("initdb", "-D", str(self.data_dir), "-U", USER, *options)
         if process.wait(START_TIMEOUT) != 0:
             raise HarnessError(

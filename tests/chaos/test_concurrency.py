@@ -26,6 +26,9 @@ CLAIMERS = 2
 TAIL = 45.0
 """Seconds within which everything must have run after the last producer has stopped."""
 
+ROUNDS = 2
+"""How often the ring goes round while others look."""
+
 
 class Upkeep:
     """What the coordinator does, all the time: turn the logs, and promote four times a second."""
@@ -97,7 +100,7 @@ async def conserved(dsn: str, folder: Path, seconds: float, figure: Figure) -> N
 
 async def test_committed_is_finished(pg_dsn: str, tmp_path: Path, figure: Figure) -> None:
     """0 lost, 0 twice, 0 phantom, and the counts equal a scan of the view."""
-    await conserved(pg_dsn, tmp_path, 10.0, figure)
+    await conserved(pg_dsn, tmp_path, 6.0, figure)
 
 
 @pytest.mark.soak
@@ -131,6 +134,9 @@ async def test_running_jobs_are_seen_while_the_ring_turns(pg_dsn: str, figure: F
             depth = (await other.depth())["default"]
             return (depth.ready, depth.running) == (50, 100)
 
+        async def round_and_round() -> bool:
+            return sum(turn.reclaimed for turn in upkeep.turns) >= ROUNDS * 8
+
         async def look(true: Callable[[], Awaitable[bool]]) -> int:
             looks = 0
             while not upkeep.over.is_set():
@@ -141,7 +147,7 @@ async def test_running_jobs_are_seen_while_the_ring_turns(pg_dsn: str, figure: F
         async with asyncio.TaskGroup() as group:
             group.create_task(upkeep.turn())
             lookers = [group.create_task(look(true)) for true in (found, held, unchanged, counted)]
-            await asyncio.sleep(4.0)
+            await until(round_and_round, 30.0)
             upkeep.over.set()
         figure("looks", sum(looker.result() for looker in lookers))
         figure("segments reclaimed meanwhile", sum(turn.reclaimed for turn in upkeep.turns))

@@ -9,7 +9,9 @@ import pytest
 
 from windlass import State, Windlass
 
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "chunked-jobs.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "chunked-jobs.md").read_text(
+    encoding="utf-8"
+)
 BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE, flags=re.MULTILINE | re.DOTALL)
 
 

@@ -98,13 +98,13 @@ async def test_c4_a_failed_beat_is_logged_and_tried_again_at_once(
 
 async def test_c5_lost_is_signalled_once_and_ends_the_beats(line: Line) -> None:
     """[C5] [C7]"""
-    async with membership(line, {"mail": 2}, lease=0.3) as member:
+    async with membership(line, {"mail": 2}, lease=1.0) as member:
         one, other = await seated(line, member, 7, 8)
         await until_it_is(lambda: _beat_past(line, 7, 1), True)
         await line.retire(7)
         await until(lambda: one.lost == [7])
         seen = await beats(line, 8)
-        await until_it_is(lambda: _beat_past(line, 8, seen + 4), True)
+        await until_it_is(lambda: _beat_past(line, 8, seen + 2), True)
         assert one.lost == [7]
         assert other.lost == []
 

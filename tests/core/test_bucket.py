@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.bucket import LEAST_WAIT, Bucket
+from windlass.core.bucket import LEAST_WAIT, LOOK_AGAIN, Bucket
 
 NOW = 1_750_000_000.0
 SLACK = 1e-3
@@ -20,7 +20,8 @@ steps = st.lists(
 
 
 class Ledger:
-    """A bucket, and what it has granted: by the latest time that its clock had shown."""
+    """A bucket, and what it has granted: by the latest time that it was told. A refusal leaves no trace in
+    it, so what its clock showed then does not count."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self.rate, self.burst = rate, burst
@@ -30,13 +31,15 @@ class Ledger:
         self.out: list[int] = []
 
     def do(self, what: str, now: float, n: int) -> None:
-        self.latest = max(self.latest, now)
         if what == "drain":
+            self.latest = max(self.latest, now)
             self.bucket = self.bucket.drained(n / 4, now)
         elif what == "give back" and self.out:
+            self.latest = max(self.latest, now)
             self.bucket = self.bucket.give_back(back := self.out.pop(), now)
             self.granted.append((self.latest, -back))
         elif what == "take" and (left := self.bucket.take(n, now)) is not None:
+            self.latest = max(self.latest, now)
             self.bucket = left
             self.granted.append((self.latest, n))
             self.out.append(n)
@@ -188,3 +191,35 @@ def test_f1_waits_add_up() -> None:
         bucket = left
         at.append(now)
     assert all(b - a == pytest.approx(0.25, abs=0.01) for a, b in pairwise(at[2:]))
+
+
+def test_f1_tokens_promised_to_others_are_waited_for() -> None:
+    """[F1]"""
+    full = Bucket.full(2, 10, NOW)
+    assert full.wait(4, NOW, promised=6) == LEAST_WAIT
+    empty = full.take(10, NOW)
+    assert empty is not None
+    assert empty.wait(2, NOW, promised=3) == pytest.approx(2.5)
+
+
+def test_f1_more_promised_than_it_holds_is_worth_another_look() -> None:
+    """[F1] When half of it has grown anew, and neither at once nor before a pause ends."""
+    assert Bucket.full(2, 10, NOW).wait(5, NOW, promised=8) == 2.5
+    assert Bucket.full(2, 10, NOW).drained(7, NOW).wait(5, NOW, promised=8) == 7
+    assert Bucket.full(1000, 10, NOW).wait(5, NOW, promised=8) == LOOK_AGAIN
+    assert Bucket.full(0, 10, NOW).wait(5, NOW, promised=8) == math.inf
+
+
+@pytest.mark.parametrize(("age", "left"), [(0, 10), (2, 6), (3.5, 3), (100, 2), (-5, 10)])
+def test_f1_what_has_grown_meanwhile_is_not_given_back(age: float, left: float) -> None:
+    """[F1] Eight of ten were taken so many seconds ago, and two grow in a second."""
+    assert Bucket(2, 10, 2, NOW).give_back(8, NOW, age).tokens == left
+
+
+def test_f1_a_pause_ends_when_it_says() -> None:
+    """[F1]"""
+    paused = Bucket(2, 10, 5, NOW, blocked_until=NOW)
+    assert (paused.available(NOW - 1), paused.available(NOW)) == (0, 5)
+    assert paused.take(5, NOW - 1) is None
+    assert paused.take(5, NOW) is not None
+    assert (paused.give_back(1, NOW - 1).tokens, paused.give_back(1, NOW).tokens) == (5, 6)

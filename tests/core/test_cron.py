@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.cron import MOST_MISSED, BadSchedule, check, fire, next_fire, upcoming
+from windlass.core.cron import MOST_MISSED, BadSchedule, Missed, check, fire, next_fire, upcoming
 
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 END = datetime(2027, 1, 1, tzinfo=UTC).timestamp()
@@ -171,6 +171,31 @@ def test_k4_from_wherever_one_starts(tz: str, cron: str, after: float) -> None:
 
 
 # -- what was missed ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("missed", "grace", "hours"),
+    [
+        ("all", 0, [12, 13, 14]),
+        ("latest", 0, [14]),
+        ("skip", 30, [14]),
+        ("skip", 29, []),
+        ("skip", 3630, [13, 14]),
+    ],
+)
+def test_k4_three_hours_missed(missed: Missed, grace: float, hours: list[int]) -> None:
+    """[K4] Half a minute after the third of them; what is late by no more than the grace is not missed."""
+    due = {hour: moment("UTC", f"2026-05-01 {hour}:00") for hour in (12, 13, 14, 15)}
+    firing = fire("0 * * * *", "UTC", due[12], due[14] + 30, missed, grace)
+    assert firing.times == tuple(due[hour] for hour in hours)
+    assert (firing.skipped, firing.next_at) == (3 - len(hours), due[15])
+
+
+def test_k4_a_fire_is_due_at_its_very_second() -> None:
+    """[K4]"""
+    noon = moment("UTC", "2026-05-01 12:00")
+    firing = fire("0 * * * *", "UTC", noon - 3600, noon, "all", 0)
+    assert (firing.times, firing.next_at) == ((noon - 3600, noon), noon + 3600)
 
 
 @settings(max_examples=150)

@@ -195,3 +195,13 @@ def test_f2_it_recovers_when_the_upstream_does() -> None:
     governor = course(governor, *[window()] * (STEPS + HOLD))
     assert governor.rate == MOST
     assert ERRORS == 0.05
+
+
+def test_f2_the_usual_run_time_is_learnt_little_by_little() -> None:
+    """[F2] A tenth of the way with each look that saw enough runs; the first such look is believed."""
+    seen = course(Governor(rate=50), window(ms=30)).baseline
+    assert seen is not None
+    assert seen == pytest.approx(30, rel=0.15)
+    assert course(settled(), window(ms=30)).baseline == pytest.approx(20 + (seen - 20) * 0.1)
+    assert course(settled(), window(19, ms=30)).baseline == 20
+    assert course(settled(), window(20, ms=30)).baseline == course(settled(), window(ms=30)).baseline

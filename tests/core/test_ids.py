@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.ids import LANE_BITS, MAX_LANE, MAX_SEQ, RESERVED_LANE, SEQ_BITS, pack, unpack
+from windlass.core.ids import LANE_BITS, MAX_LANE, MAX_SEQ, RESERVED_LANE, SEQ_BITS, pack, read, unpack
 
 LANES = st.integers(0, MAX_LANE)
 SEQS = st.integers(1, MAX_SEQ)
@@ -29,6 +29,12 @@ def test_the_whole_bigint_is_used() -> None:
     assert LANE_BITS + SEQ_BITS == 63
     assert pack(MAX_LANE, MAX_SEQ) == 2**63 - 1
     assert pack(RESERVED_LANE, 1) == 1
+
+
+@pytest.mark.parametrize("word", ["", "0", "-1", "x", "1.5", "\u0663", str(2**63), "1" * 5000])
+def test_what_is_no_id_is_not_read(word: str) -> None:
+    assert read(word) is None
+    assert read(str(2**63 - 1)) == 2**63 - 1
 
 
 @pytest.mark.parametrize(("lane", "seq"), [(-1, 1), (MAX_LANE + 1, 1), (0, 0), (1, -1), (1, MAX_SEQ + 1)])

@@ -61,3 +61,24 @@ def test_near_what_it_is(rate: float) -> None:
 def test_whole_numbers_come_back_as_they_are(n: int, unit: str) -> None:
     rate = per_second(f"{n}/{unit}")
     assert per_second(rate_text(rate)) == pytest.approx(rate, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [
+        (1.23456789, "1.23/s"),
+        (0.0123456, "44.44/h"),
+        (0.3456789, "20.74/m"),
+        (1 / 86400, "1/d"),
+        (1e-6, "0.0864/d"),
+    ],
+)
+def test_what_is_no_plain_number_is_rounded_in_the_shortest_unit_that_holds_one(
+    rate: float, shown: str
+) -> None:
+    assert rate_text(rate) == shown
+
+
+def test_the_span_of_a_rate_is_told_with_the_rate() -> None:
+    with pytest.raises(ValueError, match=r"'10/5 parsecs' is not a rate: .*5 parsecs"):
+        per_second("10/5 parsecs")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.core.rollup import COUNTS, EVER, HOUR, MINUTE, SPANS, Place, Sample, places, roll, standing
+from windlass.core.states import WORKERS_OWN
 from windlass.store.telling import pack, unpack
 
 numbers = st.integers(0, 5)
@@ -136,3 +137,7 @@ def test_a_gauge_is_told_as_the_mean_of_what_was_seen() -> None:
     assert standing(rows[Place(60, 60, "imports", "")]) == (10.0, 9.0)
     assert standing(rows[Place(60, 60, "", "")]) == (20.0, 6.0)
     assert standing(Sample(at=60)) == (0.0, 0.0)
+
+
+def test_whatever_a_worker_says_of_its_jobs_is_counted() -> None:
+    assert set(WORKERS_OWN) <= COUNTS

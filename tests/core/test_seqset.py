@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.seqset import compress, literal
+from windlass.core.seqset import compress, contains, literal, parse
 
 SEQS = st.lists(st.integers(1, 60)) | st.lists(st.integers(1, 2**44 - 1), max_size=20)
 
@@ -40,3 +40,22 @@ def test_examples() -> None:
 def test_the_text_form() -> None:
     assert literal([]) == "{}"
     assert literal([(1, 4), (9, 10)]) == "{[1,4),[9,10)}"
+
+
+@given(SEQS)
+def test_the_text_form_is_read_back(seqs: list[int]) -> None:
+    ranges = compress(seqs)
+    assert parse(literal(ranges)) == ranges
+
+
+@given(SEQS, st.integers(0, 61))
+def test_a_range_holds_its_first_and_not_its_end(seqs: list[int], other: int) -> None:
+    ranges = compress(seqs)
+    assert contains(ranges, other) == (other in seqs)
+    for lower, upper in ranges:
+        assert [contains(ranges, each) for each in (lower - 1, lower, upper - 1, upper)] == [
+            False,
+            True,
+            True,
+            False,
+        ]

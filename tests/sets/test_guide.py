@@ -1,4 +1,4 @@
-"""docs/guides/sets.md: its table and its first example run as they are printed; the second one at least compiles."""
+"""docs/guides/sets.md: its table and its first example run as printed; the second one at least compiles."""
 
 import re
 from pathlib import Path

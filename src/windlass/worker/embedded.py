@@ -208,7 +208,8 @@ class Worker:
             try:
                 await to_the_end(_ended(working))
             finally:
-                if working.cancelled():
+                # A Ctrl-C may be raised in the engine's own task, too.
+                if working.done() and (working.cancelled() or working.exception() is not None):
                     await to_the_end(self._hand_back(store))
             raise
 

@@ -116,7 +116,7 @@ async def test_backends_terminated_under_load(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure
 ) -> None:
     """In a full run other tests have the other core, hence the wide margin."""
-    assert await terminated(pg_server, pg_dsn, tmp_path, 2, 1.5, figure) >= 0.5
+    assert await terminated(pg_server, pg_dsn, tmp_path, 2, 1.0, figure) >= 0.5
 
 
 @pytest.mark.soak

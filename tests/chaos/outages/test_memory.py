@@ -92,7 +92,7 @@ def _child(family: list[int], host: Host) -> int:
 
 
 async def test_memory_stays_flat_on_postgres(pg_dsn: str, tmp_path: Path, figure: Figure) -> None:
-    await flat(pg_dsn, tmp_path, 150_000, figure)
+    await flat(pg_dsn, tmp_path, 100_000, figure)
 
 
 async def test_memory_stays_flat_on_sqlite(tmp_path: Path, figure: Figure) -> None:

@@ -213,6 +213,11 @@ async def hang_stubbornly(ctx: Context) -> None:
                 await asyncio.sleep(60)
 
 
+@app.task(name="brief.process", queue=QUEUE, mode="process")
+def brief_in_process() -> None:
+    """Over at once, and leaves a warm process behind."""
+
+
 @app.task(name="hang.process", queue=QUEUE, mode="process")
 def hang_in_process() -> None:
     """Never returns, in a process of its own."""
