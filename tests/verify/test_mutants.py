@@ -1,0 +1,74 @@
+"""The faults that the mutation step plants, and that what could not be checked never counts as passed."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.verify.figures import Figure, Verdict, exit_status, judged, table
+from tests.verify.mutants import mutants, planted
+
+
+def faults(folder: Path, code: str) -> list[str]:
+    """The module, once with each of its faults."""
+    path = folder / "module.py"
+    path.write_text(code, encoding="utf-8")
+    return [ast.unparse(planted(mutant)) for mutant in mutants(path)]
+
+
+@pytest.mark.parametrize(
+    ("code", "faulty"),
+    [
+        ("x = a < b", ["x = a <= b"]),
+        ("x = a <= b < c", ["x = a < b < c", "x = a <= b <= c"]),
+        ("x = a is b", ["x = a is not b"]),
+        ("x += y", ["x -= y"]),
+        ("x = a // b", ["x = a / b"]),
+        ("x = a and (not b)", ["x = a or not b", "x = a and b"]),
+        ("x = min(a, -b)", ["x = max(a, -b)", "x = min(a, b)"]),
+        ("x = 1", ["x = 2"]),
+        ("x = True", ["x = False"]),
+        ("x = 'a'", ["x = 'other a'"]),
+        ("x = a if b else c", ["x = a if not b else c"]),
+        ("x = [a for a in b if a]", ["x = [a for a in b if not a]"]),
+        ("f()", ["pass"]),
+        ("raise ValueError('words')", ["pass"]),
+    ],
+)
+def test_each_fault_is_planted_alone(code: str, faulty: list[str], tmp_path: Path) -> None:
+    assert faults(tmp_path, code) == faulty
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '"""A docstring."""',
+        "def f(a: 'int') -> Literal[1]: ...",
+        "@cache(maxsize=1)\nclass A(B, frozen=True): ...",
+        "Size: TypeAlias = int | str",
+        "Missed = Literal['skip']",
+        "x = f'{a} words'",
+        "from a import b",
+    ],
+)
+def test_what_no_test_should_see_is_left_alone(code: str, tmp_path: Path) -> None:
+    assert faults(tmp_path, code) == []
+
+
+def test_a_fault_knows_its_function(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text("A = 1\ndef f(b=2):\n    c = 3\n    return c\n", encoding="utf-8")
+    assert [(each.line, each.body) for each in mutants(path)] == [
+        (1, None),
+        (2, (3, 4)),
+        (3, (3, 4)),
+        (4, (3, 4)),
+    ]
+
+
+def test_what_could_not_be_checked_has_not_passed() -> None:
+    good = judged("a", "b", figure="1", bound="1", holds=True)
+    bad = judged("a", "b", figure="1", bound="0", holds=False)
+    unknown = Figure("audit", "holes", "unknown", "0", Verdict.UNCHECKED)
+    assert [exit_status(each) for each in ([good], [good, unknown], [unknown, bad])] == [0, 2, 1]
+    assert "COULD NOT BE CHECKED" in table([good, unknown])
