@@ -69,6 +69,7 @@ class Signature:
         )
         parameters = self._signature.parameters
         self._plain = all(each.kind in _NAMED for each in parameters.values())
+        self._count = len(parameters)
         self._order = [name for name, each in parameters.items() if each.kind is not Parameter.KEYWORD_ONLY]
         self._required = {name for name, each in parameters.items() if each.default is Parameter.empty}
         self._optional = len(self._required) < len(parameters)
@@ -83,8 +84,19 @@ class Signature:
         else:
             bound = self._bind(args, kwargs)
             text = encode_call(self._task, bound.args, bound.kwargs)
-        self.decode(text)
+        if not self._reads(text):
+            self.decode(text)  # argument by argument, to say which one is wrong
         return text
+
+    def _reads(self, text: str) -> bool:
+        """Whether a payload is read in one go, by name and by annotation."""
+        if self._whole is None:
+            return False
+        try:
+            self._whole.decode(text)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return False
+        return True
 
     def decode(self, text: str) -> Call:
         """The call that a payload stands for, with every argument of its annotated type.
@@ -162,6 +174,8 @@ class Signature:
     def _name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Values:
         """Arguments by name. The common case spares inspect's `bind`, which takes longer than the rest."""
         named = dict(zip(self._order, args, strict=False))
+        if not kwargs and len(args) == len(named) == self._count:
+            return named
         if len(args) == len(named) and not (kwargs and named.keys() & kwargs.keys()):
             named |= kwargs
             if self._required <= named.keys() <= self._signature.parameters.keys():

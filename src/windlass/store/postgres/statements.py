@@ -78,6 +78,9 @@ def enqueue_calls(schema: str, jobs: Sequence[NewJob]) -> list[Call]:
     alone = len(jobs) < 2 or all(
         is_plain(job) and job.queue == jobs[0].queue and job.priority == jobs[0].priority for job in jobs
     )
+    if alone and len(jobs) > 1:
+        first = jobs[0]
+        return [_many(schema, first.queue, first.priority, jobs, tuple(range(len(jobs))), alone)]
     calls: list[Call] = [] if alone else [_judge(schema, jobs)]
     if not alone and sum(map(_has_key, jobs)) > 1:
         calls.append(_line_up(schema, jobs))
@@ -159,7 +162,7 @@ def _line_up(schema: str, jobs: Sequence[NewJob]) -> Call:
 
 
 def _many(
-    schema: str, queue: str, priority: int, jobs: list[NewJob], places: tuple[int, ...], judge: bool
+    schema: str, queue: str, priority: int, jobs: Sequence[NewJob], places: tuple[int, ...], judge: bool
 ) -> Call:
     first = jobs[0].task
     tasks = [first] if all(job.task == first for job in jobs) else [job.task for job in jobs]

@@ -54,7 +54,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 DEFAULT_OPTIONS = Options()
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job to enqueue. The caller has validated it (see `windlass.core.names` and `windlass.payload`)."""
 
     task: str
@@ -70,7 +70,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """Enqueued by a schedule or a reconciler: such a job may be parked [O7]."""
 
 
-class Receipt(msgspec.Struct, frozen=True):
+class Receipt(msgspec.Struct, frozen=True, gc=False):
     """What became of one enqueued job: its id, or the id of the twin that stands for it; 0 where it was
     parked."""
 
