@@ -80,7 +80,8 @@ async def test_a_key_that_was_taken_and_not_needed_is_free(base: Base) -> None:
 async def test_a_deadlock_with_a_foreign_transaction_is_survived(base: Base) -> None:
     """One that takes its keys one by one cannot be kept from it. Ours has written nothing, and goes again."""
     await base.lane()
-    store = await base.store(f"{base.dsn}?deadlock_timeout=20ms")
+    # A waiter looks for a deadlock once, so long after it began to wait: the other must be there by then.
+    store = await base.store(f"{base.dsn}?deadlock_timeout=700ms")
     foreign = await base.session(deadlock_timeout="1min")
     await foreign.begin()
     await enqueue(foreign, [unique(base, "b")])
