@@ -156,7 +156,7 @@ def _lost(found: dict[str, Any]) -> Aim:
     known = [int(each) for each in counts if each is not None]
     told = f"{sum(known)} in {len(known)} trials" if known else "not measured"
     return Aim(
-        "Jobs lost: killed child, killed host, PostgreSQL restarted",
+        "Jobs lost, or not back within the wait: killed child, killed host, PostgreSQL restarted",
         told,
         "0",
         sum(known) == 0 if known else None,

@@ -20,6 +20,7 @@ from bench.subjects import HERE, Subject
 from bench.venvs import interpreter
 
 STOP: Final = 45.0
+LEFT: Final = 10.0
 
 
 class PeerFailed(Exception):
@@ -81,6 +82,14 @@ class Hands:
         """Enqueue so many by the fastest way this peer has."""
         way = ["--bulk"] if self.describe()["bulk"] else ["--clients", "16"]
         return self.tell("enqueue", "--count", jobs, "--first", first, "--kind", kind, *way)
+
+    def left(self) -> int | None:
+        """Jobs not finished, as the peer counts them; None where it cannot say within a moment: to count
+        takes some of them minutes."""
+        with contextlib.suppress(PeerFailed):
+            found: int | None = self.tell("left", patience=LEFT)["left"]
+            return found
+        return None
 
     def describe(self) -> dict[str, Any]:
         """Versions, settings, and the name of its bulk call."""

@@ -73,8 +73,8 @@ def bars(axes: Axes, found: dict[str, Any], each: Figure) -> None:
     for place, number in enumerate(values):
         axes.annotate(f" {shown(number)}", (max(number, 1e-3), place), va="center", fontsize=8)
     axes.margins(x=0.15)
-    better = "more is better" if each.more_is_better else "less is better"
-    axes.set_title(f"{each.title}, {each.unit} ({better}, logarithmic)", loc="left", fontsize=9)
+    better = "more" if each.more_is_better else "less"
+    axes.set_title(f"{each.title}, {each.unit} ({better} is better)", loc="left", fontsize=8)
 
 
 def lines(path: Path, found: dict[str, Any], family: str, key: str, title: str) -> bool:

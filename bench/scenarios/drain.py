@@ -37,7 +37,7 @@ def _drain(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict
             hands.wait_for(jobs, plan.drain * 4)
             after, cpu = place.meter.read(), family_cpu(process) - cpu
         runs = ledger.records(place.ledger)
-        left = hands.tell("left")["left"]
+        left = hands.left()
     done = len(runs)
     timed = max(1, done - begun)
     figures: dict[str, Any] = {
