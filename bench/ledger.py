@@ -36,9 +36,3 @@ def counted(folder: Path) -> int:
         with path.open("rb") as file:
             total += int.from_bytes(file.read(HEADER), "little")
     return total
-
-
-def clear(folder: Path) -> None:
-    """Forget everything."""
-    for path in (*folder.glob("*.runs"), *folder.glob("*.sent")):
-        path.unlink()

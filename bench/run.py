@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import functools
 import json
-import platform
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -110,7 +109,7 @@ class Run:
             "measured_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "commit": _commit(),
             "plan": asdict(self.plan),
-            "machine": {**machine(), "node": None, "python": platform.python_version()},
+            "machine": machine(),
             "servers": place.settings(),
             "peers": peers,
             "scenarios": {},

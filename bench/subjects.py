@@ -22,10 +22,13 @@ class Subject:
     enqueues: int = 1000
     """A guess at the jobs a second that its fastest way of enqueueing takes."""
 
+    program: str = ""
+    """Whose program it is run by, where that is not its own."""
+
     @property
     def folder(self) -> Path:
         """Where its program and its requirements are."""
-        return HERE / "peers" / self.name
+        return HERE / "peers" / (self.program or self.name)
 
     @property
     def works(self) -> bool:
@@ -48,6 +51,6 @@ SUBJECTS: Final = (
     Subject("celery", "Celery", REDIS, 600, enqueues=1_500),
     Subject("rq", "RQ", REDIS, 200, enqueues=5_000),
     Subject("streaq", "streaQ", REDIS, 500, enqueues=10_000),
-    Subject("windlass_sqlite", "Windlass on SQLite", SQLITE, 40_000, enqueues=100_000),
+    Subject("windlass_sqlite", "Windlass on SQLite", SQLITE, 40_000, enqueues=100_000, program="windlass"),
     Subject("huey", "Huey", SQLITE, 3_000, enqueues=1_000),
 )

@@ -16,7 +16,7 @@ PLACE: Final = ROOT / ".bench" / "venvs"
 
 def interpreter(subject: Subject) -> Path:
     """The Python of this peer's environment, which is made if need be."""
-    home = PLACE / subject.name
+    home = PLACE / subject.folder.name
     requirements = subject.folder / "requirements.txt"
     wanted = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()
     mark = home / "made-from"

@@ -35,8 +35,9 @@ def child(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
             family = {each.pid for each in process.children(recursive=True)} | {process.pid}
             if victim not in family:
                 raise PeerFailed(f"process {victim} does not belong to the worker")
+            killed = time.monotonic()
             os.kill(victim, signal.SIGKILL)
-            return _aftermath(hands, {victim}, plan)
+            return _aftermath(hands, {victim}, killed, plan)
 
 
 def host(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
@@ -50,9 +51,10 @@ def host(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
             hands.fill(JOBS, "long")
             family = [process, *process.children(recursive=True)]
             _busy(hands, place.ledger, {each.pid for each in family})
+            killed = time.monotonic()
             os.killpg(process.pid, signal.SIGKILL)
             psutil.wait_procs(family, 10)
-            return _aftermath(hands, {each.pid for each in family}, plan)
+            return _aftermath(hands, {each.pid for each in family}, killed, plan)
 
 
 def _busy(hands: Hands, folder: Any, among: set[int] | None = None) -> int:
@@ -72,8 +74,7 @@ def _running(runs: Any) -> set[int]:
     return {n for n in numbers if n >= 0} - {-n - 1 for n in numbers if n < 0}
 
 
-def _aftermath(hands: Hands, victims: set[int], plan: Plan) -> dict[str, Any]:
-    killed = time.monotonic()
+def _aftermath(hands: Hands, victims: set[int], killed: float, plan: Plan) -> dict[str, Any]:
     folder = hands.place.ledger
     mine = [runs for pid, runs in ledger.by_process(folder) if pid in victims]
     interrupted = set().union(*(_running(runs) for runs in mine))
