@@ -22,7 +22,7 @@ from bench.venvs import interpreter
 from windlass.bench.machine import machine
 
 Measure = Callable[[Ground, Subject, Plan], dict[str, Any]]
-WAITERS: Final = 4
+WAITERS: Final = 7
 """How many peers wait for their killed workers at the same time: nearly all of that is waiting."""
 
 

@@ -31,8 +31,10 @@ def pinned(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
 
 
 def crowd(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[str, Any]:
-    """By so many processes."""
-    return _sustain(ground, subject, plan.crowd, processes)
+    """By so many processes. The first third of the time, in which each of them and its connections run the
+    first jobs of their lives, does not count."""
+    figures = _sustain(ground, subject, plan.crowd, processes)
+    return {**figures, "rate": sum(figures["thirds"][1:]) / 2}
 
 
 def _sustain(

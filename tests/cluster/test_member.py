@@ -263,8 +263,8 @@ async def test_k1_a_read_error_makes_it_the_share_too(line: Line, caplog: pytest
     async with membership(line, {"mail": None}) as member:
         await line.set_queue("mail", {"max_workers": 10})
         locals = await seated(line, member, 7, 8, 9)
-        await line.assign(term, {7: {"mail": 8}, 8: {"mail": 1}, 9: {"mail": 1}})
-        await until(lambda: [local.slots.get("mail") for local in locals] == [8, 1, 1])
+        await line.assign(term, {7: {"mail": 3}, 8: {"mail": 1}, 9: {"mail": 1}})
+        await until(lambda: [local.slots.get("mail") for local in locals] == [3, 1, 1])
 
         async def broken(*_: object) -> None:
             raise StoreUnavailable("cannot be read")

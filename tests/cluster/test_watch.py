@@ -92,3 +92,18 @@ def test_a_worker_that_is_gone_is_forgotten() -> None:
     watch.look([worker(id, 1) for id in range(100)])
     watch.look([worker(1, 1)])
     assert list(watch._seen) == [1]
+
+
+def test_c8_the_next_look_is_when_a_lease_may_be_over() -> None:
+    """[C8]"""
+    clock = Clock()
+    watch = BeatWatch(clock)
+    assert watch.pause() == float("inf")
+    watch.look([worker(1, 5), worker(2, 5, lease=60.0)])
+    assert watch.pause() == 30.0
+    clock.now += 29
+    watch.look([worker(1, 5), worker(2, 6, lease=60.0)])
+    assert watch.pause() == 1.0
+    clock.now += 1
+    assert ids(watch.look([worker(1, 5), worker(2, 6, lease=60.0)])) == [1]
+    assert watch.pause() == 59.0  # it could not be rescued yet: that is no reason to look all the time

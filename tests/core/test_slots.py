@@ -51,8 +51,8 @@ def test_k1_a_fair_share_is_never_the_full_total_beside_others(total: int, servi
 
 @given(totals, st.integers(0, 100), st.integers(0, 40))
 def test_k1_an_assignment_counts_for_more_than_a_share(total: int, assigned: int, serving: int) -> None:
-    """[K1] Also an assignment of none."""
-    assert share(total, assigned, serving) == min(assigned, MOST)
+    """[K1] Also an assignment of none; but one that was made before others came is no more than a share."""
+    assert share(total, assigned, serving) == min(assigned, share(total, None, serving))
 
 
 def test_k1_nonsense_gives_nothing() -> None:

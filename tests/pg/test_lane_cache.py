@@ -88,6 +88,23 @@ async def test_a_new_lane_beside_a_busy_one_is_found_within_the_head_cache(alone
     assert [claim.priority for claim in seen] == [Priority.LOW]
 
 
+async def test_who_was_outrun_does_not_look_for_new_lanes(
+    alone: Base, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[rule 10] A word wakes all of a crowd: others have taken what it was for, so there is no riddle."""
+    other = await alone.store()
+    worker, faster = await alone.worker(), await alone.worker()
+    await store.enqueue([new("q")])
+    assert len(await store.claim(worker, ["q"], 1)) == 1
+    assert await store.claim(worker, ["q"], 1) == []
+    counts = trips(store, monkeypatch)
+    await store.enqueue([new("q")])
+    assert await store.wait(["q"], 5)
+    assert len(await other.claim(faster, ["q"], 1)) == 1
+    assert await store.claim(worker, ["q"], 1) == []
+    assert counts == {"_claim_lane": 1}
+
+
 async def test_queues_without_room_are_left_alone(
     alone: Base, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,12 +2,15 @@
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from tests.worker.line import Line
-from windlass import Windlass
+from windlass import Context, Retry, Windlass
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.store.records import NewJob, QueueRecord, WorkerInfo
 from windlass.worker.runner import Runner
@@ -19,6 +22,9 @@ from windlass.worker.view import View
 class Calm:
     """Policies of queues that nobody has set."""
 
+    def __init__(self, poison: int = 3) -> None:
+        self.poison = poison
+
     def backoff(self, queue: str) -> Backoff:
         return Backoff()
 
@@ -28,13 +34,13 @@ class Calm:
 
 @asynccontextmanager
 async def on_shift(
-    app: Windlass, line: Line, slots: int = 4, *, queue: str = "default", **settings: Any
+    app: Windlass, line: Line, slots: int = 4, *, queue: str = "default", poison: int = 3, **settings: Any
 ) -> AsyncIterator[Shift]:
     """A registered worker that claims and writes while the block lasts; then it hands everything back."""
     await line.open()
     worker = secrets.randbelow(2**62) + 1
     await line.register(WorkerInfo(id=worker, queues=(queue,)))
-    runner = Runner(app.tasks, Calm(), hooks=app.hooks)
+    runner = Runner(app.tasks, Calm(poison), hooks=app.hooks)
     view = View({queue: slots}, {queue: QueueRecord(name=queue, **settings)})
     shift = Shift(line.as_store, worker, runner, view)
     tasks = [asyncio.create_task(shift.claim_for_ever()), asyncio.create_task(shift.log.run())]
@@ -62,3 +68,32 @@ async def suspect(line: Line, task: str, *, queue: str = "default", deaths: int 
         await line.claim(worker, [queue], 1)
         await line.rescue(worker, 0, DeathPolicy(backoff=Backoff(0.0)))
     return int(receipt.id)
+
+
+class Handlers:
+    """Tasks whose runs a test can see and hold."""
+
+    def __init__(self, app: Windlass) -> None:
+        self.runs: Counter[int] = Counter()
+        self.proceed = asyncio.Event()
+        self.running: set[int] = set()
+
+        @app.task(name="waits", retry=Retry(3, base=0))
+        async def waits(ctx: Context) -> None:
+            self.runs[ctx.id] += 1
+            self.running.add(ctx.id)
+            try:
+                await self.proceed.wait()
+            finally:
+                self.running.discard(ctx.id)
+
+        @app.task(name="quick")
+        async def quick(ctx: Context) -> None:
+            self.runs[ctx.id] += 1
+
+        self.waits, self.quick = waits, quick
+
+
+@pytest.fixture
+async def handlers(wired: Windlass) -> Handlers:
+    return Handlers(wired)

@@ -1,72 +1,18 @@
 """Identities over time: what is lost, what is given back, and when a new one begins [C5] [C7] [C9]."""
 
 import asyncio
-import contextlib
-import sqlite3
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.worker.line import Line, set_quick, until, until_it_is
-from windlass import Cancelled, Context, Retry, Snooze, SourceGone, State, Throttled, Windlass
-from windlass.core.retry import Backoff, DeathPolicy
+from tests.worker.scene import Scene, beats_since, declare_dead, living
+from windlass import Context, State, Windlass
 from windlass.errors import StoreCorrupt, StoreUnavailable
-from windlass.store.memory import MemoryStore
-from windlass.store.records import Outcome, WorkerInfo, WorkerRecord
-from windlass.testing import Clock
-from windlass.worker import engine as module
+from windlass.store.records import Outcome, WorkerInfo
 from windlass.worker.outcomes import OutcomeLog
 
-
-@pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steer ten times as often as in earnest, and come back sooner."""
-    monkeypatch.setattr("windlass.cluster.member.STEER_EVERY", 0.1)
-    monkeypatch.setattr(module, "RECONNECT", Backoff(0.06, 10.0, jitter=0.5))
-
-
-class Scene:
-    """A task that waits until it is let go, and what became of its runs."""
-
-    def __init__(self, app: Windlass) -> None:
-        self.started = asyncio.Event()
-        self.stopped = asyncio.Event()
-        self.proceed = asyncio.Event()
-        self.runs = 0
-        self.cancels = 0
-
-        @app.task(name="scene.waits", queue="scene")
-        async def waits(ctx: Context) -> str:
-            self.runs += 1
-            self.started.set()
-            try:
-                await self.proceed.wait()
-            except asyncio.CancelledError:
-                self.cancels += 1
-                raise
-            finally:
-                self.stopped.set()
-            return f"attempt {ctx.attempt}"
-
-        self.waits = waits
-
-
-@pytest.fixture
-async def scene(wired: Windlass) -> Scene:
-    return Scene(wired)
-
-
-async def living(line: Line) -> list[WorkerRecord]:
-    return [worker for worker in await line.real.workers() if worker.alive]
-
-
-async def declare_dead(line: Line) -> int:
-    """Rescue the one living worker, however often its beat moves on while we try."""
-    while True:
-        (worker,) = await living(line)
-        if await line.real.rescue(worker.id, worker.beat, DeathPolicy()) is not None:
-            return worker.id
+pytestmark = pytest.mark.usefixtures("often")
 
 
 # -- the lease ------------------------------------------------------------------------------------------
@@ -128,18 +74,13 @@ async def test_c6_a_handler_outlasts_many_leases(wired: Windlass, line: Line, sc
         await scene.started.wait()
         (before,) = await living(line)
         began = asyncio.get_running_loop().time()
-        await until_it_is(lambda: _beats(line, before.beat), True)
+        await until_it_is(lambda: beats_since(line, before.beat), True)
         await until(lambda: asyncio.get_running_loop().time() - began > 1.3)  # more than three leases
         assert not scene.stopped.is_set()
         scene.proceed.set()
         assert await job.aresult("10s") == "attempt 1"
     record = await job.arecord()
     assert (scene.runs, record.deaths, record.worker) == (1, 0, before.id)
-
-
-async def _beats(line: Line, since: int) -> bool:
-    (worker,) = await living(line)
-    return worker.beat >= since + 4
 
 
 @pytest.mark.parametrize("line", ["memory"], indirect=True)
@@ -168,7 +109,7 @@ async def test_c7_beats_go_on_while_a_handler_unwinds(wired: Windlass, line: Lin
         assert await job.acancel() == "requested"
         await unwinding.wait()
         (worker,) = await living(line)
-        await until_it_is(lambda: _beats(line, worker.beat), True)  # each of them says "cancel" again
+        await until_it_is(lambda: beats_since(line, worker.beat), True)  # each of them says "cancel" again
         assert await job.astatus() == State.RUNNING
         proceed.set()
         await until_it_is(job.astatus, State.CANCELLED)
@@ -390,250 +331,3 @@ async def test_registering_is_tried_again(wired: Windlass, line: Line, scene: Sc
     async with wired.worker({"scene": 2}):
         assert await job.aresult("10s") == "attempt 1"
     assert line.calls["register"] == 3
-
-
-# -- outcomes through a worker ----------------------------------------------------------------------------
-
-
-async def test_o1_every_way_to_end(wired: Windlass, line: Line) -> None:
-    """[O1] [O8]"""
-
-    @wired.task(queue="scene", retry=Retry(1))
-    async def ends(how: str) -> str:
-        match how:
-            case "gone":
-                raise SourceGone
-            case "cancel":
-                raise Cancelled
-            case "snooze":
-                raise Snooze("1h")
-            case "fails":
-                raise OSError("no")
-        return how
-
-    jobs = {how: await ends.aenqueue(how) for how in ("returns", "gone", "cancel", "snooze", "fails")}
-    async with wired.worker({"scene": 8}):
-        assert await jobs["returns"].aresult("10s") == "returns"
-        for how, state in {
-            "gone": State.SUCCEEDED,
-            "cancel": State.CANCELLED,
-            "snooze": State.SCHEDULED,
-            "fails": State.DEAD,
-        }.items():
-            await until_it_is(jobs[how].astatus, state)
-    assert (await jobs["snooze"].arecord()).attempt == 1
-
-
-async def test_o2_queue_settings_space_the_retries_of_tasks_without_a_policy(
-    wired: Windlass, line: Line
-) -> None:
-    """[O2] Off: at once. A task's own policy counts for more."""
-    await line.open()
-    await line.set_queue("scene", {"backoff": False})
-    await line.set_queue("slow", {"backoff_base": 1000.0})
-
-    @wired.task(queue="scene")
-    async def plain() -> None:
-        raise OSError("no")
-
-    @wired.task(queue="scene", retry=Retry(3, base="100s"))
-    async def own() -> None:
-        raise OSError("no")
-
-    at_once, later = await plain.aenqueue(), await own.aenqueue()
-    slow = await plain.using(queue="slow").aenqueue()
-    async with wired.worker(["scene", "slow"]):
-        await until_it_is(at_once.astatus, State.DEAD)
-        await until_it_is(later.astatus, State.RETRYING)
-        await until_it_is(slow.astatus, State.RETRYING)
-    assert len((await at_once.arecord()).errors) == 5
-    assert 80 < _waits(await later.arecord()) < 120
-    assert 850 < _waits(await slow.arecord()) < 1150
-
-
-def _waits(record: Any) -> float:
-    return float(record.run_at - record.errors[-1].at)
-
-
-async def test_o3_a_throttle_closes_the_queue_and_gives_its_siblings_back(
-    wired: Windlass, line: Line
-) -> None:
-    """[O3] Here at once, elsewhere by the store; what runs goes on, and the attempt is not charged."""
-    started, proceed = asyncio.Event(), asyncio.Event()
-    runs: list[str] = []
-
-    @wired.task(queue="api")
-    async def call(name: str) -> None:
-        runs.append(name)
-        if name == "throttled":
-            await started.wait()
-            raise Throttled(retry_after="2h")
-        started.set()
-        await proceed.wait()
-
-    sibling, throttled = await call.aenqueue("sibling"), await call.aenqueue("throttled")
-    async with wired.worker({"api": 2}):
-        await until_it_is(throttled.astatus, State.SCHEDULED)
-        waiting = await call.aenqueue("waiting")
-        proceed.set()
-        await until_it_is(sibling.astatus, State.SUCCEEDED)
-        (queue,) = [record for record in await line.queues() if record.name == "api"]
-        assert queue.throttles == 1
-        assert 1700 < queue.cooling <= 1800  # the hint is bounded by the cap
-        async with wired.worker({"api": 2}):  # another worker gets nothing either
-            claims = line.calls["steering"]
-            await until(lambda: line.calls["steering"] >= claims + 2)
-            assert await waiting.astatus() == State.READY
-    assert runs == ["sibling", "throttled"]
-    record = await throttled.arecord()
-    assert (record.attempt, record.errors) == (1, ())
-
-
-@pytest.mark.parametrize("line", ["memory"], indirect=True)
-async def test_o3_beats_go_on_through_a_cool_down(wired: Windlass, line: Line, scene: Scene) -> None:
-    """[C7] A worker whose queues all cool is alive."""
-    async with wired.worker({"scene": 2}):
-        await until_it_is(lambda: _count(line), 1)
-        await line.throttle("scene", 600)
-        (worker,) = await living(line)
-        await until_it_is(lambda: _beats(line, worker.beat), True)
-
-
-async def _count(line: Line) -> int:
-    return len(await living(line))
-
-
-async def test_o3_a_success_long_after_the_cool_down_forgets_the_throttles(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """[O3] Not one that comes sooner than 120 s after the deadline."""
-    monkeypatch.setattr(module, "WARM_EVERY", 0.01)
-    clock = Clock()
-    line = Line(MemoryStore(clock=clock))
-    with Windlass(store=line.as_store) as app:
-        await line.open()
-        await line.set_queue("default", {})
-        await line.throttle("default", None)
-        clock.advance("61s")
-        async with app.worker(["default"]):
-            echo = app.named("windlass.echo")
-            assert await (await echo.aenqueue(1)).aresult("10s") == 1
-            await until(lambda: line.calls["warm"] >= 1)
-            assert (await line.queues())[0].throttles == 1
-            clock.advance("120s")
-            assert await (await echo.aenqueue(2)).aresult("10s") == 2
-            await until_it_is(lambda: _throttles(line), 0)
-
-
-async def _throttles(line: Line) -> int:
-    return int((await line.queues())[0].throttles)
-
-
-async def test_o4_an_unknown_task_waits_uncharged(
-    wired: Windlass, line: Line, caplog: pytest.LogCaptureFixture
-) -> None:
-    """[O4]"""
-    job = await wired.named("not.here").using(queue="scene").aenqueue()
-    async with wired.worker({"scene": 2}):
-        await until_it_is(job.astatus, State.SCHEDULED)
-    record = await job.arecord()
-    assert (record.attempt, record.reason) == (1, "no worker knows this task")
-    assert "does not know task not.here" in caplog.text
-
-
-async def test_o5_cancel_here_is_at_once_and_elsewhere_within_a_beat(
-    wired: Windlass, line: Line, scene: Scene
-) -> None:
-    """[O5]"""
-    set_quick(wired, lease=30.0)  # so that no beat comes to help the first one
-    job = await scene.waits.aenqueue()
-    async with wired.worker({"scene": 2}):
-        await scene.started.wait()
-        assert await job.acancel() == "requested"
-        await until_it_is(job.astatus, State.CANCELLED, within=5)
-    set_quick(wired, lease=0.6)
-    scene.started.clear()
-    other = await scene.waits.aenqueue()
-    async with wired.worker({"scene": 2}):
-        await scene.started.wait()
-        assert await line.cancel([other.id]) == {other.id: "requested"}  # as another process would
-        await until_it_is(other.astatus, State.CANCELLED)
-    assert scene.cancels == 2
-
-
-async def test_o5_a_plain_function_hears_of_its_cancel(wired: Windlass, line: Line) -> None:
-    """[O5] It has to look."""
-    started = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    @wired.task(queue="scene")
-    def looks(ctx: Context) -> None:
-        loop.call_soon_threadsafe(started.set)
-        while True:
-            ctx.check()
-
-    job = await looks.aenqueue()
-    async with wired.worker({"scene": 2}):
-        await started.wait()
-        await asyncio.to_thread(job.cancel)
-        await until_it_is(job.astatus, State.CANCELLED)
-
-
-# -- a transaction of the handler's own -------------------------------------------------------------------
-
-
-async def test_data_and_outcome_are_committed_together(tmp_path: Path) -> None:
-    """[C5] [O8] Also when the handler raises afterwards: how the job ended cannot be changed any more."""
-    path = tmp_path / "jobs.db"
-    with Windlass(f"sqlite:///{path.as_posix()}") as app:
-
-        @app.task(retry=Retry(2, base=0))
-        async def books(ctx: Context, how: str) -> str:
-            async with ctx.transaction() as connection:
-                connection.execute("INSERT INTO book VALUES (?, ?)", (ctx.id, how))
-                ctx.result = {"kept": how}
-                if how == "rolls back" and ctx.attempt == 1:
-                    raise OSError("half-way")
-            if how == "fails after":
-                raise OSError("too late to matter")
-            return "comes too late"
-
-        await app.amigrate()
-        with sqlite3.connect(path) as database:
-            database.execute("CREATE TABLE book (job INTEGER, how TEXT)")
-        jobs = {how: await books.aenqueue(how) for how in ("plain", "fails after", "rolls back")}
-        async with app.worker({"default": 1}):
-            for how, job in jobs.items():
-                assert await app.job(job.id).aresult("10s") == {"kept": how}
-        with sqlite3.connect(path) as database:
-            rows = database.execute("SELECT job, how FROM book ORDER BY how").fetchall()
-        assert rows == [(jobs[how].id, how) for how in ("fails after", "plain", "rolls back")]
-        assert [(await job.arecord()).attempt for job in jobs.values()] == [1, 1, 2]
-
-
-async def test_a_transaction_of_a_lost_worker_commits_nothing(tmp_path: Path) -> None:
-    """[C5]"""
-    path = tmp_path / "jobs.db"
-    with Windlass(f"sqlite:///{path.as_posix()}") as app:
-        started, proceed = asyncio.Event(), asyncio.Event()
-
-        @app.task
-        async def books(ctx: Context) -> None:
-            if not ctx.deaths:
-                started.set()
-                with contextlib.suppress(asyncio.CancelledError):  # deaf to it: the fence must hold
-                    await proceed.wait()
-            async with ctx.transaction() as connection:
-                connection.execute("INSERT INTO book VALUES (?)", (ctx.deaths,))
-
-        await app.amigrate()
-        with sqlite3.connect(path) as database:
-            database.execute("CREATE TABLE book (deaths INTEGER)")
-        job = await books.aenqueue()
-        set_quick(app)
-        async with app._home().shared() as store, app.worker({"default": 1}):
-            await started.wait()
-            await declare_dead(Line(store))
-            await job.aresult("10s")
-        with sqlite3.connect(path) as database:
-            assert database.execute("SELECT deaths FROM book").fetchall() == [(1,)]

@@ -6,21 +6,14 @@ from typing import Any
 import pytest
 
 from tests.worker.line import Line, set_quick, until, until_it_is
+from tests.worker.scene import living
 from windlass import Context, Retry, State, Windlass
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.errors import ClaimLost, WorkerLost
 from windlass.store.records import Checkpoint, NewJob, Outcome, QueueRecord, Steering, WorkerInfo
 from windlass.worker.view import View, steer
 
-
-@pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.cluster.member.STEER_EVERY", 0.1)
-
-
-async def the_worker(line: Line) -> Any:
-    (worker,) = [worker for worker in await line.real.workers() if worker.alive]
-    return worker
+pytestmark = pytest.mark.usefixtures("often")
 
 
 async def test_a_heartbeat_that_outlives_its_handler(wired: Windlass, line: Line) -> None:
@@ -53,7 +46,7 @@ async def test_a_heartbeat_that_outlives_its_handler(wired: Windlass, line: Line
         await jobs["is cancelled"].acancel()
         for how, state in hows.items():
             await until_it_is(jobs[how].astatus, state)
-        worker = await the_worker(line)
+        (worker,) = await living(line)
         assert await line.held(worker.id) == []
         beats = line.calls["beat"]
         await until(lambda: line.calls["beat"] > beats)
@@ -169,7 +162,7 @@ async def test_a_reclaim_without_a_cap(wired: Windlass, line: Line) -> None:
             started.clear()
             rescued = None
             while rescued is None:
-                worker = await the_worker(line)
+                (worker,) = await living(line)
                 rescued = await line.real.rescue(worker.id, worker.beat, policy)
         await until_it_is(job.astatus, State.DEAD)
         echo = await wired.named("windlass.echo").using(queue="scene").aenqueue(1)

@@ -40,6 +40,9 @@ SLOTS_EVERY: Final = 1.0
 ROTATE_EVERY: Final = 60.0
 EXPIRE_EVERY: Final = 300.0
 WARN_EVERY: Final = 60.0
+LOOKS: Final = 0.2
+"""The part of a term between two looks at the beats."""
+
 TERM: Final = 15.0
 CHORES: Final = "chores of the cluster"
 
@@ -95,7 +98,7 @@ class Coordinator:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._lead())
-                group.create_task(self._repeat(self._sweep, self._rescue, leading=False))
+                group.create_task(self._sweep_for_ever())
                 group.create_task(self._promote_for_ever())
                 for every, chore in chores:
                     group.create_task(self._repeat(every, chore))
@@ -137,12 +140,18 @@ class Coordinator:
         self._unserved.clear()
         self._notices.forget()
 
-    async def _repeat(
-        self, every: float, chore: Callable[[], Awaitable[object]], *, leading: bool = True
-    ) -> None:
-        """Do a chore every so often; with `leading`, only while the term is ours."""
+    async def _sweep_for_ever(self) -> None:
+        """Everybody watches, so that who leads next knows already who is dead. A lease is counted from when
+        its last beat was seen, so a look comes more often than a beat."""
         while True:
-            if leading and self.term is None:
+            await self._do(self._rescue)
+            often = min(self._sweep, self._length * LOOKS) * random.uniform(0.9, 1.1)
+            await asyncio.sleep(min(often, self._watch.pause()))
+
+    async def _repeat(self, every: float, chore: Callable[[], Awaitable[object]]) -> None:
+        """Do a chore every so often, while the term is ours."""
+        while True:
+            if self.term is None:
                 self._failing.discard(chore.__name__)  # it is not ours any more, nor is its failure
             else:
                 await self._do(chore)

@@ -71,10 +71,9 @@ class Member:
     def __init__(
         self, store: Store, settings: Settings, queues: Mapping[str, int | None], *, workers: int = 1
     ) -> None:
-        """`workers` is how many of this host are being started together."""
+        """`workers` is how many of this host are being started; see `expect`."""
         self._store = store
-        self._starting = workers
-        self._starting_until = time.monotonic() + START_TIME
+        self.expect(workers)
         self._lease = settings.lease
         self._queues = dict(queues)
         self._seats: dict[int, Seat] = {}
@@ -97,11 +96,16 @@ class Member:
             record=self.record,
         )
 
+    def expect(self, workers: int) -> None:
+        """So many are to be here soon: for a while, those that are leave room for the others."""
+        self._starting = workers
+        self._starting_until = time.monotonic() + START_TIME
+
     def join(self, worker: int, local: Local) -> None:
         """Beat for this worker from now on, and steer it."""
         self._seats[worker] = Seat(local)
         if len(self._seats) >= self._starting:
-            self._starting = 0  # all were here; one that leaves later is no reason to wait
+            self._starting = 0
         self._joined.set()
 
     def leave(self, worker: int) -> None:

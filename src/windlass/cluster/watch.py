@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from windlass.store.records import WorkerRecord
+
+SOONEST: Final = 0.05
+"""Seconds between two looks at least."""
 
 
 class BeatWatch:
@@ -19,6 +23,7 @@ class BeatWatch:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._seen: dict[int, tuple[int, float]] = {}
+        self._leases: dict[int, float] = {}
 
     def look(self, workers: Iterable[WorkerRecord], took: float = 0.0) -> list[WorkerRecord]:
         """Note where the counters stand now, and answer with the workers to be taken for dead.
@@ -27,16 +32,23 @@ class BeatWatch:
         them either, so after a long time the counting starts over. One that is known to be dead already,
         with jobs not yet taken back, is among them at once."""
         now = self._clock()
-        before, self._seen = self._seen, {}
+        before, self._seen, self._leases = self._seen, {}, {}
         dead: list[WorkerRecord] = []
         for worker in workers:
             beat, since = before.get(worker.id, (-1, now))
             if beat != worker.beat or took >= worker.lease / 3:
                 since = now
-            self._seen[worker.id] = (worker.beat, since)
+            self._seen[worker.id], self._leases[worker.id] = (worker.beat, since), worker.lease
             if not worker.alive or now - since >= worker.lease:
                 dead.append(worker)
         return dead
+
+    def pause(self) -> float:
+        """Seconds until the next lease is over, if no beat comes. One that is over and could not be acted
+        upon is none."""
+        now = self._clock()
+        left = (since + self._leases[id] - now for id, (_, since) in self._seen.items())
+        return max(SOONEST, min((seconds for seconds in left if seconds > 0), default=float("inf")))
 
     def forget(self) -> None:
         """The store could not be asked for a while: start over."""

@@ -28,7 +28,8 @@ def split(total: int, workers: Sequence[int]) -> dict[int, int]:
 def share(total: int, assigned: int | None, serving: int) -> int:
     """The slots of one worker: those assigned to it, or a fair share where nobody has assigned any yet.
 
-    The share is rounded up, and it is never the full total where others serve the queue, too.
+    The share is rounded up, and it is never the full total where others serve the queue, too: also not for
+    one that it was all assigned to before the others came.
     """
-    mine = -(-max(total, 0) // max(serving, 1)) if assigned is None else assigned
-    return max(0, min(mine, MOST))
+    fair = -(-max(total, 0) // max(serving, 1))
+    return max(0, min(fair if assigned is None else assigned, fair, MOST))

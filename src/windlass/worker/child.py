@@ -107,7 +107,7 @@ class Child:
                 lambda engine: Runner(app.tasks, engine, hooks=app.hooks, processes=processes),
                 lambda worker: introduce(worker, start.label, start.queues, app.settings.lease),
                 self,
-                shutdown=app.settings.shutdown,
+                settings=app.settings,
                 record=recorder_for(app.settings),
                 board=self._board,
                 supervised=True,

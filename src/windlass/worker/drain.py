@@ -91,6 +91,7 @@ class _Drain:
         self._concurrency = concurrency
         self._wait = wait
         self._promoted_at = float("-inf")
+        self.poison = settings.poison
         self._ended: Counter[str] = Counter()
         self._helpers: list[asyncio.Task[None]] = []
         self._label = make_label(settings.label_prefix, settings.label_version)

@@ -87,7 +87,7 @@ class Worker:
                 lambda engine: Runner(app.tasks, engine, hooks=app.hooks, processes=Processes()),
                 self._introduce,
                 self,
-                shutdown=app.settings.shutdown,
+                settings=app.settings,
                 record=recorder_for(app.settings),
             )
             self._heed()

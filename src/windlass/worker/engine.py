@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from windlass.core.retry import Backoff
 from windlass.errors import StoreError, StoreUnavailable, WindlassError, WorkerLost
+from windlass.settings import Settings
 from windlass.store.measures import Vitals
 from windlass.store.protocol import Store
 from windlass.store.records import WorkerInfo
@@ -59,15 +60,15 @@ class Engine:
         introduce: Callable[[int], WorkerInfo],
         host: Host,
         *,
-        shutdown: float = 30.0,
+        settings: Settings,
         board: Board | None = None,
         supervised: bool = False,
         record: Recorder | None = None,
     ) -> None:
         self._store = store
+        self._settings = settings
         self._introduce = introduce
         self._host = host
-        self._shutdown = shutdown
         self._board = board
         self._supervised = supervised
         self.record = record or Recorder()
@@ -140,6 +141,11 @@ class Engine:
 
     # -- what runs ask: see windlass.worker.runner.Policies -----------------------------------------------
 
+    @property
+    def poison(self) -> int:
+        """How many deaths of its workers make a job poison [C8]."""
+        return self._settings.poison
+
     def backoff(self, queue: str) -> Backoff:
         """How the queue spaces the retries of tasks without a policy of their own [O2]."""
         return self._view.backoff(queue)
@@ -192,7 +198,12 @@ class Engine:
         # jobs claimed under an identity that nobody beats for would be charged a death each lease [C8].
         self._view = View()
         self._shift = shift = Shift(
-            self._store, worker, self._runner, self._view, board=self._board, record=self.record
+            self._store,
+            worker,
+            self._runner,
+            self._view,
+            board=self._board,
+            record=self.record,
         )
         self._host.began(worker)
         self._teller.start(worker)
@@ -244,7 +255,7 @@ class Engine:
         shift.close()
         await self._let_go(shift)
         if not self._hurrying.is_set():
-            await first(shift.finish(self._shutdown), self._hurrying.wait(), self._lost.wait())
+            await first(shift.finish(self._settings.shutdown), self._hurrying.wait(), self._lost.wait())
         if self._lost.is_set():
             return await self._mourn(shift)
         if shift.running:

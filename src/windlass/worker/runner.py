@@ -21,7 +21,7 @@ from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.core.unknown import GIVE_UP_AFTER, unknown_delay
 from windlass.encoding import decode
-from windlass.errors import MissingKey, StoreError, WindlassError
+from windlass.errors import CodecError, StoreError, WindlassError
 from windlass.hooks import Hooks
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.store.flow import Need
@@ -34,8 +34,9 @@ from windlass.worker.threads import Threads
 
 logger = logging.getLogger("windlass.worker")
 THROTTLE_DELAY: Final = 60.0
-KEY_DELAY: Final = 60.0
-"""Seconds, at least, until a job is tried again whose key is missing: a deploy may bring it."""
+SEALED_DELAY: Final = 60.0
+"""Seconds, at least, until a job is tried again that cannot be opened here: a deploy may bring its key or its
+codec, and until then its attempts should last."""
 MOST_TOLD: Final = 1000
 
 Tasks: TypeAlias = Mapping[str, RegisteredTask[..., Any]]
@@ -43,7 +44,11 @@ Observer: TypeAlias = Callable[[ClaimedJob, Outcome, BaseException | None], None
 
 
 class Policies(Protocol):
-    """What a runner asks about queues."""
+    """What a runner asks about queues, and a shift about deaths."""
+
+    @property
+    def poison(self) -> int:
+        """How many deaths of its workers make a job poison [C8]."""
 
     def backoff(self, queue: str) -> Backoff:
         """How the queue spaces the retries of tasks without a policy of their own [O2]."""
@@ -71,6 +76,7 @@ class Runner:
     ) -> None:
         self.tasks = tasks
         self._policies = policies
+        self.poison = policies.poison
         self._hooks = hooks or Hooks()
         self._observe = observe
         self._interruptible = interruptible
@@ -337,7 +343,7 @@ def _retry_delay(backoff: Backoff, job: ClaimedJob, error: BaseException) -> flo
     if isinstance(error, Retry) and error.after is not None:
         return error.after
     delay = backoff.delay(job.attempt, random.random())
-    return max(delay, KEY_DELAY) if isinstance(error, MissingKey) else delay
+    return max(delay, SEALED_DELAY) if isinstance(error, CodecError) else delay
 
 
 def _cancelled_from_outside() -> bool:

@@ -41,8 +41,20 @@ IDLE: Final = 60.0
 LINGER: Final = 0.002
 """Seconds between two claims that find less than they have room for: so that a trickle comes in batches."""
 
+GIVE_WAY: Final = 0.015
+"""Seconds that a worker waits for each of the others, at most, where it was woken in vain."""
+
+FORGET: Final = 1.0
+"""Seconds without a word after which it was not."""
+
 STALE: Final = 1.0
 """Seconds that a claimed job may wait for a slot before it goes back to where others can take it."""
+
+PASS_ON: Final = 0.5
+"""Seconds that a suspect waits here before it is passed on, once; see `Shift._receive`."""
+
+YIELD: Final = 0.1
+"""Seconds that nothing is claimed after that, so that the others come first."""
 
 UNWIND: Final = 10.0
 """Seconds that handlers have to unwind once they were told to stop."""
@@ -66,28 +78,38 @@ class Shift(Slots):
         record: Recorder | None = None,
     ) -> None:
         super().__init__(store, worker, runner, view, total=total, board=board, ended=ended, record=record)
+        self._in_vain = 0
+        self._woken_at = 0.0
+        self._yielding = False
+        self._passed_on: int | None = None
         self._closed = False
         self._doubt = Doubt(store, worker)
-        self._full_since: dict[str, float] = {}
+        self._stuck: dict[str, tuple[int, float]] = {}
         self._complaints = Complaints(logger)
 
     # -- steering ---------------------------------------------------------------------------------------
 
     def steer(self, view: View) -> None:
         """Take a new view: start what there is room for, hand back what is not to be started any more."""
+        if view != self.view:
+            self.changed.set()
         self._look_at(view)
         now = time.monotonic()
         for queue, buffer in self._buffers.items():
             slots = view.slots.get(queue, 0)
             self._pump(queue)
-            if not buffer or (self._busy[queue] < slots and self._alone is None):
-                self._full_since.pop(queue, None)
-            elif now - self._full_since.setdefault(queue, now) >= STALE or not slots:
+            if not buffer or (self._busy[queue] < slots and not self._ward.closed):
+                self._stuck.pop(queue, None)
+                continue
+            head, since = self._stuck.get(queue, (0, now))
+            if head != buffer[0].id:  # slots come free, however slowly the buffer empties
+                head, since = self._stuck[queue] = buffer[0].id, now
+            if now - since >= STALE or not slots:
                 self._room.stuck(queue)
                 self._give_back(buffer)
-        if self._alone is not None and not view.slots.get(self._alone.queue, 0):
-            self._end_alone(Kind.RELEASED)
-        self.changed.set()
+        waits = self._ward.waiting
+        if waits is not None and not view.slots.get(waits.queue, 0):
+            self._end_waiting(Kind.RELEASED)
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
         """Somebody wants these jobs cancelled [O5]."""
@@ -97,15 +119,14 @@ class Shift(Slots):
             for job in [job for job in buffer if job.id in jobs]:
                 buffer.remove(job)
                 self._settle(Outcome(job=job, kind=Kind.CANCELLED))
-        if self._alone is not None and self._alone.id in jobs:
-            self._end_alone(Kind.CANCELLED)
+        if self._ward.waiting is not None and self._ward.waiting.id in jobs:
+            self._end_waiting(Kind.CANCELLED)
 
     @property
     def settled(self) -> bool:
         """Whether nothing is held: nothing runs, nothing waits for a slot, every outcome is written."""
-        return (
-            not self.running and self._alone is None and not any(self._buffers.values()) and self.log.settled
-        )
+        waits = self._ward.waiting is not None or any(self._buffers.values())
+        return not self.running and not waits and self.log.settled
 
     @property
     def has_room(self) -> bool:
@@ -140,6 +161,8 @@ class Shift(Slots):
                 continue
             troubles = 0
             self._complaints.over("claims")
+            if found:
+                self._in_vain = 0
             if not wants:
                 await self.changed.wait()
             elif not found:
@@ -155,7 +178,8 @@ class Shift(Slots):
         if not wants:
             return 0
         try:
-            claims = await self._store.claim(self.worker, wants, self._room.limit(wants), self._needs)
+            limit = 1 if self._ward.closed else self._room.limit(wants)
+            claims = await self._store.claim(self.worker, wants, limit, self._needs)
         except BaseException:
             self._doubt.begin()
             raise
@@ -164,7 +188,13 @@ class Shift(Slots):
 
     def _wants(self) -> dict[str, int]:
         """How many jobs of each queue there is room for, those ahead of the slots included."""
-        return {} if self._closed or self._alone is not None else self._room.wants(self.view.slots)
+        if self._closed or self._yielding:
+            return {}
+        wants = self._room.wants(self.view.slots)
+        if not self._ward.closed:
+            return wants
+        free = [queue for queue in wants if self._busy[queue] < self.view.slots[queue]]
+        return dict.fromkeys(free, 1) if self._ward.takes_more() else {}
 
     async def let_go_of_the_unknown(self) -> None:
         """Where a claim's answer was lost, what it gave us that we do not know of goes back [C5]."""
@@ -172,8 +202,8 @@ class Shift(Slots):
             return
         known = set(self.running) | {job.id for buffer in self._buffers.values() for job in buffer}
         known |= self.log.unwritten
-        if self._alone is not None:
-            known.add(self._alone.id)
+        if self._ward.waiting is not None:
+            known.add(self._ward.waiting.id)
         for job in await self._doubt.unknown(known):
             self._hand_back(job)
         if self._doubt.open:
@@ -187,13 +217,31 @@ class Shift(Slots):
             if self._closed:
                 self._give_back(deque(claim.jobs))
             elif claim.jobs[0].deaths:
-                self._await_quiet(claim.jobs[0])
+                self._receive(claim.jobs[0])
             else:
+                self._ward.innocent_came()
                 self._buffers[claim.queue].extend(claim.jobs)
         for queue in {claim.queue for claim in claims}:
             self._pump(queue)
-        self._start_alone()
+        self._admit()
         return found
+
+    def _receive(self, job: ClaimedJob) -> None:
+        """A job that has seen a worker die [C8]. Where others run, it waits for them; but first it is offered
+        to workers that have nothing to do, like the one that was started in the dead one's place."""
+        self.loop.call_later(self._ward.receive(job), self._admit)
+        if job.id != self._passed_on and self._total is None:  # a drain has no others
+            self.loop.call_later(PASS_ON, self._pass_on, job)
+
+    def _pass_on(self, job: ClaimedJob) -> None:
+        if self._ward.waiting is job:
+            self._passed_on, self._yielding = job.id, True
+            self.loop.call_later(YIELD, self._claim_again)
+            self._end_waiting(Kind.RELEASED)
+
+    def _claim_again(self) -> None:
+        self._yielding = False
+        self.changed.set()
 
     async def _wait(self, wants: dict[str, int]) -> None:
         """Wait for work in queues that have room, or for room in others."""
@@ -201,6 +249,8 @@ class Shift(Slots):
         word = asyncio.ensure_future(self._store.wait(list(wants), IDLE))
         try:
             await first(word, self.changed.wait())
+            if word.done():
+                await self._give_way()
         finally:
             self._asked = frozenset()
             word.cancel()
@@ -210,6 +260,16 @@ class Shift(Slots):
             self._complaints.told("wake-ups", told, type(trouble).__name__, trouble)
             await asyncio.sleep(TROUBLE.delay(3, random.random()))
 
+    async def _give_way(self) -> None:
+        """A word wakes all workers of a queue, and few of them find something. One that found nothing again
+        and again lets others come first: the more there are, and the more often that was so, the longer."""
+        now = time.monotonic()
+        quiet, self._woken_at = now - self._woken_at > FORGET, now
+        self._in_vain = 0 if quiet else self._in_vain + 1
+        late = min(self._in_vain, self.view.crowd) - 1
+        if late > 0:
+            await first(asyncio.sleep(GIVE_WAY * late * random.random()), self.changed.wait())
+
     # -- the end ----------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -217,7 +277,7 @@ class Shift(Slots):
         self._closed = self.log.leaving = True
         for buffer in self._buffers.values():
             self._give_back(buffer)
-        self._end_alone(Kind.RELEASED)
+        self._end_waiting(Kind.RELEASED)
         self.changed.set()
 
     async def finish(self, timeout: float) -> None:

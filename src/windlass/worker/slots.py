@@ -30,14 +30,9 @@ from windlass.worker.runner import Runner
 from windlass.worker.running import Deadlines, Run, Why
 from windlass.worker.tally import Tally
 from windlass.worker.view import DEFAULT, View
+from windlass.worker.ward import SUSPECT_TIME, Ward
 
 logger = logging.getLogger("windlass.worker")
-
-QUIET_WAIT: Final = 10.0
-"""Seconds that a job which has seen a worker die waits for the others to end before it runs beside them."""
-
-SUSPECT_TIME: Final = 10.0
-"""Seconds that such a job has its worker to itself."""
 
 SAFETY_BOUND: Final = DEFAULT.safety_bound
 
@@ -75,8 +70,7 @@ class Slots:
         self._ended = ended
         self._room = Room(total, runner.batches())
         self._buffers, self._busy = self._room.buffers, self._room.busy
-        self._alone: ClaimedJob | None = None
-        self._alone_since = 0.0
+        self._ward = Ward(runner.poison)
         self._deadlines = Deadlines(self.loop, self.running, self._overdue)
         self._asked: frozenset[str] = frozenset()
         self._succeeded: set[str] = set()
@@ -93,41 +87,35 @@ class Slots:
         """Start what waits in this queue's buffer while it has free slots."""
         buffer = self._buffers[queue]
         slots = self.view.slots.get(queue, 0)
-        while buffer and self._busy[queue] < slots and self._alone is None:
+        while buffer and self._busy[queue] < slots and not self._ward.closed:
             self._start(buffer.popleft())
 
-    def _await_quiet(self, job: ClaimedJob) -> None:
-        """Start nothing more until this job, which has seen a worker die, is alone or has waited long."""
-        self._alone, self._alone_since = job, time.monotonic()
-        self.loop.call_later(QUIET_WAIT, self._start_alone)
+    def _reopen(self) -> None:
+        """There are no suspects here any more: start what waits, and claim again."""
+        for queue in self._buffers:
+            self._pump(queue)
+        self.changed.set()
 
-    def _start_alone(self) -> None:
-        """A job that has seen its worker die runs with nothing beside it, lest it take others along [C8]."""
-        job = self._alone
-        if job is None or job.id in self.running:
-            return
-        if self.running and time.monotonic() - self._alone_since < QUIET_WAIT:
-            return
-        self._start(job)
-        self.loop.call_later(SUSPECT_TIME, self._trust, job)
-
-    def _trust(self, job: ClaimedJob) -> None:
-        """The job has run for a while and its worker lives: others may run beside it. Else the long jobs of a
-        host that died would be run one after the other."""
-        if self._alone is job:
-            self._alone = None
-            for queue in self._buffers:
-                self._pump(queue)
+    def _admit(self) -> None:
+        """A job that has seen its worker die starts once it can take no innocent one along [C8]."""
+        if self._ward.admits(self.running.keys()):
+            job = self._ward.enter()
+            self._start(job)
+            self.loop.call_later(SUSPECT_TIME, self._trust, job.id)
             self.changed.set()
 
-    def _end_alone(self, kind: Kind) -> None:
-        """Nothing comes of the job that waits to be alone; where it runs already, it goes on."""
-        if self._alone is not None and self._alone.id not in self.running:
-            job, self._alone = self._alone, None
+    def _trust(self, job: int) -> None:
+        """It has run for a while and its worker lives: others may run beside it."""
+        if self._ward.leave(job):
+            self._reopen()
+
+    def _end_waiting(self, kind: Kind) -> None:
+        """Nothing comes of the suspect that waits to be started."""
+        job = self._ward.withdraw()
+        if job is not None:
             self._settle(Outcome(job=job, kind=kind))
-            for queue in self._buffers:
-                self._pump(queue)
-            self.changed.set()
+            if not self._ward.closed:
+                self._reopen()
 
     def _start(self, job: ClaimedJob) -> None:
         queue = job.queue
@@ -158,7 +146,7 @@ class Slots:
         buffer = self._buffers[first.job.queue]
         others = [job for job in buffer if job.task == first.job.task][: task.batch_size - 1]
         first.batch = [first]
-        for job in others if first.job is not self._alone else ():
+        for job in () if self._ward.holds(first.job.id) else others:
             buffer.remove(job)
             run = Run(job, task.context_type(job, self._desk), first.began, first.limit, first.stoppable)
             run.batch, run.weight = first.batch, 0
@@ -237,13 +225,12 @@ class Slots:
                 self._ended(outcome)
         elif outcome is not None:
             self._settle(outcome)
-        if job is self._alone:
-            self._alone = None
-            for other in self._buffers:
-                self._pump(other)
-            self.changed.set()
-        elif self._alone is not None:
-            self._start_alone()
+        if self._ward.closed:
+            if self._ward.leave(job.id):
+                self._reopen()
+            else:
+                self._admit()
+                self.changed.set()
         else:
             self._pump(queue)
             if queue not in self._asked and len(self._buffers[queue]) <= self._room.low[queue]:

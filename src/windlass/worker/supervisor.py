@@ -141,11 +141,12 @@ class Supervisor:
                 continue
             failures = failures + 1 if life.short else 1
             if not self._halt.draining.is_set():
-                pause = RESTARTS.delay(failures, random.random())
+                pause = RESTARTS.delay(failures - 1, random.random())  # one that worked is replaced at once
                 or_else = ", or when the code has changed" if self._reloads else ""
-                logger.info("a new process starts in %.1f s%s", pause, or_else)
-                await first(asyncio.sleep(pause), self._halt.draining.wait(), changed.wait())
-                failures = 0 if changed.is_set() else failures
+                if pause:
+                    logger.info("a new process starts in %.1f s%s", pause, or_else)
+                    await first(asyncio.sleep(pause), self._halt.draining.wait(), changed.wait())
+                    failures = 0 if changed.is_set() else failures
         if self._leavers:
             await asyncio.wait(set(self._leavers))
 
@@ -198,6 +199,8 @@ class Supervisor:
         listening = asyncio.create_task(listen())
         try:
             code = await child.wait(listening)
+            if not child.leaving:
+                self.member.expect(self._settings.processes)
             await listening
         finally:
             self._children.discard(child)

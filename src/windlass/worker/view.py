@@ -22,6 +22,8 @@ class View(msgspec.Struct, frozen=True):
 
     slots: dict[str, int] = {}
     queues: dict[str, QueueRecord] = {}
+    crowd: int = 1
+    """How many workers serve these queues, or the most served one of them."""
 
     def queue(self, name: str) -> QueueRecord:
         """The queue's settings, or the defaults where it is not known yet."""
@@ -34,7 +36,7 @@ class View(msgspec.Struct, frozen=True):
 
     def closed(self, name: str) -> View:
         """This view, with no slots for one queue until the next one comes."""
-        return View({**self.slots, name: 0}, self.queues)
+        return View({**self.slots, name: 0}, self.queues, self.crowd)
 
 
 def steer(
@@ -72,7 +74,8 @@ def steer(
             slots[name] = share(queue.max_workers, assigned, serving)
             if missing:
                 slots[name] = min(slots[name], share(queue.max_workers, None, serving + missing))
-    return View(slots, {name: told.queues[name] for name in wanted if name in told.queues}), gone
+    crowd = max((told.serving.get(name, 1) for name in wanted), default=1)
+    return View(slots, {name: told.queues[name] for name in wanted if name in told.queues}, crowd), gone
 
 
 def everything(queues: Iterable[str], slots: int) -> View:

@@ -143,7 +143,7 @@ async def test_a_job_that_kills_its_worker_is_poison(scene: Scene, figure: Figur
     books = await scene.check(before + after)
     neighbours = [record for record in await scene.records(before + after) if record.deaths]
     figure("jobs that ran beside it when it killed its worker", len(neighbours))
-    assert all(record.deaths == 1 for record in neighbours)  # after one death it is claimed alone
+    assert all(record.deaths < 3 for record in neighbours)  # on their last life nobody runs beside them
     figure("effects beyond one a job", books.extra)
     assert "dead as poison" in host.log
     await leaves_in_order(host)

@@ -60,6 +60,8 @@ class Lane(msgspec.Struct):
     idle: bool = False
     pending: bool = False
     full: bool = False
+    newest: int | None = None
+    """The newest claim that was seen there."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -82,6 +84,7 @@ class Claimer:
         self._lanes: dict[int, Lane] = {}
         self._looks: dict[str, Look] = {}
         self._words: dict[str, int] = {}
+        self._outrun = False
         self._plain = f"CALL {database.schema}.claim($1, $2, $3, $4)"
         self._bound = f"CALL {database.schema}.claim($1, $2, $3, $4, p_needs => $5, p_limited => $6)"
         self._needs: tuple[Needs, str | None] = ({}, None)
@@ -108,8 +111,8 @@ class Claimer:
             await self._refresh(room)
         few = not fresh and sum(lane.head.queue in room for lane in self._lanes.values()) <= FEW
         claims = await self._sweep(worker, room, limit, all_lanes=few)
-        # Woken for nothing that is known here: there may be a lane that is new.
-        if not claims and not fresh and (woken or not few):
+        # Woken for nothing that is known here or that others took: there may be a lane that is new.
+        if not claims and not fresh and not self._outrun and (woken or not few):
             await self._refresh(room)
             claims = await self._sweep(worker, room, limit, all_lanes=False)
         return claims
@@ -140,13 +143,16 @@ class Claimer:
         lanes = {lane.head.lane: lane for lane in known.values() if lane.head.queue not in looks}
         for r in rows:
             head = LaneHead(r["lane"], r["queue"], r["priority"], r["waited"])
-            idle = head.lane in known and known[head.lane].idle
-            lanes[head.lane] = Lane(head, r["waiting"], r["limited"], r["ring"], idle)
+            before = known.get(head.lane)
+            lanes[head.lane] = lane = Lane(head, r["waiting"], r["limited"], r["ring"])
+            if before is not None:
+                lane.idle, lane.newest = before.idle, before.newest
         order = claim_order((lane.head for lane in lanes.values()), self._settings.ageing_step)
         self._lanes = {head.lane: lanes[head.lane] for head in order}
         self._looks.update(looks)
 
     async def _sweep(self, worker: int, room: dict[str, int], limit: int, *, all_lanes: bool) -> list[Claim]:
+        self._outrun = False
         claims: list[Claim] = []
         left = limit
         for lane in list(self._lanes.values()):
@@ -191,6 +197,10 @@ class Claimer:
             lane.limited = True
             row = await self._call(worker, lane, limit)
         status = row["status"]
+        newest = row["claim"]
+        if newest is not None and newest != lane.newest:
+            self._outrun |= lane.newest is not None and status != "jobs"
+            lane.newest = newest
         lane.idle = status in ("empty", "paused")
         lane.waiting = status in ("jobs", "busy", "pending", "full", "slow", "aside")
         lane.pending = status in ("busy", "pending", "slow", "aside")

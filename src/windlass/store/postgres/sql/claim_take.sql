@@ -3,7 +3,8 @@
 --
 -- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused' (or cooling);
 -- 'limited' (its queue has a limit that the caller did not know of, see claim_room). gated: some task has a limit, see
--- claim_gated. offered: when each was offered, NULL where its job was enqueued then.
+-- claim_gated. offered: when each was offered, NULL where its job was enqueued then. claim: the lane's newest; where there are
+-- no jobs, it tells whether others have claimed since the caller last looked.
 --
 -- The order of its statements is its proof [rule 3]:
 --   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
@@ -142,6 +143,7 @@ BEGIN
        AND NOT (c.old IS NULL AND c.young IS NOT NULL)
        AND NOT EXISTS (SELECT FROM windlass.seq_set WHERE id = ANY (c.spilled) AND horizon <= v_dead) THEN
         status := windlass.mark_idle(v_lane, c.hi, c.holes);
+        claim := c.id;
         RETURN;
     END IF;
 

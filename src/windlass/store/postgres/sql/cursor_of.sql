@@ -1,7 +1,8 @@
 -- The cursor of a lane: its newest claim row [rule 2]. Callers: claim_take, take_ahead, rotation_touch, adopt,
 -- lane_depth. Lock: none; who writes a claim row after it holds the lane lock.
 CREATE OR REPLACE FUNCTION windlass.cursor_of(p_lane int) RETURNS windlass.claim
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
     c windlass.claim;
 BEGIN

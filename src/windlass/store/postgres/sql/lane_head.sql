@@ -2,7 +2,8 @@
 -- the first of the lane need not be the oldest. Callers: depth, lane_heads. Lock: none.
 -- Late jobs in holes are not looked at: they are claimed within moments.
 CREATE OR REPLACE FUNCTION windlass.lane_head(p_lane int, p_first int) RETURNS timestamptz
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
     c       windlass.claim := windlass.cursor_of(p_lane);
     v_ahead int8multirange := windlass.gather(c.ahead, c.ahead_spilled);

@@ -1,0 +1,162 @@
+"""A job that has seen a worker die: it waits until no innocent job runs, for so long, and leaves the wait
+like any other; several of them run beside each other, unless the next death would be the last."""
+
+from collections import deque
+
+import pytest
+
+from tests.worker.line import Line, until, until_it_is
+from tests.worker.shifts import Handlers, on_shift, suspect
+from windlass import State, Windlass
+from windlass.worker import shift as module
+from windlass.worker import ward
+from windlass.worker.view import View
+
+
+async def test_a_job_with_a_death_waits_until_the_others_have_ended(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[C8] It takes nobody along, and nobody starts beside it."""
+    alone = await suspect(line, "waits", queue="other")
+    await line.set_queue("default", {})
+    async with on_shift(wired, line) as shift:
+        beside = await handlers.waits.aenqueue()
+        await until(lambda: handlers.running == {beside.id})
+        shift.steer(View({"default": 4, "other": 4}))
+        await until(lambda: shift._ward.waiting is not None)
+        late = await handlers.waits.aenqueue()
+        assert handlers.running == {beside.id}
+        handlers.proceed.set()
+        await until(lambda: not handlers.running)
+        await until_it_is(lambda: wired.job(alone).astatus(), State.SUCCEEDED)
+        await until_it_is(late.astatus, State.SUCCEEDED)
+    assert handlers.runs == {alone: 1, beside.id: 1, late.id: 1}
+
+
+async def test_a_job_alone_keeps_no_others_waiting(
+    wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[C8] It may run for hours: what was claimed before it goes back to other workers."""
+    monkeypatch.setattr(module, "STALE", 0.0)
+    alone = await suspect(line, "waits", queue="other")
+    await line.set_queue("default", {})
+    async with on_shift(wired, line) as shift:
+        shift.steer(View({"other": 4}))
+        await until(lambda: alone in handlers.running)
+        others = await handlers.waits.aenqueue_many([()] * 3)
+        # A claim that was under way when the suspect came back brings these: they wait for it to end.
+        claims = await line.claim(shift.worker, {"default": 3}, 3)
+        shift.view = View({"default": 4, "other": 4})
+        shift._wants()
+        shift._buffers.setdefault("default", deque())
+        shift._busy.setdefault("default", 0)
+        shift._take(claims)
+        assert handlers.running == {alone}
+        shift.steer(shift.view)
+        shift.steer(shift.view)
+        await until(lambda: shift.log.settled)
+        assert (await line.depth())["default"].ready == 3
+        assert handlers.running == {alone}
+    assert all(handlers.runs[id] == 0 for id in others)
+
+
+async def test_a_job_that_waits_to_be_alone_can_be_cancelled(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[O5] [C8]"""
+    alone = await suspect(line, "waits", queue="other")
+    await line.set_queue("default", {})
+    async with on_shift(wired, line) as shift:
+        beside = await handlers.waits.aenqueue()
+        await until(lambda: handlers.running == {beside.id})
+        shift.steer(View({"default": 4, "other": 4}))
+        await until(lambda: shift._ward.waiting is not None)
+        assert await wired.job(alone).acancel() == "requested"
+        shift.cancel({alone})
+        await until_it_is(lambda: wired.job(alone).astatus(), State.CANCELLED)
+        later = await handlers.waits.aenqueue()
+        await until(lambda: later.id in handlers.running)
+    assert handlers.runs[alone] == 0
+
+
+async def test_a_job_that_waits_to_be_alone_goes_back_when_its_queue_is_paused(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[K2] [C8]"""
+    alone = await suspect(line, "waits", queue="other")
+    await line.set_queue("default", {})
+    async with on_shift(wired, line) as shift:
+        beside = await handlers.waits.aenqueue()
+        await until(lambda: handlers.running == {beside.id})
+        shift.steer(View({"default": 4, "other": 4}))
+        await until(lambda: shift._ward.waiting is not None)
+        shift.steer(View({"default": 4, "other": 0}))
+        await until_it_is(lambda: wired.job(alone).astatus(), State.READY)
+        handlers.proceed.set()
+        await until(lambda: shift.settled)
+    assert handlers.runs[alone] == 0
+
+
+async def test_a_job_alone_that_waited_long_runs_beside_the_others(
+    wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[C8] A neighbour that never ends must not keep it from running for ever."""
+    monkeypatch.setattr(ward, "QUIET_WAIT", 0.05)
+    alone = await suspect(line, "waits", queue="other")
+    await line.set_queue("default", {})
+    async with on_shift(wired, line) as shift:
+        beside = await handlers.waits.aenqueue()
+        await until(lambda: handlers.running == {beside.id})
+        shift.steer(View({"default": 4, "other": 4}))
+        await until(lambda: handlers.running == {beside.id, alone})
+
+
+async def test_c8_suspects_run_beside_each_other(wired: Windlass, line: Line, handlers: Handlers) -> None:
+    """[C8] What a killed process ran is back at once, not one after the other; nobody else joins them."""
+    others = [f"other-{n}" for n in range(3)]
+    suspects = {await suspect(line, "waits", queue=queue) for queue in others}
+    innocent = await handlers.waits.aenqueue()
+    async with on_shift(wired, line, slots=4) as shift:
+        await until(lambda: handlers.running == {innocent.id})
+        handlers.proceed.set()
+        await until(lambda: not handlers.running)
+        handlers.proceed.clear()
+        shift.steer(View(dict.fromkeys(["default", *others], 4)))
+        await until(lambda: handlers.running == suspects)
+        late = await handlers.waits.aenqueue()
+        await until_it_is(late.astatus, State.RUNNING)  # claimed, to see whether it is one more
+        assert handlers.running == suspects
+        assert not shift.has_room
+        handlers.proceed.set()
+        await until_it_is(late.astatus, State.SUCCEEDED)
+    assert set(handlers.runs.values()) == {1}
+
+
+async def test_c8_one_with_its_last_life_runs_alone(wired: Windlass, line: Line, handlers: Handlers) -> None:
+    """[C8] The next death would make it poison: it shall not be another's deed."""
+    first, second = [await suspect(line, "waits", queue=queue) for queue in ("one", "two")]
+    async with on_shift(wired, line, slots=4, poison=2) as shift:
+        shift.steer(View({"one": 4, "two": 4}))
+        await until(lambda: len(handlers.running) == 1)
+        assert not shift.has_room
+        handlers.proceed.set()
+        await until(lambda: handlers.runs == {first: 1, second: 1})
+
+
+async def test_c8_a_suspect_is_passed_on_once(
+    wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[C8] [fault 1] A worker that is busy lets those come first that are not."""
+    monkeypatch.setattr(module, "PASS_ON", 0.01)
+    monkeypatch.setattr(module, "YIELD", 60.0)
+    alone = await suspect(line, "waits", queue="other")
+    await line.set_queue("default", {})
+    async with on_shift(wired, line) as busy, on_shift(wired, line, queue="nothing") as idle:
+        beside = await handlers.waits.aenqueue()
+        await until(lambda: handlers.running == {beside.id})
+        busy.steer(View({"default": 4, "other": 4}))
+        await until(lambda: busy._passed_on == alone)
+        idle.steer(View({"other": 4}))
+        await until(lambda: alone in idle.running)
+        busy._claim_again()
+        assert (await line.job(alone)).attempt == 1

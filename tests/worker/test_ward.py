@@ -1,0 +1,102 @@
+"""Who may run beside whom, once a worker has died [C8]."""
+
+from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob
+from windlass.worker.ward import QUIET_WAIT, Ward
+
+
+def job(id: int, deaths: int) -> ClaimedJob:
+    return ClaimedJob(
+        id=id,
+        lane=1,
+        claim=1,
+        seq=id,
+        task="t",
+        payload="[]",
+        queue="q",
+        priority=1,
+        attempt=1,
+        deaths=deaths,
+        options=DEFAULT_OPTIONS,
+        enqueued_at=0.0,
+    )
+
+
+class Clock:
+    """A monotonic clock in the test's hands."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def running(*ids: int) -> dict[int, None]:
+    return dict.fromkeys(ids)
+
+
+def test_c8_a_suspect_waits_for_the_innocent() -> None:
+    """[C8] Until they have ended, or for so long."""
+    clock = Clock()
+    ward = Ward(3, clock)
+    assert ward.receive(job(1, 1)) == QUIET_WAIT
+    assert ward.closed
+    assert not ward.admits(running(7).keys())
+    assert ward.admits(running().keys())
+    clock.now += QUIET_WAIT
+    assert ward.admits(running(7).keys())
+
+
+def test_c8_suspects_with_a_life_to_spare_join_each_other() -> None:
+    """[C8]"""
+    ward = Ward(3)
+    ward.receive(job(1, 1))
+    assert not ward.takes_more()  # one waits already
+    ward.enter()
+    assert ward.takes_more()
+    ward.receive(job(2, 1))
+    assert ward.admits(running(1).keys())
+    assert not ward.admits(running(1, 7).keys())
+    ward.enter()
+    assert not ward.leave(1)
+    assert ward.leave(2)
+    assert not ward.closed
+
+
+def test_c8_a_last_life_is_risked_with_nobody() -> None:
+    """[C8] Neither beside others, nor others beside it."""
+    ward = Ward(3)
+    ward.receive(job(1, 1))
+    ward.enter()
+    ward.receive(job(2, 2))
+    assert not ward.admits(running(1).keys())
+    assert not ward.leave(1)  # the other waits
+    assert ward.admits(running().keys())
+    ward.enter()
+    assert not ward.takes_more()
+    ward.receive(job(3, 1))
+    assert not ward.admits(running(2).keys())
+
+
+def test_c8_an_innocent_that_came_ends_the_search_for_more() -> None:
+    """[C8] Else one would be claimed and handed back again and again."""
+    ward = Ward(3)
+    ward.innocent_came()
+    ward.receive(job(1, 1))
+    ward.enter()
+    assert ward.takes_more()
+    ward.innocent_came()
+    assert not ward.takes_more()
+    assert ward.leave(1)
+    ward.receive(job(2, 1))
+    ward.enter()
+    assert ward.takes_more()
+
+
+def test_one_that_waits_can_be_taken_out() -> None:
+    """A cancel, a pause of its queue, the end of the worker."""
+    ward = Ward(3)
+    assert ward.withdraw() is None
+    ward.receive(waits := job(1, 1))
+    assert ward.withdraw() is waits
+    assert not ward.closed
+    assert not ward.leave(1)
