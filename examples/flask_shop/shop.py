@@ -6,7 +6,7 @@ import psycopg
 from flask import Flask, g, request
 
 from windlass import Retry, Windlass
-from windlass.errors import JobNotFound, ResultTimeout
+from windlass.errors import JobFailed, JobNotFound, ResultTimeout
 
 jobs = Windlass()
 web = Flask(__name__)
@@ -76,9 +76,15 @@ def show_job(id: int) -> tuple[dict[str, Any], int]:
     job = jobs.job(id)
     try:
         if wait := request.args.get("wait", type=float):
-            return {"result": job.result(timeout=min(wait, 30.0))}, 200
+            return {"result": job.result(timeout=max(0.0, min(wait, 30.0)))}, 200
         return {"state": job.status()}, 200
     except ResultTimeout:
         return {"state": job.status()}, 202
-    except JobNotFound as error:
-        return {"error": str(error)}, 404
+    except JobFailed as error:
+        return {"state": job.status(), "error": str(error)}, 200
+
+
+@web.errorhandler(JobNotFound)
+def unknown(error: JobNotFound) -> tuple[dict[str, Any], int]:
+    """Wherever it is met: a job may be removed while somebody waits for it."""
+    return {"error": str(error)}, 404

@@ -23,8 +23,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
 
 from windlass.errors import ConfigurationError
+from windlass.functions import check_function
 from windlass.payload import Signature
-from windlass.task import RegisteredTask, TaskOptions, check_function
+from windlass.task import RegisteredTask, TaskOptions
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

@@ -22,6 +22,8 @@ import msgspec
 
 from windlass.errors import CodecError
 
+__all__ = ["Codec", "Purpose"]
+
 MARK: Final = "$windlass"
 """The key of a sealed value. No argument may be called so."""
 NULL: Final = "null"
@@ -54,7 +56,7 @@ class Codec(Protocol):
         operators."""
 
     def decode(self, fields: Mapping[str, Any], purpose: Purpose) -> bytes:
-        """The value again. Raises CodecError, or MissingKey where another worker may know better."""
+        """The value again. Raises CodecError, or MissingKey where a key is not there."""
 
 
 def seal(codec: Codec | None, text: str, purpose: Purpose, beside: Mapping[str, Any] | None = None) -> str:

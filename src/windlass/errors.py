@@ -160,13 +160,13 @@ class ResultInvalid(WindlassError):
 
 class CodecError(WindlassError):
     """What is stored cannot be read with the app's codec: another one wrote it, the key is a wrong one, or
-    the value was changed. Its job is tried again as its policy says, and kept with its payload when it is
-    dead."""
+    the value was changed. Another worker may be able to, so the next try of its job is at least a minute
+    away; when it is dead it is kept with its payload."""
 
 
 class MissingKey(CodecError):
     """A value was encrypted with a key that this app does not have; `key` is its id. During a rotation
-    another worker may have it, so the next try is at least a minute away."""
+    another worker may have it."""
 
     def __init__(self, message: str, key: str) -> None:
         super().__init__(message)

@@ -16,9 +16,7 @@ import asyncio
 import copy
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -40,10 +38,11 @@ import msgspec
 from windlass.codec import Purpose, seal, unseal
 from windlass.context import Context
 from windlass.core.durations import Duration
-from windlass.core.names import check_name, derive_name
+from windlass.core.names import check_name
 from windlass.core.states import Priority
 from windlass.encoding import LIMIT, decode
 from windlass.errors import ConfigurationError, InvalidArguments, PayloadTooLarge
+from windlass.functions import check_function, name_of
 from windlass.gaps import EVERY, Gaps, Reconciled
 from windlass.job import Job
 from windlass.limits import FlowOptions, Limits
@@ -212,7 +211,7 @@ class RegisteredTask(Task[P, R]):
         for option in ("queue", "priority", "tags"):
             if option in options:
                 given[option] = options[option]
-        name = options["name"] if "name" in options else derive_name(_module_of(function), _name_of(function))
+        name = options["name"] if "name" in options else name_of(function)
         super().__init__(app, name, Template().using(given))
         limit = JobOptions(timeout=options["timeout"]) if "timeout" in options else JobOptions()
         self.timeout = Template().using(limit).options.timeout
@@ -375,31 +374,3 @@ def make_task(app: Windlass, function: Any, options: TaskOptions) -> RegisteredT
     check_function(function)
     kind = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
     return kind(app, function, options)
-
-
-def check_function(function: Any) -> None:
-    """Raise ConfigurationError for what cannot be a task's function."""
-    generates = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-    if generates or not callable(function):
-        raise ConfigurationError(
-            f"{function!r} cannot be a task; it takes a plain or an `async def` function"
-        )
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    try:
-        return function.__qualname__
-    except AttributeError:
-        raise ConfigurationError(f"{function!r} has no name of its own; give one with name=") from None
-
-
-def _module_of(function: Callable[..., Any]) -> str:
-    """The module as others would import it: a script's own name, not `__main__`, which each process has."""
-    module = getattr(function, "__module__", None) or "main"
-    if module != "__main__":
-        return module
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    if spec is not None:
-        return str(spec.name).removesuffix(".__main__")
-    return Path(getattr(main, "__file__", None) or "main").stem

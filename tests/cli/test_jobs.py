@@ -127,6 +127,23 @@ def test_m4_a_waiting_job_says_why(any_desk: Desk) -> None:
     assert "queue mail is paused" in any_desk.ok("job", "show", id)
 
 
+def test_m4_a_listing_says_why_a_job_waits(any_desk: Desk) -> None:
+    async def fill(rig: Rig) -> None:
+        await rig.worker("mail")
+        await rig.add("t", queue="mail")
+
+    any_desk.visit(fill)
+    any_desk.ok("queue", "pause", "mail")
+    assert "queue mail is paused" in any_desk.ok("jobs")
+    any_desk.ok("queue", "resume", "mail")
+    assert "paused" not in any_desk.ok("jobs")
+
+
+def test_m4_a_listing_says_what_went_wrong(desk: Desk) -> None:
+    brought(desk, State.RETRYING)
+    assert "ValueError: boom" in desk.ok("jobs")
+
+
 def test_show_tells_progress_result_and_times(desk: Desk) -> None:
     async def run(rig: Rig) -> tuple[int, int]:
         worker = await rig.worker()

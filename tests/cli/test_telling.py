@@ -170,7 +170,7 @@ def test_m2_a_verb_does_not_fail_for_telling(
         await asyncio.Event().wait()
         return 0.0
 
-    monkeypatch.setattr(telling, "PATIENCE", 0.05)
+    monkeypatch.setattr("windlass.words.telling.PATIENCE", 0.05)
     with monkeypatch.context() as patch:
         patch.setattr(SQLiteStore, "tell", tell)
         assert desk.ok("queue", "pause", "mail") == "mail paused\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.kit import HandClock, Rig, ServerClock
+from tests.conformance.kit import HandClock, Rig, ServerClock, make_template
 from tests.postgres import Server
 from windlass.store.memory import MemoryStore
 from windlass.store.postgres import PostgresStore
@@ -64,7 +64,7 @@ async def rig(
         if name in SERVERS:
             server: Server = request.getfixturevalue(SERVERS[name])
             if server.version not in templates:
-                templates[server.version] = await make_template(server)
+                templates[server.version] = await make_template(server, SETTINGS)
             database = server.create_database(template=templates[server.version])
             stack.callback(server.drop_database, database)
             moved = ServerClock(server.dsn(database))
@@ -92,15 +92,3 @@ async def rig(
 def store(rig: Rig) -> Store:
     """The store of the rig, for tests that speak its operations directly."""
     return rig.store
-
-
-async def make_template(server: Server) -> str:
-    """Migrate a database that others are copied from, and give it a clock that can be moved."""
-    name = server.create_database()
-    store = PostgresStore(server.dsn(name), settings=SETTINGS)
-    await store.migrate()
-    await store.close()
-    clock = ServerClock(server.dsn(name))
-    await clock.install()
-    await clock.close()
-    return name

@@ -12,8 +12,10 @@ from typing import Any, Protocol
 import asyncpg
 import msgspec
 
+from tests.postgres import Server
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
+from windlass.store.postgres import PostgresStore
 from windlass.store.protocol import Store
 from windlass.store.records import (
     Claim,
@@ -34,6 +36,7 @@ from windlass.store.records import (
     Rescued,
     WorkerInfo,
 )
+from windlass.store.settings import StoreSettings
 
 OPTION_FIELDS = frozenset(Options.__struct_fields__)
 PLAN_FIELDS = frozenset(Plan.__struct_fields__) - {"parts"}
@@ -107,6 +110,18 @@ def job(task: str = "t", **fields: Any) -> NewJob:
 def failure(message: str = "boom") -> Failure:
     """An error as a worker reports it: attempt and time are the store's to fill in."""
     return Failure("ValueError", message, "Traceback ...")
+
+
+async def make_template(server: Server, settings: StoreSettings) -> str:
+    """Migrate a database that others are copied from, and give it a clock that can be moved."""
+    name = server.create_database()
+    store = PostgresStore(server.dsn(name), settings=settings)
+    await store.migrate()
+    await store.close()
+    clock = ServerClock(server.dsn(name))
+    await clock.install()
+    await clock.close()
+    return name
 
 
 class Rig:

@@ -117,6 +117,19 @@ def test_a_job_whose_key_is_missing_waits_and_is_done_when_the_key_is_there() ->
     assert ready.job(job.id).result() == f"sent to {ADA}"
 
 
+@pytest.mark.parametrize("codec", [None, Encrypted({"k": OLD}), Encrypted({"k": NEW}, require=True)])
+def test_a_job_that_cannot_be_opened_here_waits_as_long(codec: Encrypted | None) -> None:
+    """Without the codec, with another key of the same name, or in plain where that is refused."""
+    store = MemoryStore(clock=(clock := Clock()))
+    writer = None if codec is not None and codec.require else Encrypted({"k": NEW})
+    job = make(Windlass(store=store, codec=writer), attempts=2).enqueue("mail.send", ADA)
+    assert make(Windlass(store=store, codec=codec), attempts=2).run_until_idle().retried == 1
+    record = job.record()
+    assert record.errors[-1].type == "windlass.errors.CodecError"
+    assert record.run_at is not None
+    assert record.run_at - clock() >= 60
+
+
 def test_with_another_key_of_the_same_name_it_ends_dead_with_its_payload(url: str) -> None:
     with (
         make(Windlass(url, codec=Encrypted({"k": NEW}))) as writer,

@@ -89,8 +89,15 @@ def test_e1_flask_shop(shop: Any, pg_dsn: str) -> None:
     job = made.json["job"]
     assert client.get(f"/jobs/{job}").json["state"] in WAITS
     assert client.get("/jobs/12345").status_code == 404
+    assert client.get("/jobs/12345?wait=5").status_code == 404
+    assert client.get(f"/jobs/{2**70}").status_code == 404
     assert client.get(f"/jobs/{job}?wait=0.05").status_code == 202
+    assert client.get(f"/jobs/{job}?wait=-1").status_code == 202
     assert shop.jobs.run_until_idle().succeeded == 1
     assert client.get(f"/jobs/{job}?wait=5").json == {
         "result": "To ada@example.org: your order 1 is on its way."
     }
+    given_up = shop.send_receipt.enqueue(2, "bob@example.org")
+    given_up.cancel()
+    told = client.get(f"/jobs/{given_up}?wait=5")
+    assert (told.status_code, told.json["state"]) == (200, "cancelled")

@@ -175,6 +175,8 @@ def test_units_can_be_read(path: Path) -> None:
     unit.read(path, encoding="utf-8")
     assert unit.sections() == ["Unit", "Service", "Install"]
     assert unit["Service"]["NoNewPrivileges"] == "yes"
+    for page in unit["Unit"].get("Documentation", "").split():
+        assert (DEPLOY.parent / "docs" / page.partition("/doc/windlass/")[2]).is_file()
 
 
 def test_workers_have_time_to_leave() -> None:

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.conformance.kit import ServerClock
+from tests.conformance.kit import ServerClock, make_template
 from tests.model.machine import StoreMachine
 from tests.model.pair import COUNTED, SETTINGS, counts
 from tests.model.profiles import ci, soak
@@ -51,23 +51,11 @@ class PostgresMachine(StoreMachine):
         assert counts(depth) == scan
 
 
-async def make_template(server: Server) -> str:
-    """A migrated database whose clock can be moved."""
-    name = server.create_database()
-    store = PostgresStore(server.dsn(name), settings=SETTINGS)
-    await store.migrate()
-    await store.close()
-    clock = ServerClock(server.dsn(name))
-    await clock.install()
-    await clock.close()
-    return name
-
-
 @pytest.fixture
 def machine(pg_server: Server) -> type[PostgresMachine]:
     """The machine, with a server and a template to copy."""
     PostgresMachine.server = pg_server
-    PostgresMachine.template = asyncio.run(make_template(pg_server))
+    PostgresMachine.template = asyncio.run(make_template(pg_server, SETTINGS))
     return PostgresMachine
 
 

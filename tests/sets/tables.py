@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import apsw
-import asyncpg
 import psycopg
 from psycopg.rows import dict_row
 
+from tests.adapters.callers import asyncpg_connection, asyncpg_from_pool
 from windlass.sets import RowSet
 
 Transaction = Callable[[str, bool], AbstractAsyncContextManager[Any]]
@@ -47,27 +47,6 @@ async def _sqlite3(target: str, commit: bool) -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
-async def _asyncpg(target: str, commit: bool) -> AsyncIterator[Any]:
-    connection = await asyncpg.connect(target)
-    try:
-        transaction = connection.transaction()
-        await transaction.start()
-        yield connection
-        await (transaction.commit() if commit else transaction.rollback())
-    finally:
-        await connection.close()
-
-
-@asynccontextmanager
-async def _pooled(target: str, commit: bool) -> AsyncIterator[Any]:
-    async with asyncpg.create_pool(target, min_size=1, max_size=1) as pool, pool.acquire() as connection:
-        transaction = connection.transaction()
-        await transaction.start()
-        yield connection
-        await (transaction.commit() if commit else transaction.rollback())
-
-
-@asynccontextmanager
 async def _psycopg(target: str, commit: bool) -> AsyncIterator[Any]:
     connection = psycopg.connect(target, row_factory=dict_row)
     try:
@@ -93,8 +72,8 @@ KINDS: dict[str, tuple[Transaction, bool]] = {
     "sqlite3": (_sqlite3, False),
     "psycopg": (_psycopg, False),
     "psycopg-async": (_psycopg_async, True),
-    "asyncpg": (_asyncpg, True),
-    "asyncpg-pool": (_pooled, True),
+    "asyncpg": (asyncpg_connection, True),
+    "asyncpg-pool": (asyncpg_from_pool, True),
 }
 """How to open a transaction, and whether the `a…` methods are called in it."""
 

@@ -8,7 +8,16 @@ import pytest
 from tests.sqlite.invariants import check
 from tests.sqlite.kit import drain, foreign, job, opened
 from windlass.errors import AlreadyEnqueued, ClaimLost, ConfigurationError, QueueFull
-from windlass.store.records import Checkpoint, Outcome, WorkerInfo
+from windlass.store.records import Checkpoint, ClaimedJob, Outcome, WorkerInfo
+from windlass.store.sqlite import SQLiteStore
+
+
+async def running(store: SQLiteStore) -> ClaimedJob:
+    """A job that worker 1 runs."""
+    await store.register(WorkerInfo(id=1))
+    await store.enqueue([job()])
+    (claim,) = await store.claim(1, ["default"], 1)
+    return claim.jobs[0]
 
 
 async def test_jobs_share_the_fate_of_the_transaction(tmp_path: Path) -> None:
@@ -86,10 +95,7 @@ async def test_a_checkpoint_shares_the_fate_of_the_transaction(tmp_path: Path) -
     """[P6] Rolled back it was never saved; committed it is there with the data."""
     path = tmp_path / "w.db"
     async with opened(path) as store:
-        await store.register(WorkerInfo(id=1))
-        await store.enqueue([job()])
-        (claim,) = await store.claim(1, ["default"], 1)
-        (mine,) = claim.jobs
+        mine = await running(store)
         own = foreign(path)
         own.execute("CREATE TABLE rows (n INTEGER)")
         for n, (verb, saved) in enumerate((("ROLLBACK", None), ("COMMIT", 1), ("ROLLBACK", 1)), 0):
@@ -114,10 +120,7 @@ async def test_a_handlers_own_transaction_saves_its_progress(tmp_path: Path) -> 
     too late."""
     path = tmp_path / "w.db"
     async with opened(path) as store:
-        await store.register(WorkerInfo(id=1))
-        await store.enqueue([job()])
-        (claim,) = await store.claim(1, ["default"], 1)
-        (mine,) = claim.jobs
+        mine = await running(store)
         look = foreign(path)
         look.execute("CREATE TABLE rows (n INTEGER)")
 

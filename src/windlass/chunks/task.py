@@ -25,12 +25,13 @@ from windlass.core.durations import Duration, seconds
 from windlass.core.states import Priority
 from windlass.encoding import decode
 from windlass.errors import ConfigurationError, SourceChanged
+from windlass.functions import check_function
 from windlass.limits import FlowOptions
 from windlass.payload import Signature
 from windlass.port import hop, wait
 from windlass.signals import Dead, Retry
 from windlass.store.records import PartPlan, Plan
-from windlass.task import RegisteredTask, TaskOptions, check_function
+from windlass.task import RegisteredTask, TaskOptions
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

@@ -13,7 +13,7 @@ from windlass.cli.options import filters, job_ids, json_option, on_store
 from windlass.cli.sheet import print_job
 from windlass.cli.target import Target
 from windlass.cli.text import print_json, print_table
-from windlass.core.states import FINISHED
+from windlass.core.states import FINISHED, State
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord, Steering
@@ -21,7 +21,7 @@ from windlass.words import deeds
 from windlass.words.job_shapes import priority_name
 from windlass.words.shapes import job_as_json, listing_as_json, unwrap, wrap
 from windlass.words.text import span
-from windlass.words.waiting import state_in_words
+from windlass.words.waiting import state_in_words, why_or_reason
 
 _GOOD = frozenset({"dead", "retried", "cancelled", "requested", "deleted"})
 _WHY_NOT = {
@@ -50,12 +50,16 @@ def jobs(target: Target, limit: int, cursor: str | None, as_json: bool, **where:
 
 def list_jobs(target: Target, where: JobFilter, limit: int, cursor: str | None, as_json: bool) -> None:
     """Print one listing and, where there is more, how to go on."""
-    page = target.run(lambda store: _page(store, where, limit, cursor))
+
+    async def work(store: Store) -> tuple[Page, Steering]:
+        return await _page(store, where, limit, cursor), await store.steering([])
+
+    page, steering = target.run(work)
     if as_json:
         print_json(listing_as_json(page.jobs, page.cursor))
         return
     now = time.time()
-    print_table(_COLUMNS, [_row(job, now) for job in page.jobs])
+    print_table(_COLUMNS, [_row(job, steering, now) for job in page.jobs])
     if page.cursor is not None:
         click.echo(f"there is more: --cursor {wrap(page.cursor)}", err=True)
 
@@ -80,10 +84,15 @@ async def _page(store: Store, where: JobFilter, limit: int, word: str | None) ->
         page = await store.jobs(where, limit - len(found), cursor)
 
 
-def _row(job: JobRecord, now: float) -> Sequence[object]:
+def _row(job: JobRecord, steering: Steering, now: float) -> Sequence[object]:
     last = job.errors[-1] if job.errors else None
     told = f"{last.type}: {last.message}"[:60] if last else None
-    why = (told or job.reason) if job.state in FINISHED else (job.reason or told)
+    if job.state in FINISHED:
+        why = told or job.reason
+    elif job.state is State.RETRYING:  # what went wrong says more than that it waits for its time
+        why = job.reason or told
+    else:
+        why = why_or_reason(job, steering, now) or told
     attempt = f"{job.attempt}/{job.options.max_attempts}"
     priority = priority_name(job.priority)
     age = span(now - job.enqueued_at)

@@ -15,7 +15,7 @@ from windlass.core.states import FINISHED
 from windlass.store.records import JobRecord, ParentRecord, Steering
 from windlass.words.job_shapes import priority_name
 from windlass.words.text import kept_line, local, one_line, span
-from windlass.words.waiting import state_in_words, why_it_waits
+from windlass.words.waiting import state_in_words, why_or_reason
 
 Line = tuple[str, str]
 
@@ -50,9 +50,7 @@ def _state(job: JobRecord, steering: Steering, now: float) -> Iterator[Line]:
     yield "task", one_line(job.task)
     yield "queue", f"{one_line(job.queue)}, priority {priority_name(job.priority)}"
     yield "state", state_in_words(job)
-    queue = steering.queues.get(job.queue)
-    why = why_it_waits(job, queue, steering.serving.get(job.queue, 0), now) or job.reason
-    if why:
+    if why := why_or_reason(job, steering, now):
         yield "why", one_line(why)
     yield "attempt", f"{job.attempt} of {job.options.max_attempts}"
     if job.deaths:

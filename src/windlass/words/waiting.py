@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.core.rates import rate_text
 from windlass.core.states import State
 from windlass.store.flow import BudgetRecord
-from windlass.store.records import JobRecord, PartRecord, QueueRecord, WorkerRecord
+from windlass.store.records import JobRecord, PartRecord, QueueRecord, Steering, WorkerRecord
 from windlass.words.text import span
 
 
@@ -67,6 +67,12 @@ def why_it_waits(job: JobRecord, queue: QueueRecord | None, serving: int, now: f
         if queue is not None and queue.governor and queue.rate is not None:
             reasons.append(f"the governor of queue {job.queue} allows {rate_text(queue.rate)}")
     return "; ".join(reasons)
+
+
+def why_or_reason(job: JobRecord, steering: Steering, now: float) -> str | None:
+    """Why the job is not running, else the reason that the store keeps with it."""
+    serving = steering.serving.get(job.queue, 0)
+    return why_it_waits(job, steering.queues.get(job.queue), serving, now) or job.reason
 
 
 def budget_in_words(budget: BudgetRecord | None) -> str:

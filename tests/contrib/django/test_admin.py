@@ -11,9 +11,13 @@ from django.test import Client, override_settings
 
 from tests.contrib.django import kit
 from windlass import Windlass
+from windlass.contrib.django import desk
 from windlass.contrib.django.api import TaskResultDoesNotExist
 from windlass.contrib.django.app import reread
 from windlass.core.states import State
+from windlass.errors import StoreUnavailable
+from windlass.store.measures import News
+from windlass.store.sqlite import SQLiteStore
 
 
 @pytest.fixture
@@ -98,6 +102,18 @@ def test_o6_jobs_are_retried_and_cancelled(jobs: Windlass, ada: Client) -> None:
 
 
 @pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
+def test_m2_what_cannot_be_told_is_done_all_the_same(
+    on_sqlite: Windlass, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def tell(self: SQLiteStore, source: int, number: int, news: News) -> float:
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr(SQLiteStore, "tell", tell)
+    job = int(kit.add.enqueue(1).id)
+    assert desk.steer(on_sqlite, "cancel", [job], "ada") == {job: "cancelled"}
+    assert "what ada did is not in the timeline: StoreUnavailable" in caplog.text
+
+
 def test_m5_who_may_look_may_not_act(jobs: Windlass) -> None:
     died = kit.give_up.enqueue()
     jobs.run_until_idle()

@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.contrib.django import kit
 from tests.contrib.django.kit import task
 from windlass import Windlass
 from windlass.contrib.django.api import InvalidTask, TaskResultDoesNotExist, signals, task_backends
-from windlass.contrib.django.app import get_app
+from windlass.contrib.django.app import get_app, reread
 from windlass.contrib.encryption import Encrypted
 from windlass.core.states import Priority, State
 from windlass.errors import QueueFull
@@ -77,6 +78,24 @@ def test_elsewhere_a_job_is_enqueued_after_the_commit(on_sqlite: Windlass) -> No
             result.refresh()
     assert int(result.id) > 0
     assert result.enqueued_at is not None
+
+
+def test_a_store_elsewhere_that_the_environment_names_awaits_the_commit_too(
+    on_postgres: Windlass, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_DATABASE_URL", f"sqlite:///{tmp_path.as_posix()}/jobs.db")
+    reread(on_postgres)
+    try:
+        with rolled_back():
+            make_order()
+        assert count(on_postgres) == 0
+        with transaction.atomic():
+            result = make_order()
+            assert (result.id, count(on_postgres)) == ("", 0)
+        assert (int(result.id) > 0, count(on_postgres)) == (True, 1)
+    finally:
+        monkeypatch.undo()
+        reread(on_postgres)
 
 
 def test_one_that_is_refused_after_the_commit_takes_no_other_with_it(

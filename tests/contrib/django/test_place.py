@@ -42,7 +42,7 @@ def databases() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("options", "place"),
     [
-        ({"database": "shop"}, Place("postgresql://ada@db:6432/shop", joins="shop")),
+        ({"database": "shop"}, Place("postgresql://ada@db:6432/shop", joins="shop", awaits="shop")),
         ({"database": "shop", "on_commit": False}, Place("postgresql://ada@db:6432/shop", joins="shop")),
         ({}, Place("sqlite:////srv/windlass.db", awaits="default")),
         ({"on_commit": "shop"}, Place("sqlite:////srv/windlass.db", awaits="shop")),

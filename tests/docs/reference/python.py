@@ -18,7 +18,14 @@ import msgspec
 import windlass
 from tests.docs.reference.tables import code, paragraph, sentence, table
 
-MODULES: Final = ("windlass", "windlass.testing", "windlass.sets", "windlass.chunks", "windlass.web")
+MODULES: Final = (
+    "windlass",
+    "windlass.testing",
+    "windlass.sets",
+    "windlass.chunks",
+    "windlass.codec",
+    "windlass.web",
+)
 CONTRIB: Final = "windlass.contrib"
 NOT_PUBLIC: Final = ("windlass.contrib.adapters",)
 """Modules of contrib that `using(connection=…)` uses, and nobody else should."""

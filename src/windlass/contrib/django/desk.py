@@ -3,9 +3,7 @@ are those of `windlass.words`, the same that commands and Mission Control show."
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,23 +14,20 @@ import msgspec
 from windlass.app import Windlass
 from windlass.cli.queues import counts
 from windlass.core.states import State
-from windlass.errors import WindlassError
-from windlass.store.measures import News
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, JobFilter, JobRecord, Page, QueueRecord
-from windlass.words.deeds import events, steered
+from windlass.words.deeds import steered
 from windlass.words.job_shapes import priority_name
 from windlass.words.sample import look
 from windlass.words.shapes import unwrap, wrap
+from windlass.words.telling import tell
 from windlass.words.text import one_line, span
-from windlass.words.waiting import load_in_words, state_in_words, why_it_waits
+from windlass.words.waiting import load_in_words, state_in_words, why_or_reason
 
 logger = logging.getLogger("windlass.django")
 PAGE: Final = 50
 STEPS: Final = 20
 """A page walks back through the log in so many bounded steps at most; then it is short, and goes on."""
-PATIENCE: Final = 5.0
-"""Seconds that an action waits for the timeline to take in what was done."""
 Verb = Literal["retry", "cancel"]
 
 
@@ -98,9 +93,7 @@ def show_job(app: Windlass, id: int) -> Sheet | None:
         job = await store.job(id)
         if job is None:
             return None
-        steering = await store.steering([])
-        queue, serving = steering.queues.get(job.queue), steering.serving.get(job.queue, 0)
-        why = why_it_waits(job, queue, serving, time.time()) or job.reason or ""
+        why = why_or_reason(job, await store.steering([]), time.time()) or ""
         moments = {
             "enqueued": job.enqueued_at,
             "due": job.run_at,
@@ -144,13 +137,8 @@ def steer(
         found = [await store.job(id) for id in ids] if only is not None else []
         named = ids if only is None else [job.id for job in found if job is not None and job.state is only]
         answers = dict(await acts[verb](named))
-        try:
-            async with asyncio.timeout(PATIENCE):
-                news = News(events=events(steered(verb, answers), await store.now(), by))
-                await store.tell(secrets.randbits(62) | 1, 1, news)
-        except (WindlassError, TimeoutError) as error:
-            # It is done, whatever becomes of telling it.
-            logger.warning("what %s did is not in the timeline: %s", by, type(error).__name__)
+        if trouble := await tell(store, steered(verb, answers), by):
+            logger.warning("what %s did is not in the timeline: %s", by, trouble)
         return {**dict.fromkeys(ids, "unchanged"), **answers}
 
     answers = app._home().call(act)

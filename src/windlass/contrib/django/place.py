@@ -6,8 +6,9 @@
 An alias that is PostgreSQL: the job is written on Django's own connection, in the transaction the caller is
 in, and exists if and only if that commits [E1]. Nothing is awaited.
 
-Anything else is another database than the caller's: a URL whatever it names, and an alias that is SQLite the
-file `windlass.db` beside it (in one file, Python's copy of SQLite and ours would break each other's locks).
+Anything else is another database than the caller's: a URL whatever it names, an alias that is SQLite the file
+`windlass.db` beside it (in one file, Python's copy of SQLite and ours would break each other's locks), and
+that of an alias that is PostgreSQL while WINDLASS_DATABASE_URL names a store of another kind.
 Then the job is enqueued when the transaction of `on_commit` (default: the alias, else "default") has
 committed: nobody runs a job for an order that was rolled back, or that cannot be seen yet. What is left is a
 process that dies between the commit and the enqueue: that job is lost. With on_commit=False it is the other
@@ -35,8 +36,8 @@ _PASSED_ON: Final = ("application_name", "passfile", "sslcert", "sslcrl", "sslke
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where jobs live: `url`, or inside the transactions of the Django connection `joins`. `awaits` is the
-    alias whose commit comes first."""
+    """Where jobs live: `url`, or inside the transactions of the Django connection `joins`, if the store is
+    PostgreSQL. `awaits` is the alias whose commit comes first otherwise."""
 
     url: str
     joins: str | None = None
@@ -58,7 +59,7 @@ def place_of(options: Mapping[str, Any]) -> Place:
     connection = connections[database]
     settings = connection.settings_dict
     if connection.vendor == "postgresql":
-        return Place(postgres_url(settings), joins=database)
+        return Place(postgres_url(settings), joins=database, awaits=_awaited(options, database))
     if connection.vendor == "sqlite":
         return Place(beside(settings["NAME"]), awaits=_awaited(options, database))
     raise ImproperlyConfigured(

@@ -7,8 +7,8 @@ DECLARE
     o       jsonb := p_options::jsonb;
     v_wrong text := CASE
         WHEN jsonb_typeof(o) <> 'object' THEN 'options'
-        WHEN jsonb_typeof(o -> 'max_attempts') <> 'number' OR o ->> 'max_attempts' !~ '^[1-9][0-9]{0,4}$'
-             OR (o ->> 'max_attempts')::int > 32767 THEN 'max_attempts'
+        WHEN jsonb_typeof(o -> 'max_attempts') <> 'number' OR o ->> 'max_attempts' !~ '^[1-9][0-9]{0,3}$'
+             OR (o ->> 'max_attempts')::int > 1000 THEN 'max_attempts'
         WHEN jsonb_typeof(o -> 'timeout') NOT IN ('number', 'null')
              OR (o ->> 'timeout')::numeric NOT BETWEEN 0.001 AND 2592000 THEN 'timeout'
         WHEN jsonb_typeof(o -> 'tags') <> 'array' OR o @? 'strict $.tags[*] ? (@.type() != "string")' THEN 'tags'
@@ -28,7 +28,7 @@ DECLARE
 BEGIN
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'the option % is malformed', v_wrong USING ERRCODE = 'WL005',
-            HINT = 'Numbers for max_attempts (1 to 32767), timeout, replay_of, key_limit and task_limit, a list of texts for '
+            HINT = 'Numbers for max_attempts (1 to 1000), timeout, replay_of, key_limit and task_limit, a list of texts for '
                    'tags, texts by name for headers; ids of jobs for after, and dead, cancel or run for otherwise.';
     END IF;
     IF octet_length(o ->> 'fair_key') > 1020 OR octet_length(o ->> 'ordering_key') > 1020

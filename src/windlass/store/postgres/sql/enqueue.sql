@@ -20,8 +20,8 @@ BEGIN
     IF v_priority IS NULL THEN
         RAISE EXCEPTION 'unknown priority %', quote_nullable(priority) USING ERRCODE = 'WL005',
             HINT = 'Use urgent, high, normal or low.';
-    ELSIF max_attempts NOT BETWEEN 1 AND 32767 THEN
-        RAISE EXCEPTION 'max_attempts must lie between 1 and 32767' USING ERRCODE = 'WL005';
+    ELSIF max_attempts NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'max_attempts must lie between 1 and 1000' USING ERRCODE = 'WL005';
     ELSIF run_at NOT BETWEEN '1970-01-01' AND '2200-01-01' THEN
         RAISE EXCEPTION 'run_at % is out of range', run_at USING ERRCODE = 'WL005',
             HINT = 'Use a time between the years 1970 and 2200.';

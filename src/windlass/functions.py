@@ -1,0 +1,42 @@
+"""The functions that tasks are made of: what may be one, and the name it gives its task."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from windlass.core.names import derive_name
+from windlass.errors import ConfigurationError
+
+
+def check_function(function: Any) -> None:
+    """Raise ConfigurationError for what cannot be a task's function."""
+    generates = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    if generates or not callable(function):
+        raise ConfigurationError(
+            f"{function!r} cannot be a task; it takes a plain or an `async def` function"
+        )
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of the task of a function whose author gives none [E4]."""
+    try:
+        qualname = function.__qualname__
+    except AttributeError:
+        raise ConfigurationError(f"{function!r} has no name of its own; give one with name=") from None
+    return derive_name(_module_of(function), qualname)
+
+
+def _module_of(function: Callable[..., Any]) -> str:
+    """The module as others would import it: a script's own name, not `__main__`, which each process has."""
+    module = getattr(function, "__module__", None) or "main"
+    if module != "__main__":
+        return module
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    return Path(getattr(main, "__file__", None) or "main").stem
