@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.findings import FIGURES, Figure, aims, losses, series, shown, value
+from bench.findings import FIGURES, Figure, aims, claim_times, losses, series, shown, value
 from bench.plots import draw
 
 
@@ -105,9 +105,9 @@ def _family(found: dict[str, Any], family: str, title: str) -> Iterator[str]:
         if row:
             cells = " | ".join(shown(row[size]) if size in row else "" for size in sizes)
             yield f"| {found['peers'][name]['title']} | {cells} |"
-    claims = series(found, family, "claim_ms", "windlass")
-    if claims:
-        told = " · ".join(f"{size:,}: {number:.2f} ms" for size, number in claims)
+    claims = claim_times(found)
+    if claims and family == "backlog":
+        told = " · ".join(f"{size:,}: {number:.2f} ms" for size, number in claims.items())
         yield ""
         yield f"Median time of a claim of ten jobs (Windlass), by jobs waiting: {told}."
     yield ""

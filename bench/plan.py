@@ -42,7 +42,7 @@ FULL: Final = Plan(
     enqueue=3,
     pick_up=10,
     sustained=15,
-    pinned=60,
+    pinned=48,
     long_rounds=2,
     long_job=4,
     recovery=75,
@@ -51,7 +51,7 @@ FULL: Final = Plan(
     own_backlogs=(1_000_000, 10_000_000),
     crowds=(1, 4, 16),
     own_crowds=(1, 2, 4, 8, 16, 32, 64),
-    crowd=12,
+    crowd=9,
     crowd_rounds=2,
 )
 QUICK: Final = Plan(

@@ -68,6 +68,7 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     for size in (*plan.backlogs, *plan.own_backlogs):
         who = on_postgresql if size in plan.backlogs else windlass
         yield Scenario(f"backlog_{size}", functools.partial(backlog.grown, backlog=size), 1, who)
+    yield Scenario("claims", backlog.claims, 1, windlass)
     for size in sorted({*plan.crowds, *plan.own_crowds}):
         who = on_postgresql if size in plan.crowds else windlass
         measure = functools.partial(sustained.crowd, processes=size)

@@ -41,7 +41,7 @@ IDLE: Final = 60.0
 LINGER: Final = 0.002
 """Seconds between two claims that find less than they have room for: so that a trickle comes in batches."""
 
-GIVE_WAY: Final = 0.015
+GIVE_WAY: Final = 0.005
 """Seconds that a worker waits for each of the others, at most, where it was woken in vain."""
 
 FORGET: Final = 1.0
