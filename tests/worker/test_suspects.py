@@ -143,7 +143,7 @@ async def test_c8_one_with_its_last_life_runs_alone(wired: Windlass, line: Line,
         await until(lambda: handlers.runs == {first: 1, second: 1})
 
 
-async def test_c8_a_suspect_is_passed_on_once(
+async def test_c8_a_suspect_is_passed_on(
     wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[C8] [fault 1] A worker that is busy lets those come first that are not."""
@@ -155,8 +155,45 @@ async def test_c8_a_suspect_is_passed_on_once(
         beside = await handlers.waits.aenqueue()
         await until(lambda: handlers.running == {beside.id})
         busy.steer(View({"default": 4, "other": 4}))
-        await until(lambda: busy._passed_on == alone)
+        await until(lambda: busy._yielding)
         idle.steer(View({"other": 4}))
         await until(lambda: alone in idle.running)
-        busy._claim_again()
         assert (await line.job(alone)).attempt == 1
+
+
+async def test_c8_suspects_that_nobody_wants_start_all_the_same(
+    wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[C8] Passed on in turns, each waits no longer than it would alone, beside a job that does not end."""
+    monkeypatch.setattr(module, "PASS_ON", 0.01)
+    monkeypatch.setattr(module, "YIELD", 0.01)
+    monkeypatch.setattr(ward, "QUIET_WAIT", 0.2)
+    others = ["one", "two", "three"]
+    suspects = {await suspect(line, "waits", queue=queue) for queue in others}
+    innocent = await handlers.waits.aenqueue()
+    async with on_shift(wired, line) as shift:
+        await until(lambda: handlers.running == {innocent.id})
+        shift.steer(View(dict.fromkeys(["default", *others], 4)))
+        await until(lambda: handlers.running == {innocent.id, *suspects})
+
+
+async def test_c8_a_suspect_waits_for_a_slot_too(
+    wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[C8] [K1] Slots may have become fewer since it was claimed."""
+    monkeypatch.setattr(module, "PASS_ON", 60.0)
+    alone = await suspect(line, "waits", queue="other")
+    await line.set_queue("default", {})
+    async with on_shift(wired, line) as shift:
+        beside = await handlers.waits.aenqueue()
+        await until(lambda: handlers.running == {beside.id})
+        shift.steer(View({"default": 4, "other": 4}))
+        await until(lambda: shift._ward.waiting is not None)
+        shift._busy["other"] = 1
+        shift.steer(View({"default": 4, "other": 1}))
+        handlers.proceed.set()
+        await until(lambda: not handlers.running)
+        assert shift._ward.waiting is not None
+        shift._busy["other"] = 0
+        shift.steer(shift.view)
+        await until_it_is(lambda: wired.job(alone).astatus(), State.SUCCEEDED)

@@ -51,14 +51,14 @@ def test_c8_suspects_with_a_life_to_spare_join_each_other() -> None:
     ward = Ward(3)
     ward.receive(job(1, 1))
     assert not ward.takes_more()  # one waits already
-    ward.enter()
+    first = ward.enter()
     assert ward.takes_more()
-    ward.receive(job(2, 1))
+    ward.receive(second := job(2, 1))
     assert ward.admits(running(1).keys())
     assert not ward.admits(running(1, 7).keys())
     ward.enter()
-    assert not ward.leave(1)
-    assert ward.leave(2)
+    assert not ward.leave(first)
+    assert ward.leave(second)
     assert not ward.closed
 
 
@@ -66,10 +66,10 @@ def test_c8_a_last_life_is_risked_with_nobody() -> None:
     """[C8] Neither beside others, nor others beside it."""
     ward = Ward(3)
     ward.receive(job(1, 1))
-    ward.enter()
+    first = ward.enter()
     ward.receive(job(2, 2))
     assert not ward.admits(running(1).keys())
-    assert not ward.leave(1)  # the other waits
+    assert not ward.leave(first)  # the other waits
     assert ward.admits(running().keys())
     ward.enter()
     assert not ward.takes_more()
@@ -82,11 +82,11 @@ def test_c8_an_innocent_that_came_ends_the_search_for_more() -> None:
     ward = Ward(3)
     ward.innocent_came()
     ward.receive(job(1, 1))
-    ward.enter()
+    first = ward.enter()
     assert ward.takes_more()
     ward.innocent_came()
     assert not ward.takes_more()
-    assert ward.leave(1)
+    assert ward.leave(first)
     ward.receive(job(2, 1))
     ward.enter()
     assert ward.takes_more()
@@ -99,4 +99,35 @@ def test_one_that_waits_can_be_taken_out() -> None:
     ward.receive(waits := job(1, 1))
     assert ward.withdraw() is waits
     assert not ward.closed
-    assert not ward.leave(1)
+    assert not ward.leave(waits)
+
+
+def test_c8_the_wait_goes_on_while_a_suspect_is_offered_to_others() -> None:
+    """[C8] Two that are passed on in turns wait no longer than one."""
+    clock = Clock()
+    ward = Ward(3, clock)
+    ward.receive(job(1, 1))
+    clock.now += 1
+    ward.withdraw()
+    assert ward.receive(job(2, 1)) == QUIET_WAIT
+    ward.withdraw()
+    clock.now += QUIET_WAIT - 2
+    assert ward.receive(job(1, 1)) == 1
+    assert not ward.admits(running(7).keys())
+    clock.now += 1
+    assert ward.admits(running(7).keys())
+    ward.withdraw()
+    clock.now += 6 * QUIET_WAIT
+    assert ward.receive(job(1, 1)) == QUIET_WAIT  # long forgotten
+
+
+def test_c8_a_later_run_is_not_trusted_for_an_earlier_one() -> None:
+    """[C8]"""
+    ward = Ward(3)
+    ward.receive(job(1, 1))
+    earlier = ward.enter()
+    assert ward.leave(earlier)
+    ward.receive(job(1, 1))
+    ward.enter()
+    assert not ward.leave(earlier)
+    assert ward.closed

@@ -38,7 +38,7 @@ from windlass.worker.supervisor import Supervisor, logger
 @click.option("-p", "--processes", type=click.IntRange(1), help="Child processes. [WINDLASS_PROCESSES, 1]")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import this, for its tasks.")
 @click.option("--lease", metavar="DURATION", help="How long a silent worker keeps its jobs. [30s]")
-@click.option("--sweep", metavar="DURATION", help="How often dead workers are looked for. [15s]")
+@click.option("--sweep", metavar="DURATION", help="How often dead workers are looked for at the least. [15s]")
 @click.option("--shutdown", metavar="DURATION", help="How long running jobs may finish on SIGTERM. [30s]")
 @click.option("--max-jobs", type=click.IntRange(0), help="Replace a child after so many jobs.")
 @click.option("--max-memory", metavar="SIZE", help="Replace a child that uses more, such as 512MiB.")

@@ -33,7 +33,7 @@ class DeathPolicy(msgspec.Struct, frozen=True):
     """What happens to the jobs of a worker that died while it held them [C8].
 
     The first death costs a job nothing, from the second on back-off applies, and the `poison`-th sends it to
-    the dead letters. A job that has seen a death is claimed alone, so its neighbours are safe from it.
+    the dead letters. A job that has seen a death is claimed alone and kept apart from those that have not.
     """
 
     poison: int = 3

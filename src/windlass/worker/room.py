@@ -38,13 +38,17 @@ class Room:
             if queue not in self.buffers:
                 self.buffers[queue], self.busy[queue] = deque(), 0
                 self.appetites[queue] = Appetite()
-            ahead = self.appetites[queue].ahead(n) if self._total is None else 0
+            ahead = self.ahead(queue, n)
             self.low[queue] = ahead // 2
             waiting = len(self.buffers[queue])
             room = (n - self.busy[queue]) * self._batches.get(queue, 1) + ahead - waiting
             if room > 0 and waiting <= ahead // 2:
                 wants[queue] = room
         return wants if not wants or self.limit(wants) > 0 else {}
+
+    def ahead(self, queue: str, slots: int) -> int:
+        """How many jobs of this queue are worth holding ahead of its slots."""
+        return self.appetites[queue].ahead(slots) if self._total is None else 0
 
     def stuck(self, queue: str) -> None:
         """Jobs waited for slots that did not come free: what runs takes long, so nothing is claimed ahead

@@ -51,9 +51,9 @@ STALE: Final = 1.0
 """Seconds that a claimed job may wait for a slot before it goes back to where others can take it."""
 
 PASS_ON: Final = 0.5
-"""Seconds that a suspect waits here before it is passed on, once; see `Shift._receive`."""
+"""Seconds that a suspect waits here before it is passed on; see `Shift._receive`."""
 
-YIELD: Final = 0.1
+YIELD: Final = 0.3
 """Seconds that nothing is claimed after that, so that the others come first."""
 
 UNWIND: Final = 10.0
@@ -81,7 +81,6 @@ class Shift(Slots):
         self._in_vain = 0
         self._woken_at = 0.0
         self._yielding = False
-        self._passed_on: int | None = None
         self._closed = False
         self._doubt = Doubt(store, worker)
         self._stuck: dict[str, tuple[int, float]] = {}
@@ -102,11 +101,14 @@ class Shift(Slots):
                 self._stuck.pop(queue, None)
                 continue
             head, since = self._stuck.get(queue, (0, now))
-            if head != buffer[0].id:  # slots come free, however slowly the buffer empties
-                head, since = self._stuck[queue] = buffer[0].id, now
+            if head != buffer[0].id and self._room.ahead(queue, slots):
+                since = now  # slots come free, and what runs is short: a busy machine, or one look too soon
+            self._stuck[queue] = buffer[0].id, since
             if now - since >= STALE or not slots:
                 self._room.stuck(queue)
                 self._give_back(buffer)
+                self.changed.set()
+        self._admit()
         waits = self._ward.waiting
         if waits is not None and not view.slots.get(waits.queue, 0):
             self._end_waiting(Kind.RELEASED)
@@ -227,15 +229,16 @@ class Shift(Slots):
         return found
 
     def _receive(self, job: ClaimedJob) -> None:
-        """A job that has seen a worker die [C8]. Where others run, it waits for them; but first it is offered
-        to workers that have nothing to do, like the one that was started in the dead one's place."""
-        self.loop.call_later(self._ward.receive(job), self._admit)
-        if job.id != self._passed_on and self._total is None:  # a drain has no others
+        """A job that has seen a worker die [C8]. Where others run, it waits for them; and now and then it is
+        offered to workers that have nothing to do, like the one that was started in the dead one's place."""
+        left = self._ward.receive(job)
+        self.loop.call_later(left + 0.01, self._admit)  # uvloop may call a little too soon
+        if left > PASS_ON and self._total is None:  # a drain has no others
             self.loop.call_later(PASS_ON, self._pass_on, job)
 
     def _pass_on(self, job: ClaimedJob) -> None:
         if self._ward.waiting is job:
-            self._passed_on, self._yielding = job.id, True
+            self._yielding = True
             self.loop.call_later(YIELD, self._claim_again)
             self._end_waiting(Kind.RELEASED)
 

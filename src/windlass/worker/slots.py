@@ -98,21 +98,25 @@ class Slots:
 
     def _admit(self) -> None:
         """A job that has seen its worker die starts once it can take no innocent one along [C8]."""
+        waits = self._ward.waiting
+        if waits is None or self._busy[waits.queue] >= self.view.slots.get(waits.queue, 0):
+            return
         if self._ward.admits(self.running.keys()):
             job = self._ward.enter()
             self._start(job)
-            self.loop.call_later(SUSPECT_TIME, self._trust, job.id)
+            self.loop.call_later(SUSPECT_TIME, self._trust, job)
             self.changed.set()
 
-    def _trust(self, job: int) -> None:
+    def _trust(self, job: ClaimedJob) -> None:
         """It has run for a while and its worker lives: others may run beside it."""
         if self._ward.leave(job):
             self._reopen()
 
     def _end_waiting(self, kind: Kind) -> None:
-        """Nothing comes of the suspect that waits to be started."""
+        """Nothing comes of the suspect that waits to be started, and its tokens go back [F1]."""
         job = self._ward.withdraw()
         if job is not None:
+            self._tally.unused(job)
             self._settle(Outcome(job=job, kind=kind))
             if not self._ward.closed:
                 self._reopen()
@@ -226,7 +230,7 @@ class Slots:
         elif outcome is not None:
             self._settle(outcome)
         if self._ward.closed:
-            if self._ward.leave(job.id):
+            if self._ward.leave(job):
                 self._reopen()
             else:
                 self._admit()

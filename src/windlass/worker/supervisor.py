@@ -141,7 +141,7 @@ class Supervisor:
                 continue
             failures = failures + 1 if life.short else 1
             if not self._halt.draining.is_set():
-                pause = RESTARTS.delay(failures - 1, random.random())  # one that worked is replaced at once
+                pause = RESTARTS.delay(failures - 1, random.random())  # the first is replaced at once
                 or_else = ", or when the code has changed" if self._reloads else ""
                 if pause:
                     logger.info("a new process starts in %.1f s%s", pause, or_else)

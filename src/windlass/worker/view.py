@@ -23,7 +23,7 @@ class View(msgspec.Struct, frozen=True):
     slots: dict[str, int] = {}
     queues: dict[str, QueueRecord] = {}
     crowd: int = 1
-    """How many workers serve these queues, or the most served one of them."""
+    """How many workers serve the queue here that the fewest serve."""
 
     def queue(self, name: str) -> QueueRecord:
         """The queue's settings, or the defaults where it is not known yet."""
@@ -74,7 +74,7 @@ def steer(
             slots[name] = share(queue.max_workers, assigned, serving)
             if missing:
                 slots[name] = min(slots[name], share(queue.max_workers, None, serving + missing))
-    crowd = max((told.serving.get(name, 1) for name in wanted), default=1)
+    crowd = min((told.serving.get(name, 1) for name, n in slots.items() if n), default=1)
     return View(slots, {name: told.queues[name] for name in wanted if name in told.queues}, crowd), gone
 
 

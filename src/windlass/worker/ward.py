@@ -3,8 +3,8 @@
 Such a job may be what its worker died of, and mostly is not: a host went down, or somebody's `kill -9`. So it
 never runs beside an innocent one; but several run beside each other, since the long jobs of a killed process
 would otherwise come back one after the other. If that process dies as well, they have all seen two deaths.
-One that the next death would make poison runs with nothing beside it, so nobody is condemned for another's
-deed.
+One that the next death would make poison has its worker to itself at first, so it is hardly ever condemned
+for another's deed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ QUIET_WAIT: Final = 10.0
 SUSPECT_TIME: Final = 10.0
 """Seconds that suspects have their worker to themselves. Then it lives still, and others may join them."""
 
+MEMORY: Final = 6 * QUIET_WAIT
+"""Seconds for which it is known that a suspect has waited here before."""
+
 
 class Ward:
     """The suspects of one worker. `poison` is how many deaths make a job poison."""
@@ -31,6 +34,7 @@ class Ward:
         self._inside: dict[int, ClaimedJob] = {}
         self._sated = False
         self._since = 0.0
+        self._met: dict[int, float] = {}
         self.waiting: ClaimedJob | None = None
         """Claimed, and not to be started yet."""
         self.closed = False
@@ -42,9 +46,11 @@ class Ward:
 
     def receive(self, job: ClaimedJob) -> float:
         """A suspect was claimed. Nothing else starts until it runs, or goes back. The answer is how many
-        seconds it waits at most."""
-        self.waiting, self._since, self.closed = job, self._clock(), True
-        return QUIET_WAIT
+        seconds it waits at most, counted from when it first came: it may have been handed back since."""
+        now = self._clock()
+        self._met = {id: at for id, at in self._met.items() if now - at < MEMORY}
+        self.waiting, self._since, self.closed = job, self._met.setdefault(job.id, now), True
+        return max(0.0, self._since + QUIET_WAIT - now)
 
     def innocent_came(self) -> None:
         """What can be claimed now are no suspects: claim nothing more until this is over."""
@@ -67,9 +73,12 @@ class Ward:
         self._inside[job.id], self.waiting = job, None
         return job
 
-    def leave(self, job: int) -> bool:
+    def leave(self, job: ClaimedJob) -> bool:
         """It has ended, or has run for so long that it is trusted. True: it was the last one."""
-        return self._inside.pop(job, None) is not None and self._reopened()
+        if self._inside.get(job.id) is not job:
+            return False
+        del self._inside[job.id]
+        return self._reopened()
 
     def withdraw(self) -> ClaimedJob | None:
         """Take out the one that waits."""

@@ -53,7 +53,7 @@ async def test_a_killed_hosts_jobs_run_within_a_lease_and_a_sweep(scene: Scene, 
     await scene.seen(n=6)
     other = await scene.host()
     at = scene.kill_host(doomed)
-    entries = await scene.seen(n=7, within=LEASE + SWEEP + 20.0)  # one at a time, since each has seen a death
+    entries = await scene.seen(n=7, within=LEASE + SWEEP + 20.0)
     took = entries[6].at - at
     gate.touch()
     await scene.all_ended(20.0)

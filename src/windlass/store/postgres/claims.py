@@ -170,7 +170,7 @@ class Claimer:
             if self._was_aged(lane) and self._has_rivals(lane, room):
                 # It came first because its head had waited; that head is gone, so its rank is not known.
                 self._looks.pop(queue, None)
-            # A job that has seen a worker die runs with nothing else claimed beside it [C8].
+            # A job that has seen a worker die is claimed alone [C8].
             if left <= 0 or claim.jobs[0].deaths:
                 break
         return claims

@@ -7,6 +7,7 @@ DECLARE
     v_wrong    text;
     v_governed boolean;
     v_limited  boolean;
+    v_paused   boolean;
 BEGIN
     PERFORM windlass.check_name('queue', p_name);
     -- least NULL: more than 0. most: a whole number up to it.
@@ -42,6 +43,7 @@ BEGIN
     SELECT * INTO q FROM windlass.queue WHERE name = p_name FOR UPDATE;
     v_governed := q.governor;
     v_limited := q.concurrency IS NOT NULL;
+    v_paused := q.paused;
     q := jsonb_populate_record(q, p_changes);
     UPDATE windlass.queue SET paused = q.paused, max_workers = q.max_workers, retention = q.retention,
            dead_retention = q.dead_retention, lane_window = q.lane_window, shards = q.shards,
@@ -53,6 +55,10 @@ BEGIN
     -- Without a limit nobody notes what runs: the next one begins to count anew, also where a claim that still knew of the last
     -- one has noted something since [F3].
     DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND (q.concurrency IS NULL OR NOT v_limited);
+    -- Who asked meanwhile was told that it is paused, and asks again when called or after seconds [K2].
+    IF v_paused AND NOT q.paused THEN
+        PERFORM windlass.wake(p_name);
+    END IF;
     -- Where a governor begins: as Governor.first in windlass.core says [F2].
     IF q.governor AND NOT v_governed THEN
         PERFORM windlass.set_rate(p_name, greatest(q.rate_min, q.rate_max / 20));
