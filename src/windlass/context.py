@@ -160,7 +160,7 @@ class Context:
         `attempt` as extra fields."""
         if self._logger is None:
             job = self._job
-            extra = {"job": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempt}
+            extra = {"job": str(job.id), "task": job.task, "queue": job.queue, "attempt": job.attempt}
             self._logger = _JobLogger(logger, extra)
         return self._logger
 

@@ -20,7 +20,7 @@ cancel the old one first. `jitter` spreads the starts.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypedDict, TypeVar, cast, get_args, overload
@@ -45,6 +45,7 @@ R = TypeVar("R")
 K = TypeVar("K", bound=RegisteredTask[..., Any])
 logger = logging.getLogger("windlass.schedules")
 MOST_BACKFILLED: Final = 10_000
+_MADE: Final = frozenset({"enqueued", "scheduled", "held", "replaced"})
 
 
 class ScheduleOptions(TypedDict, total=False):
@@ -280,10 +281,21 @@ async def times_between(store: Store, name: str, start: datetime, end: datetime)
 
 async def backfill(store: Store, name: str, start: datetime, end: datetime) -> int:
     """Make a job for each of these times."""
+    return await fire_at(store, name, await times_between(store, name, start, end))
+
+
+async def fire_at(store: Store, name: str, times: Iterable[float]) -> int:
+    """Make a job for each of these times; the answer is how many were made. Where one stands that has the
+    same unique key, none is."""
     made = 0
-    for time in await times_between(store, name, start, end):
-        made += len(await store.fire(None, name, None, [time], next_at=None) or ())
+    for time in times:
+        made += jobs_made(await store.fire(None, name, None, [time], next_at=None) or ())
     return made
+
+
+def jobs_made(receipts: Iterable[Receipt]) -> int:
+    """How many of the jobs that a schedule asked for are there because of it."""
+    return sum(receipt.status in _MADE for receipt in receipts)
 
 
 def _zone(name: str, value: Any) -> str:

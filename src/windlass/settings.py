@@ -108,7 +108,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     often [C4]."""
 
     sweep: float = 15.0
-    """How often dead workers are looked for at the least [C8]; a tenth of the lease, if that is less."""
+    """How often dead workers are looked for at the least [C8]; each tenth of a lease and each 3 s anyway."""
 
     shutdown: float = 30.0
     """How long a worker that was told to stop lets its running jobs finish [K2]."""

@@ -12,7 +12,6 @@ worker's to fill in; as the first one it is left out of what mypy asks of `enque
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import functools
 import inspect
@@ -46,6 +45,7 @@ from windlass.functions import check_function, name_of
 from windlass.gaps import EVERY, Gaps, Reconciled
 from windlass.job import Job
 from windlass.limits import FlowOptions, Limits
+from windlass.loopthread import run_here
 from windlass.options import JobOptions, Template
 from windlass.payload import Call, Signature, encode_call
 from windlass.signals import Retry
@@ -269,7 +269,7 @@ class RegisteredTask(Task[P, R]):
 
     def reconcile(self) -> Reconciled:
         """Enqueue now what `find_gaps` says is missing, and tell what came of it."""
-        return asyncio.run(self.areconcile())
+        return run_here(self.areconcile())
 
     async def areconcile(self) -> Reconciled:
         """Enqueue now what `find_gaps` says is missing; see `reconcile`."""

@@ -47,7 +47,7 @@ def test_its_logger_says_which_job(caplog: pytest.LogCaptureFixture) -> None:
     (record,) = caplog.records
     assert record.getMessage() == "imports.load 5: 1 of 2%"
     found = {name: getattr(record, name) for name in ("job", "task", "queue", "attempt", "colour")}
-    assert found == {"job": 5, "task": "imports.load", "queue": "bulk", "attempt": 3, "colour": "red"}
+    assert found == {"job": "5", "task": "imports.load", "queue": "bulk", "attempt": 3, "colour": "red"}
 
 
 async def test_the_current_one_is_known_in_tasks_and_threads_below() -> None:

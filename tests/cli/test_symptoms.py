@@ -112,6 +112,13 @@ def test_f1_doctor_sees_who_waits_for_a_budget_that_is_not_there(any_desk: Desk)
     assert "budget github" not in warnings(any_desk)
 
 
+def test_k2_doctor_sees_a_paused_queue_with_jobs(any_desk: Desk) -> None:
+    """[K2] Also where no queue sheds load."""
+    any_desk.visit(lambda rig: rig.add("call", queue="mail"))
+    any_desk.ok("queue", "pause", "mail")
+    assert "it is paused, and 1 ready job waits" in warnings(any_desk)["queue mail"]
+
+
 def test_f7_doctor_sees_a_breaker_that_is_open(any_desk: Desk) -> None:
     """[F7]"""
     any_desk.ok("budget", "set", "github", "--rate", "10/s", "--breaker", "2")

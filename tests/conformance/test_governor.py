@@ -134,3 +134,12 @@ async def test_a_governor_switched_off_limits_nobody(rig: Rig) -> None:
     await rig.store.set_queue("default", {"governor": False})
     assert len(await rig.claim(await rig.worker())) == 5
     assert (await record(rig)).rate is None
+
+
+async def test_f2_the_bounds_of_a_rate_fit_together(rig: Rig) -> None:
+    """[F2] With what is stored, and not with what a new queue would have."""
+    await rig.store.set_queue("default", {"rate_max": 5000.0})
+    assert (await rig.store.set_queue("default", {"rate_min": 2000.0})).rate_min == 2000.0
+    with pytest.raises(ValueError, match="rate_min of queue .*default.* cannot be above its rate_max, 100"):
+        await rig.store.set_queue("default", {"rate_max": 100.0})
+    assert (await rig.store.set_queue("default", {})).rate_max == 5000.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from windlass import Dead, Retry, Snooze, SourceGone, Throttled, Windlass
+from windlass import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled, Windlass
 
 app = Windlass("memory://")
 hidden = Windlass("memory://")
@@ -99,6 +99,7 @@ SIGNALS = {
     "throttled for": Throttled(retry_after="30s"),
     "dead": Dead("no such customer"),
     "gone": SourceGone("file deleted"),
+    "cancelled": Cancelled("enough of it"),
     "own": NoCustomer(7),
 }
 

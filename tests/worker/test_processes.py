@@ -175,7 +175,9 @@ async def test_k8_no_orphan_stays_when_the_parent_is_killed(tmp_path: Path) -> N
 
 
 async def test_a_task_is_found_through_its_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "shop_app.py").write_text("from windlass import Windlass\napp = Windlass('memory://')\n")
+    (tmp_path / "shop_app.py").write_text(
+        "from windlass import Windlass\napp = Windlass('memory://')\ndef make_app():\n    return app\n"
+    )
     (tmp_path / "shop_tasks.py").write_text(
         "from shop_app import app as _\ndef make():\n    @_.task(name='inner')\n    def inner():\n"
         "        return 'found'\n    return inner\nmake()\n"
@@ -187,8 +189,11 @@ async def test_a_task_is_found_through_its_app(tmp_path: Path, monkeypatch: pyte
     processes = Processes(1, "shop_app:app")
     assert await processes.run(app.tasks["inner"], "{}") == '"found"'
     await processes.close()
+    made = Processes(1, "shop_app:make_app()")
+    assert await made.run(app.tasks["inner"], "{}") == '"found"'
+    await made.close()
     wrong = Processes(1, "shop_tasks:make")
-    with pytest.raises(RemoteError, match="shop_tasks:make is no app but function"):
+    with pytest.raises(RemoteError, match="shop_tasks:make is function, not a Windlass app"):
         await wrong.run(app.tasks["inner"], "{}")
     await wrong.close()
 

@@ -22,7 +22,6 @@ from windlass.words.text import in_zone, iso, local, one_line, plural
 
 T = TypeVar("T")
 _COLUMNS: Final = ("schedule", "cron", "tz", "task", "next", "last", ">skipped", "state")
-_MADE: Final = frozenset({"enqueued", "scheduled", "held", "replaced"})
 _name = click.argument("name")
 
 
@@ -161,7 +160,7 @@ def backfill(target: Target, name: str, start: str, end: str, dry_run: bool, as_
     made = 0
     if not dry_run:
         made = target.act(
-            lambda store: _fire(store, name, times),
+            lambda store: clock.fire_at(store, name, times),
             lambda made: [deeds.schedule(name, f"backfill: {plural(made, 'job')} made")],
         )
     if as_json:
@@ -169,14 +168,6 @@ def backfill(target: Target, name: str, start: str, end: str, dry_run: bool, as_
     elif not dry_run:
         others = "; for the others one stands that has the same unique key" if made < len(times) else ""
         click.echo(f"{plural(made, 'job')} made{others}")
-
-
-async def _fire(store: Store, name: str, times: Sequence[float]) -> int:
-    made = 0
-    for time in times:
-        receipts = await store.fire(None, name, None, [time], next_at=None) or ()
-        made += sum(receipt.status in _MADE for receipt in receipts)
-    return made
 
 
 @schedules.command()

@@ -11,6 +11,7 @@ import logging
 from windlass.core import cron
 from windlass.core.cron import BadSchedule
 from windlass.errors import EnqueueError, StoreError
+from windlass.schedules import jobs_made
 from windlass.store.flow import ScheduleRecord
 from windlass.store.protocol import Store
 from windlass.store.records import Receipt
@@ -34,9 +35,9 @@ async def fire_due(store: Store, term: int | None, record: Recorder | None = Non
             logger.warning("schedule %s cannot fire yet: %s", schedule.name, error)
             trouble = error
             continue
-        made += len(receipts)
+        made += jobs_made(receipts)
         if receipts and record is not None:
-            told = f"schedule {schedule.name} fired, {plural(len(receipts), 'job')}"
+            told = f"schedule {schedule.name} fired, {plural(jobs_made(receipts), 'job')}"
             record.note("fired", told, id=receipts[-1].id or None, queue=schedule.queue, task=schedule.task)
     if trouble is not None:
         raise trouble

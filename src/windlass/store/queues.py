@@ -1,4 +1,5 @@
-"""What a queue's settings may be [K1]. The stores written in Python share it; nothing is stored here."""
+"""What a queue's settings may be [K1]. Nothing is stored here. The stores written in Python share all of it;
+PostgreSQL compares settings with each other itself."""
 
 from __future__ import annotations
 
@@ -14,6 +15,11 @@ _NEVER_ZERO: Final = frozenset({
     "max_depth", "shed_depth", "shed_wait", "shed_latency",
 })  # fmt: skip
 """Where 0 would stop the queue, or end every run at once; to stop a queue there is `paused`."""
+
+
+def check(name: str, changes: Mapping[str, Any]) -> None:
+    """Raises ValueError where a setting does not exist or makes no sense, whatever the others are."""
+    merged("queue", name, QueueRecord(name=name), changes, QUEUE_SETTINGS, _check_number)
 
 
 def changed(old: QueueRecord, changes: Mapping[str, Any]) -> QueueRecord:

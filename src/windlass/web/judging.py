@@ -37,8 +37,10 @@ class Judging(Looking):
         rests = by_queue(sample.steering.queues, events)
         held_up = await self.shared("findings", _FRESH, examine)
         told = (*held_up, *await self._diagnosis())
-        wrong = [each for each in told if each.level != "ok" and each.name != _SEEN_ALREADY]
-        found = [*alarms(sample, deaths_of(rows), rests), *await self._dated(wrong, now)]
+        seen = alarms(sample, deaths_of(rows), rests)
+        known = {_SEEN_ALREADY, *(alarm.finding.name for alarm in seen)}
+        wrong = [each for each in told if each.level != "ok" and each.name not in known]
+        found = [*seen, *await self._dated(wrong, now)]
         shapes = [views.finding_shape(alarm.finding, alarm.since) for alarm in found]
         return sorted(shapes, key=lambda shape: RANK[shape.level])
 

@@ -38,13 +38,11 @@ _ADVICE: Final = {
 async def examine(store: Store) -> list[Finding]:
     """Ask, and judge."""
     budgets, gates = await store.budgets(), await store.gates()
-    queues = await store.queues()
-    depth = await store.depth() if any(queue.shed_depth or queue.shed_wait for queue in queues) else {}
     found = [
         *of_budgets(budgets, gates),
         *of_gates(gates, {budget.name for budget in budgets}),
         *of_schedules(await store.schedules(), await store.now()),
-        *of_queues(queues, depth),
+        *of_queues(await store.queues(), await store.depth()),
     ]
     return found or [Finding(name="flow", told="no budget, gate, schedule or queue holds jobs up")]
 

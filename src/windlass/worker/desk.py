@@ -1,6 +1,6 @@
 """What handlers ask of the worker that runs them: checkpoints, and a transaction in which their job ends.
 
-See `windlass.context.Port`. Every write is fenced by the worker and the claim; one that is refused is
+See `windlass.port`. Every write is fenced by the worker and the claim; one that is refused is
 counted [C5]. What handlers keep passes the app's codec here, both ways.
 """
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.errors import ConfigurationError, RemoteError
-from windlass.signals import Dead, Retry, Signal, Snooze, SourceGone, Throttled
+from windlass.signals import Cancelled, Dead, Retry, Signal, Snooze, SourceGone, Throttled
 from windlass.task import RegisteredTask
 from windlass.worker.pool import WarmPool
 from windlass.worker.python_child import Answer, Request, Trouble
@@ -29,6 +29,7 @@ SIGNALS: Final[dict[str, Callable[..., Signal]]] = {
     "Throttled": Throttled,
     "Dead": Dead,
     "SourceGone": SourceGone,
+    "Cancelled": Cancelled,
 }
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import functools
 import importlib
 import os
 import queue
@@ -27,7 +28,8 @@ import msgspec
 
 from windlass.app import Windlass
 from windlass.errors import ConfigurationError
-from windlass.signals import Dead, Retry, Snooze, SourceGone, Throttled
+from windlass.loading import load_app
+from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.task import RegisteredTask, Task
 from windlass.worker.failures import clean, describe
 from windlass.worker.results import keep
@@ -109,10 +111,7 @@ def find_task(request: Request) -> RegisteredTask[..., Any]:
     if sys.path != request.path:
         sys.path[:] = request.path
     if request.spec is not None:
-        module, _, attribute = request.spec.partition(":")
-        app = getattr(importlib.import_module(module), attribute or "app")
-        if not isinstance(app, Windlass):
-            raise ConfigurationError(f"{request.spec} is no app but {type(app).__name__}; name a Windlass()")
+        app = _app(request.spec)
         if request.task not in app.tasks:
             _load(request)  # a module that the app's own does not import
         if request.task in app.tasks:
@@ -130,6 +129,9 @@ def find_task(request: Request) -> RegisteredTask[..., Any]:
         "function at the top level of that module, not inside another function or under `if __name__ == "
         "'__main__'`, and have its decorators use functools.wraps"
     )
+
+
+_app = functools.cache(load_app)  # one that is made by a call is made once
 
 
 def _load(request: Request) -> ModuleType:
@@ -197,8 +199,9 @@ def _signal(error: BaseException) -> tuple[str | None, dict[str, Any]]:
             return "Throttled", {"retry_after": error.retry_after}
         case Dead():
             return "Dead", {"reason": clean(str(error.reason))}
-        case SourceGone():
-            return "SourceGone", {"reason": clean(str(error.reason))}
+        case SourceGone() | Cancelled():
+            word = "SourceGone" if isinstance(error, SourceGone) else "Cancelled"
+            return word, {"reason": clean(str(error.reason))}
     return None, {}
 
 

@@ -120,6 +120,7 @@ class Shift(Slots):
         for buffer in self._buffers.values():
             for job in [job for job in buffer if job.id in jobs]:
                 buffer.remove(job)
+                self._tally.unused(job)
                 self._settle(Outcome(job=job, kind=Kind.CANCELLED))
         if self._ward.waiting is not None and self._ward.waiting.id in jobs:
             self._end_waiting(Kind.CANCELLED)

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from windlass.errors import InvalidOption
 from windlass.store.postgres.database import Database
 from windlass.store.postgres.reading import Reader, queue_record
-from windlass.store.queues import changed
+from windlass.store.queues import check
 from windlass.store.records import QueueRecord, Steering
 
 _COLUMNS: Final = {"window": "lane_window"}
@@ -26,9 +27,12 @@ class Cluster:
 
     async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
         """See Store.set_queue."""
-        changed(QueueRecord(name=name), changes)
+        check(name, changes)
         columns = {_COLUMNS.get(key, key): value for key, value in changes.items()}
-        (row,) = await self._db.query("set_queue", name, json.dumps(columns))
+        try:
+            (row,) = await self._db.query("set_queue", name, json.dumps(columns))
+        except InvalidOption as error:  # as the stores do that are written in Python
+            raise ValueError(str(error)) from error
         return queue_record(row)
 
     async def throttle(self, queue: str, hint: float | None = None) -> float:

@@ -29,6 +29,6 @@ def is_parked(tx: Transaction, key: str) -> bool:
     return until is not None and tx.now < until
 
 
-def forget(tx: Transaction, limit: int) -> None:
+def forget(tx: Transaction, limit: int) -> int:
     """Remove counts that no longer count."""
-    tx.run(_SQL["forget"], (tx.now - FORGET_AFTER, limit))
+    return tx.run(_SQL["forget"], (tx.now - FORGET_AFTER, limit))

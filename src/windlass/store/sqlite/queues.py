@@ -34,7 +34,8 @@ def queues(connection: apsw.Connection, now: float) -> list[QueueRecord]:
 def set_queue(tx: Transaction, name: str, changes: Mapping[str, Any]) -> QueueRecord:
     """Declare a queue, or change its settings."""
     new = changed(_declared(tx, name), changes)
-    tx.run(_SQL["change"], (*(getattr(new, setting) for setting in _SETTINGS), name))
+    bounded = new.max_depth is not None
+    tx.run(_SQL["change"], (*(getattr(new, setting) for setting in _SETTINGS), bounded, name))
     tx.news = True  # it may just have been resumed
     return _declared(tx, name)
 

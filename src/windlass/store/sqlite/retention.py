@@ -81,14 +81,19 @@ def expire(tx: Transaction, limit: int) -> Expired:
         dead += removed
     keys = tx.run(_SQL["remove_keys"], (tx.now - tx.settings.idempotency_retention, limit))
     workers = tx.run(_SQL["remove_workers"], (tx.now - tx.settings.retention, limit))
-    deaths.forget(tx, limit)
-    order.forget(tx.connection, tx.now, limit)
-    tx.budgets.forget(limit, tx.now - FULL_BUCKETS_KEPT)
-    return Expired(dead=dead, keys=keys, workers=workers, parents=_expire_parents(tx, limit))
+    forgotten = (
+        deaths.forget(tx, limit),
+        order.forget(tx.connection, tx.now, limit),
+        tx.budgets.forget(limit, tx.now - FULL_BUCKETS_KEPT),
+    )
+    families, left = _expire_parents(tx, limit)
+    more = left or max(dead, keys, workers, families, *forgotten) >= limit
+    return Expired(dead=dead, keys=keys, workers=workers, parents=families, more=more)
 
 
-def _expire_parents(tx: Transaction, limit: int) -> int:
-    """Remove parents with their parts, as long as the step is not too large for that."""
+def _expire_parents(tx: Transaction, limit: int) -> tuple[int, bool]:
+    """Remove parents with their parts, as long as the step is not too large for that. How many, and whether
+    some had to be left."""
     removed = rows = 0
     for lane, own, dead in tx.all(_SQL["lanes"]):
         kept = tx.settings.retention if own is None else min(own, tx.settings.retention)
@@ -97,7 +102,7 @@ def _expire_parents(tx: Transaction, limit: int) -> int:
                 parent = parents.load(tx, id)
                 assert parent is not None
                 if rows and rows + parent.total > STEP_PARTS:
-                    return removed
+                    return removed, True
                 parents.remove(tx, parent)
                 removed, rows = removed + 1, rows + parent.total
-    return removed
+    return removed, False

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.core import durations
-from windlass.store.records import JobFilter
+from windlass.store.records import JobFilter, QueueRecord
 from windlass.web.desk import Desk
 from windlass.web.pages import charts
 from windlass.web.pages.forms import Form, go, read_form
@@ -31,7 +31,7 @@ _SPANS: Final = {
     "backoff_base": ("First retry after", "5s"),
     "backoff_cap": ("Retry at the latest after", "30m"),
 }
-_OPTIONAL: Final = frozenset({*_WHOLE, "retention"})
+_DEFAULTS: Final = QueueRecord(name="default")
 
 
 async def listing(desk: Desk, request: Request) -> Response:
@@ -130,11 +130,8 @@ def _changes(queue: QueueView, form: Form) -> dict[str, Any]:
                 given[name] = durations.seconds(form.text(name)) if form.text(name) else None
             except ValueError as error:
                 raise Invalid(f"{_SPANS[name][0].lower()}: {error}", name) from error
-    return {
-        name: value
-        for name, value in given.items()
-        if value != getattr(queue, name) and (value is not None or name in _OPTIONAL)
-    }
+    asked = {name: getattr(_DEFAULTS, name) if value is None else value for name, value in given.items()}
+    return {name: value for name, value in asked.items() if value != getattr(queue, name)}
 
 
 def _span(value: float | None) -> str:

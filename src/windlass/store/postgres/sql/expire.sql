@@ -10,6 +10,8 @@ DECLARE
     v_notes  bigint;
     v_saved  bigint;
     v_full   bigint;
+    v_deaths bigint;
+    v_marks  bigint;
 BEGIN
     WITH old AS (
         SELECT d.id FROM windlass.queue q
@@ -27,11 +29,12 @@ BEGIN
     DELETE FROM windlass.key_death k
      WHERE k.key IN (SELECT x.key FROM windlass.key_death x WHERE x.at <= v_now - interval '7 days'
                       ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS v_deaths = ROW_COUNT;
     parents := 0;
     FOR v_parent IN SELECT p.id FROM windlass.queue q CROSS JOIN windlass.meta m
                       JOIN windlass.parent p ON p.queue = q.name AND p.state <> 'waiting'
                        AND p.finished_at <= v_now - make_interval(secs => CASE WHEN p.state = 'dead' THEN q.dead_retention
-                                                                           ELSE coalesce(q.retention, m.retention) END)
+                                                                           ELSE least(q.retention, m.retention) END)
                      LIMIT p_limit FOR UPDATE OF p SKIP LOCKED LOOP
         PERFORM windlass.drop_parent(v_parent);
         parents := parents + 1;
@@ -69,10 +72,11 @@ BEGIN
            AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = 'order:' || x.queue || '/' || x.key OFFSET 0)
            AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.gate = 'order:' || x.queue || '/' || x.key OFFSET 0)
          LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS v_marks = ROW_COUNT;
     DELETE FROM windlass.seq_set s
      WHERE NOT EXISTS (SELECT FROM windlass.cursor_of(s.lane) c WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))
        AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);
     v_full := windlass.expire_buckets(p_limit);
     PERFORM setval('windlass.awaited'::regclass, 0, true);
-    more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full) >= p_limit;
+    more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full, v_deaths, v_marks) >= p_limit;
 END $$;

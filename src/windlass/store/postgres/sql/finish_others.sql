@@ -69,7 +69,7 @@ BEGIN
         IF d.final = 'cancelled' THEN
             PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);
         ELSIF d.final = 'dead' THEN
-            v_reason := CASE WHEN d.kind = 'retry' THEN 'exhausted' ELSE coalesce(d.message, 'dead') END;
+            v_reason := CASE WHEN d.kind = 'retry' THEN 'exhausted' ELSE coalesce(nullif(d.message, ''), 'dead') END;
             PERFORM windlass.bury_job(d.ready, (d.ready).deaths, v_reason);
             PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);
         ELSE

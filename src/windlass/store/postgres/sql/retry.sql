@@ -48,7 +48,8 @@ BEGIN
         END IF;
         RETURN 'retried';
     END IF;
-    DELETE FROM windlass.deferred x WHERE x.id = retry.job RETURNING * INTO w;
+    -- One that is to replace another waits for that one's end.
+    DELETE FROM windlass.deferred x WHERE x.id = retry.job AND x.replaces IS NULL RETURNING * INTO w;
     IF FOUND THEN
         PERFORM windlass.offer_one(w.queue, w.priority, w.task, w.payload, w.options, w.id,
                                    CASE WHEN w.retrying THEN 1 ELSE w.attempt END::smallint, w.deaths, w.enqueued_at);
@@ -56,7 +57,8 @@ BEGIN
     END IF;
     -- As in finish: the snapshot that says where the job is must be younger than any rotation that moved it.
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    IF EXISTS (SELECT FROM windlass.locate(retry.job)) OR EXISTS (SELECT FROM windlass.held h WHERE h.id = retry.job) THEN
+    IF EXISTS (SELECT FROM windlass.locate(retry.job)) OR EXISTS (SELECT FROM windlass.held h WHERE h.id = retry.job)
+       OR EXISTS (SELECT FROM windlass.deferred x WHERE x.id = retry.job) THEN
         RETURN 'unchanged';
     END IF;
     RETURN 'not_found';

@@ -45,6 +45,10 @@ BEGIN
     v_limited := q.concurrency IS NOT NULL;
     v_paused := q.paused;
     q := jsonb_populate_record(q, p_changes);
+    IF q.rate_min > q.rate_max THEN
+        RAISE EXCEPTION 'rate_min of queue % cannot be above its rate_max, %', p_name, q.rate_max USING ERRCODE = 'WL005',
+            HINT = 'Set both at once, or rate_max first.';
+    END IF;
     UPDATE windlass.queue SET paused = q.paused, max_workers = q.max_workers, retention = q.retention,
            dead_retention = q.dead_retention, lane_window = q.lane_window, shards = q.shards,
            safety_bound = q.safety_bound, backoff = q.backoff, backoff_base = q.backoff_base,

@@ -5,5 +5,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE windlass.queue SET throttles = 0, cool_until = NULL
      WHERE name = p_queue AND throttles > 0 AND (p_force OR cool_until <= windlass.now() - interval '120 s');
+    IF FOUND AND p_force THEN
+        PERFORM windlass.wake(p_queue);  -- who asked meanwhile was told that it cools
+        RETURN true;
+    END IF;
     RETURN FOUND;
 END $$;

@@ -18,7 +18,8 @@ FROM windlass_queue WHERE name = ?;
 UPDATE windlass_queue
 SET paused = ?, max_workers = ?, retention = ?, dead_retention = ?, window = ?, safety_bound = ?, backoff = ?,
     backoff_base = ?, backoff_cap = ?, cool_base = ?, cool_cap = ?, concurrency = ?, governor = ?, rate_min = ?,
-    rate_max = ?, max_depth = ?, shed_depth = ?, shed_wait = ?, shed_latency = ?
+    rate_max = ?, max_depth = ?, shed_depth = ?, shed_wait = ?, shed_latency = ?,
+    pressure = CASE WHEN ? THEN pressure ELSE 'none' END
 WHERE name = ?;
 
 -- :cool
