@@ -140,6 +140,6 @@ async def test_f2_the_bounds_of_a_rate_fit_together(rig: Rig) -> None:
     """[F2] With what is stored, and not with what a new queue would have."""
     await rig.store.set_queue("default", {"rate_max": 5000.0})
     assert (await rig.store.set_queue("default", {"rate_min": 2000.0})).rate_min == 2000.0
-    with pytest.raises(ValueError, match="rate_min of queue .*default.* cannot be above its rate_max, 100"):
+    with pytest.raises(ValueError, match=r"rate_min of queue .*default.* cannot be above its rate_max, 100"):
         await rig.store.set_queue("default", {"rate_max": 100.0})
     assert (await rig.store.set_queue("default", {})).rate_max == 5000.0
