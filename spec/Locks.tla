@@ -1,5 +1,5 @@
 --------------------------------- MODULE Locks --------------------------------
-(* The order in which each transaction of the store takes its locks. Any       *)
+(* The order in which the transactions below take their locks. Any             *)
 (* `Sessions` of them run at once, the same one more than once if that is how  *)
 (* it falls; none of them may wait in a ring. Each runs once: what earlier     *)
 (* transactions did, they let go of.                                           *)

@@ -12,7 +12,8 @@ subclasses `Peer` and ends with `bench_kit.main(ThePeer)`. This module needs the
     peer.py left                                              → {"left": jobs not finished}
 
 The environment says where things are: BENCH_DSN (postgresql://…), BENCH_REDIS (redis://…), BENCH_FILE (a path
-for SQLite), BENCH_LEDGER (a directory), BENCH_LONG (seconds that a long job takes).
+for SQLite), BENCH_LEDGER (a directory), BENCH_LONG (seconds that a long job takes), BENCH_HOSTS (how often
+`work` runs at the same time [1], for a peer whose slots are counted over all of them).
 
 **The ledger** is how the harness knows what ran, and nothing else is believed. Handlers call `ran(number)`;
 each process appends to a file of its own, mapped into memory, which survives SIGKILL and costs about half a

@@ -11,7 +11,10 @@
     app.run_until_idle()
 
 The names below are the public face. Exceptions live in `windlass.errors`, the kit for users' tests in
-`windlass.testing`, what a codec has to be in `windlass.codec`; everything else may change without notice.
+`windlass.testing`, tables that mirror a source in `windlass.sets`, what a splitter has to be in
+`windlass.chunks`, what a codec has to be in `windlass.codec`, who may use Mission Control in `windlass.web`,
+and what goes with other packages in `windlass.contrib.django`, `.encryption` and `.otel`. Of these,
+`docs/reference/python.md` has every public name; everything else may change without notice.
 """
 
 from windlass.app import Windlass

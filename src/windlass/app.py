@@ -4,8 +4,9 @@
 
 What it knows by name is in `windlass.registry`. Making jobs is the business of `windlass.task`, sending them
 that of `windlass.producer`, and where the store lives that of `windlass.home`. An app works from any thread
-and any event loop, also after a fork. Every method has a synchronous name and one beginning with `a` for use
-with `await`.
+and any event loop, also after a fork. Every method that asks the store has a synchronous name and one
+beginning with `a` for use with `await`. Those of a `Budget` are the other way round: `acquire` is awaited,
+and `acquire_sync` is plain.
 """
 
 from __future__ import annotations

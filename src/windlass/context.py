@@ -33,7 +33,7 @@ from windlass.store.records import ClaimedJob, Outcome
 if TYPE_CHECKING:
     from windlass.testing.context import TestContext, TestFields
 
-__all__ = ["Context", "JobTransaction", "Port", "current_context", "entered"]
+__all__ = ["Context", "JobTransaction", "current_context", "entered"]
 
 logger = logging.getLogger("windlass.job")
 _current: Final[ContextVar[Context]] = ContextVar("windlass.context")

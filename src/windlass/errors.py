@@ -3,7 +3,7 @@
 WindlassError
 ├── ConfigurationError          the app or its settings cannot work as written
 │   ├── SchemaTooNew            the database was migrated by a newer Windlass
-│   └── SchemaMissing           the database was never migrated
+│   └── SchemaMissing           the database was never migrated, or not to this version
 ├── EnqueueError                refused before anything was written
 │   ├── InvalidName             task or queue name outside [a-z0-9_.-]{1,64}
 │   ├── InvalidArguments        arguments do not fit the task's annotations
@@ -61,7 +61,8 @@ class SchemaTooNew(ConfigurationError):
 
 
 class SchemaMissing(ConfigurationError):
-    """The database holds no Windlass schema yet: run `windlass migrate`."""
+    """The database holds no Windlass schema yet, or one that is older than this Windlass: run
+    `windlass migrate`."""
 
 
 class EnqueueError(WindlassError, ValueError):

@@ -17,16 +17,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+import time
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from windlass.context import Context
 from windlass.core.durations import Duration, seconds
+from windlass.core.unknown import GIVE_UP_AFTER
 from windlass.errors import ConfigurationError
 from windlass.options import MAX_KEY
-from windlass.signals import Snooze
+from windlass.signals import Snooze, SourceGone
 from windlass.store.records import NewJob, Receipt
 
 if TYPE_CHECKING:
@@ -126,10 +129,12 @@ def default_key(task: str, payload: str, *, readable: bool = True) -> str:
 def reconciler(app: Windlass) -> Callable[..., Any]:
     """The handler of `windlass.reconcile` for this app."""
 
-    async def reconcile(task: str) -> Reconciled:
+    async def reconcile(ctx: Context, task: str) -> Reconciled:
         """Enqueue what this task's `find_gaps` says is missing."""
         known = app.tasks.get(task)
         if known is None or known.gaps is None:
+            if time.time() - ctx.enqueued_at.timestamp() >= GIVE_UP_AFTER:
+                raise SourceGone(f"no worker knew what task {task} misses for a day")
             raise Snooze(ELSEWHERE)  # another worker's code knows it, or knew it
         return await known.gaps.fill()
 

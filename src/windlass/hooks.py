@@ -104,7 +104,7 @@ class Hooks:
         return layer
 
     def on_failure(self, hook: F) -> F:
-        """Call this after every failed attempt and every death."""
+        """Call this after every attempt that failed in the process that ran it, also the last."""
         _check_takes(hook, 3, "ctx, error, outcome")
         self._failure.append(hook)
         return hook

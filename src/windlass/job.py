@@ -70,11 +70,13 @@ class Job(Generic[R]):
         return self._found(await self._home().acall(self._look))
 
     def status(self) -> State:
-        """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled."""
+        """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled; a chunked
+        one also splitting or waiting."""
         return self.record().state
 
     async def astatus(self) -> State:
-        """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled."""
+        """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled; a chunked
+        one also splitting or waiting."""
         return (await self.arecord()).state
 
     def result(self, timeout: Duration | None = None) -> R:
@@ -113,7 +115,8 @@ class Job(Generic[R]):
         """Make a new job that does the same once more, ready now, and return its handle [O6].
 
         It has this one's task, arguments, queue, priority and options, except for the unique key, and says in
-        `options.replay_of` whom it repeats. Raises EnqueueError where this one has not ended yet."""
+        `options.replay_of` whom it repeats. Raises EnqueueError where this one has not ended yet, or is
+        a part of a parent."""
         return self._clone(*self._home().call(self._replay))
 
     async def areplay(self) -> Job[R]:

@@ -73,7 +73,8 @@ class JobOptions(TypedDict, total=False):
     trace: str
     """A W3C traceparent that the run continues."""
     connection: Any
-    """A PostgreSQL connection: the job exists if and only if its transaction commits [E1]."""
+    """A connection to PostgreSQL or, of apsw, to the jobs' SQLite file: the job exists if and only if its
+    transaction commits [E1]."""
 
 
 class HasId(Protocol):

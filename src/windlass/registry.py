@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+BREAKER_PAUSE: Final = "30s"
 
 
 class _Registry:
@@ -127,7 +128,7 @@ class _Registry:
         burst: int | None = None,
         key: str | None = None,
         breaker: int = 0,
-        breaker_pause: Duration = "30s",
+        breaker_pause: Duration = BREAKER_PAUSE,
     ) -> Budget:
         """A budget: tokens that the whole cluster shares [F1]. With a `rate` ("5000/h") this declares it, as
         the default for a store that does not have it; without, it is the handle of one. See
@@ -137,7 +138,7 @@ class _Registry:
         by whose value it is divided into buckets. After `breaker` failed runs in a row it grants nothing for
         `breaker_pause`, then one run to try [F7]."""
         if rate is None:
-            if burst is not None or key is not None or breaker:
+            if burst is not None or key is not None or breaker or breaker_pause != BREAKER_PAUSE:
                 raise ConfigurationError(f"app.budget({name!r}): to declare it, give it a rate= as well")
             known = self._budgets.get(name)
             return known or Budget(name, None, self._app._home)
@@ -193,8 +194,10 @@ class _Registry:
         return self.hooks.add_middleware(layer)
 
     def on_failure(self, hook: F) -> F:
-        """Call this function, plain or `async def`, as (ctx, error, outcome) after every failed attempt and
-        every death. What it raises is logged and changes nothing for the job."""
+        """Call this function, plain or `async def`, as (ctx, error, outcome) after every attempt that failed
+        in the process that ran it, also the last. What it raises is logged and changes nothing for the job.
+        It does not hear of jobs whose process is gone (killed past a deadline, or dead as poison), nor of
+        those that are dead since no worker has known their task for 24 hours: no handler ran."""
         return self.hooks.on_failure(hook)
 
     def _register(self, task: RegisteredTask[..., Any]) -> RegisteredTask[..., Any]:

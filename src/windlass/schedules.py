@@ -31,6 +31,7 @@ from windlass.core.cron import BadSchedule, Missed, Overlap
 from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
 from windlass.errors import ConfigurationError
+from windlass.options import Template
 from windlass.store.flow import NewSchedule, ScheduleRecord
 from windlass.store.records import Receipt
 from windlass.task import AsyncTask, RegisteredTask, SyncTask
@@ -45,6 +46,8 @@ R = TypeVar("R")
 K = TypeVar("K", bound=RegisteredTask[..., Any])
 logger = logging.getLogger("windlass.schedules")
 MOST_BACKFILLED: Final = 10_000
+_LEFT_OUT: Final = ("delay", "run_at", "on_conflict", "idempotency_key", "connection")
+"""What `task.using(...)` takes and a schedule does not keep."""
 _MADE: Final = frozenset({"enqueued", "scheduled", "held", "replaced"})
 
 
@@ -105,6 +108,7 @@ class Scheduled:  # the overloads are those of `app.task`
         options = self._options
         job = task._job(task._encode(tuple(options.get("args", ())), dict(options.get("kwargs", {}))))
         name = check_name("schedule", options.get("name", task.name))
+        _check_kept(name, task._template)
         return NewSchedule(
             name=name,
             cron=self._cron,
@@ -296,6 +300,17 @@ async def fire_at(store: Store, name: str, times: Iterable[float]) -> int:
 def jobs_made(receipts: Iterable[Receipt]) -> int:
     """How many of the jobs that a schedule asked for are there because of it."""
     return sum(receipt.status in _MADE for receipt in receipts)
+
+
+def _check_kept(name: str, template: Template) -> None:
+    """Refuse what would be given and then not heeded."""
+    plain = Template()
+    lost = [option for option in _LEFT_OUT if getattr(template, option) != getattr(plain, option)]
+    if lost:
+        raise ConfigurationError(
+            f"schedule {name}: its task has {', '.join(lost)} by using(…), which no schedule keeps; leave "
+            "it out: the expression and jitter= say when, and overlap= what becomes of a fire too many"
+        )
 
 
 def _zone(name: str, value: Any) -> str:

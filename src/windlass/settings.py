@@ -1,7 +1,7 @@
 """What can be set, and where from: flags over environment over pyproject.toml over code over defaults.
 
     flags            windlass migrate --database URL
-    environment      WINDLASS_DATABASE_URL, WINDLASS_SCHEMA, WINDLASS_RETENTION, … (each field, in capitals)
+    environment      WINDLASS_DATABASE_URL, WINDLASS_SCHEMA, WINDLASS_RETENTION, … (each field but routes)
     pyproject.toml   [tool.windlass] in this directory or the nearest one above it that has a pyproject.toml
     code             Windlass("sqlite:///jobs.db", retention="3d")
     defaults         those below; for the database DATABASE_URL, else sqlite:///windlass.db
@@ -114,8 +114,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a worker that was told to stop lets its running jobs finish [K2]."""
 
     grace: float = 5.0
-    """Seconds beyond a job's deadline, or beyond the time to leave, after which a child process that does not
-    heed either is killed [C6]."""
+    """Seconds beyond a job's deadline after which a child process that does not heed it is killed [C6]. One
+    that does not leave is killed so long after `shutdown`, and 10 s more."""
 
     poison: int = 3
     """After so many worker deaths a job is dead [C8]."""

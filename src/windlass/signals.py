@@ -70,7 +70,8 @@ class Snooze(Signal):
 class Throttled(Signal):
     """The service behind the handler asked for less. The attempt is not charged.
 
-    `retry_after` is the service's own hint; the job waits at least that long, and 60 s without a hint.
+    `retry_after` is the service's own hint; the job waits at least that long, but never longer than its
+    queue's `cool_cap` (30 min), and 60 s without a hint.
     """
 
     def __init__(self, retry_after: Duration | None = None) -> None:

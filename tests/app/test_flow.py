@@ -333,6 +333,8 @@ async def test_f1_an_undeclared_budget_says_so_to_who_waits(
         app.budget("nix").acquire_sync()
     with pytest.raises(ConfigurationError, match="rate="):
         app.budget("nix", burst=5)
+    with pytest.raises(ConfigurationError, match="give it a rate="):
+        app.budget("nix", breaker_pause="1m")
 
 
 def test_f1_code_that_differs_from_the_store_is_told_of(

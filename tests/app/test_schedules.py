@@ -10,6 +10,7 @@ import pytest
 from tests.apps import clocked
 from windlass import State, Windlass
 from windlass.cluster.schedules import fire_due
+from windlass.core.states import Priority
 from windlass.errors import ConfigurationError, StoreUnavailable, TermLost
 from windlass.store.memory import MemoryStore
 from windlass.store.protocol import Store
@@ -269,6 +270,23 @@ def test_what_makes_no_sense_is_refused(app: Windlass) -> None:
 
     with pytest.raises(ConfigurationError, match="two schedules are called one"):
         app.schedule("0 2 * * *")(one)
+
+
+def test_options_that_a_schedule_does_not_keep_are_refused(fixed: Fixed) -> None:
+    nightly = fixed.app.schedule("0 1 * * *")
+    for task, lost in (
+        (fixed.report.using(delay="5m"), "delay"),
+        (fixed.report.using(run_at=datetime.now(UTC)), "run_at"),
+        (fixed.report.using(unique="only", on_conflict="replace"), "on_conflict"),
+        (fixed.report.using(unique="only", debounce="5m"), "delay, on_conflict"),
+        (fixed.report.using(idempotency_key="first"), "idempotency_key"),
+        (fixed.report.using(connection=object()), "connection"),
+    ):
+        with pytest.raises(ConfigurationError, match=f"has {lost} by using"):
+            nightly(task)
+    assert fixed.app.schedules.declared == []
+    nightly(fixed.report.using(unique="only", priority="high"))
+    assert [each.priority for each in fixed.app.schedules.declared] == [Priority.HIGH]
 
 
 def test_clocked_apps_fire_by_their_clock() -> None:

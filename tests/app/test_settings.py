@@ -112,7 +112,11 @@ def test_a_url_names_a_store(url: str, kind: str) -> None:
 def test_paths_of_sqlite_urls() -> None:
     assert sqlite_path("sqlite:///jobs.db") == "jobs.db"
     assert sqlite_path("sqlite:////var/lib/jobs.db") == "/var/lib/jobs.db"
-    assert sqlite_path("sqlite:///with%20space.db?x=1") == "with space.db"
+    assert sqlite_path("sqlite:///with%20space.db") == "with space.db"
+    assert sqlite_path("sqlite:///why%3F.db") == "why?.db"
+    for make in (sqlite_path, make_store):
+        with pytest.raises(ConfigurationError, match="leave out the"):
+            make("sqlite:///jobs.db?timeout=5")
     for url in ("sqlite://", "sqlite:///", "sqlite:///:memory:"):
         with pytest.raises(ConfigurationError, match="memory://"):
             sqlite_path(url)

@@ -1,11 +1,12 @@
 """The reconciler fills gaps [K5], and leaves alone what keeps dying [O7]."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from windlass import Retry, Windlass
+from windlass import Context, Retry, Snooze, SourceGone, Windlass
 from windlass.errors import ConfigurationError
 from windlass.gaps import RECONCILE, Reconciled
 from windlass.testing import Clock
@@ -117,6 +118,18 @@ async def test_k5_two_workers_ask_once_between_them(app: Windlass) -> None:
     async with asyncio.timeout(10), app.worker(["vectors"]), app.worker(["vectors"]):
         await ran.wait()
     assert passes == 1
+
+
+async def test_k5_a_pass_for_a_task_that_finds_no_gaps_any_more_ends_after_a_day(memory: Windlass) -> None:
+    @memory.task(name="embed")
+    async def embed(key: str) -> None: ...
+
+    reconcile = memory.tasks[RECONCILE].function
+    for task in ("embed", "gone"):  # its find_gaps was taken out, or all of it
+        with pytest.raises(Snooze):
+            await reconcile(Context.for_test(enqueued_at=time.time() - 86000), task)
+        with pytest.raises(SourceGone, match=task):
+            await reconcile(Context.for_test(enqueued_at=time.time() - 86401), task)
 
 
 async def test_mistakes_of_finders_are_told(memory: Windlass) -> None:

@@ -196,6 +196,16 @@ async def test_sending_again_what_was_accepted_is_not_refused(rig: Rig) -> None:
     assert await is_refused(rig, job(idempotency_key="new"))
 
 
+async def test_an_idempotency_key_that_is_forgotten_is_judged_as_a_new_one(rig: Rig) -> None:
+    """[F4] [E7] Whether or not anybody has swept."""
+    again = [job(idempotency_key=f"i{n}") for n in range(2)]
+    await rig.store.enqueue(again)
+    await rig.store.set_queue("default", {"max_depth": 1})
+    assert not await is_refused(rig, *again)
+    await rig.clock.advance(86400 + 60)
+    assert await is_refused(rig, *again)
+
+
 async def test_what_was_accepted_is_never_turned_away(rig: Rig) -> None:
     """[F4] [F5] Retries, releases and rescues."""
     ids = await rig.add("t", "t", "t", priority=LOW)

@@ -46,6 +46,21 @@ async def test_all_of_them(rig: Rig) -> None:
     assert await rig.state(last) is State.READY
 
 
+async def test_it_says_how_many_are_left(rig: Rig) -> None:
+    """[P12] One of them by its id: there may be thousands."""
+    worker = await rig.worker()
+    left = await rig.add("a", "b", "c")
+    (last,) = await rig.add("last", after=tuple(left))
+    for rest in (" and 2 others", " and 1 other", ""):
+        await rig.store.promote()
+        told = f"waits for job {min(left)}{rest}"
+        assert (await rig.look(last)).reason == told
+        assert [found.reason for found in await rig.listing(task="last")] == [told]
+        await rig.finish(worker, await rig.run(worker, left.pop(0)))
+    await rig.store.promote()
+    assert (await rig.look(last)).reason is None
+
+
 async def test_a_chain(rig: Rig) -> None:
     """[P12] One after the other, however many promotions there are."""
     worker = await rig.worker()

@@ -34,6 +34,17 @@ async def test_a_complaint_says_what_to_do(rig: Rig) -> None:
     assert [finding.level for finding in await findings(rig, "queues")] == ["warning"]
 
 
+async def test_a_paused_queue_needs_no_worker(rig: Rig) -> None:
+    """[K1] Its jobs are meant to wait."""
+    if rig.name == "memory":
+        return
+    await rig.one(queue="mail")
+    await rig.store.set_queue("mail", {"paused": True})
+    assert [finding.level for finding in await findings(rig, "queues")] == ["ok"]
+    await rig.store.set_queue("mail", {"paused": False})
+    assert [finding.level for finding in await findings(rig, "queues")] == ["warning"]
+
+
 async def test_looking_changes_nothing(rig: Rig) -> None:
     """[K1]"""
     id = (await rig.one(queue="mail")).id

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.governor import ERRORS, HOLD, STEPS, Governor, Window
+from windlass.core.governor import ERRORS, HOLD, STEPS, Governor, Window, burst
 from windlass.core.histogram import bucket
 
 LEAST, MOST = 1.0, 100.0
@@ -205,3 +205,8 @@ def test_f2_the_usual_run_time_is_learnt_little_by_little() -> None:
     assert course(settled(), window(ms=30)).baseline == pytest.approx(20 + (seen - 20) * 0.1)
     assert course(settled(), window(19, ms=30)).baseline == 20
     assert course(settled(), window(20, ms=30)).baseline == course(settled(), window(ms=30)).baseline
+
+
+@pytest.mark.parametrize(("rate", "most"), [(0.5, 1.0), (5.0, 1.0), (100.0, 20.0)])
+def test_a_queue_is_ahead_of_its_rate_by_a_fifth_of_a_second_or_one_job(rate: float, most: float) -> None:
+    assert burst(rate) == most

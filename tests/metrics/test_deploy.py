@@ -17,9 +17,10 @@ from windlass import Windlass
 from windlass.cli import main
 from windlass.metrics.catalog import MEASURES
 from windlass.metrics.prometheus import Exposition
-from windlass.settings import load
+from windlass.settings import Settings, load
 from windlass.web.credentials import Credentials
 from windlass.web.who import Role
+from windlass.worker.supervisor import LEAVE_TIME, WATCH_EVERY
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -183,10 +184,12 @@ def test_workers_have_time_to_leave() -> None:
     worker = documents("kubernetes/worker.yaml")[0]["spec"]["template"]["spec"]
     unit = (DEPLOY / "systemd" / "windlass-worker.service").read_text(encoding="utf-8")
     compose = documents("compose.yaml")[0]["services"]["worker"]
-    shutdown, grace, flush = 30, 5, 2
-    assert worker["terminationGracePeriodSeconds"] > shutdown + grace + flush
-    assert int(re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.M)[0]) > shutdown + grace + flush
-    assert int(compose["stop_grace_period"].removesuffix("s")) > shutdown + grace + flush
+    settings = Settings()
+    killed = settings.shutdown + settings.grace + LEAVE_TIME + WATCH_EVERY  # a child that does not leave
+    handed_back = killed + settings.grace
+    assert worker["terminationGracePeriodSeconds"] > handed_back
+    assert int(re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.M)[0]) > handed_back
+    assert int(compose["stop_grace_period"].removesuffix("s")) > handed_back
 
 
 def test_one_process_serves_the_web() -> None:

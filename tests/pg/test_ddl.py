@@ -10,6 +10,7 @@ from tests.pg.catalog import picture
 from tests.pg.kit import connect
 from tests.postgres import Server
 from windlass.store.postgres import PostgresStore
+from windlass.store.postgres.schema import ddl
 from windlass.store.records import NewJob, WorkerInfo
 
 SETTINGS = "SELECT version, functions, idempotency_retention, retention, size_limit FROM {}.meta"
@@ -63,7 +64,7 @@ async def test_the_printed_sql_makes_what_migrate_makes(
 def test_the_printed_sql_is_one_transaction(pg_server: Server, pg_database: str, tmp_path: Path) -> None:
     """Run twice it fails as a whole, and leaves what is there alone."""
     script = tmp_path / "windlass.sql"
-    script.write_text(PostgresStore.ddl(), encoding="utf-8")
+    script.write_text(ddl(), encoding="utf-8")
     psql(pg_server, pg_database, script)
     with pytest.raises(subprocess.CalledProcessError) as failed:
         psql(pg_server, pg_database, script)

@@ -64,6 +64,7 @@ async def test_a_rotation_that_is_blocked(alone: Base) -> None:
     assert not (await store.rotate(force=True)).reclaimed
     found = await wrong(store)
     assert f"process {producer.pid}" in found["rotation"].told
+    assert "segment could not be reclaimed" in found["rotation"].told  # the rotation has let go of it
     await producer.rollback()
 
 

@@ -279,7 +279,7 @@ def test_a_schema_name_that_would_need_quoting_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="schema name"):
         PostgresStore("postgresql://nowhere", name)
     with pytest.raises(ConfigurationError, match="schema name"):
-        PostgresStore.ddl(name)
+        schema.ddl(name)
 
 
 async def test_every_reserved_word_is_refused(pg_database: str) -> None:

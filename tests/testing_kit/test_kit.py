@@ -165,6 +165,28 @@ async def test_inline_in_an_async_test_runs_on_its_loop() -> None:
             send.enqueue("broken")
 
 
+@pytest.mark.parametrize("inline", [False, True])
+def test_the_settings_of_the_app_hold_in_the_block(inline: bool) -> None:
+    strict = Windlass("memory://", park_after=1)
+
+    @strict.task(name="embed", retry=Retry(1))
+    def embed(key: str) -> None:
+        raise ValueError("no such text")
+
+    @embed.find_gaps(key=lambda key: key)
+    def missing() -> list[tuple[str]]:
+        return [("bad",)]
+
+    with strict.testing(inline=inline) as kit:
+        if inline:
+            with pytest.raises(ValueError, match="no such text"):
+                embed.reconcile()
+        else:
+            assert embed.reconcile().enqueued == 1
+            assert len(kit.drain(raises=False).dead) == 1
+        assert embed.reconcile().parked == 1  # by default, after three deaths
+
+
 def test_a_connection_is_accepted_and_ignored() -> None:
     with app.testing():
         send.using(connection=object()).enqueue("a@b.c")

@@ -10,7 +10,7 @@ from tests.worker.line import Line
 from windlass import Retry, State, Windlass
 from windlass.core.retry import DeathPolicy
 from windlass.errors import ConfigurationError, WorkerLost
-from windlass.settings import Events
+from windlass.settings import Events, Settings
 from windlass.store.memory import MemoryStore
 from windlass.store.records import ClaimedJob, NewJob, Outcome, WorkerInfo
 from windlass.worker import drain as module
@@ -19,7 +19,7 @@ from windlass.worker.drain import Drained, drain
 
 @pytest.fixture
 def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BEAT_EVERY", 0.01)
+    monkeypatch.setattr(module, "BEATS", 3000)  # of a lease of 30 s
 
 
 def test_sync_and_async_tasks_run_side_by_side(any_app: Windlass) -> None:
@@ -146,6 +146,23 @@ async def test_o5_a_running_job_is_cancelled_within_a_beat(app: Windlass) -> Non
         assert await job.acancel() == "requested"
         assert await running == Drained(cancelled=1)
     assert await job.astatus() == State.CANCELLED
+
+
+async def test_c4_a_drain_has_the_lease_of_the_settings_and_beats_three_times_as_often(app: Windlass) -> None:
+    @app.task
+    async def watch() -> float:
+        (worker,) = await app._home().acall(lambda store: store.workers())
+        beaten = worker.beat
+        async with asyncio.timeout(5):  # of a lease of 30 s, the first beat takes 10 s
+            while worker.beat < beaten + 2:
+                await asyncio.sleep(0.01)
+                (worker,) = await app._home().acall(lambda store: store.workers())
+        return worker.lease
+
+    job = await watch.aenqueue()
+    async with app._home().here() as store:
+        assert await drain(store, app.tasks, settings=Settings(lease=0.3)) == Drained(succeeded=1)
+    assert await job.aresult() == 0.3
 
 
 @pytest.mark.usefixtures("quick_beats")

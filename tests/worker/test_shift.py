@@ -330,10 +330,9 @@ async def test_outcomes_end_slots_before_they_are_written(wired: Windlass, line:
 
     line.before["finish"] = slow
     async with on_shift(wired, line, slots=1) as shift:
-        await wired.aenqueue("windlass.echo", 1)
-        await wired.aenqueue("windlass.echo", 2)
+        jobs = [await wired.aenqueue("windlass.echo", number) for number in (1, 2)]
         await until(lambda: len(shift.log.unwritten) == 2)
         assert not shift.settled
         proceed.set()
         await until(lambda: shift.settled)
-    assert shift.log.written == 2
+    assert [await job.astatus() for job in jobs] == [State.SUCCEEDED] * 2

@@ -56,7 +56,7 @@ async def test_c5_a_flush_without_an_answer_is_sent_again_under_its_number(
 async def test_c4_a_failed_beat_is_logged_and_tried_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BEAT_EVERY", 0.005)
+    monkeypatch.setattr(module, "BEATS", 6000)  # of a lease of 30 s
     store = Unsteady(lost_beats=2)
     app = Windlass(store=store)
     proceed = asyncio.Event()

@@ -62,11 +62,11 @@ class Results:
 async def on_sqlite(folder: Path | None, plan: WorkPlan, until: float, progress: Progress) -> StoreReport:
     """Measure workers on an SQLite file of the run's own."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="windlass-bench-", dir=folder) as place:
-        url = f"sqlite:///{place}/jobs.db"
+    with tempfile.TemporaryDirectory(prefix="windlass-bench-", dir=folder) as home:
+        url = f"sqlite:///{home}/jobs.db"
         store = make_store(url)
-        await store.open()
         try:
+            await store.open()
             work = Work(store, {"WINDLASS_DATABASE_URL": url}, plan)
             scenarios: dict[str, Scenario] = {
                 "drain_one": work.drain,
@@ -85,6 +85,7 @@ async def on_sqlite(folder: Path | None, plan: WorkPlan, until: float, progress:
         at_least("drain_one", rates["drain_one"].median, 20_000),
         at_least("threads_vs_loop", ratios["threads_vs_loop"].median, 0.3),
     ]
+    place = "a temporary file" if folder is None else "a temporary file beside the one named"
     return _report(
         "sqlite", place, {"sqlite": apsw.sqlite_lib_version()}, {}, began, results, rates, ratios, aims
     )
@@ -253,9 +254,9 @@ def _report(  # noqa: PLR0913 - a report has many parts
 @asynccontextmanager
 async def _opened(url: str, schema: str) -> AsyncIterator[Store]:
     store = make_store(url, schema=schema)
-    await store.migrate()
-    await store.open()
     try:
+        await store.migrate()
+        await store.open()
         yield store
     finally:
         await store.close()

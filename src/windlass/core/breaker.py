@@ -4,8 +4,8 @@
                                                ▲                            │ └───────────failure──────────┘
                                                (twice as long, at most 16 times)
 
-While it is open the budget grants nothing. Half-open it grants one token, the probe, and no other before that
-one's run was told of or another `pause` has passed: a probe may die with its worker.
+While it is open the budget grants nothing. Half-open it grants once, the tokens of the probe, and no more
+before that one's run was told of or another `pause` has passed: a probe may die with its worker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Breaker(msgspec.Struct, frozen=True):
         return "half-open" if self.probing or now >= self.until else "open"
 
     def allows(self, now: float) -> float | None:
-        """How many tokens the budget may grant now; None: as many as it has."""
+        """How often the budget may grant now, however many tokens at a time: never, or once for the probe;
+        None: as often as it has tokens."""
         if self.state(now) == "closed":
             return None
         return 1.0 if now >= self.until else 0.0

@@ -32,7 +32,7 @@ class Bucket(msgspec.Struct, frozen=True):
     tokens: float
     at: float
     blocked_until: float = 0.0
-    """It grants nothing before this: an upstream said so, or its breaker is open."""
+    """It grants nothing before this: an upstream said so. What a breaker says comes on top."""
 
     @classmethod
     def full(cls, rate: float, burst: float, now: float) -> Bucket:

@@ -28,6 +28,9 @@ NOISE: Final = 20.0
 FEW: Final = 20
 """Below so many runs a 95th percentile says little."""
 
+SMOOTH: Final = 5.0
+"""A governed queue may be ahead of its rate by a fifth of a second."""
+
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
     """What happened in a queue since the last look."""
@@ -96,6 +99,12 @@ class Governor(msgspec.Struct, frozen=True, kw_only=True):
         if p95 is None or usual is None:
             return p95 if usual is None else usual
         return usual + (p95 - usual) * WEIGHT
+
+
+def burst(rate: float) -> float:
+    """How many jobs of a queue may be claimed at once at this rate; the PostgreSQL store says the same in
+    SQL."""
+    return max(1.0, rate / SMOOTH)
 
 
 def _p95(window: Window) -> float | None:

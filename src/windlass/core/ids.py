@@ -28,8 +28,3 @@ def read(word: str) -> int | None:
     if word.isascii() and word.isdecimal() and len(word) < 20 and 0 < int(word) <= MOST:
         return int(word)
     return None
-
-
-def unpack(job: int) -> tuple[int, int]:
-    """Return (lane, seq) of a job id."""
-    return job >> SEQ_BITS, job & MAX_SEQ

@@ -29,7 +29,7 @@ class Kind(StrEnum):
     """How one claimed attempt ended.
 
     The first five end the job. SPLIT makes it a parent, which waits for its parts. The others offer it
-    again: RETRY and UNKNOWN after a delay, SNOOZE and THROTTLED after a delay without charging the attempt,
+    again: RETRY after a delay, SNOOZE, THROTTLED and UNKNOWN after a delay without charging the attempt,
     RELEASED and LOST at once without charging it. DELETED and REPLACED are written only for waiting jobs
     that an operator or a producer took back.
     """

@@ -53,7 +53,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read(store: Store, slow: Slow) -> Reading:
-    """Seven cheap questions."""
+    """Eight cheap questions."""
     began = time.monotonic()
     now = await store.now()
     latency = time.monotonic() - began

@@ -1,5 +1,5 @@
-"""How settings are changed, of queues [K1] and of tasks [P6]: what is unknown or makes no sense is refused,
-and nothing is changed then. What makes sense is for each kind to say."""
+"""How settings are changed, of queues [K1], of tasks [P6] and of budgets [F1]: what is unknown or makes no
+sense is refused, and nothing is changed then. What makes sense is for each kind to say."""
 
 from __future__ import annotations
 

@@ -76,8 +76,13 @@ def check_postgres_url(url: str) -> None:
 
 def sqlite_path(url: str) -> str:
     """The file that an sqlite:// URL names."""
-    rest = url.partition("://")[2]
-    path = unquote(rest.partition("?")[0])
+    before, mark, _ = url.partition("://")[2].partition("?")
+    path = unquote(before)
+    if mark:
+        raise ConfigurationError(
+            "an sqlite:// URL has no options: leave out the ? and what follows it; a ? in the file's name is "
+            "written %3F"
+        )
     if path in ("", "/", "/:memory:"):
         raise ConfigurationError(
             "this sqlite:// URL names no file; write sqlite:///jobs.db, or memory:// for a store in memory"

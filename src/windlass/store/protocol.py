@@ -185,7 +185,8 @@ class Store(Flow, Measures, Protocol):
         UNKNOWN is remembered in `options.unknown_since` from the first time on, until the job ends in any
         other way; while it waits so, its `reason` is "no worker knows this task" [O4].
         A job put off by SNOOZE, THROTTLED or UNKNOWN shows as scheduled, by RETRY as retrying. The kinds that
-        are not a worker's to say (DELETED, REPLACED, LOST) raise ValueError and nothing is applied.
+        are not a worker's to say (DELETED, REPLACED, LOST; SPLIT is `split`'s) raise ValueError and nothing
+        is applied.
 
         A delay of 0 offers at once. `flush` counts this worker's flushes from 1: sending one again with the
         same number and outcomes changes nothing and counts as `repeated`, also after a rotation. Raises
@@ -227,9 +228,10 @@ class Store(Flow, Measures, Protocol):
 
         The parent is `waiting` and holds no lease. At most `parallel` of its parts are released at a time,
         the lowest index first; whenever one ends, the next goes to the back of its lane. The job of a part
-        has the parent's task, payload, queue, priority and options (but `unique_key`, `after`, `chunked`,
-        `replay_of`, `unknown_since`) and `options.part`. How a part ends is folded into its parent by the
-        store, within a moment (`promote` at the latest), however it ended: finish, cancel, delete, rescue.
+        has the parent's task, payload, queue, priority and options (but `unique_key`, `ordering_key`,
+        `after`, `chunked`, `replay_of`, `unknown_since`) and `options.part`. How a part ends is folded into
+        its parent by the store, within a moment (`promote` at the latest), however it ended: finish, cancel,
+        delete, rescue.
 
         A parent ends only through its parts [P9]: when none is left to release or to wait for,
         - if more of them are dead or cancelled than `tolerated`, it is dead;

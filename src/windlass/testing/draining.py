@@ -95,7 +95,12 @@ class Draining:
     async def _run_due(self) -> None:
         await fire_due(self._store, None)
         await drain(
-            self._store, self._app.tasks, queues=self._queues, observe=self._observe, hooks=self._app.hooks
+            self._store,
+            self._app.tasks,
+            queues=self._queues,
+            observe=self._observe,
+            hooks=self._app.hooks,
+            settings=self._app.settings,
         )
 
     def _observe(self, job: ClaimedJob, outcome: Outcome, error: BaseException | None) -> None:

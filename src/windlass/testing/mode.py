@@ -40,7 +40,7 @@ class TestMode:
         self._app = app
         self.clock: Clock = clock or Clock()
         """The time, moved by hand."""
-        self.store: MemoryStore = MemoryStore(clock=self.clock)
+        self.store: MemoryStore = MemoryStore(app.settings.for_store(), clock=self.clock)
         """Where the jobs are."""
         home = StoreHome(lambda: self.store, roams=True)
         self.producer: Producer = _Inline(app, home) if inline else _Memory(app, home)
@@ -131,7 +131,13 @@ class _Inline(_Memory):
 
         async with self.home.here() as store:
             await declare_budgets(self._app, store)
-            await drain(store, self._app.tasks, observe=observe, hooks=self._app.hooks)
+            await drain(
+                store,
+                self._app.tasks,
+                observe=observe,
+                hooks=self._app.hooks,
+                settings=self._app.settings,
+            )
         if raised:
             raise raised[0]
 

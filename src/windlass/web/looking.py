@@ -6,8 +6,6 @@ import time
 from collections.abc import Collection
 from typing import Final
 
-import click
-
 from windlass.core.rollup import MINUTE
 from windlass.core.states import State
 from windlass.errors import JobNotFound
@@ -266,7 +264,7 @@ async def _walk(store: Store, where: JobFilter, limit: int, word: str | None) ->
 def _cursor(word: str) -> str:
     try:
         return unwrap(word)
-    except (ValueError, click.ClickException):
+    except ValueError:
         raise _no_cursor() from None
 
 

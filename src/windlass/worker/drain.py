@@ -35,8 +35,8 @@ from windlass.worker.teller import Teller
 from windlass.worker.view import everything
 
 logger = logging.getLogger("windlass.worker")
-LEASE: Final = 30.0
-BEAT_EVERY: Final = LEASE / 3
+BEATS: Final = 3
+"""How often it beats within a lease [C4]."""
 PROMOTE_EVERY: Final = 1.0
 LOOK_EVERY: Final = 0.1
 LOOK_EVERY_WAITING: Final = 0.05
@@ -91,6 +91,7 @@ class _Drain:
         self._concurrency = concurrency
         self._wait = wait
         self._promoted_at = float("-inf")
+        self._lease = settings.lease
         self.poison = settings.poison
         self._ended: Counter[str] = Counter()
         self._helpers: list[asyncio.Task[None]] = []
@@ -99,7 +100,7 @@ class _Drain:
 
     async def run(self, runner: Runner) -> Drained:
         worker = secrets.randbelow(2**62) + 1
-        await self._store.register(introduce(worker, self._label, self._queues, LEASE))
+        await self._store.register(introduce(worker, self._label, self._queues, self._lease))
         view = everything(self._queues, self._concurrency)
         self._shift = shift = Shift(
             self._store,
@@ -112,7 +113,7 @@ class _Drain:
         )
         self._teller.start(worker)
         self._helpers = [
-            asyncio.create_task(self._beat(BEAT_EVERY)),
+            asyncio.create_task(self._beat(self._lease / BEATS)),
             asyncio.create_task(shift.log.run()),
         ]
         for helper in self._helpers:
@@ -185,7 +186,7 @@ class _Drain:
                 beat = await self._store.beat(self._shift.worker)
             except StoreUnavailable as error:
                 logger.warning("a heartbeat failed, next try in %.0f s: %s", every, error)
-                if time.monotonic() - beaten_at >= LEASE:
+                if time.monotonic() - beaten_at >= self._lease:
                     raise
                 continue
             beaten_at = time.monotonic()

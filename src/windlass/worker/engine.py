@@ -81,7 +81,6 @@ class Engine:
         self._hurrying = asyncio.Event()
         self._unretired: set[int] = set()
         self._runner = make_runner(self)
-        self.refused = 0
         self._stained = False
 
     # -- from outside -----------------------------------------------------------------------------------
@@ -227,7 +226,6 @@ class Engine:
             for task in (claiming, writing, warming):
                 task.cancel()
             await asyncio.gather(claiming, writing, warming, return_exceptions=True)
-            self.refused += shift.log.refused
             self._stained = self.stained
             self._shift = None
             self._host.ended(worker)

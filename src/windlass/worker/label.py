@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from windlass.store.records import WorkerInfo
 
 
-def make_label(prefix: str = "", version: str = "", id: str | None = None) -> str:
+def make_label(prefix: str = "", version: str = "") -> str:
     """The label of a worker; without a prefix it begins with the host's name, and without a version it has
     none."""
-    parts = [prefix.strip() or socket.gethostname(), "worker", version.strip(), id or secrets.token_hex(2)]
+    parts = [prefix.strip() or socket.gethostname(), "worker", version.strip(), secrets.token_hex(2)]
     return "-".join(part for part in parts if part)
 
 

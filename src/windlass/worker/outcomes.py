@@ -54,7 +54,6 @@ class OutcomeLog:
         self._sent_at = 0.0
         self._filled = asyncio.Event()
         self._turn = asyncio.Lock()
-        self.written = 0
         self.refused = 0
         self._complaints = Complaints(logger)
 
@@ -131,7 +130,6 @@ class OutcomeLog:
             await asyncio.sleep(pause)
 
     def _note(self, finished: Finished) -> None:
-        self.written += finished.applied
         self.record.flushed(
             self._sending, self._sent_at, finished.refused, leaving=self.leaving, tasks=self._tasks
         )

@@ -1,4 +1,4 @@
-"""`--reload`: notices that the code has changed, by looking at files once a second. For development."""
+"""`--reload`: notices that the code has changed, by looking at files twice a second. For development."""
 
 from __future__ import annotations
 

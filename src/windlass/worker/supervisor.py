@@ -35,6 +35,10 @@ from windlass.worker.waiting import first
 logger = logging.getLogger("windlass.worker")
 RESTARTS: Final = Backoff(0.5, 30.0)
 WATCH_EVERY: Final = 0.5
+LEAVE_TIME: Final = 10.0
+"""Seconds a child has, beyond `shutdown` and `grace`, to write down how its jobs ended. One that is still
+there then is killed. A platform has to wait longer than all three before it kills the supervisor, or nobody
+hands the jobs back."""
 
 
 class Supervisor:
@@ -271,7 +275,7 @@ class Supervisor:
             if child.leaving:
                 runs = child.ready.is_set() and not self._halt.hurrying.is_set()
                 limit = grace + (self._settings.shutdown if runs else 0.0)
-                if time.monotonic() - late.setdefault(child, time.monotonic()) > limit + 10.0:
+                if time.monotonic() - late.setdefault(child, time.monotonic()) > limit + LEAVE_TIME:
                     logger.error("process %d does not leave; killing it", child.pid)
                     child.killed = True
                     child.kill()

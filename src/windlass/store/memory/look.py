@@ -22,7 +22,8 @@ from windlass.store.records import (
     RetryAnswer,
 )
 
-WAITING = frozenset({State.SCHEDULED, State.READY, State.RETRYING})
+NOT_BEGUN = frozenset({State.SCHEDULED, State.READY, State.RETRYING})
+"""The states in which no attempt of a job is under way."""
 FAILED = frozenset({State.DEAD, State.RETRYING})
 """The states in which a job is found by what it failed of."""
 
@@ -88,7 +89,7 @@ class Look(Base):
         known = self._tables.jobs.get(job)
         if known is None:
             return "not_found"
-        if known.state in WAITING:
+        if known.state in NOT_BEGUN:
             self._tables.end(known, State.CANCELLED, now)
             return "cancelled"
         if known.state in FINISHED:

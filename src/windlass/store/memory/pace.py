@@ -5,15 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
 
 from windlass.core.bucket import Bucket
-from windlass.core.governor import Governor
+from windlass.core.governor import Governor, burst
 from windlass.store.flow import Runs
 from windlass.store.records import QueueRecord
-
-SMOOTH: Final = 5.0
-"""A governed queue may be ahead of its rate by a fifth of a second."""
 
 
 @dataclass(eq=False)
@@ -58,8 +54,3 @@ class Pace:
         """Keep to what was decided."""
         self.governor = governor
         self.bucket = self.bucket.changed(governor.rate, burst(governor.rate), now)
-
-
-def burst(rate: float) -> float:
-    """How many jobs of a governed queue may be claimed at once."""
-    return max(1.0, rate / SMOOTH)

@@ -125,7 +125,7 @@ class Diagnosis:
         rows = await self._db.query("blocked_rotation")
         return [
             _finding(
-                "rotation", "warning", f"segment {row['victim']} could not be reclaimed for "
+                "rotation", "warning", f"{_segment(row['victim'])} could not be reclaimed for "
                 f"{_span(row['seconds'])}: {row['blocked']}",
                 "End that transaction: SELECT pg_terminate_backend(PROCESS), or ROLLBACK PREPARED.",
             )
@@ -142,6 +142,11 @@ class Diagnosis:
             )
             for row in rows
         ] or [_finding("snapshots", "ok", "no transaction in sight is older than an hour")]  # fmt: skip
+
+
+def _segment(victim: int | None) -> str:
+    """None: the rotation has let go of the one that was blocked, and will take it up again."""
+    return "a segment" if victim is None else f"segment {victim}"
 
 
 def _finding(name: str, level: Literal["ok", "warning", "error"], told: str, advice: str = "") -> Finding:

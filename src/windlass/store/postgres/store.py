@@ -92,11 +92,6 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         """The name of the schema that holds the logs."""
         return self._db.schema
 
-    @staticmethod
-    def ddl(name: str = "windlass") -> str:
-        """The whole schema as SQL."""
-        return schema.ddl(name)
-
     # -- life of the store ------------------------------------------------------------------------------
 
     async def open(self) -> None:

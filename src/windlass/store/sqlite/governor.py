@@ -11,7 +11,7 @@ import apsw
 import msgspec
 
 from windlass.core.bucket import Bucket
-from windlass.core.governor import Governor, Window
+from windlass.core.governor import Governor, Window, burst
 from windlass.store.flow import Governed, Runs
 from windlass.store.records import Claim
 from windlass.store.sqlite.rows import encode, fetch
@@ -63,8 +63,7 @@ def governors_bucket(found: Iterable[Any], now: float) -> Bucket | None:
     if not governor:
         return None
     rate = known(decided, rate_min, rate_max).rate
-    burst = max(1.0, rate / 5)
-    return Bucket.full(rate, burst, now) if tokens is None else Bucket(rate, burst, tokens, at)
+    return Bucket.full(rate, burst(rate), now) if tokens is None else Bucket(rate, burst(rate), tokens, at)
 
 
 def known(decided: str | None, rate_min: float, rate_max: float) -> Governor:
@@ -114,6 +113,6 @@ def govern(tx: Transaction, term: int, queue: str, governor: Governor) -> None:
         bucket = governors_bucket(known_before, tx.now)
         if bucket is None:
             continue
-        grown = bucket.changed(governor.rate, max(1.0, governor.rate / 5), tx.now)
+        grown = bucket.changed(governor.rate, burst(governor.rate), tx.now)
         tx.run(_SQL["decide"], (encode(governor).decode(), grown.tokens, grown.at, queue))
     tx.news = True

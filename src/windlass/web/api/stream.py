@@ -1,5 +1,6 @@
-"""Server-sent events: a tick a second to each who watches, from one look for all of them. A stream ends when
-its client leaves, when the server stops, and by itself after a while; a browser opens it again then."""
+"""Server-sent events: a tick every two seconds to each who watches, from one look for all of them. A stream
+ends when its client leaves, when the server stops, and by itself after a while; a browser opens it again
+then."""
 
 from __future__ import annotations
 

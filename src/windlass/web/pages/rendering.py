@@ -59,12 +59,10 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         _environment()
         .get_template(template)
         .render(
-            request=request,
             root=request.scope.get("root_path", "").rstrip("/"),
             who=who,
             may=who.role >= Role.OPERATE,
             now=values.pop("now", time.time()),
-            here=request.url.path,
             told=told(request.query_params),
             version=__version__,
             url=lambda path, **query: link(request, path, **query),

@@ -1,5 +1,5 @@
 // Lines over time, drawn as SVG from the JSON in data-chart:
-//   { at: [seconds …], unit: "ms" | "s" | "jobs" | "/s", series: [{ name, ink, area, values: [number | null …] }] }
+//   { at: [seconds …], unit: "ms" | "s" | "jobs", series: [{ name, ink, area, values: [number | null …] }] }
 // A crosshair follows the pointer, and the arrow keys while the chart has the focus; it tells the values of a
 // moment, aloud too. The same numbers stand in a table below each chart, which needs no script.
 import { clockTime, shortTime } from "./times.js";

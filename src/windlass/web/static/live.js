@@ -95,7 +95,6 @@ export function stayLive(prepare) {
   function open() {
     if (stream || paused || document.hidden) return;
     stream = new EventSource(`${root}/api/stream`);
-    stream.onmessage = tick;
     stream.addEventListener("tick", tick);
     stream.onerror = () => {
       if (stream?.readyState === EventSource.CLOSED) stream = null;

@@ -1,8 +1,8 @@
 -- Brings a parent up to date with its parts and takes every step that it can take now [P9]. Answers with its state, with
 -- NULL where there is no such parent, or with 'busy' where somebody has held it for longer than p_wait ms: a worker's
 -- flush must not hang on an operator's open transaction.
--- Callers: split, cancel_parent, redrive_parts, set_parent, retry; the store after a flush that ended parts, and in
--- promote. Lock: the parent's row, until the transaction ends; then those of offer.
+-- Callers: split, cancel_parent, redrive_parts, reopen_for, set_parent, retry; the store after a flush that ended
+-- parts, and in promote. Lock: the parent's row, until the transaction ends; then those of offer.
 -- What ended before the lock was got is seen by the statements after it. What commits later is folded by whoever ended
 -- it, or by promote: each end is folded once, under this lock, and so is the decision that follows from it.
 CREATE OR REPLACE FUNCTION windlass.advance(p_parent bigint, p_wait int DEFAULT NULL) RETURNS text

@@ -1,5 +1,5 @@
 -- How the breaker of a budget stands at a moment: closed, open or half-open [F7]. The same as Breaker.state in windlass.core.
--- Callers: the functions of budgets. Lock: none.
+-- Callers: bucket_take, bucket_tokens, bucket_wait, gate_wait, tell_budget, the store's readings. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_state(b windlass.budget, p_now float8) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN b.openings = 0 OR b.breaker = 0 THEN 'closed'

@@ -1,5 +1,6 @@
 -- A bucket as it stands at a moment: what has grown since, and the drains of the whole budget that it has not taken in yet
--- [F1]. The same as Bucket.refilled and Bucket.drained in windlass.core. Callers: the functions of budgets. Lock: none.
+-- [F1]. The same as Bucket.refilled and Bucket.drained in windlass.core. Callers: the functions of budgets, the store's
+-- readings. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_at(b windlass.budget, k windlass.bucket, p_now float8) RETURNS windlass.bucket
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Gives back tokens that were taken and not used; a bucket never holds more than its burst [F1]. Callers: claims, give_tokens.
+-- Gives back tokens that were taken and not used; a bucket never holds more than its burst [F1]. Callers: give_tokens.
 -- Lock: the bucket's row until the transaction ends. The same as Bucket.give_back in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.bucket_give(
     p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL, p_age float8 DEFAULT 0) RETURNS void

@@ -1,4 +1,5 @@
--- Locks the row of a bucket, which is made where the key is new. Callers: bucket_take, bucket_give, drain_budget.
+-- Locks the row of a bucket, which is made where the key is new. Callers: bucket_take, bucket_try, bucket_give,
+-- drain_budget.
 -- Lock: that row until the transaction ends. Who locks several takes them in the order of budget and key, and the row of a
 -- budget after those of its buckets.
 -- A new one is made full, as of long ago: then drains that it has not seen count as for any other.

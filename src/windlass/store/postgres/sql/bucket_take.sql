@@ -1,8 +1,9 @@
 -- Takes p_n tokens of a bucket, all or none, or with NOT p_all as many times p_each as there are, up to p_n; answers with how
 -- many [F1]. Half-open it grants once, p_n or p_each, which is the probe [F7]. An unknown budget grants nothing.
--- Callers: claims, take_tokens. Lock: the bucket's row until the transaction ends; half-open the budget's after it, by trying
--- only: who holds a bucket must not wait for one who may wait for that bucket, and another's probe or news of it means no. The
--- time is read with the lock held. A claim sorts its buckets by budget and key before it takes.
+-- Callers: claim_count, claim_needs, claim_plenty, take_tokens. Lock: the bucket's row until the transaction ends; half-open
+-- the budget's after it, by trying only: who holds a bucket must not wait for one who may wait for that bucket, and another's
+-- probe or news of it means no. The time is read with the lock held. A claim sorts its buckets by budget and key before it
+-- takes.
 -- The same as Bucket.take, Breaker.allows and Breaker.granted in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.bucket_take(
     p_budget text, p_key text, p_n int, p_all boolean, p_each int DEFAULT 1, p_now float8 DEFAULT NULL)

@@ -1,5 +1,6 @@
 -- How many whole tokens a bucket would grant now, to takers of p_each: 0 for an unknown budget, one that was drained or whose
--- breaker is open; half-open at most p_each, the probe's [F1] [F7]. Callers: whoever lets jobs out of a budget's line.
+-- breaker is open; half-open at most p_each, the probe's [F1] [F7]. Callers: claim_needs, claim_plenty, claim_room,
+-- gate_tokens.
 -- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_tokens(p_budget text, p_key text, p_each int DEFAULT 1, p_now float8 DEFAULT NULL)
 RETURNS int

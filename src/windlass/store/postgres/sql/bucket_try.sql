@@ -1,6 +1,6 @@
 -- Locks the row of a bucket as bucket_lock does, but waits for p_wait ms at most; false: another has it for longer, in a
--- transaction that takes tokens by hand, say. Callers: claims, which hold a lane meanwhile. Lock: that row, until the transaction
--- ends.
+-- transaction that takes tokens by hand, say. Callers: claim_count, claim_needs, claim_plenty, which hold a lane meanwhile. Lock:
+-- that row, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_try(p_budget text, p_key text, p_wait int) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE

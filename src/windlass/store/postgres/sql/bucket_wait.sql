@@ -1,5 +1,5 @@
 -- Seconds until a bucket may grant p_n tokens; infinite where it never will: an unknown budget, more than its burst, no rate
--- [F1]. Callers: take_tokens, whoever lets jobs out of a budget's line. Lock: none.
+-- [F1]. Callers: gate_wait, take_tokens. Lock: none.
 -- The same as Bucket.wait in windlass.core, and no sooner than its breaker allows [F7].
 CREATE OR REPLACE FUNCTION windlass.bucket_wait(p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL) RETURNS float8
 LANGUAGE plpgsql AS $$

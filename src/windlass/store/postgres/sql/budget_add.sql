@@ -1,4 +1,4 @@
--- Adds a budget, full, unless there is one of this name; true if it did [F1]. Callers: declare_budget, set_budget, set_queue.
+-- Adds a budget, full, unless there is one of this name; true if it did [F1]. Callers: declare_budget, set_budget, set_rate.
 -- Lock: that of budget_lock. The row of its bucket for all is made with it, and stays.
 CREATE OR REPLACE FUNCTION windlass.budget_add(b windlass.budget) RETURNS boolean
 LANGUAGE plpgsql AS $$

@@ -1,4 +1,5 @@
--- Gives a budget other settings: what its buckets have grown so far counts by the old ones [F1]. Callers: set_budget, govern.
+-- Gives a budget other settings: what its buckets have grown so far counts by the old ones [F1]. Callers: set_budget,
+-- set_rate.
 -- Lock: that of budget_lock, then the rows of its buckets by key, then its own: whoever holds a bucket's row sees either all of
 -- the old or all of the new. The same as Bucket.changed in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.budget_change(p_new windlass.budget, p_now float8 DEFAULT NULL) RETURNS void

@@ -1,4 +1,5 @@
--- Makes those who change a budget wait for each other. Callers: declare_budget, set_budget, drop_budget, govern.
+-- Makes those who change a budget wait for each other. Callers: budget_add, budget_change, set_budget, set_rate,
+-- drop_budget.
 -- Lock: advisory, (oid of the budget table, hash of the name), until the transaction ends; before the rows of its buckets and
 -- then its own, in the order in which a taker locks them.
 CREATE OR REPLACE FUNCTION windlass.budget_lock(p_budget text) RETURNS void

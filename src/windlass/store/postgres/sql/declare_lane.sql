@@ -1,5 +1,5 @@
 -- Makes sure that a queue has its lanes of one priority, and answers with the lane of shard 0.
--- Callers: the store before it enqueues, promote, cancel. Never a producer's transaction [rule 11].
+-- Callers: lane_sure. Never a producer's transaction [rule 11].
 -- Lock: advisory, lane 0 of the schema's lock space; then pins the segment.
 -- A lane without a cursor is an error, so its first claim row (hi = 0) is written with it.
 CREATE OR REPLACE FUNCTION windlass.declare_lane(p_queue text, p_priority smallint) RETURNS int

@@ -1,5 +1,6 @@
 -- Ends one job that waits somewhere, as cancelled or deleted. True if it did.
--- Callers: cancel, delete, replace_step, follow. Lock: the lane of the job, or its row; ACCESS SHARE on claim first, as in finish.
+-- Callers: cancel_job, delete, replace_step, follow. Lock: the lane of the job, or its row; ACCESS SHARE on claim first, as in
+-- finish.
 -- A scheduled or held job has no place in the logs; to be shown as cancelled it is offered and taken at once. A job
 -- may be on its way from one place to the next (promoted, claimed, retried) while a lock is waited for; then it is
 -- looked for again.

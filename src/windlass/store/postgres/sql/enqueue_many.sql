@@ -1,5 +1,5 @@
 -- Adds plain jobs to one queue and priority, and answers with their ids in order [E1].
--- Callers: the store and every producer adapter. Lock: those of offer.
+-- Callers: enqueue, the store and every producer adapter. Lock: those of offer.
 -- p_judge: see enqueue_one. Plain: no delay, no key that must be looked up. Those with a gate or a fair key on their way go
 -- aside, the others into their lane. A queue without a lane takes the way over deferred, due now [rule 11].
 CREATE OR REPLACE FUNCTION windlass.enqueue_many(

@@ -1,6 +1,6 @@
 -- Adds one job that is more than plain: delayed, unique, idempotent or after others. Answers with its id and what became
--- of it (see Receipt). Callers: enqueue, the store and the adapters, settle. Lock: the row of its unique or
--- idempotency key until the transaction ends; never a lane.
+-- of it (see Receipt). Callers: enqueue, the store and the adapters, free_key, fire_schedule. Lock: the row
+-- of its unique or idempotency key until the transaction ends; never a lane.
 -- Such a job draws its id before its place, so that its keys can name it. p_options is the JSON of its options.
 -- p_automatic: by a schedule or a reconciler, so it may be parked [O7]. p_known: the jobs that it comes after were there
 -- when it was asked for; those that have gone since are its policy's business [P12]. p_judge: it is refused where its queue has

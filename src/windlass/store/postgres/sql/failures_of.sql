@@ -1,4 +1,5 @@
--- The last 32 failures of a job as JSON, oldest first [O4]. Callers: bury_job, the store's look-up. Lock: none.
+-- The last 32 failures of a job as JSON, oldest first [O4]. Callers: bury_job, bury_deferred, list_causes, the
+-- store's look-up. Lock: none.
 -- A row of attempt 0 is no failure: it says that those before it are forgotten [O1].
 CREATE OR REPLACE FUNCTION windlass.failures_of(p_job bigint) RETURNS json
 LANGUAGE sql STABLE AS $$

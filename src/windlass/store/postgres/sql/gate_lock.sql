@@ -1,5 +1,6 @@
 -- The lock of a gate: who has it lets jobs through. False: another had it for longer than p_wait ms; with 0 it is only tried.
--- Callers: admit_gates. Lock: advisory, (oid of the held table, hash of the gate), until the transaction ends.
+-- Callers: admit_gates, claim_gated. Lock: advisory, (oid of the held table, hash of the gate), until the
+-- transaction ends.
 -- No producer takes it, and nobody who holds it waits for a lane, a worker or a parent.
 CREATE OR REPLACE FUNCTION windlass.gate_lock(p_gate text, p_wait int) RETURNS boolean
 LANGUAGE plpgsql AS $$

@@ -1,4 +1,5 @@
--- Why a job waits that stands in this line; NULL is the ring of fair keys [M4]. Callers: the view job, the store's look-up.
+-- Why a job waits that stands in this line; NULL is the ring of fair keys [M4]. Callers: list_found, the view job, the
+-- store's look-up.
 -- Lock: none. reason in windlass.core.gates says the same.
 CREATE OR REPLACE FUNCTION windlass.gate_reason(p_gate text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$

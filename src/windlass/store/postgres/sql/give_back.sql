@@ -1,5 +1,6 @@
 -- Takes back what a worker that is not alive still holds, up to p_limit claims of it.
--- Callers: rescue_step, retire. Lock: the life row FOR UPDATE, so that two of them take turns; those of offer.
+-- Callers: rescue_step, retire, adopt. Lock: the life row FOR UPDATE, so that two of them take turns; those of
+-- offer.
 -- kind 'lost' counts a death: p_delays[n] is the wait after the n-th, and beyond its end the job is poison [C8].
 -- kind 'released' counts nothing. A job whose cancel was asked for is cancelled. `left_over` says: call again.
 -- `freed`: as in finish; a worker that retires leaves that to the coordinator.

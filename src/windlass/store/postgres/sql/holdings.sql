@@ -1,5 +1,5 @@
 -- The jobs a worker holds: the unfinished seqs of its claims, with their ready rows.
--- Callers: beat, give_back, the store's held. Lock: none.
+-- Callers: beat, give_back, count_running, the store's held. Lock: none.
 -- The worker's floor bounds the search: every claim below it is finished. Volatile, so that its snapshot is taken
 -- after its locks: an older one may miss a claim that a rotation has just carried to another segment.
 -- Each OFFSET 0 is a fence [rule 8]: joined in another order, `unfinished` runs once per ready row of the lane (4,000

@@ -1,7 +1,7 @@
 -- Whether an outcome speaks of a claim that is not the worker's, or of seqs outside it [C5].
--- Callers: finish, finish_others. Lock: none. A claim that is not there was reclaimed after it had ended; that is no
--- wrong if the worker's flush of this number was among what went. A snapshot older than the statement may miss a
--- claim that was carried to another segment meanwhile: that transaction must be tried again.
+-- Callers: finish, finish_others, split. Lock: none. A claim that is not there was reclaimed after it had ended;
+-- that is no wrong if the worker's flush of this number was among what went. A snapshot older than the statement may
+-- miss a claim that was carried to another segment meanwhile: that transaction must be tried again.
 CREATE OR REPLACE FUNCTION windlass.is_wrong(
     p_owner bigint, p_held int8multirange, p_worker bigint, p_seqs int8multirange, p_flush bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$

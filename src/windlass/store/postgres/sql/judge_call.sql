@@ -8,7 +8,10 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
               FROM unnest(p_queues, p_priorities, p_keys) WITH ORDINALITY AS x (queue, priority, key, i)
              WHERE x.queue IN (SELECT y.queue FROM unnest(p_queues, p_keys) AS y (queue, key)
                                 WHERE y.key IS NULL
-                                   OR NOT EXISTS (SELECT FROM windlass.idempotency k WHERE k.key = y.key))
+                                   OR NOT EXISTS (SELECT FROM windlass.idempotency k, windlass.meta m
+                                                   WHERE k.key = y.key
+                                                     AND k.at > windlass.now()
+                                                              - make_interval(secs => m.idempotency_retention)))
              GROUP BY x.queue, x.priority) AS u
      ORDER BY u.i
 $$;

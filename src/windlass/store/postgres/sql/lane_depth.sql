@@ -1,6 +1,7 @@
 -- How many jobs wait in a lane, in O(1): position − hi + holes − ahead. Numbers drawn by transactions that have not
--- committed, and burnt ones that no claim has passed yet, count until then. Callers: admit, depth, lane_heads, readers
--- (with the owner's rights, since a lane declared after a grant has a sequence of its own). Lock: none.
+-- committed, and burnt ones that no claim has passed yet, count until then. Callers: admit_ring, depth, lane_heads,
+-- lane_tasks, queue_load, of which readers call some (with the owner's rights, since a lane declared after a grant has
+-- a sequence of its own). Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lane_depth(p_lane int) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

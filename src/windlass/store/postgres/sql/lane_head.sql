@@ -1,5 +1,5 @@
 -- Since when the longest waiting of a lane's first p_first jobs has been ready, or NULL. A fair job brings its wait along, so
--- the first of the lane need not be the oldest. Callers: depth, lane_heads. Lock: none.
+-- the first of the lane need not be the oldest. Callers: depth, lane_heads, queue_load. Lock: none.
 -- Late jobs in holes are not looked at: they are claimed within moments.
 CREATE OR REPLACE FUNCTION windlass.lane_head(p_lane int, p_first int) RETURNS timestamptz
 LANGUAGE plpgsql

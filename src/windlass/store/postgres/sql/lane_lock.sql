@@ -1,4 +1,5 @@
--- The lane lock. Callers: every function that writes a claim row, but claim, which takes it itself.
+-- The lane lock. Callers: declare_lane, lock_lanes_of, end_aside, take_ahead, rotation_touch; claim takes the
+-- lock itself.
 -- Lock: advisory, (oid of the lane table, lane), until the transaction ends.
 -- A claim row is a cursor; written from an old snapshot it would set the lane back, hence READ COMMITTED only.
 CREATE OR REPLACE FUNCTION windlass.lane_lock(p_lane int) RETURNS void

@@ -1,5 +1,6 @@
 -- Which of these rows of lanes are the present place of their job, and its state there; as the view job shows them, those of one
--- state where asked for (running and splitting go for one here). Callers: the store's listing. Lock: none.
+-- state where asked for (running and splitting go for one here). Callers: places_of, the store's listing.
+-- Lock: none.
 -- Claims and outcomes are read once for all rows that they cover, and a row itself only where its state is the one.
 CREATE OR REPLACE FUNCTION windlass.list_judged(p_lanes int[], p_seqs bigint[], p_state text)
 RETURNS TABLE (lane int, seq bigint, id bigint, task text, queue text, priority smallint, state text, attempt smallint,

@@ -1,4 +1,5 @@
--- What a claimer said that tasks need, one row for each budget of a task. Callers: claim_wants, claim_needs. Lock: none.
+-- What a claimer said that tasks need, one row for each budget of a task. Callers: claim_plenty, claim_wants. Lock:
+-- none.
 CREATE OR REPLACE FUNCTION windlass.needs_of(p_needs json)
 RETURNS TABLE (task text, budget text, n int, argument text, place int)
 LANGUAGE sql IMMUTABLE ROWS 10 AS $$

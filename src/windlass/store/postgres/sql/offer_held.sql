@@ -1,5 +1,5 @@
 -- Offers jobs that waited aside, each in its lane, in order; how long they have waited stays.
--- Callers: admit_gates, admit_ring. Lock: those of offer.
+-- Callers: admit_gates, admit_ring, retry_many. Lock: those of offer.
 CREATE OR REPLACE FUNCTION windlass.offer_held(p_rows windlass.held[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- The claim that covers a position, or nothing where the job is still waiting. Callers: locate, the job view,
--- rotation. Lock: none.
+-- The claim that covers a position, or nothing where the job is still waiting. Callers: locate,
+-- rotation_move, the view job. Lock: none.
 -- hi only ever rises, so the first claim with hi >= seq is the one that passed it; if it passed it as a hole, a
 -- late claim may have taken it since, and those are few and indexed apart.
 CREATE OR REPLACE FUNCTION windlass.place_claim(p_lane int, p_seq bigint)

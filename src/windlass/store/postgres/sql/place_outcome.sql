@@ -1,4 +1,4 @@
--- How the claimed attempt at a position ended, or nothing while it runs. Callers: locate, the job view. Lock: none.
+-- How the claimed attempt at a position ended, or nothing while it runs. Callers: locate, the view job. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.place_outcome(p_claim bigint, p_seq bigint)
 RETURNS TABLE (kind text, at timestamptz)
 LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off AS $$

@@ -1,5 +1,5 @@
 -- Publishes the oldest xid that may still own a hole: the oldest that holds a lock on ready [rule 3].
--- Callers: promote, about once a second. Lock: none.
+-- Callers: the store's promote, about once a second. Lock: none.
 -- A foreign transaction, even in another database, holds back the cluster's xmin; it does not hold back this.
 -- The own xid comes first. Whoever is not seen in pg_locks after that draws its numbers later, and no hole with
 -- a horizon up to the own xid can be of its making.

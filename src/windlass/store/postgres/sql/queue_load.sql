@@ -1,7 +1,7 @@
 -- How many jobs of a queue are ready, and how many seconds the longest waiting of them has waited. Callers: judge_load,
--- note_pressure, pressure_of. Lock: none. The depth is that of positions, so O(lanes); jobs aside are counted no further than
--- p_enough, and the wait is looked for only where p_wait asks for it. A plan made once for all [rule 8]: lane_head's LIMIT would
--- else be planned anew each time, which takes longer than all the rest.
+-- note_pressure, pressure_of, flow_of, governed. Lock: none. The depth is that of positions, so O(lanes); jobs aside are counted
+-- no further than p_enough, and the wait is looked for only where p_wait asks for it. A plan made once for all [rule 8]:
+-- lane_head's LIMIT would else be planned anew each time, which takes longer than all the rest.
 CREATE OR REPLACE FUNCTION windlass.queue_load(p_queue text, p_enough bigint, p_wait boolean, OUT depth bigint, OUT wait float8)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

@@ -1,5 +1,5 @@
 -- Takes back waiting twins that were replaced, each in its lane, and lets their successors go.
--- Callers: the store after an enqueue with "replace", promote. Lock: the lanes of the twins, in order.
+-- Callers: the store after an enqueue with "replace", and in promote. Lock: the lanes of the twins, in order.
 -- A twin that has started in the meantime is not taken back: its successor goes when it has ended.
 CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$

@@ -1,5 +1,5 @@
--- Refuses an isolation level whose snapshot may be older than a lock just taken. Callers: lane_lock, promote,
--- give_back, end_waiting and the steps of rotation. Lock: none.
+-- Refuses an isolation level whose snapshot may be older than a lock just taken. Callers: every function that
+-- reads what a lock just taken protects. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.require_read_committed() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,6 @@
--- Holds the rotation for one step and checks that it is still the same turn. Callers: the other rotation
--- functions. Lock: the rotation row, until the transaction ends.
+-- Holds the rotation for one step and checks that it is still the same turn. Callers: rotation_seal,
+-- rotation_touch, rotation_judge, rotation_move, rotation_move_failures, rotation_reclaim. Lock: the rotation
+-- row, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.rotation_lock(p_turn bigint) RETURNS windlass.rotation
 LANGUAGE plpgsql AS $$
 DECLARE

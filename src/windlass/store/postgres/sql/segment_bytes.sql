@@ -1,4 +1,4 @@
--- The size of a segment, or of all (NULL). Callers: rotation_begin, the store. Lock: none.
+-- The size of a segment, or of all (NULL). Callers: rotation_begin. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.segment_bytes(p_segment smallint) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::bigint

@@ -1,5 +1,6 @@
 -- The options of a job that is offered again: since when no worker has known its task, or no word of it [O4].
--- Callers: finish_others, give_back, retry. Lock: none. The first time counts until the attempt ends in another way.
+-- Callers: finish_others, give_back, split, retry, retry_many. Lock: none. The first time counts until the attempt
+-- ends in another way.
 CREATE OR REPLACE FUNCTION windlass.unknown_since(p_options json, p_unknown boolean) RETURNS json
 LANGUAGE plpgsql AS $$
 BEGIN
