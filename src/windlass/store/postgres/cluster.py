@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from windlass.errors import InvalidOption
 from windlass.store.postgres.database import Database
 from windlass.store.postgres.reading import Reader, queue_record
 from windlass.store.queues import check
@@ -29,10 +28,7 @@ class Cluster:
         """See Store.set_queue."""
         check(name, changes)
         columns = {_COLUMNS.get(key, key): value for key, value in changes.items()}
-        try:
-            (row,) = await self._db.query("set_queue", name, json.dumps(columns))
-        except InvalidOption as error:  # as the stores do that are written in Python
-            raise ValueError(str(error)) from error
+        (row,) = await self._db.query("set_queue", name, json.dumps(columns))
         return queue_record(row)
 
     async def throttle(self, queue: str, hint: float | None = None) -> float:
