@@ -31,8 +31,15 @@ def by_process(folder: Path, kind: str = "runs") -> Iterator[tuple[int, Records]
 
 def counted(folder: Path) -> int:
     """How many runs were written down; cheap enough to ask all the time."""
-    total = 0
+    return sum(_counts(folder))
+
+
+def begun(folder: Path) -> int:
+    """How many processes have run something."""
+    return sum(count > 0 for count in _counts(folder))
+
+
+def _counts(folder: Path) -> Iterator[int]:
     for path in folder.glob("*.runs"):
         with path.open("rb") as file:
-            total += int.from_bytes(file.read(HEADER), "little")
-    return total
+            yield int.from_bytes(file.read(HEADER), "little")

@@ -71,7 +71,7 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     yield Scenario("claims", backlog.claims, 1, windlass)
     for size in sorted({*plan.crowds, *plan.own_crowds}):
         who = on_postgresql if size in plan.crowds else windlass
-        measure = functools.partial(sustained.crowd, processes=size)
+        measure = functools.partial(drain.crowd, processes=size)
         yield Scenario(f"crowd_{size}", measure, plan.crowd_rounds, who)
 
 

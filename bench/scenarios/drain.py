@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, Final
 
 import numpy
 
@@ -13,6 +14,13 @@ from bench.meters import family_cpu
 from bench.plan import Plan
 from bench.subjects import Subject
 
+START: Final = 4.0
+START_EACH: Final = 0.25
+"""Seconds until the first process of a crowd works, and for each of them; what is run meanwhile must not be
+all there is."""
+
+LOOK_EVERY: Final = 0.1
+
 
 def one(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
     """By one process."""
@@ -22,6 +30,38 @@ def one(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
 def two(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
     """By two processes, on as many cores as the machine has."""
     return _drain(ground, subject, plan, 2)
+
+
+def crowd(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[str, Any]:
+    """By so many processes, from when all of them have begun: nobody enqueues beside them, and what it takes
+    to start does not count."""
+    starting = START + START_EACH * processes
+    jobs = max(500, int(subject.rate * (plan.crowd + starting) * (1.5 if processes > 1 else 1.0)))
+    with ground.fresh(subject) as place:
+        hands = Hands(subject, place)
+        hands.tell("prepare")
+        hands.fill(jobs)
+        with hands.working(processes) as process:
+            if not hands.wait_for(1, 60, still=60):
+                raise PeerFailed(f"no job was run within a minute; {hands.words()}")
+            until = time.monotonic() + 2 * starting
+            while ledger.begun(place.ledger) < processes and time.monotonic() < until:
+                time.sleep(LOOK_EVERY)
+            began = time.monotonic()
+            before, cpu, first = place.meter.read(), family_cpu(process), hands.ran()
+            while (ran := hands.ran()) < jobs and time.monotonic() - began < plan.crowd:
+                time.sleep(LOOK_EVERY)
+            took = time.monotonic() - began
+            after, cpu = place.meter.read(), family_cpu(process) - cpu
+        used = ledger.begun(place.ledger)
+    if ran == first:
+        raise PeerFailed(f"the backlog was gone before {processes} processes had begun")
+    return {
+        "rate": (ran - first) / took,
+        "cpu_us": 1e6 * (cpu + after.cpu - before.cpu) / (ran - first),
+        "processes": used,
+        "jobs": ran - first,
+    }
 
 
 def _drain(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[str, Any]:

@@ -30,21 +30,12 @@ def pinned(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
     return _sustain(ground, subject, plan.pinned, pin=True)
 
 
-def crowd(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[str, Any]:
-    """By so many processes. The first third of the time, in which each of them and its connections run the
-    first jobs of their lives, does not count."""
-    figures = _sustain(ground, subject, plan.crowd, processes)
-    return {**figures, "rate": sum(figures["thirds"][1:]) / 2}
-
-
-def _sustain(
-    ground: Ground, subject: Subject, seconds: float, processes: int = 1, *, pin: bool = False
-) -> dict[str, Any]:
+def _sustain(ground: Ground, subject: Subject, seconds: float, *, pin: bool = False) -> dict[str, Any]:
     with ground.fresh(subject) as place:
         hands = Hands(subject, place)
         hands.tell("prepare")
         with contextlib.ExitStack() as stack:
-            process = stack.enter_context(hands.working(processes))
+            process = stack.enter_context(hands.working())
             settled(process)
             if pin:
                 stack.enter_context(_snapshot(place))
