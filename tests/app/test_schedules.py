@@ -165,10 +165,10 @@ async def test_k4_pause_resume_run_next_and_backfill(fixed: Fixed) -> None:
     ]
     start = datetime(2026, 2, 1, tzinfo=UTC)
     assert await schedules.abackfill("report", start, start + timedelta(days=3)) == 3
+    assert len(await fixed.times()) == 4
     fixed.app.schedule("0 1 * * *", name="one")(fixed.report.using(unique="only"))
     await declare(fixed.app, fixed.store)
     assert await schedules.abackfill("one", start, start + timedelta(days=3)) == 1
-    assert len(await fixed.times()) == 4
     with pytest.raises(LookupError, match="schedules list"):
         await schedules.apause("nobody")
     assert await schedules.aremove("report") is True

@@ -241,8 +241,8 @@ async def test_a_queue_is_paused_resumed_and_set(
     async with rigged(app) as rig:
         queue = next(each for each in await rig.store.queues() if each.name == "mail")
     assert (queue.paused, queue.cooling, queue.max_workers, queue.retention) == (False, 0.0, 8, 7200.0)
-    for given, bound in (("5m", 300.0), ("", 3600.0)):  # empty: as it comes
-        await visitor.post("/queues/mail", data={"do": "set", "safety_bound": given})
+    for text, bound in (("5m", 300.0), ("", 3600.0)):  # empty: as it comes
+        await visitor.post("/queues/mail", data={"do": "set", "safety_bound": text})
         async with rigged(app) as rig:
             queue = next(each for each in await rig.store.queues() if each.name == "mail")
         assert queue.safety_bound == bound
