@@ -15,7 +15,7 @@ from bench.plan import Plan
 from bench.subjects import Subject
 
 START: Final = 4.0
-START_EACH: Final = 0.25
+START_EACH: Final = 0.2
 """Seconds until the first process of a crowd works, and for each of them; what is run meanwhile must not be
 all there is."""
 
@@ -36,7 +36,7 @@ def crowd(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[
     """By so many processes, from when all of them have begun: nobody enqueues beside them, and what it takes
     to start does not count."""
     starting = START + START_EACH * processes
-    jobs = max(500, int(subject.rate * (plan.crowd + starting) * (1.5 if processes > 1 else 1.0)))
+    jobs = max(500, int(subject.rate * (plan.crowd + starting) * (1.25 if processes > 1 else 1.0)))
     with ground.fresh(subject) as place:
         hands = Hands(subject, place)
         hands.tell("prepare")

@@ -148,6 +148,14 @@ async def test_k4_a_bad_expression_is_recorded_and_the_rest_go_on(
     assert "schedule bad never fires" in caplog.text
 
 
+async def test_k4_a_backfill_counts_the_jobs_that_it_made(fixed: Fixed) -> None:
+    """[K4] [E6] Where one stands that has the same unique key, none is."""
+    fixed.app.schedule("0 1 * * *")(fixed.report.using(unique="only"))
+    await declare(fixed.app, fixed.store)
+    start = datetime(2026, 2, 1, tzinfo=UTC)
+    assert await fixed.app.schedules.abackfill("report", start, start + timedelta(days=3)) == 1
+
+
 async def test_k4_pause_resume_run_next_and_backfill(fixed: Fixed) -> None:
     fixed.app.schedule("30 2 * * *", tz="Europe/Paris", overlap="skip")(fixed.report)
     await declare(fixed.app, fixed.store)
@@ -166,9 +174,6 @@ async def test_k4_pause_resume_run_next_and_backfill(fixed: Fixed) -> None:
     start = datetime(2026, 2, 1, tzinfo=UTC)
     assert await schedules.abackfill("report", start, start + timedelta(days=3)) == 3
     assert len(await fixed.times()) == 4
-    fixed.app.schedule("0 1 * * *", name="one")(fixed.report.using(unique="only"))
-    await declare(fixed.app, fixed.store)
-    assert await schedules.abackfill("one", start, start + timedelta(days=3)) == 1
     with pytest.raises(LookupError, match="schedules list"):
         await schedules.apause("nobody")
     assert await schedules.aremove("report") is True
