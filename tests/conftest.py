@@ -8,7 +8,6 @@ import os
 import secrets
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,15 +31,6 @@ if place := memory():
 # The machine is shared with servers and other tests, so how long one example takes says nothing.
 hypothesis.settings.register_profile("windlass", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("windlass")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that mostly wait lie beside each other in their folders, and so do those that mostly compute.
-    Where test processes share the cores, files are mixed, in the same way in each of them, so that both kinds
-    go together and no process has all of one kind left at the end."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: zlib.crc32(item.nodeid.partition("::")[0].encode()))
 
 
 @dataclass(frozen=True)
