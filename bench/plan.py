@@ -32,7 +32,7 @@ class Plan:
     crowd: float
     crowd_rounds: int
     others: bool = field(default=True)
-    """Whether peers on Redis and SQLite take part in more than enqueue, drain and pick-up."""
+    """Whether peers on Redis and SQLite take part in more than bulk enqueue, drain by one and pick-up."""
 
 
 FULL: Final = Plan(

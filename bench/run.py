@@ -46,8 +46,11 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     def worker(subject: Subject) -> bool:
         return subject.works
 
+    def some(subject: Subject) -> bool:
+        return plan.others or subject.store == POSTGRESQL
+
     def most(subject: Subject) -> bool:
-        return subject.works and (plan.others or subject.store == POSTGRESQL)
+        return subject.works and some(subject)
 
     def on_postgresql(subject: Subject) -> bool:
         return subject.works and subject.store == POSTGRESQL
@@ -55,10 +58,10 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     def windlass(subject: Subject) -> bool:
         return subject.name == "windlass"
 
-    yield Scenario("single", enqueue.single, plan.rounds, anybody)
+    yield Scenario("single", enqueue.single, plan.rounds, some)
     yield Scenario("bulk", enqueue.bulk, plan.rounds, anybody)
     yield Scenario("drain_one", drain.one, plan.rounds, worker)
-    yield Scenario("drain_two", drain.two, plan.rounds, worker)
+    yield Scenario("drain_two", drain.two, plan.rounds, most)
     yield Scenario("pick_up", pick_up.latency, plan.rounds, worker)
     yield Scenario("sustained", sustained.free, plan.long_rounds, most)
     yield Scenario("pinned", sustained.pinned, plan.long_rounds, on_postgresql)
