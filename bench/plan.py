@@ -32,7 +32,7 @@ class Plan:
     crowd: float
     crowd_rounds: int
     others: bool = field(default=True)
-    """Whether peers on Redis and SQLite take part in more than bulk enqueue, drain by one and pick-up."""
+    """Whether peers on Redis and SQLite take part in more than bulk enqueue and drain by one process."""
 
 
 FULL: Final = Plan(
@@ -59,17 +59,17 @@ QUICK: Final = Plan(
     rounds=1,
     drain=3,
     enqueue=2,
-    pick_up=5,
-    sustained=6,
-    pinned=18,
+    pick_up=4,
+    sustained=5,
+    pinned=15,
     long_rounds=1,
     long_job=3,
-    recovery=60,
-    restarted=9,
-    backlogs=(1_000, 10_000),
-    own_backlogs=(100_000, 1_000_000),
+    recovery=45,
+    restarted=8,
+    backlogs=(10_000,),
+    own_backlogs=(1_000, 100_000, 1_000_000),
     crowds=(),
-    own_crowds=(1, 4, 16, 64),
+    own_crowds=(1, 8, 64),
     crowd=5,
     crowd_rounds=1,
     others=False,

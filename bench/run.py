@@ -38,7 +38,7 @@ class Scenario:
 
 
 def scenarios(plan: Plan) -> Iterator[Scenario]:
-    """Everything, in the order in which it is measured."""
+    """Everything, in the order in which it is measured; what may have to be left out comes last."""
 
     def anybody(subject: Subject) -> bool:
         return True
@@ -62,20 +62,20 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     yield Scenario("bulk", enqueue.bulk, plan.rounds, anybody)
     yield Scenario("drain_one", drain.one, plan.rounds, worker)
     yield Scenario("drain_two", drain.two, plan.rounds, most)
-    yield Scenario("pick_up", pick_up.latency, plan.rounds, worker)
+    yield Scenario("pick_up", pick_up.latency, plan.rounds, most)
     yield Scenario("sustained", sustained.free, plan.long_rounds, most)
     yield Scenario("pinned", sustained.pinned, plan.long_rounds, on_postgresql)
     yield Scenario("killed_child", killed.child, 1, most, together=True)
     yield Scenario("killed_host", killed.host, 1, most, together=True)
-    yield Scenario("restarted", restarted.postgresql, 1, on_postgresql)
-    for size in (*plan.backlogs, *plan.own_backlogs):
-        who = on_postgresql if size in plan.backlogs else windlass
-        yield Scenario(f"backlog_{size}", functools.partial(backlog.grown, backlog=size), 1, who)
     yield Scenario("claims", backlog.claims, 1, windlass)
     for size in sorted({*plan.crowds, *plan.own_crowds}):
         who = on_postgresql if size in plan.crowds else windlass
         measure = functools.partial(drain.crowd, processes=size)
         yield Scenario(f"crowd_{size}", measure, plan.crowd_rounds, who)
+    yield Scenario("restarted", restarted.postgresql, 1, on_postgresql)
+    for size in (*plan.backlogs, *plan.own_backlogs):
+        who = on_postgresql if size in plan.backlogs else windlass
+        yield Scenario(f"backlog_{size}", functools.partial(backlog.grown, backlog=size), 1, who)
 
 
 class Run:

@@ -39,7 +39,7 @@ def claims(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
     are claimed from in turns: so the machine is as quick or slow for one as for the next."""
     with contextlib.ExitStack() as stack:
         places = {}
-        for size in (*plan.backlogs, *plan.own_backlogs):
+        for size in sorted((*plan.backlogs, *plan.own_backlogs)):
             places[size] = place = stack.enter_context(ground.fresh(subject))
             hands = Hands(subject, place)
             hands.tell("prepare")
