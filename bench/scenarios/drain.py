@@ -19,6 +19,9 @@ START_EACH: Final = 0.2
 """Seconds until the first process of a crowd works, and for each of them; what is run meanwhile must not be
 all there is."""
 
+WARM_UP: Final = 0.15
+"""Seconds, for each process, until its connections have run everything once."""
+
 LOOK_EVERY: Final = 0.1
 
 
@@ -33,9 +36,9 @@ def two(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
 
 
 def crowd(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[str, Any]:
-    """By so many processes, from when all of them have begun: nobody enqueues beside them, and what it takes
-    to start does not count."""
-    starting = START + START_EACH * processes
+    """By so many processes, from a moment after all of them have begun: nobody enqueues beside them, and what
+    it takes to start, and to plan statements on new connections, does not count."""
+    starting = START + (START_EACH + WARM_UP) * processes
     jobs = max(500, int(subject.rate * (plan.crowd + starting) * (1.25 if processes > 1 else 1.0)))
     with ground.fresh(subject) as place:
         hands = Hands(subject, place)
@@ -47,6 +50,7 @@ def crowd(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[
             until = time.monotonic() + 2 * starting
             while ledger.begun(place.ledger) < processes and time.monotonic() < until:
                 time.sleep(LOOK_EVERY)
+            time.sleep(WARM_UP * processes)
             began = time.monotonic()
             before, cpu, first = place.meter.read(), family_cpu(process), hands.ran()
             while (ran := hands.ran()) < jobs and time.monotonic() - began < plan.crowd:
