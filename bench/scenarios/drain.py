@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy
+import psutil
 
 from bench import ledger
 from bench.ground import Ground
@@ -42,11 +45,7 @@ def crowd(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[
     jobs = max(500, int(subject.rate * (plan.crowd + starting) * (1.25 if processes > 1 else 1.0)))
     with ground.fresh(subject) as place:
         hands = Hands(subject, place)
-        hands.tell("prepare")
-        hands.fill(jobs)
-        with hands.working(processes) as process:
-            if not hands.wait_for(1, 60, still=60):
-                raise PeerFailed(f"no job was run within a minute; {hands.words()}")
+        with _begun(hands, jobs, processes) as process:
             until = time.monotonic() + 2 * starting
             while ledger.begun(place.ledger) < processes and time.monotonic() < until:
                 time.sleep(LOOK_EVERY)
@@ -68,15 +67,22 @@ def crowd(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[
     }
 
 
+@contextlib.contextmanager
+def _begun(hands: Hands, jobs: int, processes: int) -> Iterator[psutil.Process]:
+    """Workers on a backlog of so many jobs, from the first run on."""
+    hands.tell("prepare")
+    hands.fill(jobs)
+    with hands.working(processes) as process:
+        if not hands.wait_for(1, 60, still=60):
+            raise PeerFailed(f"no job was run within a minute; {hands.words()}")
+        yield process
+
+
 def _drain(ground: Ground, subject: Subject, plan: Plan, processes: int) -> dict[str, Any]:
     jobs = max(500, int(subject.rate * plan.drain * (1 + 0.4 * (processes - 1))))
     with ground.fresh(subject) as place:
         hands = Hands(subject, place)
-        hands.tell("prepare")
-        hands.fill(jobs)
-        with hands.working(processes) as process:
-            if not hands.wait_for(1, 60, still=60):
-                raise PeerFailed(f"no job was run within a minute; {hands.words()}")
+        with _begun(hands, jobs, processes) as process:
             before, cpu, begun = place.meter.read(), family_cpu(process), hands.ran()
             hands.wait_for(jobs, plan.drain * 4)
             after, cpu = place.meter.read(), family_cpu(process) - cpu

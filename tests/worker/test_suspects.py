@@ -2,6 +2,8 @@
 like any other; several of them run beside each other, unless the next death would be the last."""
 
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -10,13 +12,15 @@ from tests.worker.shifts import Handlers, on_shift, suspect
 from windlass import State, Windlass
 from windlass.worker import shift as module
 from windlass.worker import ward
+from windlass.worker.shift import Shift
 from windlass.worker.view import View
 
 
-async def test_a_job_with_a_death_waits_until_the_others_have_ended(
+@asynccontextmanager
+async def one_that_waits(
     wired: Windlass, line: Line, handlers: Handlers
-) -> None:
-    """[C8] It takes nobody along, and nobody starts beside it."""
+) -> AsyncIterator[tuple[Shift, int, int]]:
+    """A shift in which a suspect waits for an innocent job that runs; their ids."""
     alone = await suspect(line, "waits", queue="other")
     await line.set_queue("default", {})
     async with on_shift(wired, line) as shift:
@@ -24,13 +28,21 @@ async def test_a_job_with_a_death_waits_until_the_others_have_ended(
         await until(lambda: handlers.running == {beside.id})
         shift.steer(View({"default": 4, "other": 4}))
         await until(lambda: shift._ward.waiting is not None)
+        yield shift, alone, beside.id
+
+
+async def test_a_job_with_a_death_waits_until_the_others_have_ended(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[C8] It takes nobody along, and nobody starts beside it."""
+    async with one_that_waits(wired, line, handlers) as (_shift, alone, beside):
         late = await handlers.waits.aenqueue()
-        assert handlers.running == {beside.id}
+        assert handlers.running == {beside}
         handlers.proceed.set()
         await until(lambda: not handlers.running)
         await until_it_is(lambda: wired.job(alone).astatus(), State.SUCCEEDED)
         await until_it_is(late.astatus, State.SUCCEEDED)
-    assert handlers.runs == {alone: 1, beside.id: 1, late.id: 1}
+    assert handlers.runs == {alone: 1, beside: 1, late.id: 1}
 
 
 async def test_a_job_alone_keeps_no_others_waiting(
@@ -64,13 +76,7 @@ async def test_a_job_that_waits_to_be_alone_can_be_cancelled(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
     """[O5] [C8]"""
-    alone = await suspect(line, "waits", queue="other")
-    await line.set_queue("default", {})
-    async with on_shift(wired, line) as shift:
-        beside = await handlers.waits.aenqueue()
-        await until(lambda: handlers.running == {beside.id})
-        shift.steer(View({"default": 4, "other": 4}))
-        await until(lambda: shift._ward.waiting is not None)
+    async with one_that_waits(wired, line, handlers) as (shift, alone, _beside):
         assert await wired.job(alone).acancel() == "requested"
         shift.cancel({alone})
         await until_it_is(lambda: wired.job(alone).astatus(), State.CANCELLED)
@@ -83,13 +89,7 @@ async def test_a_job_that_waits_to_be_alone_goes_back_when_its_queue_is_paused(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
     """[K2] [C8]"""
-    alone = await suspect(line, "waits", queue="other")
-    await line.set_queue("default", {})
-    async with on_shift(wired, line) as shift:
-        beside = await handlers.waits.aenqueue()
-        await until(lambda: handlers.running == {beside.id})
-        shift.steer(View({"default": 4, "other": 4}))
-        await until(lambda: shift._ward.waiting is not None)
+    async with one_that_waits(wired, line, handlers) as (shift, alone, _beside):
         shift.steer(View({"default": 4, "other": 0}))
         await until_it_is(lambda: wired.job(alone).astatus(), State.READY)
         handlers.proceed.set()
@@ -182,13 +182,7 @@ async def test_c8_a_suspect_waits_for_a_slot_too(
 ) -> None:
     """[C8] [K1] Slots may have become fewer since it was claimed."""
     monkeypatch.setattr(module, "PASS_ON", 60.0)
-    alone = await suspect(line, "waits", queue="other")
-    await line.set_queue("default", {})
-    async with on_shift(wired, line) as shift:
-        beside = await handlers.waits.aenqueue()
-        await until(lambda: handlers.running == {beside.id})
-        shift.steer(View({"default": 4, "other": 4}))
-        await until(lambda: shift._ward.waiting is not None)
+    async with one_that_waits(wired, line, handlers) as (shift, alone, _beside):
         shift._busy["other"] = 1
         shift.steer(View({"default": 4, "other": 1}))
         handlers.proceed.set()

@@ -22,8 +22,8 @@ class BeatWatch:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: dict[int, tuple[int, float]] = {}
-        self._leases: dict[int, float] = {}
+        self._seen: dict[int, tuple[int, float, float]] = {}
+        """By worker: its counter, since when it stands there, and the lease."""
 
     def look(self, workers: Iterable[WorkerRecord], took: float = 0.0) -> list[WorkerRecord]:
         """Note where the counters stand now, and answer with the workers to be taken for dead.
@@ -32,13 +32,13 @@ class BeatWatch:
         them either, so after a long time the counting starts over. One that is known to be dead already,
         with jobs not yet taken back, is among them at once."""
         now = self._clock()
-        before, self._seen, self._leases = self._seen, {}, {}
+        before, self._seen = self._seen, {}
         dead: list[WorkerRecord] = []
         for worker in workers:
-            beat, since = before.get(worker.id, (-1, now))
+            beat, since, _ = before.get(worker.id, (-1, now, 0.0))
             if beat != worker.beat or took >= worker.lease / 3:
                 since = now
-            self._seen[worker.id], self._leases[worker.id] = (worker.beat, since), worker.lease
+            self._seen[worker.id] = (worker.beat, since, worker.lease)
             if not worker.alive or now - since >= worker.lease:
                 dead.append(worker)
         return dead
@@ -47,7 +47,7 @@ class BeatWatch:
         """Seconds until the next lease is over, if no beat comes. One that is over and could not be acted
         upon is none."""
         now = self._clock()
-        left = (since + self._leases[id] - now for id, (_, since) in self._seen.items())
+        left = (since + lease - now for _, since, lease in self._seen.values())
         return max(SOONEST, min((seconds for seconds in left if seconds > 0), default=float("inf")))
 
     def forget(self) -> None:

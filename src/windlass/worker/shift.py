@@ -193,11 +193,12 @@ class Shift(Slots):
         """How many jobs of each queue there is room for, those ahead of the slots included."""
         if self._closed or self._yielding:
             return {}
-        wants = self._room.wants(self.view.slots)
         if not self._ward.closed:
-            return wants
-        free = [queue for queue in wants if self._busy[queue] < self.view.slots[queue]]
-        return dict.fromkeys(free, 1) if self._ward.takes_more() else {}
+            return self._room.wants(self.view.slots)
+        if not self._ward.takes_more():
+            return {}
+        wants = self._room.wants(self.view.slots)
+        return {queue: 1 for queue in wants if self._busy[queue] < self.view.slots[queue]}
 
     async def let_go_of_the_unknown(self) -> None:
         """Where a claim's answer was lost, what it gave us that we do not know of goes back [C5]."""
