@@ -297,3 +297,15 @@ async def test_what_is_shed_leaves_no_trace(rig: Rig) -> None:
     await rig.store.set_queue("default", {"shed_depth": None})
     assert (await rig.one(unique_key="u", idempotency_key="i")).status == "enqueued"
     assert (await rig.depth()).ready == 11
+
+
+async def test_f4_a_limit_that_was_taken_away_is_forgotten(rig: Rig) -> None:
+    """[F4] A new one judges by the depth alone, and not by what stood there when the old one was reached."""
+    await limited(rig, 13, max_depth=10)
+    assert isinstance(await refusal(rig, job()), QueueFull)
+    await rig.store.promote(100)
+    await rig.store.set_queue("default", {"max_depth": None})
+    await rig.store.promote(100)
+    assert (await queue(rig)).pressure == "none"
+    await rig.store.set_queue("default", {"max_depth": 20})  # 65 %: full would still be full here
+    assert await refusal(rig, job()) is None

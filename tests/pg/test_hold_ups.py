@@ -27,6 +27,16 @@ async def test_a_producer_that_replaces_a_due_job_holds_up_no_other(alone: Base)
     assert (await alone.claim(lane, worker)).ids == [twin]
 
 
+async def test_a_job_that_is_to_replace_another_is_not_retried_before_it(alone: Base) -> None:
+    """[E6] [O6] The other one runs already: they would run side by side."""
+    twin = await alone.look.enqueue("twin")
+    successor = await alone.look.enqueue("successor", delay=_minutes(1))
+    await alone.look.run("UPDATE windlass.deferred SET replaces = $1 WHERE id = $2", twin, successor)
+    assert await alone.look.value("SELECT windlass.retry($1)", successor) == "unchanged"
+    await alone.look.run("UPDATE windlass.deferred SET replaces = NULL")
+    assert await alone.look.value("SELECT windlass.retry($1)", successor) == "retried"
+
+
 async def test_a_producer_that_replaces_a_held_job_holds_up_no_other(alone: Base) -> None:
     """[C3] [E6]"""
     lane, worker = await alone.lane(), await alone.worker()

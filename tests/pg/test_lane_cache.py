@@ -143,3 +143,20 @@ async def test_a_lane_that_came_first_for_its_age_is_ranked_anew_only_where_it_h
     await store.enqueue([new("q", Priority.LOW), new("q", Priority.URGENT)])
     assert [claim.priority for claim in await fresh.claim(worker, ["q"], 1)] == [Priority.LOW]
     assert [claim.priority for claim in await fresh.claim(worker, ["q"], 1)] == [Priority.URGENT]
+
+
+async def test_k2_a_queue_that_is_resumed_or_warmed_calls(alone: Base, store: PostgresStore) -> None:
+    """[K2] [O3] Who asked meanwhile was sent away, and would ask again seconds later."""
+    worker = await alone.worker()
+    await store.enqueue([new("q")])
+    for close, reopen in (
+        (store.set_queue("q", {"paused": True}), lambda: store.set_queue("q", {"paused": False})),
+        (store.throttle("q"), lambda: store.warm("q", force=True)),
+    ):
+        await close
+        assert await store.claim(worker, ["q"], 1) == []
+        before = store._listener.heard_of("q")
+        await reopen()
+        while store._listener.heard_of("q") == before:
+            assert await store.wait(["q"], 5)
+    assert len(await store.claim(worker, ["q"], 1)) == 1
