@@ -12,6 +12,7 @@ import asyncpg
 
 from windlass.errors import StoreUnavailable
 from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.connection import Connection
 from windlass.store.postgres.faults import translated
 from windlass.store.postgres.unread import Unread
 
@@ -86,6 +87,7 @@ class Database:
                 timeout=min(CONNECT, self.deadline),
                 command_timeout=DEADLINE,
                 statement_cache_size=0,
+                connection_class=Connection,
             )
 
     async def open(self) -> None:
@@ -117,6 +119,7 @@ class Database:
                 command_timeout=DEADLINE,
                 statement_cache_size=0 if self.pooled else 100,
                 server_settings=None if self.pooled else settings,
+                connection_class=Connection,
                 init=self._note,
                 reset=_leave_as_it_is,
             )

@@ -1,0 +1,54 @@
+"""Connections ask the server about PostgreSQL's own types once in a process."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.pg.kit import Base
+from windlass.store.postgres.connection import ARRAYS, Connection
+from windlass.store.records import Outcome, WorkerInfo
+
+NAMES = ("boolean[]", "bytea[]", "smallint[]", "int[]", "bigint[]", "float8[]", "timestamptz[]")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
+    """What connections asked for, from a process's first one on."""
+    monkeypatch.setattr(Connection, "_told", None)
+    ask = asyncpg.Connection._introspect_types
+    asked: list[set[int]] = []
+
+    async def note(self: Any, typeoids: Any, timeout: Any) -> Any:
+        asked.append(set(typeoids))
+        return await ask(self, typeoids, timeout)
+
+    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", note)
+    return asked
+
+
+async def test_the_numbers_are_those_of_the_server(alone: Base) -> None:
+    named = [f"'{name}'::regtype::oid::int" for name in NAMES]
+    assert set(await alone.look.row(f"SELECT {', '.join(named)}")) == ARRAYS
+
+
+async def test_many_connections_ask_once(alone: Base, asked: list[set[int]]) -> None:
+    """Two stores enqueue, claim and finish."""
+    await alone.lane()
+    for worker in (1, 2):
+        await alone.look.enqueue()
+        store = await alone.store()
+        await store.register(WorkerInfo(id=worker, label="w", queues=(alone.queue,)))
+        (claim,) = await store.claim(worker, [alone.queue], 10)
+        await store.finish(worker, 1, [Outcome(job=job, run_ms=1.0) for job in claim.jobs])
+    assert asked == [set(ARRAYS)]
+
+
+async def test_types_of_the_users_own_are_asked_for_each_time(alone: Base, asked: list[set[int]]) -> None:
+    store = await alone.store()
+    await alone.look.run("CREATE TYPE pair AS (a int, b int)")
+    for _ in range(2):
+        connection = await store._db.connect()
+        assert tuple(await connection.fetchval("SELECT (1, 2)::pair")) == (1, 2)
+        await connection.close()
+    assert len(asked) == 2
