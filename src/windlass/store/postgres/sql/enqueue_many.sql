@@ -31,7 +31,11 @@ BEGIN
                        FROM (SELECT DISTINCT x.o FROM unnest(p_options) AS x (o) WHERE x.o IS NOT NULL) AS d OFFSET 0) AS c
             ON c.o = u.o;
     END IF;
-    PERFORM windlass.check_name('task', t) FROM (SELECT DISTINCT unnest(p_tasks) AS t) AS d;
+    IF cardinality(p_tasks) = 1 THEN
+        PERFORM windlass.check_name('task', p_tasks[1]);
+    ELSE
+        PERFORM windlass.check_name('task', t) FROM (SELECT DISTINCT unnest(p_tasks) AS t) AS d;
+    END IF;
     PERFORM windlass.check_payload(p) FROM unnest(p_payloads) AS p
       WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91) OR position('\u0000' IN p) > 0;
     IF p_judge THEN
@@ -43,6 +47,8 @@ BEGIN
        AND EXISTS (SELECT FROM unnest(p_tasks, p_payloads, p_options) AS u (task, payload, options)
                     WHERE windlass.may_be_gated(coalesce(u.task, p_tasks[1]), u.options, v_limited)) THEN
         RETURN windlass.enqueue_gated(p_queue, p_priority, v_lane, p_tasks, p_payloads, p_options, v_limited);
+    ELSIF v_lane IS NOT NULL AND v_n = 1 THEN
+        RETURN ARRAY[v_lane::bigint << 44 | (windlass.offer(v_lane, v_n, p_tasks, p_payloads, p_options))[1]];
     ELSIF v_lane IS NOT NULL THEN
         SELECT array_agg(v_lane::bigint << 44 | s) INTO v_ids
           FROM unnest(windlass.offer(v_lane, v_n, p_tasks, p_payloads, p_options)) AS s;
