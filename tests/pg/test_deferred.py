@@ -2,7 +2,10 @@
 
 from datetime import timedelta
 
+import pytest
+
 from tests.pg.kit import Base
+from tests.pg.test_parents import split
 from windlass.core.states import Kind
 
 SOON = timedelta(milliseconds=1)
@@ -116,6 +119,60 @@ async def test_a_replacement_whose_twin_failed_takes_the_place_of_its_next_attem
     await alone.look.value(PROMOTE)
     assert await alone.drain(lane, worker) == [edit]
     assert await alone.state(twin) is None
+
+
+@pytest.mark.parametrize("verb", ["cancel", "delete"])
+@pytest.mark.parametrize("others", [0, 2])
+async def test_a_replacement_that_is_ended_takes_its_twin_along(alone: Base, verb: str, others: int) -> None:
+    """[E6] [O5] Nobody wants the twin any more, whether its successor is ended alone or among others."""
+    lane, worker = await alone.lane(), await alone.worker()
+    twin = await alone.look.enqueue(unique_key="k")
+    edit = await alone.look.enqueue("edit", unique_key="k", on_conflict="replace")
+    jobs = [edit, *[await alone.look.enqueue(delay=timedelta(hours=1)) for _ in range(others)]]
+    store = await alone.store()
+    answers = await (store.cancel(jobs) if verb == "cancel" else store.delete(jobs))
+    assert set(answers.values()) == {"cancelled" if verb == "cancel" else "deleted"}
+    assert await alone.state(twin) is None
+    assert await alone.drain(lane, worker) == []
+    assert await alone.look.enqueue(unique_key="k") not in (twin, edit), "the key is free again"
+
+
+@pytest.mark.parametrize("by", ["store", "SQL"])
+async def test_a_replacement_that_is_ended_leaves_a_twin_that_runs(alone: Base, by: str) -> None:
+    """[E6] [O5] And the key is the twin's again: nothing else of that key runs beside it."""
+    lane, worker = await alone.lane(), await alone.worker()
+    twin = await alone.look.enqueue(unique_key="k")
+    edit = await alone.look.enqueue("edit", unique_key="k", on_conflict="replace")
+    got = await alone.claim(lane, worker)
+    assert got.ids == [twin]
+    if by == "store":
+        assert await (await alone.store()).cancel([edit]) == {edit: "cancelled"}
+    else:
+        assert await alone.look.value("SELECT windlass.cancel($1)", edit) == "cancelled"
+    assert await alone.look.enqueue(unique_key="k") == twin, "it is to be run again after the twin"
+    assert (await alone.finish(worker, got.jobs)).applied == 1
+    assert await alone.state(twin) == "succeeded"
+    assert len(await alone.drain(lane, worker)) == 1
+    assert await alone.look.value("SELECT count(*) FROM windlass.unique_key") == 0
+
+
+async def test_a_replacement_of_a_job_that_was_split_meanwhile_waits(alone: Base) -> None:
+    """[E6] [P4] And holds up nothing else."""
+    lane, worker = await alone.lane(), await alone.worker()
+    (producer,) = await alone.sessions(1)
+    twin = await alone.look.enqueue(unique_key="k")
+    await producer.begin()
+    edit = await producer.enqueue("edit", unique_key="k", on_conflict="replace")
+    got = await alone.claim(lane, worker)
+    assert got.ids == [twin]
+    assert await split(alone.look, worker, got.jobs[0], 1) == "split"
+    await producer.commit()
+    other = await alone.look.enqueue(delay=SOON)
+    await alone.until("SELECT run_at < clock_timestamp() FROM windlass.deferred WHERE id = $1", other)
+    store = await alone.store()
+    await store.promote()
+    assert other in await alone.drain(lane, worker)
+    assert await store.cancel([edit]) == {edit: "cancelled"}
 
 
 async def test_a_job_for_an_undeclared_queue_waits_for_its_lane(alone: Base) -> None:

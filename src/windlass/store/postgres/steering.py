@@ -1,9 +1,10 @@
 """Steering jobs on PostgreSQL: cancel, delete and retry, one by one or many at once [O5] [O6].
 
 Many are steered in sets: what needs nothing but its own row, or the lock of its lane, is done in one
-statement for each lane or table. Parents, parts, jobs whose unique key must be asked for, jobs that a gate
-holds up, jobs that run, and whatever moves at that moment are left over by these statements, and go one by
-one. Each statement names the jobs that it has dealt with, so none is dealt with twice.
+statement for each lane or table. Parents, parts, jobs whose unique key must be asked for or that are to
+replace others, jobs that a gate holds up, jobs that run, and whatever moves at that moment are left over by
+these statements, and go one by one. Each statement names the jobs that it has dealt with, so none is dealt
+with twice.
 """
 
 from __future__ import annotations
@@ -39,12 +40,16 @@ class Steering(Gates):
         return await self._steer("retry", jobs)
 
     async def _steer(self, verb: Verb, jobs: Sequence[int]) -> dict[int, Any]:
+        """A job that has not yet taken the place of another does so first: who ends it wants neither [E6]."""
         gates_of = schemas.query("gates_of_jobs", self._db.schema)
+        replacing = schemas.query("replacing", self._db.schema)
         answers: dict[int, Any] = dict.fromkeys(jobs, "not_found")
         known = [job for job in answers if 0 < job <= LARGEST]
         for start in range(0, len(known), STEP):
             some = known[start : start + STEP]
             async with self._db.connection() as connection:
+                if verb != "retry" and await connection.fetchval(replacing, some):
+                    await self._ask(connection, "replace_step", STEP)
                 gates = {row["gate"] for row in await connection.fetch(gates_of, some)}
                 told = await _Together(connection, self._db.schema).steer(verb, some) if len(some) > 1 else {}
                 for job in some:
@@ -64,9 +69,9 @@ class Steering(Gates):
             answer = await self._ask(connection, verb, job)
         return answer
 
-    async def _ask(self, connection: Any, verb: Verb, job: int) -> Any:
+    async def _ask(self, connection: Any, function: str, number: int) -> Any:
         async with connection.transaction(isolation="read_committed"):
-            return await connection.fetchval(schemas.call(verb, 1, self._db.schema), job)
+            return await connection.fetchval(schemas.call(function, 1, self._db.schema), number)
 
 
 class _Together:

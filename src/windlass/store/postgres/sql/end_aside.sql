@@ -1,6 +1,6 @@
 -- Ends jobs that wait in no lane (scheduled, retrying, held aside), as cancelled or deleted. Answers with those it ended.
--- Callers: the store, with jobs that are no parts. Lock: ACCESS SHARE on claim, as in finish; the lanes of these jobs, in
--- order; then their rows, by trying only.
+-- Jobs that are to replace others are left to end_waiting. Callers: the store, with jobs that are no parts. Lock: ACCESS SHARE
+-- on claim, as in finish; the lanes of these jobs, in order; then their rows, by trying only.
 -- To be shown as cancelled they are offered and taken at once, as in end_waiting, each lane's in one go.
 CREATE OR REPLACE FUNCTION windlass.end_aside(p_jobs bigint[], p_kind text) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
@@ -20,12 +20,14 @@ BEGIN
                         AND NOT EXISTS (SELECT FROM windlass.parent p WHERE p.id = u.id OFFSET 0));
     IF p_kind = 'cancelled' THEN
         v_lanes := ARRAY(SELECT windlass.lane_sure(w.queue, w.priority)
-                           FROM (SELECT d.queue, d.priority FROM windlass.deferred d WHERE d.id = ANY (v_plain)
+                           FROM (SELECT d.queue, d.priority FROM windlass.deferred d
+                                  WHERE d.id = ANY (v_plain) AND d.replaces IS NULL
                                   UNION
                                  SELECT h.queue, h.priority FROM windlass.held h WHERE h.id = ANY (v_plain)) AS w);
         PERFORM windlass.lane_lock(l.lane) FROM (SELECT u.lane FROM unnest(v_lanes) AS u (lane) ORDER BY u.lane OFFSET 0) AS l;
     END IF;
-    v_late := ARRAY(SELECT d.id FROM windlass.deferred d WHERE d.id = ANY (v_plain) FOR UPDATE SKIP LOCKED);
+    v_late := ARRAY(SELECT d.id FROM windlass.deferred d WHERE d.id = ANY (v_plain) AND d.replaces IS NULL
+                      FOR UPDATE SKIP LOCKED);
     v_held := ARRAY(SELECT h.id FROM windlass.held h WHERE h.id = ANY (v_plain) FOR UPDATE SKIP LOCKED);
     WITH gone AS (DELETE FROM windlass.deferred d WHERE d.id = ANY (v_late) RETURNING d.*),
          freed AS (DELETE FROM windlass.held h WHERE h.id = ANY (v_held) RETURNING h.*)

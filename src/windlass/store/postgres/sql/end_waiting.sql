@@ -1,9 +1,10 @@
--- Ends one job that waits somewhere, as cancelled or deleted. True if it did.
+-- Ends one job that waits somewhere, as cancelled, deleted or replaced. True if it did.
 -- Callers: cancel_job, delete, replace_step, follow. Lock: the lane of the job, or its row; ACCESS SHARE on claim first, as in
 -- finish.
 -- A scheduled or held job has no place in the logs; to be shown as cancelled it is offered and taken at once. A job
 -- may be on its way from one place to the next (promoted, claimed, retried) while a lock is waited for; then it is
--- looked for again.
+-- looked for again; one that has become a parent waits nowhere. A job that was to replace another gives the key back to it, unless a
+-- producer's transaction holds that.
 CREATE OR REPLACE FUNCTION windlass.end_waiting(p_job bigint, p_kind text) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
@@ -25,9 +26,9 @@ BEGIN
             CONTINUE;
         END IF;
         WITH gone AS (DELETE FROM windlass.deferred WHERE id = p_job
-                      RETURNING queue, priority, task, payload, options, attempt, deaths, enqueued_at),
+                      RETURNING queue, priority, task, payload, options, attempt, deaths, enqueued_at, replaces),
              freed AS (DELETE FROM windlass.held WHERE id = p_job
-                       RETURNING queue, priority, task, payload, options, attempt, deaths, enqueued_at)
+                       RETURNING queue, priority, task, payload, options, attempt, deaths, enqueued_at, NULL::bigint)
         SELECT * INTO d FROM (SELECT * FROM gone UNION ALL SELECT * FROM freed) AS x;
         IF FOUND THEN
             IF p_kind = 'cancelled' THEN
@@ -38,9 +39,13 @@ BEGIN
                                    ARRAY[d.attempt], ARRAY[d.deaths], ARRAY[d.enqueued_at]),
                     p_kind);
             END IF;
+            IF d.replaces IS NOT NULL AND windlass.is_unfinished(d.replaces) THEN
+                UPDATE windlass.unique_key k SET job = d.replaces, rerun = NULL, touched = NULL
+                 WHERE k.key = (SELECT x.key FROM windlass.unique_key x WHERE x.job = p_job FOR UPDATE SKIP LOCKED);
+            END IF;
             PERFORM windlass.settle(ARRAY[p_job], NULL, NULL, p_kind);
             RETURN true;
-        ELSIF NOT windlass.is_unfinished(p_job) THEN
+        ELSIF NOT windlass.is_unfinished(p_job) OR EXISTS (SELECT FROM windlass.parent x WHERE x.id = p_job) THEN
             RETURN false;
         END IF;
     END LOOP;
