@@ -1,6 +1,7 @@
 """The table of running jobs that a supervisor can read from outside [C8]."""
 
 import os
+import sys
 import time
 
 from windlass.worker.board import Board
@@ -59,4 +60,13 @@ def test_c6_what_should_have_ended_is_found() -> None:
     board.enter(3, now + 10)
     assert board.overdue(5.0) == [1]
     assert board.overdue(0.0) == [1, 2]
+    board.close()
+
+
+def test_an_entry_that_is_being_written_is_not_overdue() -> None:
+    """[C8] The id is there and the deadline not yet: nobody must be killed for that."""
+    board = Board.make(1)
+    board._memory[:8] = (7).to_bytes(8, sys.byteorder)
+    assert board.running() == {7: 0.0}
+    assert board.overdue(0.0) == []
     board.close()

@@ -55,9 +55,10 @@ class Board:
         return {job: deadline for job, deadline in ENTRY.iter_unpack(self._memory[:]) if job}
 
     def overdue(self, grace: float) -> list[int]:
-        """The jobs that should have ended more than `grace` seconds ago."""
+        """The jobs that should have ended more than `grace` seconds ago. An entry with deadline 0 is being
+        written: a child may lose the processor between its two words."""
         limit = time.monotonic() - grace
-        return [job for job, deadline in self.running().items() if deadline < limit]
+        return [job for job, deadline in self.running().items() if 0.0 < deadline < limit]
 
     def close(self) -> None:
         """Let go of the memory."""
