@@ -21,14 +21,14 @@ def closed(shift: Shift) -> View:
     return shift.view.closed("default")
 
 
-async def buffered(shift: Shift, line: Line, handlers: Handlers, slots: int) -> None:
-    """Fill the slots with jobs that wait, and the buffer with more: a worker that knows short jobs claims
-    ahead."""
+async def buffered(shift: Shift, line: Line, handlers: Handlers, slots: int, waiting: int = 1) -> None:
+    """Fill the slots with jobs that wait, and the buffer with so many more: a worker that knows short jobs
+    claims ahead."""
     await handlers.quick.aenqueue_many([()] * 60)
     await until(lambda: len(handlers.runs) == 60 and shift.settled)
-    await handlers.waits.aenqueue_many([()] * (slots + 1))
+    await handlers.waits.aenqueue_many([()] * (slots + waiting))
     await until(lambda: len(handlers.running) == slots)
-    await until(lambda: any(shift._buffers.values()))
+    await until(lambda: sum(map(len, shift._buffers.values())) == waiting)
 
 
 # -- claims ---------------------------------------------------------------------------------------------
@@ -130,18 +130,34 @@ async def test_jobs_that_wait_for_a_slot_go_back_after_a_second(
         assert not shift.has_room  # and it does not claim them again while what runs takes so long
 
 
-async def test_jobs_that_get_their_slots_one_by_one_are_kept(
+async def test_jobs_that_will_have_their_slots_soon_are_kept(
     wired: Windlass, line: Line, handlers: Handlers
 ) -> None:
-    """On a busy machine a buffer may be full whenever it is looked at, and yet move."""
+    """On a busy machine a buffer may be full whenever it is looked at, and yet move. However often it is
+    looked at, its pace is that of a second."""
     async with on_shift(wired, line, slots=2) as shift:
         await buffered(shift, line, handlers, 2)
         shift.steer(shift.view)
-        head, since = shift._stuck["default"]
-        shift._stuck["default"] = (head + 1, since - 60)  # another job was the next to start, a minute ago
+        begun, since = shift._stuck["default"]
+        shift.steer(shift.view)
+        assert shift._stuck["default"] == (begun, since)
+        shift._stuck["default"] = (begun - 1, since - 60)  # one was started since a minute ago
         shift.steer(shift.view)
         assert any(shift._buffers.values())
-        shift._stuck["default"] = (head, since - 60)
+        shift._stuck["default"] = (begun, since - 60)  # none was
+        shift.steer(shift.view)
+        assert not any(shift._buffers.values())
+
+
+async def test_jobs_that_are_started_too_slowly_go_back(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """Some were started, but the many that wait would wait for long: others may be idle."""
+    async with on_shift(wired, line, slots=2) as shift:
+        await buffered(shift, line, handlers, 2, waiting=1 + module.SOON)
+        shift.steer(shift.view)
+        begun, since = shift._stuck["default"]
+        shift._stuck["default"] = (begun - 1, since - 60)
         shift.steer(shift.view)
         assert not any(shift._buffers.values())
 

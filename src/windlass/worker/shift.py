@@ -15,7 +15,7 @@ import contextlib
 import logging
 import random
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -39,7 +39,7 @@ IDLE: Final = 60.0
 """Seconds to wait for a wake-up at most; the store polls more often than that."""
 
 LINGER: Final = 0.002
-"""Seconds between two claims that find less than they have room for: so that a trickle comes in batches."""
+"""Seconds between claims that find less than they have room for again: so that a trickle comes in batches."""
 
 GIVE_WAY: Final = 0.005
 """Seconds that a worker waits for each of the others, at most, where it was woken in vain."""
@@ -48,7 +48,11 @@ FORGET: Final = 1.0
 """Seconds without a word after which it was not."""
 
 STALE: Final = 1.0
-"""Seconds that a claimed job may wait for a slot before it goes back to where others can take it."""
+"""Seconds until claimed jobs that wait for slots go back to where others can take them, unless they are
+started at such a pace that all of them will be soon."""
+
+SOON: Final = 2
+"""How many more times as long as that the jobs that wait may take at their pace."""
 
 PASS_ON: Final = 0.5
 """Seconds that a suspect waits here before it is passed on; see `Shift._receive`."""
@@ -83,6 +87,7 @@ class Shift(Slots):
         self._yielding = False
         self._closed = False
         self._doubt = Doubt(store, worker)
+        self._came: Counter[str] = Counter()
         self._stuck: dict[str, tuple[int, float]] = {}
         self._complaints = Complaints(logger)
 
@@ -100,11 +105,13 @@ class Shift(Slots):
             if not buffer or (self._busy[queue] < slots and not self._ward.closed):
                 self._stuck.pop(queue, None)
                 continue
-            head, since = self._stuck.get(queue, (0, now))
-            if head != buffer[0].id and self._room.ahead(queue, slots):
-                since = now  # slots come free, and what runs is short: a busy machine, or one look too soon
-            self._stuck[queue] = buffer[0].id, since
-            if now - since >= STALE or not slots:
+            begun = self._came[queue] - len(buffer)
+            before, since = self._stuck.setdefault(queue, (begun, now))
+            if slots and now - since < STALE:
+                continue
+            self._stuck[queue] = begun, now
+            if not slots or len(buffer) > SOON * (begun - before):  # else others would not be sooner
+                del self._stuck[queue]
                 self._room.stuck(queue)
                 self._give_back(buffer)
                 self.changed.set()
@@ -151,6 +158,7 @@ class Shift(Slots):
     async def claim_for_ever(self) -> None:
         """Claim whenever there is room and work. Raises WorkerLost."""
         troubles = 0
+        woken = True
         while True:
             self.changed.clear()
             wants = self._wants()
@@ -171,7 +179,9 @@ class Shift(Slots):
             elif not found:
                 await self._wait(wants)
             elif found < sum(wants.values()):
-                await asyncio.sleep(LINGER)
+                # A lone job: whom it woke looks again at once, so that the next one wakes them, too.
+                await asyncio.sleep(0 if woken else LINGER)
+            woken = bool(wants) and not found
 
     async def claim(self, wants: dict[str, int] | None = None) -> int:
         """Claim once, as much as there is room for, and start it. The answer is the number of jobs."""
@@ -225,6 +235,7 @@ class Shift(Slots):
             else:
                 self._ward.innocent_came()
                 self._buffers[claim.queue].extend(claim.jobs)
+                self._came[claim.queue] += len(claim.jobs)
         for queue in {claim.queue for claim in claims}:
             self._pump(queue)
         self._admit()
