@@ -23,7 +23,7 @@ from windlass.bench.machine import machine
 
 Measure = Callable[[Ground, Subject, Plan], dict[str, Any]]
 WAITERS: Final = 7
-"""How many peers wait for their killed workers at the same time: nearly all of that is waiting."""
+"""How many peers wait for their killed workers at the same time; see `bench.scenarios.killed`."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ class Run:
         for number in range(scenario.rounds):
             shift = number % max(1, len(subjects))
             order = [*subjects[shift:], *subjects[:shift]]
-            if scenario.together:
+            if scenario.together:  # Windlass last: who comes later is measured beside others that wait
                 with ThreadPoolExecutor(WAITERS) as pool:
-                    list(pool.map(lambda each: self._measure(place, scenario, each), order))
+                    list(pool.map(lambda each: self._measure(place, scenario, each), reversed(order)))
                 continue
             for subject in order:
                 self._measure(place, scenario, subject)

@@ -4,8 +4,10 @@ anew, which were lost and which ended twice.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import threading
 import time
 from typing import Any, Final
 
@@ -21,47 +23,60 @@ from bench.subjects import Subject
 SLOTS: Final = 4
 JOBS: Final = 2 * SLOTS
 """As many as run at once: what was interrupted waits for nobody but its rescue."""
+FIRST: Final = 4.0
+"""Seconds after a kill in which nobody else starts anything: who is quick is back by then."""
+UNDISTURBED: Final = threading.Lock()
+"""Peers wait for their rescue at the same time, but are started and killed one after the other."""
 
 
 def child(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
     """One of two worker processes of a host is killed; what supervises it lives on."""
-    with ground.fresh(subject) as place:
-        hands = Hands(subject, place, BENCH_LONG=str(plan.long_job))
-        hands.tell("prepare")
-        with hands.working(2, SLOTS) as process:
+    with contextlib.ExitStack() as stack:
+        with UNDISTURBED:
+            hands = _prepared(stack, ground, subject, BENCH_LONG=str(plan.long_job))
+            process = stack.enter_context(hands.working(2, SLOTS))
             settled(process)
             hands.fill(JOBS, "long")
-            victim = _busy(hands, place.ledger)
+            victim = _busy(hands)
             family = {each.pid for each in process.children(recursive=True)} | {process.pid}
             if victim not in family:
                 raise PeerFailed(f"process {victim} does not belong to the worker")
             killed = time.monotonic()
             os.kill(victim, signal.SIGKILL)
-            return _aftermath(hands, {victim}, killed, plan)
+            time.sleep(FIRST)
+        return _aftermath(hands, {victim}, killed, plan)
 
 
 def host(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
     """One of two hosts is gone, every process of it at once; nobody starts it again."""
-    with ground.fresh(subject) as place:
-        hands = Hands(subject, place, BENCH_LONG=str(plan.long_job), BENCH_HOSTS="2")
-        hands.tell("prepare")
-        with hands.working(1, SLOTS) as process, hands.working(1, SLOTS) as other:
+    with contextlib.ExitStack() as stack:
+        with UNDISTURBED:
+            hands = _prepared(stack, ground, subject, BENCH_LONG=str(plan.long_job), BENCH_HOSTS="2")
+            process, other = (stack.enter_context(hands.working(1, SLOTS)) for _ in range(2))
             settled(process)
             settled(other)
             hands.fill(JOBS, "long")
             family = [process, *process.children(recursive=True)]
-            _busy(hands, place.ledger, {each.pid for each in family})
+            _busy(hands, {each.pid for each in family})
             killed = time.monotonic()
             os.killpg(process.pid, signal.SIGKILL)
             psutil.wait_procs(family, 10)
-            return _aftermath(hands, {each.pid for each in family}, killed, plan)
+            time.sleep(FIRST)
+        return _aftermath(hands, {each.pid for each in family}, killed, plan)
 
 
-def _busy(hands: Hands, folder: Any, among: set[int] | None = None) -> int:
+def _prepared(stack: contextlib.ExitStack, ground: Ground, subject: Subject, **settings: str) -> Hands:
+    """A peer on a fresh database, which goes with the stack."""
+    hands = Hands(subject, stack.enter_context(ground.fresh(subject)), **settings)
+    hands.tell("prepare")
+    return hands
+
+
+def _busy(hands: Hands, among: set[int] | None = None) -> int:
     """A process that runs jobs, a second after it began one."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        for pid, runs in ledger.by_process(folder):
+        for pid, runs in ledger.by_process(hands.place.ledger):
             if (among is None or pid in among) and _running(runs):
                 time.sleep(1.0)
                 return pid
