@@ -62,6 +62,7 @@ class SettingsInCode(TypedDict, total=False):
     poison: int
     queues: Mapping[str, int | None] | Sequence[str] | str
     processes: int
+    spares: int
     label_prefix: str
     label_version: str
     imports: Sequence[str] | str
@@ -125,6 +126,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     processes: int = 1
     """Child processes of a worker."""
+
+    spares: int = 0
+    """Processes beside them that have loaded the app and wait to take the place of one that dies [K9]."""
 
     label_prefix: str = ""
     """The first part of a worker's label; without it, the host's name [K7]."""
@@ -379,6 +383,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "poison": _whole(1),
     "queues": read_queues,
     "processes": _whole(1),
+    "spares": _whole(0),
     "label_prefix": _word,
     "label_version": _word,
     "imports": _names,

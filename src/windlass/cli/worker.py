@@ -36,6 +36,7 @@ from windlass.worker.supervisor import Supervisor, logger
     help="A queue to serve, and its slots over the whole cluster when it is new. [WINDLASS_QUEUES]",
 )
 @click.option("-p", "--processes", type=click.IntRange(1), help="Child processes. [WINDLASS_PROCESSES, 1]")
+@click.option("--spares", type=click.IntRange(0), help="Loaded processes that wait to replace children. [0]")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import this, for its tasks.")
 @click.option("--lease", metavar="DURATION", help="How long a silent worker keeps its jobs. [30s]")
 @click.option("--sweep", metavar="DURATION", help="How often dead workers are looked for at the least. [15s]")

@@ -26,6 +26,12 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     app: str
     label: str
     queues: dict[str, int | None]
+    spare: bool = False
+    """Whether to wait for `Go` once the app is loaded and the store is open."""
+
+
+class Go(msgspec.Struct, frozen=True, tag=True):
+    """To a spare: take a place in the row."""
 
 
 class Steer(msgspec.Struct, frozen=True, tag=True):
@@ -52,6 +58,10 @@ class Drain(msgspec.Struct, frozen=True, tag=True):
 
 class Release(msgspec.Struct, frozen=True, tag=True):
     """To the child: hand everything back and leave now."""
+
+
+class Waiting(msgspec.Struct, frozen=True, tag=True):
+    """From a spare: it can go whenever it is wanted."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -85,7 +95,7 @@ class Recycle(msgspec.Struct, frozen=True, tag=True):
 
 
 Message: TypeAlias = (
-    Start | Steer | Cancel | Lose | Drain | Release | Ready | Failed | Began | Ended | Recycle
+    Start | Go | Steer | Cancel | Lose | Drain | Release | Waiting | Ready | Failed | Began | Ended | Recycle
 )
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Message).decode

@@ -25,6 +25,7 @@ from windlass.chunks.task import warn_of_long_batches
 from windlass.errors import ConfigurationError, WindlassError
 from windlass.home import patiently
 from windlass.loading import load_app, prefer_uvloop
+from windlass.store.protocol import Store
 from windlass.worker.board import Board
 from windlass.worker.channel import (
     Began,
@@ -33,6 +34,7 @@ from windlass.worker.channel import (
     Drain,
     Ended,
     Failed,
+    Go,
     Lose,
     Message,
     Ready,
@@ -40,6 +42,7 @@ from windlass.worker.channel import (
     Release,
     Start,
     Steer,
+    Waiting,
 )
 from windlass.worker.declare import declare
 from windlass.worker.engine import Engine, wait_for_store
@@ -50,6 +53,7 @@ from windlass.worker.processes import Processes
 from windlass.worker.reconcile import reconcile_for_ever
 from windlass.worker.recorder import recorder_for
 from windlass.worker.runner import Runner
+from windlass.worker.spares import rehearse
 
 logger = logging.getLogger("windlass.worker")
 CHECK_EVERY: Final = 1.0
@@ -96,6 +100,9 @@ class Child:
         """From the open store to the exit code."""
         _leave_with_parent(self._parent, asyncio.get_running_loop(), app.settings.grace)
         async with app._home().here(wait_for_store) as store:
+            if start.spare and not await self._called(store, start, messages):
+                await self._channel.close()
+                return 0
             try:
                 await app.hooks.start()
             except Exception as error:
@@ -129,6 +136,16 @@ class Child:
         if engine.stained:
             os._exit(0)  # a thread that cannot be stopped must not keep this process, nor its effects, alive
         return 0
+
+    async def _called(self, store: Store, start: Start, messages: AsyncIterator[Message]) -> bool:
+        """As a spare, wait until there is a place to take. False: it is not wanted any more."""
+        rehearsing = asyncio.create_task(rehearse(store, list(start.queues)))
+        self._channel.send(Waiting())
+        try:
+            return isinstance(await anext(messages, None), Go)
+        finally:
+            rehearsing.cancel()
+            await asyncio.gather(rehearsing, return_exceptions=True)
 
     # -- what the engine asks: see windlass.worker.engine.Host --------------------------------------------
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from windlass.worker.process import Process
+
 HEALTHY: Final = 60.0
 """A child that lived for so many seconds may be replaced at once."""
 
@@ -16,9 +18,19 @@ STEP: Final = 64
 
 
 class Life:
-    """From the start of a child to the moment when its place is free."""
+    """From the start of a child to the moment when its place is free. So many before it had failed soon."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        failures: int = 0,
+        child: Process | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._failures = failures
+        self.child = child
+        """Who lives it, where that was known before."""
+        self.heir: Process | None = None
+        """The spare that has its place from now on."""
         self._clock = clock
         self._began = clock()
         self._memory = 0
@@ -29,6 +41,11 @@ class Life:
         """It wants to be replaced; because of the bytes it uses, where these are named."""
         self._memory = memory
         self.follow.set()
+
+    @property
+    def failures(self) -> int:
+        """How many have failed in a row, should it have failed now."""
+        return self._failures + 1 if self.short else 1
 
     @property
     def short(self) -> bool:

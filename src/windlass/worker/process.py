@@ -23,15 +23,18 @@ from windlass.worker.channel import (
     Drain,
     Ended,
     Failed,
+    Go,
     Lose,
     Ready,
     Recycle,
     Release,
     Start,
     Steer,
+    Waiting,
 )
 from windlass.worker.groups import exited
 from windlass.worker.view import View
+from windlass.worker.waiting import first
 
 logger = logging.getLogger("windlass.worker")
 STACK_TIME: Final = 0.5
@@ -46,8 +49,14 @@ class Process:
     """A running child. Its jobs are in `board` and its identities in `workers`, also after it has ended."""
 
     def __init__(
-        self, child: subprocess.Popen[bytes], channel: Channel, board: Board, member: Member
+        self,
+        child: subprocess.Popen[bytes],
+        channel: Channel,
+        board: Board,
+        member: Member,
+        label: str = "",
     ) -> None:
+        self.label = label
         self._child = child
         self._channel = channel
         self._member = member
@@ -85,7 +94,7 @@ class Process:
             channel = await Channel.over(ours)
             undone.pop_all()
         channel.send(start)
-        return cls(child, channel, board, member)
+        return cls(child, channel, board, member, start.label)
 
     @property
     def pid(self) -> int:
@@ -115,6 +124,38 @@ class Process:
                 return stat.read().rpartition(b")")[2].split()[0] not in (b"T", b"t", b"Z", b"X")
         except OSError:
             return True
+
+    # -- while it is a spare: see windlass.worker.spares ----------------------------------------------------
+
+    async def loaded(self) -> bool:
+        """Wait until it can go. False: it cannot, or has ended."""
+        async for message in self._channel.messages():
+            match message:
+                case Waiting():
+                    return True
+                case Failed():
+                    self.failure = message.message
+                case _:
+                    logger.debug("a spare said %r", message)
+        return False
+
+    def go(self) -> None:
+        """Have it take a place in the row."""
+        self._channel.send(Go())
+
+    async def exited(self) -> None:
+        """Wait for its end."""
+        await exited(self._child)
+
+    async def dismiss(self) -> None:
+        """End it, politely at first."""
+        self.release()
+        await first(self.exited(), asyncio.sleep(LAST_WORDS))
+        self.kill()
+        await self.exited()
+        self._child.wait()
+        await self._channel.close()
+        self.board.close()
 
     # -- its life -------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from windlass.worker.handback import hand_back, insist
 from windlass.worker.label import make_label
 from windlass.worker.life import Life
 from windlass.worker.process import Process
+from windlass.worker.spares import Spares, rehearse
 from windlass.worker.waiting import first
 
 logger = logging.getLogger("windlass.worker")
@@ -65,6 +66,8 @@ class Supervisor:
         self._leavers: set[asyncio.Task[bool]] = set()
         self._been_ready = False
         self._refused: str | None = None
+        self._spares = Spares(settings.spares, self._start_spare)
+        self._sparing: asyncio.Task[None] | None = None
         self.member = Member(store, settings, settings.queues, workers=settings.processes)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
@@ -86,14 +89,16 @@ class Supervisor:
                 asyncio.get_running_loop().add_signal_handler(number, self.stop)
         membership = asyncio.create_task(self.member.run(), name="windlass member")
         watching = asyncio.create_task(self._watch_for_ever(), name="windlass watch")
+        self._sparing = asyncio.create_task(self._spares.run(), name="windlass spares")
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._settings.processes):
                     group.create_task(self._keep())
         finally:
-            for task in (membership, watching):
+            chores = (membership, watching, self._sparing)
+            for task in chores:
                 task.cancel()
-            await asyncio.gather(membership, watching, return_exceptions=True)
+            await asyncio.gather(*chores, return_exceptions=True)
         if self._refused is not None:
             raise ConfigurationError(self._refused)
 
@@ -115,6 +120,8 @@ class Supervisor:
 
     def _drain(self) -> None:
         self._halt.drain()
+        if self._sparing is not None:
+            self._sparing.cancel()
         for child in self._children:
             child.drain()
 
@@ -122,6 +129,7 @@ class Supervisor:
         """The code has changed: replace every child, each after it has finished what it runs."""
         before, self._changed = self._changed, asyncio.Event()
         before.set()
+        self._spares.renew()
         for child in self._children:
             child.reason = "the code has changed"
             child.drain()
@@ -131,10 +139,12 @@ class Supervisor:
     async def _keep(self) -> None:
         """Keep one child alive: start it, see it out, replace it."""
         failures = 0
-        while not self._halt.draining.is_set():
-            changed, life = self._changed, Life()
+        heir: Process | None = None
+        while heir is not None or not self._halt.draining.is_set():
+            changed, life = self._changed, Life(failures, heir)
             living = asyncio.create_task(self._live(life))
             await first(living, life.follow.wait())
+            heir = life.heir
             if not living.done():
                 self._leavers.add(living)
                 living.add_done_callback(self._leavers.discard)
@@ -143,7 +153,7 @@ class Supervisor:
             elif not living.done() or living.result():
                 failures = 0
                 continue
-            failures = failures + 1 if life.short else 1
+            failures = life.failures
             if not self._halt.draining.is_set():
                 pause = RESTARTS.delay(failures - 1, random.random())  # the first is replaced at once
                 or_else = ", or when the code has changed" if self._reloads else ""
@@ -157,17 +167,15 @@ class Supervisor:
     async def _live(self, life: Life) -> bool:
         """One child from start to hand-back. True: it left in good order. What goes wrong costs this place a
         pause, and the others nothing."""
-        settings = self._settings
-        label = make_label(settings.label_prefix, settings.label_version)
-        start = Start(self._address, label, settings.queues)
         try:
-            child = await Process.start(start, self.member, self._environment)
+            child = life.child or self._spares.take() or await self._start()
         except OSError as error:
             logger.error("no process can be started: %s", error)
             return False
         except Exception:
             logger.exception("no process can be started")
             return False
+        label = child.label
         logger.debug("worker %s starts, process %d", label, child.pid)
         self._children.add(child)
         try:
@@ -184,12 +192,24 @@ class Supervisor:
             child.board.close()
         return orderly
 
+    async def _start(self, *, spare: bool = False) -> Process:
+        settings = self._settings
+        label = make_label(settings.label_prefix, settings.label_version)
+        start = Start(self._address, label, settings.queues, spare)
+        return await Process.start(start, self.member, self._environment)
+
+    async def _start_spare(self) -> Process:
+        await rehearse(self._store)
+        return await self._start(spare=True)
+
     async def _see_out(self, child: Process, life: Life, label: str) -> int:
         """Hear a child until its end; the answer is its exit code."""
 
         def up() -> None:
             self._been_ready = True
             logger.info("worker %s is up, process %d", label, child.pid)
+            if sum(child.ready.is_set() for child in self._children) >= self._settings.processes:
+                self._spares.due()
 
         async def listen() -> None:
             try:
@@ -205,6 +225,9 @@ class Supervisor:
             code = await child.wait(listening)
             if not child.leaving:
                 self.member.expect(self._settings.processes)
+                if life.failures == 1 and not self._halt.draining.is_set():
+                    # It registers while the dead one's jobs are handed back, and is heard after that.
+                    life.heir = self._spares.take()
             await listening
         finally:
             self._children.discard(child)

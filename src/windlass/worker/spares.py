@@ -1,0 +1,113 @@
+"""Processes that wait to take a place in the row: the app is loaded, the store is open, and nothing runs.
+
+To start an interpreter and to import an app takes a good part of a second, and longer where the app is big.
+What a dead child ran would wait for that; a spare has it behind it, and takes the place in milliseconds. It
+has no identity in the store and runs no hooks before it is called, so it holds nothing that is worth handing
+back, and to end one costs nobody anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from windlass.core.retry import Backoff
+from windlass.errors import WindlassError
+from windlass.store.protocol import Store
+from windlass.worker.process import Process
+from windlass.worker.waiting import first
+
+logger = logging.getLogger("windlass.worker")
+RESTARTS: Final = Backoff(0.5, 30.0)
+AFTER: Final = 1.0
+"""Seconds after the last death before a spare is started: what the dead one ran has the processor first."""
+
+REHEARSALS: Final = 3
+NOBODY: Final = 0
+"""The identity of nobody: it holds nothing, and what is claimed in its name is not given out."""
+
+
+async def rehearse(store: Store, queues: Sequence[str] = ()) -> None:
+    """Do what a hand-back begins with, and a claim up to where jobs are given out, so that connections are
+    made and statements planned when it matters: the first of each costs the server ten times as much as the
+    second. Where there is nothing to claim yet, wait until there may be."""
+    with contextlib.suppress(WindlassError):  # WorkerLost: there was something, and that was all of it
+        await store.held(NOBODY)
+        for _ in range(REHEARSALS):
+            await store.claim(NOBODY, queues, 1)
+            if not queues:
+                return
+            while not await store.wait(queues, 60.0):
+                pass
+
+
+class Spares:
+    """So many processes that wait. `start` starts one, which says `Waiting` when it is loaded."""
+
+    def __init__(self, wanted: int, start: Callable[[], Awaitable[Process]]) -> None:
+        self._wanted = wanted
+        self._start = start
+        self._idle: dict[Process, asyncio.Event] = {}
+        self._edition = 0
+        self._due = asyncio.Event()
+
+    def due(self) -> None:
+        """Every place in the row is taken, so that to start a spare is in nobody's way."""
+        self._due.set()
+
+    def take(self) -> Process | None:
+        """One that waits, if there is one. It goes to work, and another one is started when that is `due`."""
+        for child, taken in list(self._idle.items()):
+            if child.breathes():
+                del self._idle[child]
+                taken.set()
+                self._due.clear()
+                child.go()
+                return child
+        return None
+
+    def renew(self) -> None:
+        """The code has changed: those that have loaded it before are of no use."""
+        self._edition += 1
+        while self._idle:
+            self._idle.popitem()[0].release()
+
+    async def run(self) -> None:
+        """Keep them, until cancelled; then those that wait are ended."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._wanted):
+                group.create_task(self._keep())
+
+    async def _keep(self) -> None:
+        """One spare after another. One that cannot be had is not missed before it is needed."""
+        failures = 0
+        while True:
+            await self._due.wait()
+            await asyncio.sleep(AFTER)
+            try:
+                failures = 0 if await self._one() else failures + 1
+            except Exception as error:  # noqa: BLE001 - OSError, or what a child says makes no sense
+                failures += 1
+                logger.warning("no spare process can be started: %s", error)
+            await asyncio.sleep(RESTARTS.delay(failures - 1, random.random()) if failures else 0)
+
+    async def _one(self) -> bool:
+        """Start one, and see to it until it is taken. False: it ended by itself."""
+        edition, child, taken = self._edition, await self._start(), asyncio.Event()
+        try:
+            if not await child.loaded():
+                logger.warning("a spare process cannot be had: %s", child.failure or "it ended")
+                return False
+            if edition != self._edition:
+                return True
+            self._idle[child] = taken
+            await first(child.exited(), taken.wait())
+            return taken.is_set() or edition != self._edition
+        finally:
+            if not taken.is_set():
+                self._idle.pop(child, None)
+                await child.dismiss()

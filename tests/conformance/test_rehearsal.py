@@ -1,0 +1,23 @@
+"""What a spare process does before it is called: everything up to where jobs are given out [K9]."""
+
+import asyncio
+
+from tests.conformance.kit import Rig
+from windlass.core.states import State
+from windlass.worker.spares import rehearse
+
+
+async def test_nothing_is_given_out_in_a_rehearsal(rig: Rig) -> None:
+    """It ends where there was something to claim, and that is there as before."""
+    (job,) = await rig.add("t")
+    await asyncio.wait_for(rehearse(rig.store, ["default"]), 10.0)
+    assert await rig.state(job) is State.READY
+    (claimed,) = await rig.claim(await rig.worker())
+    assert (claimed.id, claimed.attempt, claimed.deaths) == (job, 1, 0)
+
+
+async def test_a_rehearsal_waits_for_something_to_claim(rig: Rig) -> None:
+    rehearsing = asyncio.create_task(rehearse(rig.store, ["default"]))
+    await rig.add("t")
+    await asyncio.wait_for(rehearsing, 10.0)
+    assert len(await rig.claim(await rig.worker())) == 1
