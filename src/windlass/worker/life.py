@@ -29,8 +29,8 @@ class Life:
         self._failures = failures
         self.child = child
         """Who lives it, where that was known before."""
-        self.heir: Process | None = None
-        """The spare that has its place from now on."""
+        self.died = asyncio.Event()
+        """It has ended, and nobody had told it to; its jobs are still to be handed back."""
         self._clock = clock
         self._began = clock()
         self._memory = 0

@@ -18,6 +18,7 @@ from typing import Final
 from windlass.core.retry import Backoff
 from windlass.errors import WindlassError
 from windlass.store.protocol import Store
+from windlass.worker.groups import to_the_end
 from windlass.worker.process import Process
 from windlass.worker.waiting import first
 
@@ -110,4 +111,4 @@ class Spares:
         finally:
             if not taken.is_set():
                 self._idle.pop(child, None)
-                await child.dismiss()
+                await to_the_end(child.dismiss())

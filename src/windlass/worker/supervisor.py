@@ -24,7 +24,7 @@ from windlass.errors import ConfigurationError
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.worker.channel import Start
-from windlass.worker.groups import ending
+from windlass.worker.groups import ending, to_the_end
 from windlass.worker.halt import Halt, Word
 from windlass.worker.handback import hand_back, insist
 from windlass.worker.label import make_label
@@ -143,8 +143,8 @@ class Supervisor:
         while heir is not None or not self._halt.draining.is_set():
             changed, life = self._changed, Life(failures, heir)
             living = asyncio.create_task(self._live(life))
-            await first(living, life.follow.wait())
-            heir = life.heir
+            await first(living, life.follow.wait(), life.died.wait())
+            heir = await self._heir(life, living) if life.died.is_set() else None
             if not living.done():
                 self._leavers.add(living)
                 living.add_done_callback(self._leavers.discard)
@@ -163,6 +163,19 @@ class Supervisor:
                     failures = 0 if changed.is_set() else failures
         if self._leavers:
             await asyncio.wait(set(self._leavers))
+
+    async def _heir(self, life: Life, living: asyncio.Task[bool]) -> Process | None:
+        """The spare that takes a dead child's place, if there is one and that may be at once. It registers
+        while the dead one's jobs are handed back, and is given slots after that."""
+        may = life.failures == 1 and not self._halt.draining.is_set()
+        heir = self._spares.take() if may else None
+        try:
+            await first(living)
+        except BaseException:
+            if heir is not None:
+                await to_the_end(heir.dismiss())
+            raise
+        return heir
 
     async def _live(self, life: Life) -> bool:
         """One child from start to hand-back. True: it left in good order. What goes wrong costs this place a
@@ -225,9 +238,7 @@ class Supervisor:
             code = await child.wait(listening)
             if not child.leaving:
                 self.member.expect(self._settings.processes)
-                if life.failures == 1 and not self._halt.draining.is_set():
-                    # It registers while the dead one's jobs are handed back, and is heard after that.
-                    life.heir = self._spares.take()
+                life.died.set()
             await listening
         finally:
             self._children.discard(child)
