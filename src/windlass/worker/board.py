@@ -14,7 +14,9 @@ import tempfile
 import time
 from typing import Final
 
-ENTRY: Final = struct.Struct("=qd")  # the job's id (0: free), and when it must be over by the monotonic clock
+ENTRY: Final = struct.Struct("@qd")
+"""The job's id (0: free), and when it must be over by the monotonic clock. In the machine's own layout: each
+word is stored in one piece then, where the standard one stores a number byte by byte."""
 
 
 class Board:
