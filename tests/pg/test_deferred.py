@@ -137,6 +137,18 @@ async def test_a_replacement_that_is_ended_takes_its_twin_along(alone: Base, ver
     assert await alone.look.enqueue(unique_key="k") not in (twin, edit), "the key is free again"
 
 
+async def test_many_replacements_that_are_ended_take_their_twins_along(alone: Base) -> None:
+    """[E6] [O5] Also more of them than one step replaces."""
+    lane, worker = await alone.lane(), await alone.worker()
+    keys = [f"k{number}" for number in range(120)]
+    for key in keys:
+        await alone.look.enqueue(unique_key=key)
+    edits = [await alone.look.enqueue("edit", unique_key=key, on_conflict="replace") for key in keys]
+    answers = await (await alone.store()).cancel(edits)
+    assert set(answers.values()) == {"cancelled"}
+    assert await alone.drain(lane, worker) == []
+
+
 @pytest.mark.parametrize("by", ["store", "SQL"])
 async def test_a_replacement_that_is_ended_leaves_a_twin_that_runs(alone: Base, by: str) -> None:
     """[E6] [O5] And the key is the twin's again: nothing else of that key runs beside it."""

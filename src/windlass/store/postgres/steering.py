@@ -48,8 +48,9 @@ class Steering(Gates):
         for start in range(0, len(known), STEP):
             some = known[start : start + STEP]
             async with self._db.connection() as connection:
-                if verb != "retry" and await connection.fetchval(replacing, some):
-                    await self._ask(connection, "replace_step", STEP)
+                while verb != "retry" and await connection.fetchval(replacing, some):
+                    if not await self._ask(connection, "replace_step", STEP):
+                        break  # what is left has a twin that runs
                 gates = {row["gate"] for row in await connection.fetch(gates_of, some)}
                 told = await _Together(connection, self._db.schema).steer(verb, some) if len(some) > 1 else {}
                 for job in some:
