@@ -111,6 +111,25 @@ async def test_a_full_batch_waits_no_longer(
         assert scale.sent == [3]
 
 
+async def test_none_waits_where_nothing_runs(
+    wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a queue that may run so many at once: the next come when these are written."""
+    monkeypatch.setattr(module, "RECENT", 60.0)
+    async with at_work(wired, line) as scale:
+        scale.log._gathers, scale.log._ended_at = 60.0, time.monotonic()
+        scale.end(1)
+        await turns()
+        assert scale.sent == []
+        scale.log.no_more()
+        await scale.settled()
+        scale.log._more = lambda: False
+        scale.log._gathers = 60.0
+        scale.end(1)
+        await scale.settled()
+        assert scale.sent == [1, 1]
+
+
 async def test_who_leaves_gathers_nothing(
     wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:

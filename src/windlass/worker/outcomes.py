@@ -32,7 +32,7 @@ MANY: Final = 16
 SLOW: Final = 0.005
 """Seconds that a flush takes where the server, or the processor, is in demand."""
 
-LONGEST: Final = 0.05
+LONGEST: Final = 0.1
 """Seconds that outcomes wait for others at most."""
 
 RECENT: Final = 0.2
@@ -43,7 +43,8 @@ PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 
 class OutcomeLog:
     """The outcomes of one worker on their way to the store. `flushed` is called after each flush, and
-    `record` counts what was written, by name where a task is one of `tasks`."""
+    `record` counts what was written, by name where a task is one of `tasks`. `more` says whether anything
+    runs that may end soon; `no_more` is called when nothing does any more."""
 
     def __init__(
         self,
@@ -53,9 +54,11 @@ class OutcomeLog:
         flushed: Callable[[], None] = lambda: None,
         record: Recorder | None = None,
         tasks: Container[str] | None = None,
+        more: Callable[[], bool] = lambda: True,
     ) -> None:
         self.record = record or Recorder()
         self._tasks = tasks
+        self._more = more
         self.leaving = False
         """Whether what is released from now on is given up, and not just passed on."""
         self._store = store
@@ -81,6 +84,10 @@ class OutcomeLog:
         self._filled.set()
         if len(self._waiting) == MAX_BATCH:
             self._enough.set()
+
+    def no_more(self) -> None:
+        """Nothing runs that could end: there is no company to wait for."""
+        self._enough.set()
 
     def next_number(self) -> int:
         """The number of a flush: each is given out once, to a batch here or to a handler's transaction."""
@@ -111,6 +118,8 @@ class OutcomeLog:
                 if not self._sending:
                     if gather:
                         await self._gather()
+                        if not self._waiting:
+                            break  # dropped meanwhile
                     self._number, self._sent_at = self.next_number(), time.monotonic()
                     self._sending, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
                 self._note(await self._send())
@@ -125,9 +134,9 @@ class OutcomeLog:
         """Wait for more outcomes, for as long as the last flush took at most, where that was slow and they
         come by the dozen. A crowd of workers on few cores would send many small flushes otherwise, and each
         costs the server half a millisecond and more: 16 on two cores run 1.4 times as many jobs so."""
-        if len(self._waiting) >= MAX_BATCH or time.monotonic() - self._ended_at > RECENT:
+        if not self._gathers or time.monotonic() - self._ended_at > RECENT:
             return
-        if self._gathers:
+        if len(self._waiting) < MAX_BATCH and self._more():
             self._enough.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._gathers):

@@ -57,8 +57,15 @@ class Slots:
         self._needs = runner.needs
         self._tally = Tally(store, self._needs)
         self._look_at(view)
-        self.log = OutcomeLog(store, worker, flushed=self._flushed, record=record, tasks=runner.tasks)
         self.running: dict[int, Run] = {}
+        self.log = OutcomeLog(
+            store,
+            worker,
+            flushed=self._flushed,
+            record=record,
+            tasks=runner.tasks,
+            more=lambda: bool(self.running),
+        )
         self.changed = asyncio.Event()
         self.abandoned = 0
         """Plain functions that could not be stopped and still run in their threads."""
@@ -239,6 +246,8 @@ class Slots:
             self._pump(queue)
             if queue not in self._asked and len(self._buffers[queue]) <= self._room.low[queue]:
                 self.changed.set()
+        if not self.running:
+            self.log.no_more()
 
     def _settle(self, outcome: Outcome) -> None:
         self.log.add(outcome)
