@@ -1,6 +1,9 @@
 """What a spare process does before it is called: everything up to where jobs are given out [K9]."""
 
 import asyncio
+from collections.abc import Sequence
+
+import pytest
 
 from tests.conformance.kit import Rig
 from windlass.core.states import State
@@ -16,8 +19,18 @@ async def test_nothing_is_given_out_in_a_rehearsal(rig: Rig) -> None:
     assert (claimed.id, claimed.attempt, claimed.deaths) == (job, 1, 0)
 
 
-async def test_a_rehearsal_waits_for_something_to_claim(rig: Rig) -> None:
+async def test_a_rehearsal_waits_for_something_to_claim(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = asyncio.Event()
+    wait = rig.store.wait
+
+    async def noted(queues: Sequence[str], timeout: float) -> bool:
+        waits.set()
+        return await wait(queues, timeout)
+
+    monkeypatch.setattr(rig.store, "wait", noted)
     rehearsing = asyncio.create_task(rehearse(rig.store, ["default"]))
+    await asyncio.wait_for(waits.wait(), 10.0)
+    assert not rehearsing.done()
     await rig.add("t")
     await asyncio.wait_for(rehearsing, 10.0)
     assert len(await rig.claim(await rig.worker())) == 1

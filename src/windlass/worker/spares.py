@@ -19,6 +19,7 @@ from windlass.core.retry import Backoff
 from windlass.errors import WindlassError
 from windlass.store.protocol import Store
 from windlass.worker.groups import to_the_end
+from windlass.worker.life import Life
 from windlass.worker.process import Process
 from windlass.worker.waiting import first
 
@@ -53,29 +54,34 @@ class Spares:
         self._wanted = wanted
         self._start = start
         self._idle: dict[Process, asyncio.Event] = {}
-        self._edition = 0
+        self._renewed = asyncio.Event()
         self._due = asyncio.Event()
 
-    def due(self) -> None:
+    def proceed(self) -> None:
         """Every place in the row is taken, so that to start a spare is in nobody's way."""
         self._due.set()
 
+    def hold(self) -> None:
+        """A child has died: what it ran comes first."""
+        self._due.clear()
+
     def take(self) -> Process | None:
-        """One that waits, if there is one. It goes to work, and another one is started when that is `due`."""
+        """One that waits, if there is one. It goes to work, and another one is started in its turn."""
         for child, taken in list(self._idle.items()):
+            del self._idle[child]
             if child.breathes():
-                del self._idle[child]
                 taken.set()
                 self._due.clear()
                 child.go()
                 return child
+            child.kill()  # it was stopped, and nobody knows for how long
         return None
 
     def renew(self) -> None:
         """The code has changed: those that have loaded it before are of no use."""
-        self._edition += 1
-        while self._idle:
-            self._idle.popitem()[0].release()
+        before, self._renewed = self._renewed, asyncio.Event()
+        before.set()
+        self._idle.clear()
 
     async def run(self) -> None:
         """Keep them, until cancelled; then those that wait are ended."""
@@ -89,26 +95,35 @@ class Spares:
         while True:
             await self._due.wait()
             await asyncio.sleep(AFTER)
+            if not self._due.is_set():
+                continue
+            life = Life(failures)
             try:
-                failures = 0 if await self._one() else failures + 1
+                await self._one()
             except Exception as error:  # noqa: BLE001 - OSError, or what a child says makes no sense
-                failures += 1
-                logger.warning("no spare process can be started: %s", error)
-            await asyncio.sleep(RESTARTS.delay(failures - 1, random.random()) if failures else 0)
+                failures = life.failures
+                logger.warning("a spare process cannot be had: %s", error)
+                await asyncio.sleep(RESTARTS.delay(failures - 1, random.random()))
+            else:
+                failures = 0
 
-    async def _one(self) -> bool:
-        """Start one, and see to it until it is taken. False: it ended by itself."""
-        edition, child, taken = self._edition, await self._start(), asyncio.Event()
+    async def _one(self) -> None:
+        """Start one, and see to it until it is taken, or of no use any more. Raises what went wrong."""
+        renewed, child, taken = self._renewed, await self._start(), asyncio.Event()
+        loading = asyncio.create_task(child.loaded())
         try:
-            if not await child.loaded():
-                logger.warning("a spare process cannot be had: %s", child.failure or "it ended")
-                return False
-            if edition != self._edition:
-                return True
+            await first(loading, renewed.wait())
+            if renewed.is_set():
+                return
+            if not loading.result():
+                raise RuntimeError(child.failure or "it ended while it was loaded")
             self._idle[child] = taken
-            await first(child.exited(), taken.wait())
-            return taken.is_set() or edition != self._edition
+            await first(child.exited(), taken.wait(), renewed.wait())
+            if not taken.is_set() and not renewed.is_set():
+                raise RuntimeError("it ended while it waited")
         finally:
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
             if not taken.is_set():
                 self._idle.pop(child, None)
                 await to_the_end(child.dismiss())

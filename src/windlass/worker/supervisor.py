@@ -145,6 +145,8 @@ class Supervisor:
             living = asyncio.create_task(self._live(life))
             await first(living, life.follow.wait(), life.died.wait())
             heir = await self._heir(life, living) if life.died.is_set() else None
+            if heir is not None and changed.is_set():
+                heir.drain()  # it has loaded the code of before
             if not living.done():
                 self._leavers.add(living)
                 living.add_done_callback(self._leavers.discard)
@@ -221,8 +223,9 @@ class Supervisor:
         def up() -> None:
             self._been_ready = True
             logger.info("worker %s is up, process %d", label, child.pid)
-            if sum(child.ready.is_set() for child in self._children) >= self._settings.processes:
-                self._spares.due()
+            up = [child for child in self._children if child.ready.is_set() and not child.leaving]
+            if len(up) >= self._settings.processes:
+                self._spares.proceed()
 
         async def listen() -> None:
             try:
@@ -238,6 +241,7 @@ class Supervisor:
             code = await child.wait(listening)
             if not child.leaving:
                 self.member.expect(self._settings.processes)
+                self._spares.hold()
                 life.died.set()
             await listening
         finally:

@@ -101,6 +101,18 @@ async def test_k9_a_spare_has_the_code_that_is_there_now(row: Row) -> None:
     assert old.pid not in {child.pid for child in row.supervisor._children}
 
 
+async def test_k9_a_spare_that_hangs_in_the_code_of_before_is_given_up(row: Row) -> None:
+    """[K9] It may never be loaded; once the code is mended, another one is."""
+    await row.start(spares=1, reloads=True)
+    old = await waiting(row)
+    row.write("(here / 'hangs').touch()\nwhile True: time.sleep(0.01)\n")
+    old.kill()
+    await row.until((row.folder / "hangs").exists)
+    row.write("")
+    row.supervisor.reload()
+    await waiting(row, but=frozenset({old.pid}))
+
+
 async def test_a_child_that_leaves_makes_room_for_the_spare(
     row: Row, caplog: pytest.LogCaptureFixture
 ) -> None:
