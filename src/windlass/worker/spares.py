@@ -123,7 +123,6 @@ class Spares:
                 raise RuntimeError("it ended while it waited")
         finally:
             loading.cancel()
-            await asyncio.gather(loading, return_exceptions=True)
             if not taken.is_set():
                 self._idle.pop(child, None)
                 await to_the_end(child.dismiss())
