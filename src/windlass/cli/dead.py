@@ -35,7 +35,7 @@ _optional_ids = click.argument("ids", metavar="[ID]...", type=JobId(), nargs=-1)
 
 @click.group()
 def dead() -> None:
-    """Jobs that failed for good: list, count, retry or purge them."""
+    """Jobs that failed for good: list them, see what they died of, retry or purge them."""
 
 
 @dead.command("list")

@@ -18,6 +18,7 @@ from windlass.home import patiently
 from windlass.loading import load_app, prefer_uvloop
 from windlass.settings import PREFIX, Settings, load
 from windlass.store.factory import MEMORY, describe, kind_of
+from windlass.words.text import plural
 from windlass.worker.engine import wait_for_store
 from windlass.worker.health import Health, parse_address
 from windlass.worker.logs import FORMATS, LEVELS, set_up_logs
@@ -110,11 +111,12 @@ def _warn_of_strange_queues(app: Windlass, settings: Settings) -> None:
 
 async def _run(address: str, app: Windlass, settings: Settings, health: str | None, reloads: bool) -> None:
     logger.info(
-        "windlass worker on %s: queues %s, %d process%s",
+        "windlass worker on %s: queues %s, %d process%s%s",
         describe(settings.database_url),
         ", ".join(f"{name}={slots}" if slots else name for name, slots in settings.queues.items()),
         settings.processes,
         "" if settings.processes == 1 else "es",
+        f", {plural(settings.spares, 'spare')}" if settings.spares else "",
     )
     supervisor: Supervisor | None = None
 

@@ -102,7 +102,7 @@ class Spares:
                 await self._one()
             except Exception as error:  # noqa: BLE001 - OSError, or what a child says makes no sense
                 failures = life.failures
-                logger.warning("a spare process cannot be had: %s", error)
+                logger.warning("there is no spare process at the moment: %s", error)
                 await asyncio.sleep(RESTARTS.delay(failures - 1, random.random()))
             else:
                 failures = 0
@@ -116,11 +116,12 @@ class Spares:
             if renewed.is_set():
                 return
             if not loading.result():
-                raise RuntimeError(child.failure or "it ended while it was loaded")
+                raise RuntimeError(child.failure or f"process {child.pid} ended while it was loaded")
             self._idle[child] = taken
+            logger.info("a spare process waits, %d", child.pid)
             await first(child.exited(), taken.wait(), renewed.wait())
             if not taken.is_set() and not renewed.is_set():
-                raise RuntimeError("it ended while it waited")
+                raise RuntimeError(f"process {child.pid} ended while it waited")
         finally:
             loading.cancel()
             if not taken.is_set():

@@ -133,7 +133,7 @@ async def test_a_spare_that_cannot_be_loaded_is_tried_again(
     spare = await waiting(row)
     row.write("def broken(:\n")
     spare.kill()
-    await row.until(lambda: caplog.text.count("a spare process cannot be had: ") >= 2)
+    await row.until(lambda: caplog.text.count("at the moment: shop cannot be imported") >= 2)
     assert row.up == 1
     row.write("")
     await waiting(row, but=frozenset({spare.pid}))
