@@ -28,6 +28,14 @@ class Signal(Exception):
     """Base of what a handler raises to steer its job."""
 
 
+def _span(where: str, value: Duration) -> float:
+    """Seconds of a parameter; what is none raises ConfigurationError, which names the parameter."""
+    try:
+        return seconds(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{where}={value!r}): {error}") from None
+
+
 class Retry(Signal):
     """Try again. As a policy: how often and how far apart. Raised in a handler: this once, after a time.
 
@@ -50,11 +58,11 @@ class Retry(Signal):
                 f"Retry({attempts!r}): attempts must be a whole number from 1 to {MAX_ATTEMPTS}; "
                 "a delay for one retry is written Retry(after='10s')"
             )
-        if not 0 <= jitter <= 1:
+        if type(jitter) not in (int, float) or not 0 <= jitter <= 1:
             raise ConfigurationError(f"Retry(jitter={jitter!r}): jitter is a share between 0 and 1")
         self.attempts = attempts
-        self.backoff = Backoff(seconds(base), seconds(cap), jitter)
-        self.after = None if after is None else min(seconds(after), MAX_DELAY)
+        self.backoff = Backoff(_span("Retry(base", base), _span("Retry(cap", cap), jitter)
+        self.after = None if after is None else min(_span("Retry(after", after), MAX_DELAY)
         waits = f"in {self.after:g} s" if self.after is not None else "later"
         super().__init__(f"the handler asked to be tried again {waits}")
 
@@ -63,7 +71,7 @@ class Snooze(Signal):
     """Run this job again after a while. The attempt is not charged."""
 
     def __init__(self, delay: Duration) -> None:
-        self.delay = min(seconds(delay), MAX_DELAY)
+        self.delay = min(_span("Snooze(delay", delay), MAX_DELAY)
         super().__init__(f"snoozed for {self.delay:g} s")
 
 
@@ -75,7 +83,9 @@ class Throttled(Signal):
     """
 
     def __init__(self, retry_after: Duration | None = None) -> None:
-        self.retry_after = None if retry_after is None else min(seconds(retry_after), MAX_DELAY)
+        if retry_after is not None:
+            retry_after = min(_span("Throttled(retry_after", retry_after), MAX_DELAY)
+        self.retry_after: float | None = retry_after
         hint = "" if self.retry_after is None else f", with a hint of {self.retry_after:g} s"
         super().__init__(f"throttled{hint}")
 

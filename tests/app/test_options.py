@@ -1,13 +1,15 @@
 """The options of an enqueue [E2]: each reaches the store, and what is out of range is refused [E4]."""
 
 import math
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.app.counting import count_jobs
-from windlass import Priority, Retry, State, Windlass
+from windlass import Priority, Retry, Snooze, State, Throttled, Windlass
 from windlass.errors import ConfigurationError, InvalidName, InvalidOption
 
 
@@ -123,3 +125,20 @@ def test_a_mistake_in_a_tasks_declaration_shows_at_once(app: Windlass) -> None:
         Retry(0)
     with pytest.raises(ConfigurationError, match="jitter"):
         Retry(3, jitter=2)
+    with pytest.raises(ConfigurationError, match="jitter"):
+        Retry(3, jitter="some")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Retry(3, base="soon"), "Retry(base='soon')"),
+        (lambda: Retry(3, cap=-1), "Retry(cap=-1)"),
+        (lambda: Retry(after="soon"), "Retry(after='soon')"),
+        (lambda: Snooze("soon"), "Snooze(delay='soon')"),
+        (lambda: Throttled("soon"), "Throttled(retry_after='soon')"),
+    ],
+)
+def test_a_time_that_is_none_is_told_with_its_name(make: Callable[[], object], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(named)):
+        make()
