@@ -36,8 +36,18 @@ class Scale:
         for _ in range(n):
             self.log.add(Outcome(job=next(self._jobs)))
 
+    def gather(self, since: float = 0.0) -> None:
+        """The next outcomes gather for a minute, after a flush that ended so many seconds ago."""
+        self.log._gathers, self.log._ended_at = 60.0, time.monotonic() - since
+
     async def settled(self) -> None:
         await until(lambda: self.log.settled)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stalls does not make a flush long ago."""
+    monkeypatch.setattr(module, "RECENT", 60.0)
 
 
 @asynccontextmanager
@@ -64,7 +74,6 @@ async def turns() -> None:
 async def test_outcomes_gather_after_a_flush_that_was_slow_and_full(
     wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "RECENT", 60.0)
     monkeypatch.setattr(module, "LONGEST", 60.0)
     async with at_work(wired, line) as scale:
         scale.takes = TAKES
@@ -90,7 +99,7 @@ async def test_none_waits_after_a_slow_one_with_few(wired: Windlass, line: Line)
 
 async def test_none_waits_where_the_last_flush_is_long_ago(wired: Windlass, line: Line) -> None:
     async with at_work(wired, line) as scale:
-        scale.log._gathers, scale.log._ended_at = 60.0, time.monotonic() - module.RECENT - 1.0
+        scale.gather(since=module.RECENT + 1.0)
         scale.end(1)
         await scale.settled()
         assert scale.sent == [1]
@@ -100,9 +109,8 @@ async def test_a_full_batch_waits_no_longer(
     wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_BATCH", 3)
-    monkeypatch.setattr(module, "RECENT", 60.0)
     async with at_work(wired, line) as scale:
-        scale.log._gathers, scale.log._ended_at = 60.0, time.monotonic()
+        scale.gather()
         scale.end(2)
         await turns()
         assert scale.sent == []
@@ -111,34 +119,28 @@ async def test_a_full_batch_waits_no_longer(
         assert scale.sent == [3]
 
 
-async def test_none_waits_where_nothing_runs(
-    wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_none_waits_where_nothing_runs(wired: Windlass, line: Line) -> None:
     """As in a queue that may run so many at once: the next come when these are written."""
-    monkeypatch.setattr(module, "RECENT", 60.0)
     async with at_work(wired, line) as scale:
-        scale.log._gathers, scale.log._ended_at = 60.0, time.monotonic()
+        scale.gather()
         scale.end(1)
         await turns()
         assert scale.sent == []
         scale.log.no_more()
         await scale.settled()
         scale.log._more = lambda: False
-        scale.log._gathers = 60.0
+        scale.gather()
         scale.end(1)
         await scale.settled()
         assert scale.sent == [1, 1]
 
 
-async def test_who_leaves_gathers_nothing(
-    wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "RECENT", 60.0)
+async def test_who_leaves_gathers_nothing(wired: Windlass, line: Line) -> None:
     await wired.aenqueue("windlass.echo", 1)
     await line.register(WorkerInfo(id=7))
     (claim,) = await line.claim(7, ["default"], 1)
     scale = Scale(line, list(claim.jobs))
-    scale.log._gathers, scale.log._ended_at = 60.0, time.monotonic()
+    scale.gather()
     scale.end(1)
     await asyncio.wait_for(scale.log.flush(), 10.0)
     assert scale.sent == [1]

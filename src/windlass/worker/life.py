@@ -7,7 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from windlass.core.retry import Backoff
 from windlass.worker.process import Process
+
+RESTARTS: Final = Backoff(0.5, 30.0)
+"""How processes that fail in a row are spaced."""
 
 HEALTHY: Final = 60.0
 """A child that lived for so many seconds may be replaced at once."""

@@ -15,16 +15,14 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from windlass.core.retry import Backoff
 from windlass.errors import WindlassError
 from windlass.store.protocol import Store
 from windlass.worker.groups import to_the_end
-from windlass.worker.life import Life
+from windlass.worker.life import RESTARTS, Life
 from windlass.worker.process import Process
 from windlass.worker.waiting import first
 
 logger = logging.getLogger("windlass.worker")
-RESTARTS: Final = Backoff(0.5, 30.0)
 AFTER: Final = 1.0
 """Seconds after the last death before a spare is started: what the dead one ran has the processor first."""
 

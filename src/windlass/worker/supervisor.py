@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from windlass.cluster.member import Member
-from windlass.core.retry import Backoff, DeathPolicy
+from windlass.core.retry import DeathPolicy
 from windlass.errors import ConfigurationError
 from windlass.settings import Settings
 from windlass.store.protocol import Store
@@ -28,13 +28,12 @@ from windlass.worker.groups import ending, to_the_end
 from windlass.worker.halt import Halt, Word
 from windlass.worker.handback import hand_back, insist
 from windlass.worker.label import make_label
-from windlass.worker.life import Life
+from windlass.worker.life import RESTARTS, Life
 from windlass.worker.process import Process
 from windlass.worker.spares import Spares, rehearse
 from windlass.worker.waiting import first
 
 logger = logging.getLogger("windlass.worker")
-RESTARTS: Final = Backoff(0.5, 30.0)
 WATCH_EVERY: Final = 0.5
 LEAVE_TIME: Final = 10.0
 """Seconds a child has, beyond `shutdown` and `grace`, to write down how its jobs ended. One that is still
@@ -219,12 +218,12 @@ class Supervisor:
 
     async def _see_out(self, child: Process, life: Life, label: str) -> int:
         """Hear a child until its end; the answer is its exit code."""
+        wanted = self._settings.processes
 
         def up() -> None:
             self._been_ready = True
             logger.info("worker %s is up, process %d", label, child.pid)
-            up = [child for child in self._children if child.ready.is_set() and not child.leaving]
-            if len(up) >= self._settings.processes:
+            if sum(each.ready.is_set() and not each.leaving for each in self._children) >= wanted:
                 self._spares.proceed()
 
         async def listen() -> None:
@@ -240,7 +239,7 @@ class Supervisor:
         try:
             code = await child.wait(listening)
             if not child.leaving:
-                self.member.expect(self._settings.processes)
+                self.member.expect(wanted)
                 self._spares.hold()
                 life.died.set()
             await listening
