@@ -12,6 +12,7 @@ every test run of the machine. Nothing is imported here before a test asks for i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,7 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
     config.addinivalue_line(
-        "markers", "windlass(inline, clock): how the fixture `jobs` is made; as the options of app.testing()"
+        "markers",
+        "windlass(inline, clock, database): how the fixture `jobs` is made; as the options of app.testing()",
     )
 
 
@@ -59,7 +61,17 @@ def windlass_app(pytestconfig: pytest.Config) -> Windlass:
 def jobs(request: pytest.FixtureRequest, windlass_app: Windlass) -> Iterator[TestMode]:
     """The app in test mode for as long as the test lasts: its jobs are kept in memory, and this is the kit
     that runs them; see `windlass.testing`. `@pytest.mark.windlass(inline=True)` runs each where it is
-    enqueued."""
+    enqueued; with `database=True` they are kept in a real database, that of `windlass_database`."""
     marker = request.node.get_closest_marker("windlass")
-    with windlass_app.testing(**(marker.kwargs if marker else {})) as kit:
+    options = dict(marker.kwargs) if marker else {}
+    if options.get("database") is True:
+        options["database"] = request.getfixturevalue("windlass_database")
+    with windlass_app.testing(**options) as kit:
         yield kit
+
+
+@pytest.fixture
+def windlass_database(tmp_path: Path) -> str:
+    """The database of `@pytest.mark.windlass(database=True)`: an SQLite file of the test's own. Override it
+    with the URL of an empty PostgreSQL database where your SQL needs one."""
+    return f"sqlite:///{(tmp_path / 'windlass.db').as_posix()}"

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property
 from types import SimpleNamespace, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from windlass import builtin, loopthread
 from windlass.bulk import Jobs, job_filter
@@ -43,9 +43,12 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from windlass.testing import Clock, TestMode
+    from windlass.testing.mode import CallerThread
     from windlass.web.guard import Authorize
     from windlass.worker.drain import Drained
     from windlass.worker.embedded import Worker
+
+T = TypeVar("T")
 
 
 class Windlass(_Registry):
@@ -75,6 +78,7 @@ class Windlass(_Registry):
         self.schedules: Final = Schedules(self)
         """The schedules: those this app declares, and those in the store [K4]."""
         self._test_mode: TestMode | None = None
+        self._caller_thread: CallerThread | None = None
         self.state: Final = SimpleNamespace()
         """A place for what start hooks open and handlers use; each process has its own [K9]."""
         self._visits: dict[asyncio.AbstractEventLoop, list[AsyncExitStack]] = {}
@@ -121,7 +125,7 @@ class Windlass(_Registry):
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
     ) -> Drained:
         """Run jobs in this process until none is ready and none runs; see `arun_until_idle`."""
-        return loopthread.run_here(self.arun_until_idle(queues=queues, concurrency=concurrency, wait=wait))
+        return self._drive(self.arun_until_idle(queues=queues, concurrency=concurrency, wait=wait))
 
     async def arun_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
@@ -244,11 +248,14 @@ class Windlass(_Registry):
 
     # -- tests ------------------------------------------------------------------------------------------
 
-    def testing(self, *, inline: bool = False, clock: Clock | None = None) -> TestMode:
-        """Keep jobs in memory while a `with` block lasts; see `windlass.testing`."""
+    def testing(
+        self, *, inline: bool = False, clock: Clock | None = None, database: str | None = None
+    ) -> TestMode:
+        """Keep jobs in memory, or in this database of the test's own, while a `with` block lasts; see
+        `windlass.testing`."""
         from windlass.testing import TestMode
 
-        return TestMode(self, inline=inline, clock=clock)
+        return TestMode(self, inline=inline, clock=clock, database=database)
 
     # -- how --------------------------------------------------------------------------------------------
 
@@ -265,6 +272,12 @@ class Windlass(_Registry):
                 self._built = self._build()
             return self._built
 
+    def _drive(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in this thread, or as the framework wants it that this app belongs to."""
+        if self._caller_thread is None or loopthread.in_loop():
+            return loopthread.run_here(coroutine)
+        return self._caller_thread.drive(coroutine)
+
     def _home(self) -> StoreHome:
         return self._producer.home
 
@@ -279,6 +292,10 @@ class Windlass(_Registry):
             given = self._given = make_store(url, settings=settings.for_store())
         if given is not None:  # a second one would not know the jobs of the first
             return Producer(StoreHome(lambda: given, roams=True), None, settings.schema, self.hooks)
+        return self._producer_at(url)
+
+    def _producer_at(self, url: str) -> Producer:
+        settings = self.settings
 
         def make() -> Store:
             # A call that takes longer than the lease comes too late, whatever it answers [fault 9].

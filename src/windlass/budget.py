@@ -26,6 +26,7 @@ from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
 from windlass.core.rates import Rate, per_second
 from windlass.errors import BudgetTimeout, ConfigurationError
+from windlass.stillness import Stillness
 from windlass.store import budgets
 from windlass.store.flow import BudgetRecord, NewBudget
 
@@ -60,6 +61,7 @@ class Budget:
         that takes longer than `timeout`; ValueError for more than the burst, which there will never be."""
         deadline = None if timeout is None else time.monotonic() + seconds(timeout)
         _check_key(key)
+        stillness = Stillness(self._home().clock)
         while True:
             taken = await self._call(lambda store: store.take(self.name, n, key))
             if taken.granted:
@@ -75,7 +77,8 @@ class Budget:
             if deadline is not None and time.monotonic() + min(nap, taken.wait) > deadline:
                 missing = "" if await self.record() else f": nobody has declared it; {self._how}"
                 raise BudgetTimeout(f"budget {self.name} had no {n} tokens within {timeout}{missing}")
-            await asyncio.sleep(nap)
+            stillness.check(f"budget {self.name} has its next {n} tokens in {taken.wait:.1f} s")
+            await asyncio.sleep(min(nap, stillness.look_every))
 
     def acquire_sync(self, n: int = 1, *, key: str = "", timeout: Duration | None = None) -> None:
         """The same for plain functions, which it blocks."""

@@ -36,12 +36,16 @@ CLOSE_TIME: Final = 5.0
 class StoreHome:
     """One app's stores in this process.
 
-    `make` builds a store that is not opened yet. `roams` says that its stores work on any loop.
+    `make` builds a store that is not opened yet. `roams` says that its stores work on any loop. `clock` is
+    that of a test, which stands still until somebody moves it.
     """
 
-    def __init__(self, make: Callable[[], Store], *, roams: bool) -> None:
+    def __init__(
+        self, make: Callable[[], Store], *, roams: bool, clock: Callable[[], float] | None = None
+    ) -> None:
         self._make = make
         self._roams = roams
+        self.clock = clock
         self._door = threading.Lock()
         self.listeners: set[Callable[[frozenset[int]], None]] = set()
         """Workers of this process: they hear at once of cancels that this process asks for [O5]."""

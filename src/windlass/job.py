@@ -3,6 +3,8 @@ time."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -11,6 +13,7 @@ import msgspec
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
 from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
+from windlass.stillness import UNTIL_RUN, Stillness
 from windlass.store.records import CancelAnswer, DeleteAnswer, JobRecord, NewJob, Receipt, RetryAnswer
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 A = TypeVar("A", bound=str)
-_FOR_EVER: Final = 3600.0
+_LONG: Final = 3600.0
 _ENDED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
 
 
@@ -177,13 +180,25 @@ class Job(Generic[R]):
         return Job(receipt.id, home=self._home, decode=self._decode, task=record.task, receipt=receipt)
 
     async def _finished(self, store: Store, timeout: Duration | None) -> JobRecord:
-        if timeout is not None:
-            return await store.wait_finished(self.id, seconds(timeout))
+        deadline = math.inf if timeout is None else time.monotonic() + seconds(timeout)
+        stillness = Stillness(self._home().clock)
         while True:
+            left = deadline - time.monotonic()
             try:
-                return await store.wait_finished(self.id, _FOR_EVER)
+                return await store.wait_finished(self.id, min(left, stillness.look_every, _LONG))
             except ResultTimeout:
-                continue
+                if deadline <= time.monotonic():
+                    raise ResultTimeout(f"job {self.id} did not finish within {timeout}") from None
+            if stillness.clock is not None:
+                await self._check_clock(store, stillness)
+
+    async def _check_clock(self, store: Store, stillness: Stillness) -> None:
+        """In a test, a job that waits for the clock, or for somebody to run it, may wait for ever."""
+        record = await store.job(self.id)
+        if record is not None and record.state in (State.SCHEDULED, State.RETRYING):
+            stillness.check(f"job {self.id} of task {record.task} is {record.state.value}")
+        elif record is not None and record.state is State.READY:
+            stillness.check(f"job {self.id} of task {record.task} is ready and nobody runs it", UNTIL_RUN)
 
     def _value(self, record: JobRecord) -> R:
         if record.state is State.SUCCEEDED:

@@ -7,6 +7,7 @@ between. What is due next is a job, or a schedule while jobs wait or a time to s
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -60,7 +61,9 @@ def _named(jobs: Sequence[JobRecord]) -> str:
 class Draining:
     """One drain of a test's jobs."""
 
-    def __init__(self, app: Windlass, store: Store, clock: Clock, queues: Sequence[str] | None) -> None:
+    def __init__(
+        self, app: Windlass, store: Store, clock: Clock | None, queues: Sequence[str] | None
+    ) -> None:
         self._app = app
         self._store = store
         self._clock = clock
@@ -72,7 +75,7 @@ class Draining:
     async def run(self, advance: Duration | bool) -> Ran:
         """Run what is due; with `advance`, also what will be, for so long or until no job waits."""
         moves = advance is not False
-        end = None if isinstance(advance, bool) else self._clock() + seconds(advance)
+        end = None if isinstance(advance, bool) else self._now() + seconds(advance)
         await declare(self._app, self._store)
         await self._app.hooks.start()
         try:
@@ -81,16 +84,24 @@ class Draining:
                 due = await self._next(end)
                 if due is None:
                     break
-                self._clock.advance_to(due)
+                self._move_to(due)
                 await self._run_due()
             else:
                 if moves:
                     await self._has_no_end()
             if end is not None:
-                self._clock.advance_to(end)
+                self._move_to(end)
         finally:
             await self._app.hooks.stop()
         return await self._report()
+
+    def _now(self) -> float:
+        """The time, where it is a real database's about that."""
+        return time.time() if self._clock is None else self._clock()
+
+    def _move_to(self, moment: float) -> None:
+        assert self._clock is not None, "who wants it moved has given a clock"
+        self._clock.advance_to(moment)
 
     async def _run_due(self) -> None:
         await fire_due(self._store, None)
@@ -101,6 +112,7 @@ class Draining:
             observe=self._observe,
             hooks=self._app.hooks,
             settings=self._app.settings,
+            threads=self._app._caller_thread,
         )
 
     def _observe(self, job: ClaimedJob, outcome: Outcome, error: BaseException | None) -> None:
@@ -116,7 +128,7 @@ class Draining:
 
     async def _next(self, end: float | None) -> float | None:
         """When something is due; None: nothing is, or not before the end."""
-        now = self._clock()
+        now = self._now()
         jobs = await self._waiting()
         times = [job.run_at for job in jobs if job.run_at is not None]
         open = [queue.name for queue in await self._store.queues() if not queue.paused]
@@ -160,7 +172,7 @@ class Draining:
 
     async def _report(self) -> Ran:
         records = [record async for record in self._records(self._ran)]
-        now = self._clock()  # at one time of this clock, who ends first is up to chance
+        now = self._now()  # at one time of this clock, who ends first is up to chance
         records.sort(key=lambda record: (record.finished_at or now, record.enqueued_at, record.id))
         failed = {record.id async for record in self._records(self._raised) if record.state in _OPEN}
 

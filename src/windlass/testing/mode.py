@@ -1,4 +1,5 @@
-"""What `app.testing()` returns: a `with` block during which an app keeps its jobs in memory."""
+"""What `app.testing()` returns: a `with` block during which an app keeps its jobs in memory, or in a database
+of the test's own."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from windlass import loopthread
 from windlass.core.durations import Duration
@@ -20,6 +21,7 @@ from windlass.testing.clock import Clock
 from windlass.testing.draining import Draining, Ran
 from windlass.worker.declare import declare_budgets
 from windlass.worker.drain import drain
+from windlass.worker.runner import HandlerThreads
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -27,29 +29,66 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class TestMode:
-    """The kit of one test: `store` holds the jobs, `clock` says what time it is, `drain` runs what is due.
+class CallerThread(HandlerThreads, Protocol):
+    """Where the jobs of a test run, for frameworks whose plain functions belong to one thread."""
 
-    A `connection=` is taken and ignored here: memory has no transactions, and the code under test should not
-    have to know that it is being tested.
+    def drive(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end, with `run` calling functions in this thread meanwhile."""
+
+
+class TestMode:
+    """The kit of one test: `clock` says what time it is, `drain` runs what is due.
+
+    In memory, a `connection=` is taken and ignored: there are no transactions, and the code under test should
+    not have to know that it is being tested. With a `database`, the URL of one that is the test's own, jobs
+    are in it, transactions are real (`ctx.transaction()`), and the time is its own: it cannot be moved.
     """
 
     __test__ = False  # pytest collects classes called Test…
 
-    def __init__(self, app: Windlass, *, inline: bool = False, clock: Clock | None = None) -> None:
+    def __init__(
+        self, app: Windlass, *, inline: bool = False, clock: Clock | None = None, database: str | None = None
+    ) -> None:
+        if database is not None and (inline or clock is not None):
+            raise ConfigurationError(
+                "a test on a real database has that one's clock and runs jobs by drain()"
+            )
         self._app = app
-        self.clock: Clock = clock or Clock()
+        self._memory: MemoryStore | None = None
+        self._clock = clock or Clock()
+        self.producer: Producer
+        if database is not None:
+            self.producer = app._producer_at(database)
+        else:
+            self._memory = memory = MemoryStore(app.settings.for_store(), clock=self._clock)
+            home = StoreHome(lambda: memory, roams=True, clock=self._clock)
+            self.producer = _Inline(app, home) if inline else _Memory(app, home)
+
+    @property
+    def clock(self) -> Clock:
         """The time, moved by hand."""
-        self.store: MemoryStore = MemoryStore(app.settings.for_store(), clock=self.clock)
-        """Where the jobs are."""
-        home = StoreHome(lambda: self.store, roams=True)
-        self.producer: Producer = _Inline(app, home) if inline else _Memory(app, home)
+        if self._memory is None:
+            raise ConfigurationError(
+                "the clock of a real database cannot be moved: leave out database= for tests of time"
+            )
+        return self._clock
+
+    @property
+    def store(self) -> MemoryStore:
+        """Where the jobs are, in memory."""
+        if self._memory is None:
+            raise ConfigurationError("the jobs of this test are in a real database: ask the app for them")
+        return self._memory
 
     def __enter__(self) -> Self:
         if self._app._test_mode is not None:
             raise ConfigurationError("this app is in a testing block already; leave it before the next one")
-        # A schedule counts from now on, as with a worker that starts. In memory, this waits for nothing.
-        finish_here(self._app.schedules.aseed(self.store))
+        # A schedule counts from now on, as with a worker that starts.
+        if self._memory is not None:
+            finish_here(self._app.schedules.aseed(self._memory))
+        else:
+            loopthread.current().run(self.producer.home.migrate())
+            self.producer.home.call(self._app.schedules.aseed)
         self._app._test_mode = self
         return self
 
@@ -62,14 +101,15 @@ class TestMode:
         much, with all that falls due on the way, schedules included. Then, what a job has raised that is dead
         or retrying is raised; with raises=False it stands in the answer's `errors`. `queues` None means every
         queue."""
-        return loopthread.run_here(self.adrain(advance=advance, raises=raises, queues=queues))
+        return self._app._drive(self.adrain(advance=advance, raises=raises, queues=queues))
 
     async def adrain(
         self, *, advance: Duration | bool = False, raises: bool = True, queues: Sequence[str] | None = None
     ) -> Ran:
         """Run every job that is due; see `drain`."""
         async with self.producer.home.here() as store:
-            ran = await Draining(self._app, store, self.clock, queues).run(advance)
+            clock = None if self._memory is None and advance is False else self.clock
+            ran = await Draining(self._app, store, clock, queues).run(advance)
         if raises and ran.errors:
             first, *others = ran.errors
             if others:
@@ -82,6 +122,8 @@ class TestMode:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._app._test_mode = None
+        if self._memory is None:
+            self.producer.home.close()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -114,7 +156,10 @@ class _Inline(_Memory):
 
     def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
         receipts = super().send(jobs)
-        _run_anywhere(self._run())
+        if loopthread.in_loop():
+            _run_beside(self._run())
+        else:
+            self._app._drive(self._run())
         return receipts
 
     async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
@@ -137,15 +182,14 @@ class _Inline(_Memory):
                 observe=observe,
                 hooks=self._app.hooks,
                 settings=self._app.settings,
+                threads=self._app._caller_thread,
             )
         if raised:
             raise raised[0]
 
 
-def _run_anywhere(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end: here, or in another thread where this one runs a loop already."""
-    if not loopthread.in_loop():
-        return asyncio.run(coroutine)
+def _run_beside(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end in another thread, where this one runs a loop already."""
     answer: list[T] = []
     raised: list[BaseException] = []
 

@@ -28,7 +28,7 @@ from windlass.store.protocol import Store
 from windlass.store.records import Outcome
 from windlass.worker.label import introduce, make_label
 from windlass.worker.recorder import recorder_for
-from windlass.worker.runner import Observer, Runner, Tasks
+from windlass.worker.runner import HandlerThreads, Observer, Runner, Tasks
 from windlass.worker.running import Why
 from windlass.worker.shift import Shift
 from windlass.worker.teller import Teller
@@ -56,7 +56,7 @@ class Drained(msgspec.Struct, frozen=True):
     """Outcomes that came too late: the jobs had been given to another worker [C5]."""
 
 
-async def drain(
+async def drain(  # noqa: PLR0913 - all but two say what is not as in a worker
     store: Store,
     tasks: Tasks,
     *,
@@ -66,6 +66,7 @@ async def drain(
     observe: Observer | None = None,
     hooks: Hooks | None = None,
     settings: Settings | None = None,
+    threads: HandlerThreads | None = None,
 ) -> Drained:
     """Run jobs until none is ready and none runs here; see `Windlass.arun_until_idle`."""
     if concurrency < 1:
@@ -74,7 +75,7 @@ async def drain(
         raise ConfigurationError(f"queues must be a list of names; write queues=[{queues!r}]")
     names = None if queues is None else [check_name("queue", name) for name in queues]
     work = _Drain(store, names, concurrency, seconds(wait), settings or Settings())
-    runner = Runner(tasks, work, hooks=hooks, observe=observe, interruptible=True)
+    runner = Runner(tasks, work, hooks=hooks, observe=observe, threads=threads, interruptible=True)
     try:
         return await work.run(runner)
     finally:

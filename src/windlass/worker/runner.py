@@ -57,6 +57,16 @@ class Policies(Protocol):
         """Cool the queue; the answer is the seconds until it resumes [O3]."""
 
 
+class HandlerThreads(Protocol):
+    """Where plain functions run."""
+
+    async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call one, with this task's context, and await what it returns or raises."""
+
+    def close(self) -> None:
+        """No more calls will come."""
+
+
 class Runner:
     """Runs jobs of known tasks: `async def` ones on this loop, plain ones in threads or processes.
 
@@ -72,6 +82,7 @@ class Runner:
         hooks: Hooks | None = None,
         observe: Observer | None = None,
         processes: Processes | None = None,
+        threads: HandlerThreads | None = None,
         interruptible: bool = False,
     ) -> None:
         self.tasks = tasks
@@ -81,7 +92,7 @@ class Runner:
         self._observe = observe
         self._interruptible = interruptible
         self._unknown_told: set[str] = set()
-        self.threads = Threads()
+        self.threads = threads or Threads()
         self.processes = processes or Processes()
 
     async def close(self) -> None:

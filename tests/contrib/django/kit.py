@@ -49,3 +49,13 @@ def query() -> int:
 @task
 def CamelCase() -> str:
     return "done"
+
+
+@task
+def leave() -> None:
+    raise SystemExit(1)
+
+
+@task
+def return_function() -> Any:
+    return leave

@@ -11,6 +11,7 @@ works with; users may take it to declare chunked jobs, schedules or budgets besi
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from typing import Any, Final
@@ -21,8 +22,9 @@ from django.core.signals import setting_changed
 from windlass.app import Windlass
 from windlass.contrib.django.api import InvalidTask, task_backends
 from windlass.contrib.django.place import OWN, Place, place_of
-from windlass.contrib.django.running import runner
+from windlass.contrib.django.running import failure_hook, runner
 from windlass.contrib.django.task import job_name
+from windlass.contrib.django.threads import DjangoThread
 from windlass.core.names import check_name
 from windlass.errors import WindlassError
 from windlass.signals import Retry
@@ -46,11 +48,13 @@ def get_app(backend: str | None = None) -> Windlass:
 
 
 def app_and_place(alias: str) -> tuple[Windlass, Place]:
-    """The app of a backend, and where its jobs live."""
+    """The app of a backend, and where its jobs live. Looked up each time: Django's test runner gives a
+    database another name where it stands, and nobody may write to the real one from then on."""
+    place = place_of(windlass_backend(alias).options)
     with _making:
-        place = _places.get(alias)
-        if place is None:
-            place = _places[alias] = _settle(alias)
+        if _places.get(alias) != place:
+            _settle(alias, place)
+            _places[alias] = place
         return _apps[alias], place
 
 
@@ -122,24 +126,30 @@ def reread(app: Windlass) -> None:
         vars(app).pop(cached, None)
 
 
-def _settle(alias: str) -> Place:
-    """Make the app of a backend, or point the one there is at where TASKS says now."""
+def windlass_backend(alias: str) -> Any:
+    """The backend of this alias. Raises ImproperlyConfigured where it is not Windlass's."""
     from windlass.contrib.django.backend import WindlassBackend
 
     backend = task_backends[alias]
     if not isinstance(backend, WindlassBackend):
         raise ImproperlyConfigured(f"TASKS: backend {alias!r} is {type(backend).__name__}, not Windlass's")
-    place = place_of(backend.options)
+    return backend
+
+
+def _settle(alias: str, place: Place) -> None:
+    """Make the app of a backend, or point the one there is at where TASKS says now."""
+    backend = windlass_backend(alias)
     settings = {name: value for name, value in backend.options.items() if name not in OWN}
     app = _apps.get(alias)
     if app is not None:
         reread(app)
         app._code = {"database_url": place.url, **settings}
-        return place
+        return
     app = _apps[alias] = Windlass(place.url, codec=backend.options.get("codec"), **settings)
+    app._caller_thread = DjangoThread()
+    app.on_failure(failure_hook(app, alias, functools.partial(known_task, alias)))
     for task in _tasks.get(alias, {}).values():
         _add(app, alias, task)
-    return place
 
 
 def _add(app: Windlass, alias: str, task: Any) -> None:

@@ -11,6 +11,7 @@ then has its result an id. See `place` for why, and for the other choice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from inspect import signature
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from django.db import connections, transaction
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from windlass.app import Windlass
 from windlass.contrib.django import results
 from windlass.contrib.django.api import BaseTaskBackend, Task, TaskResultDoesNotExist, signals
 from windlass.contrib.django.app import app_and_place, known_task, register
@@ -33,7 +35,9 @@ from windlass.store.records import JobRecord
 
 PATH: Final = "django.task"
 PRIORITY: Final = "django.priority"
-"""Headers of jobs: the task's path where its name is not it, and the priority as Django has it."""
+RUN_AFTER: Final = "django.run_after"
+"""Headers of jobs: the task's path where its name is not it, priority and time as Django has them. A job's
+own time changes with each retry."""
 
 
 class WindlassBackend(BaseTaskBackend):
@@ -63,7 +67,7 @@ class WindlassBackend(BaseTaskBackend):
         app, place = app_and_place(self.alias)
         if place.joins is not None and kind_of(app.settings.database_url) == POSTGRES:
             self._send(result, connections[place.joins])
-        elif place.awaits is not None and transaction.get_connection(place.awaits).in_atomic_block:
+        elif place.awaits is not None and self._in_transaction(app, place.awaits):
 
             def send() -> None:
                 self._send(result)
@@ -75,6 +79,10 @@ class WindlassBackend(BaseTaskBackend):
             self._send(result)
         return result
 
+    def _in_transaction(self, app: Windlass, alias: str) -> bool:
+        """Whether there is a commit to wait for. A test's own never comes, and its jobs are its own."""
+        return app._test_mode is None and transaction.get_connection(alias).in_atomic_block
+
     def _send(self, result: Any, connection: Any = None) -> None:
         task = result.task
         app, _ = app_and_place(self.alias)
@@ -82,12 +90,12 @@ class WindlassBackend(BaseTaskBackend):
         if task.run_after is not None:
             naive = timezone.is_naive(task.run_after)
             options["run_at"] = timezone.make_aware(task.run_after) if naive else task.run_after
-        if headers := _headers(task):
-            options["headers"] = headers
+        now = timezone.now()
+        options["headers"] = {**_headers(task), results.ENQUEUED: now.isoformat()}
         if connection is not None:
             options["connection"] = connection
         job = app.named(job_name(task)).using(**options).enqueue(*result.args, **result.kwargs)
-        results.enqueued(result, job.id)
+        results.enqueued(result, job.id, now)
         signals.task_enqueued.send(type(self), task_result=result)
 
     # -- results ------------------------------------------------------------------------------------------
@@ -116,10 +124,11 @@ class WindlassBackend(BaseTaskBackend):
                 task = None
         if not isinstance(task, Task):
             raise TaskResultDoesNotExist(f"job {job.id} is of {path}, which is no task of Django's here")
+        run_after = job.options.headers.get(RUN_AFTER)
         found = task.using(
             queue_name=job.queue if job.queue in self.queues or not self.queues else None,
             priority=int(job.options.headers.get(PRIORITY, 0)),
-            run_after=results.moment(job.run_at),
+            run_after=None if run_after is None else datetime.fromisoformat(run_after),
         )
         return found if found.backend == self.alias else found.using(backend=self.alias)
 
@@ -140,4 +149,6 @@ def _headers(task: Any) -> dict[str, str]:
         headers[PATH] = task.module_path
     if task.priority:
         headers[PRIORITY] = str(task.priority)
+    if task.run_after is not None:
+        headers[RUN_AFTER] = task.run_after.isoformat()
     return headers

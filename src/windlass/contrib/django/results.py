@@ -24,6 +24,9 @@ from windlass.payload import POSITIONALS
 from windlass.store.records import Failure, JobRecord
 
 UNKNOWN: Final = "unknown"
+ENQUEUED: Final = "django.enqueued_at"
+"""The header that says when a job was enqueued, as its result has it: one that is looked up later must equal
+what `enqueue` returned."""
 _STATUS: Final[Mapping[State, Any]] = {
     State.SUCCEEDED: TaskResultStatus.SUCCESSFUL,
     State.DEAD: TaskResultStatus.FAILED,
@@ -52,10 +55,16 @@ def new_result(task: Any, alias: str, args: Sequence[Any], kwargs: Mapping[str, 
     )
 
 
-def enqueued(result: Any, job: int) -> None:
+def enqueued(result: Any, job: int, at: datetime) -> None:
     """Its job is in the store, or in the caller's transaction."""
     object.__setattr__(result, "id", str(job))
-    object.__setattr__(result, "enqueued_at", timezone.now())
+    object.__setattr__(result, "enqueued_at", at)
+
+
+def enqueued_at(headers: Mapping[str, str], at: float) -> datetime | None:
+    """When a job was enqueued, as its result said then; `at` is when its store says."""
+    said = headers.get(ENQUEUED)
+    return moment(at) if said is None else datetime.fromisoformat(said)
 
 
 def running_result(
@@ -67,7 +76,7 @@ def running_result(
     for name, value in {
         "id": str(context.id),
         "status": TaskResultStatus.RUNNING,
-        "enqueued_at": moment(context.enqueued_at.timestamp()),
+        "enqueued_at": enqueued_at(context.headers, context.enqueued_at.timestamp()),
         "started_at": now,
         "last_attempted_at": now,
         "worker_ids": workers(context.worker, context.attempt),
@@ -87,7 +96,7 @@ def kept_result(task: Any, alias: str, job: JobRecord, codec: Codec | None) -> A
     for name, value in {
         "id": str(job.id),
         "status": _STATUS.get(job.state, TaskResultStatus.READY),
-        "enqueued_at": moment(job.enqueued_at),
+        "enqueued_at": enqueued_at(job.options.headers, job.enqueued_at),
         "started_at": moment(min(begun, default=None)),
         "last_attempted_at": moment(max(begun, default=None)),
         "finished_at": moment(job.finished_at),

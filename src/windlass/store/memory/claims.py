@@ -190,5 +190,6 @@ class Claims(Base):
 
 def _no_transaction() -> Any:
     raise ConfigurationError(
-        "the memory store has no transaction for a handler to work in: use SQLite or PostgreSQL"
+        "the memory store has no transaction for a handler to work in: use SQLite or PostgreSQL, in a test "
+        "app.testing(database=URL) or @pytest.mark.windlass(database=True)"
     )
