@@ -303,3 +303,44 @@ async def test_a_failure_goes_down_a_chain_at_once(rig: Rig) -> None:
     await rig.finish(worker, await rig.run(worker, first), Kind.DEAD)
     await rig.store.promote()
     assert [await rig.state(id) for id in chain] == [State.DEAD] * 4
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_after_one_that_was_dead_and_brought_back(rig: Rig, others: int) -> None:
+    """[P12] [O6] It has succeeded, also where the logs have forgotten it by the time that anybody looks: the
+    note of how it ended before must go, also where several are brought back at once."""
+    worker = await rig.worker()
+    dead = [await rig.bring(State.DEAD, worker) for _ in range(1 + others)]
+    assert set((await rig.store.retry(dead)).values()) == {"retried"}
+    (id,) = await rig.add("t", after=(dead[0],))
+    await rig.finish(worker, await rig.claim(worker))
+    await rig.turn()
+    await rig.store.promote()
+    assert await rig.state(id) is State.READY
+
+
+@pytest.mark.parametrize("way", ["dead", "cancelled"])
+async def test_after_a_parent_that_was_brought_back(rig: Rig, way: str) -> None:
+    """[P12] [P9] As for any other job, also once its retention has passed."""
+    worker = await rig.worker()
+    (first,) = await rig.add("big", chunked=True)
+    await rig.split(worker, await rig.run(worker, first), 2, parallel=2)
+    await rig.store.promote()
+    parts = await rig.claim(worker)
+    if way == "cancelled":
+        await rig.store.cancel([first])
+    await rig.finish(worker, parts, Kind(way))
+    await rig.store.promote()
+    assert await rig.state(first) is State(way)
+    assert await rig.store.redrive(first) == 2
+    (id,) = await rig.add("t", after=(first,))
+    await rig.store.promote()
+    await rig.finish(worker, await rig.claim(worker))
+    await rig.store.promote()
+    assert await rig.state(first) is State.SUCCEEDED
+    await rig.clock.advance(9 * 3600.0)
+    await rig.turn()
+    await rig.store.expire()
+    assert await rig.store.parent(first) is None
+    await rig.store.promote()
+    assert await rig.state(id) is State.READY

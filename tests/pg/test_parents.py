@@ -11,7 +11,7 @@ from tests.pg.families import Family, family, plan, started
 from tests.pg.kit import Base, Session
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
-from windlass.store.records import Checkpoint, ClaimedJob, Outcome
+from windlass.store.records import Checkpoint, ClaimedJob, NewJob, Options, Outcome
 
 ADVANCE = "SELECT windlass.advance($1)"
 SPLIT = "SELECT windlass.split($1, $2, $3, $4, $5, $6, $7, $8, 8, 0, false)"
@@ -264,3 +264,25 @@ async def test_what_is_noted_or_under_way_is_left_alone(alone: Base) -> None:
     assert last > first.id
     assert tuple(await alone.look.row(missed, last)) == (None, None, 0)
     assert await alone.look.value("SELECT count(*) FROM windlass.part_event") == 1
+
+
+async def test_a_parent_that_comes_back_keeps_the_key_that_its_end_could_not_free(alone: Base) -> None:
+    """[E6] [P9] A producer held the key's row when the parent ended, so it was to be freed later. Once the
+    parent waits again it must not be: a twin would come in beside it."""
+    store, worker, job = await started(alone, unique_key="k")
+    await store.split(worker, 1, job, plan(1))
+    group = Family(alone, store, worker, job.id)
+    (part,) = await group.claim()
+    (producer,) = await alone.sessions(1)
+    await producer.begin()
+    await producer.run("SELECT FROM windlass.unique_key WHERE key = 'k' FOR UPDATE")
+    await store.finish(worker, 2, [Outcome(job=part, kind=Kind.DEAD, error=failure())])
+    await store.promote()
+    assert (await group.look()).state == "dead"
+    await producer.rollback()
+    assert await store.redrive(job.id) == 1
+    for _ in range(2):
+        await store.promote()
+    twin = NewJob(task="t", payload="{}", queue=alone.queue, options=Options(unique_key="k"))
+    (receipt,) = await store.enqueue([twin])
+    assert (receipt.id, receipt.status) == (job.id, "rerun")

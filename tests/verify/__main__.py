@@ -27,6 +27,7 @@ STEPS: Final = {
     "audit": ("tests.verify.tools", "audit"),
     "build": ("tests.verify.packages", "check"),
     "mutation": ("tests.verify.mutation", "check"),
+    "sql-mutation": ("tests.verify.sql_mutation", "check"),
     "coverage": ("tests.verify.coverage_step", "check"),
 }
 """The quick ones first."""

@@ -7,6 +7,7 @@ import pytest
 
 from tests.verify.figures import Figure, Verdict, exit_status, judged, table
 from tests.verify.mutants import mutants, planted
+from tests.verify.sql_mutants import sql_mutants
 
 
 def faults(folder: Path, code: str) -> list[str]:
@@ -72,3 +73,27 @@ def test_what_could_not_be_checked_has_not_passed() -> None:
     unknown = Figure("audit", "holes", "unknown", "0", Verdict.UNCHECKED)
     assert [exit_status(each) for each in ([good], [good, unknown], [unknown, bad])] == [0, 2, 1]
     assert "COULD NOT BE CHECKED" in table([good, unknown])
+
+
+@pytest.mark.parametrize(
+    ("body", "faulty"),
+    [
+        ("SELECT 1 FROM windlass.a FOR UPDATE SKIP LOCKED;", ["lock: FOR UPDATE SKIP LOCKED"]),
+        ("PERFORM windlass.lane_lock(l);", ["lock: PERFORM windlass.lane_lock(l);"]),
+        ("PERFORM windlass.worker_fence(w);", ["fence: PERFORM windlass.worker_fence(w);"]),
+        ("DELETE FROM windlass.a WHERE b = 'AND c';", ["write: DELETE FROM windlass.a WHERE b = 'AND c';"]),
+        (
+            "PERFORM f(x) WHERE a AND (b OR c) AND d = 'e';",
+            ["condition: AND (b OR c)", "condition: AND d = 'e'"],
+        ),
+        ("PERFORM f(x) WHERE a BETWEEN 1 AND 2 AND b;", ["condition: AND b"]),
+        ("IF a THEN b := 1; END IF;", ["branch: a"]),
+        ("-- AND this is prose\n", []),
+    ],
+)
+def test_each_fault_in_sql_is_planted_alone(body: str, faulty: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "f.sql"
+    path.write_text(f"CREATE FUNCTION f() AS $$\nBEGIN\n    {body}\nEND $$;\n", encoding="utf-8")
+    found = sql_mutants(path)
+    assert [f"{mutant.kind}: {mutant.what}" for mutant in found] == faulty
+    assert all(mutant.planted() != path.read_text(encoding="utf-8") for mutant in found)

@@ -1,0 +1,146 @@
+"""The step that asks whether the tests would notice a fault in the SQL of the PostgreSQL store: a lock, a
+fence, a condition or a write that is missing. It plants each fault of `sql_mutants.py` in a copy of the
+package and runs the tests that call the function. What survives is listed with its line.
+
+    python -m tests.verify sql-mutation                         # all: hours
+    python -m tests.verify sql-mutation --only retry_many       # one function
+
+Which tests call a function is learned first, from a copy whose functions say their name to the server's log.
+A survivor is a place to look, not a verdict: some locks matter only against schedules that no test forces,
+and some conditions only spare work.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from tests.verify.figures import ROOT, Figure, judged, say
+from tests.verify.sql_mutants import SqlMutant, sql_mutants
+
+STEP: Final = "sql-mutation"
+FUNCTIONS: Final = Path("windlass/store/postgres/sql")
+TESTS: Final = ("tests/pg", "tests/conformance")
+QUIET: Final = ("-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")
+LEAST: Final = 60.0
+ENOUGH: Final = 40.0
+"""Seconds of tests for one mutant."""
+
+
+def check(only: Sequence[str] = (), details: dict[str, Any] | None = None) -> list[Figure]:
+    """The score over all functions, or over the named ones."""
+    every = [
+        mutant
+        for path in sorted((ROOT / "src" / FUNCTIONS).glob("*.sql"))
+        if not only or path.stem in only
+        for mutant in sql_mutants(path)
+    ]
+    say(f"{len(every)} mutants; learning which tests call which function")
+    calls = learn()
+    say(f"{len(calls)} functions are called by tests")
+    began = time.monotonic()
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        found = list(pool.map(lambda mutant: _try(mutant, calls), every))
+    survivors = [mutant for mutant, noticed in zip(every, found, strict=True) if not noticed]
+    say(f"tried in {time.monotonic() - began:.0f} s; survivors:")
+    for mutant in survivors:
+        say(f"    {mutant.path.name}:{mutant.line}  {mutant.kind}: {mutant.what[:140]}")
+    if details is not None:
+        details[STEP] = [asdict(each) | {"path": each.path.name} for each in survivors]
+    score = 100 * (len(every) - len(survivors)) / max(1, len(every))
+    return [
+        judged(
+            STEP,
+            "faults in SQL found by tests/pg and tests/conformance",
+            figure=f"{score:.1f} % of {len(every)}",
+            bound=f"≥ {LEAST:.0f} %",
+            holds=score >= LEAST,
+        )
+    ]
+
+
+def learn() -> dict[str, list[str]]:
+    """By function, the tests that call it, the quickest first; kept for the next run of the same tree."""
+    kept = Path(tempfile.gettempdir()) / f"windlass-sql-calls-{_fingerprint()}.json"
+    if kept.exists():
+        known: dict[str, list[str]] = json.loads(kept.read_text(encoding="utf-8"))
+        return known
+    with tempfile.TemporaryDirectory() as folder:
+        for path in (copy(Path(folder)) / FUNCTIONS).glob("*.sql"):
+            text = path.read_text(encoding="utf-8")
+            says = rf"\g<0>\n    RAISE LOG 'called {path.stem}';"
+            path.write_text(re.sub(r"^BEGIN$", says, text, count=1, flags=re.MULTILINE), encoding="utf-8")
+        answer = Path(folder) / "calls.json"
+        wanted = [*TESTS, "-k", "not memory and not sqlite and not postgres16 and not stock"]
+        plugin = ["-p", "tests.verify.sql_calls"]
+        done = _pytest(Path(folder), [*wanted, *plugin], {"SQL_CALLS": str(answer)})
+        if not answer.exists():
+            raise RuntimeError(f"the tests did not run: {done.stdout[-2000:]}")
+        heard: dict[str, dict[str, float]] = json.loads(answer.read_text(encoding="utf-8"))
+    calls = {name: sorted(tests, key=tests.__getitem__) for name, tests in heard.items()}
+    kept.write_text(json.dumps(calls), encoding="utf-8")
+    return calls
+
+
+def _fingerprint() -> str:
+    """Changes with every test, and with every function."""
+    digest = hashlib.sha256()
+    for folder in (*TESTS, f"src/{FUNCTIONS}"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".sql"):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def copy(folder: Path) -> Path:
+    """A copy of the package to plant faults in."""
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / "src"
+
+
+def _try(mutant: SqlMutant, calls: dict[str, list[str]]) -> bool:
+    """Whether a test notices it. A function that PostgreSQL writes into its caller says nothing: then the
+    tests of those that name it are tried."""
+    tests = calls.get(mutant.path.stem) or _of_callers(mutant, calls)
+    if not tests:
+        return False
+    with tempfile.TemporaryDirectory() as name:
+        planted = copy(Path(name)) / FUNCTIONS / mutant.path.name
+        planted.write_text(mutant.planted(), encoding="utf-8")
+        return _pytest(Path(name), tests[:40], {}, ENOUGH).returncode != 0
+
+
+def _of_callers(mutant: SqlMutant, calls: dict[str, list[str]]) -> list[str]:
+    name = re.compile(rf"\bwindlass\.{mutant.path.stem}\b")
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in mutant.path.parent.glob("*.sql")}
+    return [test for stem, text in texts.items() if name.search(text) for test in calls.get(stem, [])]
+
+
+def _pytest(
+    folder: Path, arguments: Sequence[str], environment: dict[str, str], seconds: float | None = None
+) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "pytest", *QUIET, *arguments]
+    if seconds is None:
+        command.remove("-x")
+    try:
+        return subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(folder / "src"), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=None if seconds is None else 60 + 3 * seconds,
+        )
+    except subprocess.TimeoutExpired:  # it waits for what the fault keeps from it
+        return subprocess.CompletedProcess(command, 1, "", "")
