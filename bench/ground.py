@@ -75,7 +75,7 @@ class Ground:
             if jit == "on" and not ask("SELECT pg_jit_available()"):
                 jit = "on, without a compiler"
             always = ("fsync", "synchronous_commit", "autovacuum")
-            changed = dict(connection.execute(CHANGED).fetchall())
+            changed: dict[str, str] = dict(connection.execute(CHANGED).fetchall())
             told: dict[str, Any] = {
                 "PostgreSQL": {
                     "server": self.kind,

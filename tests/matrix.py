@@ -52,9 +52,10 @@ def find() -> dict[Minor, tuple[str, Path]]:
     """Version and path of the newest CPython of each minor version that is supported, oldest first."""
     found: dict[Minor, tuple[tuple[int, ...], Path]] = {}
     for path in candidates():
-        version = version_of(path)
-        if version >= OLDEST and version > found.get(version[:2], ((), path))[0]:
-            found[version[0], version[1]] = (version, path)
+        if (version := version_of(path)) >= OLDEST:
+            minor = version[0], version[1]
+            if minor not in found or version > found[minor][0]:
+                found[minor] = (version, path)
     return {minor: (".".join(map(str, version)), path) for minor, (version, path) in sorted(found.items())}
 
 
@@ -88,7 +89,7 @@ def run(version: str, python: Path) -> Ran:
     ran = Ran(version)
     home = PLACE / version
     own, report = home / "bin" / "python", home / "report.xml"
-    steps = {
+    steps: dict[str, list[str | Path]] = {
         "venv": [python, "-m", "venv", home],
         "pip": [own, "-m", "pip", "install", "-q", "-e", ".[test]"],
         "pytest": [

@@ -55,7 +55,7 @@ def temporary_server() -> Iterator[str]:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         options = " ".join(f"-c {key}='{value}'" for key, value in {**SETTINGS, "port": port}.items())
-        start = ["start", "-s", "-w", "-D", home / "data", "-l", home / "log", "-o", options]
+        start = ["start", "-s", "-w", "-D", str(home / "data"), "-l", str(home / "log"), "-o", options]
         guard = subprocess.Popen(  # noqa: S603 - our own script, on paths we made
             ["sh", "-c", _GUARD, "sh", str(binaries / "pg_ctl"), str(home)],  # noqa: S607 - any sh will do
             stdin=subprocess.PIPE,
