@@ -1,7 +1,7 @@
 # Shorthands for people. Nothing depends on make: each target is one command of CONTRIBUTING.md.
 PYTHON ?= .venv/bin/python
 
-.PHONY: test lint verify postgres16 soak bench bench-quick
+.PHONY: test lint verify postgres16 stock pythons soak bench bench-quick
 
 test:           ## everything a commit must pass: lint, format, types, tests
 	$(PYTHON) -m tests
@@ -14,6 +14,12 @@ verify:         ## what a release must pass besides: coverage, mutants, advisori
 
 postgres16:     ## the suite of all stores on an older server, all of it
 	$(PYTHON) -m pytest -m postgres16 -n auto --dist worksteal
+
+stock:          ## the same on the system's own server with its default settings, and what else runs there
+	$(PYTHON) -m pytest -m stock -n auto --dist worksteal
+
+pythons:        ## core, app and the suite of all stores on every Python that is installed
+	$(PYTHON) -m tests.matrix
 
 soak:           ## long runs under load and faults
 	$(PYTHON) -m pytest -m soak --timeout 0

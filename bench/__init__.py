@@ -3,6 +3,7 @@
     python -m bench                 everything, up to two hours       (make bench)
     python -m bench --quick         a look, up to fifteen minutes     (make bench-quick)
     python -m bench --peers windlass,procrastinate --scenarios drain
+    python -m bench --server wheel      on that PostgreSQL instead of the stock one of this machine
     python -m bench page bench/results/2026-11-16      draw the page anew
 
 Each peer lives in `peers/<name>/`: one program that speaks the words of `kit/bench_kit.py`, run by the

@@ -1,5 +1,9 @@
 """Where a measurement takes place: one PostgreSQL for the whole run with a fresh database each time, a fresh
-Redis each time, or a file. The settings are the same for all and stand in the results.
+Redis each time, or a file. What the servers are and how they are set stands in the results.
+
+PostgreSQL is the stock one of this machine's packages (`--server stock`), that of a wheel (`wheel`), or one
+that runs already (a URL). Those that are started here keep their default settings, with fsync on; only
+`max_connections` is raised, for the crowds of worker processes.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +26,20 @@ import psycopg
 
 from bench.meters import Meter
 from bench.subjects import POSTGRESQL, REDIS, Subject
-from windlass.bench.server import Server, running_server
+from tests.postgres import Server
+from tests.postgres_install import STOCK
 
-SETTINGS: Final = {"max_connections": "600", "shared_buffers": "512MB", "max_wal_size": "8GB"}
+WHEEL: Final = "wheel"
+SETTINGS: Final = {"max_connections": "600"}
+CHANGED: Final = """
+SELECT name, current_setting(name) FROM pg_settings
+ WHERE setting IS DISTINCT FROM boot_val
+   AND source NOT IN ('default', 'override', 'client', 'session')
+   AND category NOT LIKE 'Reporting and Logging%%' AND category NOT LIKE '%%Locale and Formatting'
+   AND name NOT IN ('listen_addresses', 'port', 'unix_socket_directories')
+ ORDER BY name
+"""
+HERE: Final = ("127.0.0.1", "::1", "localhost", None)
 SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the ledger of a process that is killed must survive it
 REDIS_SETTINGS: Final = ("--appendonly", "yes", "--appendfsync", "everysec", "--save", "")
 
@@ -40,18 +55,39 @@ class Place:
 
 
 class Ground:
-    """The servers of a run."""
+    """The servers of a run. A PostgreSQL that is somebody else's cannot be restarted."""
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
+    def __init__(self, kind: str, url: str, restart: Callable[[], None] | None = None) -> None:
+        self.kind = kind
+        self.url = url
+        self.restart = restart
         self.redis = shutil.which("redis-server")
 
     def settings(self) -> dict[str, Any]:
         """What the servers are and how they are set."""
-        names = ("server_version", "fsync", "synchronous_commit", "autovacuum", *SETTINGS)
-        with psycopg.connect(self.server.url, autocommit=True) as connection:
-            shown = {name: connection.execute(f"SHOW {name}").fetchone() for name in names}
-        told: dict[str, Any] = {"PostgreSQL": {name: row[0] for name, row in shown.items() if row}}
+        with psycopg.connect(self.url, autocommit=True) as connection:
+
+            def ask(query: str) -> Any:
+                row = connection.execute(query.encode()).fetchone()
+                return row[0] if row else None
+
+            jit = ask("SHOW jit")
+            if jit == "on" and not ask("SELECT pg_jit_available()"):
+                jit = "on, without a compiler"
+            always = ("fsync", "synchronous_commit", "autovacuum")
+            changed: dict[str, str] = dict(connection.execute(CHANGED).fetchall())
+            told: dict[str, Any] = {
+                "PostgreSQL": {
+                    "server": self.kind,
+                    "version": ask("SHOW server_version"),
+                    "jit": jit,
+                    **{name: ask(f"SHOW {name}") for name in always},
+                    "changed from its defaults": "; ".join(
+                        f"{name} = {value}" for name, value in changed.items() if name not in always
+                    )
+                    or "nothing",
+                }
+            }
         if self.redis:
             version = subprocess.run([self.redis, "--version"], capture_output=True, text=True, check=True)
             told["Redis"] = {
@@ -59,6 +95,17 @@ class Ground:
                 "durability": "append-only file, synced every second: a crash may lose the last second",
             }
         return told
+
+    def notes(self) -> list[str]:
+        """What cannot be measured here."""
+        said = []
+        if not self.redis:
+            said.append("No redis-server was found: the peers on Redis were left out.")
+        if self.restart is None:
+            said.append("PostgreSQL was given by its URL: it was not restarted.")
+        if self._postmaster() is None:
+            said.append("PostgreSQL does not run on this machine: its processor time is not counted.")
+        return said
 
     @contextlib.contextmanager
     def fresh(self, subject: Subject) -> Iterator[Place]:
@@ -78,26 +125,29 @@ class Ground:
                     yield Place({**environment, "BENCH_FILE": f"{folder}/jobs.db"}, Path(ledger), Meter(None))
 
     @contextlib.contextmanager
-    def _database(self) -> Iterator[tuple[str, psutil.Process]]:
+    def _database(self) -> Iterator[tuple[str, psutil.Process | None]]:
         name = f"bench_{secrets.token_hex(4)}"
         self._execute(f"CREATE DATABASE {name}")
         try:
-            yield urlsplit(self.server.url)._replace(path=f"/{name}").geturl(), self._postmaster()
+            yield urlsplit(self.url)._replace(path=f"/{name}").geturl(), self._postmaster()
         finally:
             self._execute(f"DROP DATABASE {name} WITH (FORCE)")
-            self._execute("CHECKPOINT")  # what one peer wrote is not the next one's load
+            with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
+                self._execute("CHECKPOINT")  # what one peer wrote is not the next one's load
 
     def _execute(self, statement: str) -> None:
-        with psycopg.connect(self.server.url, autocommit=True) as connection:
+        with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(statement)
 
-    def _postmaster(self) -> psutil.Process:
-        with psycopg.connect(self.server.url) as connection:
-            row = connection.execute("SELECT pg_backend_pid()").fetchone()
-            assert row is not None
-            parent = psutil.Process(row[0]).parent()
-            assert parent is not None
-            return parent
+    def _postmaster(self) -> psutil.Process | None:
+        """The process that the server's others are children of; None where it is on another machine."""
+        if urlsplit(self.url).hostname not in HERE:
+            return None
+        with psycopg.connect(self.url) as connection, contextlib.suppress(psutil.NoSuchProcess):
+            parent = psutil.Process(connection.info.backend_pid).parent()
+            if parent is not None and "postgres" in parent.name():
+                return parent
+        return None
 
     @contextlib.contextmanager
     def _redis(self) -> Iterator[tuple[str, psutil.Process]]:
@@ -127,7 +177,10 @@ def _answering(port: int) -> None:
 
 
 @contextlib.contextmanager
-def ground() -> Iterator[Ground]:
-    """The servers, for as long as the block lasts."""
-    with running_server(SETTINGS) as server:
-        yield Ground(server)
+def ground(server: str) -> Iterator[Ground]:
+    """The servers, for as long as the block lasts: PostgreSQL is "stock", "wheel" or a URL."""
+    if server not in (STOCK, WHEEL):
+        yield Ground("given by its URL", server)
+        return
+    with Server(STOCK if server == STOCK else 18, settings=SETTINGS) as started:
+        yield Ground(server, started.dsn(), started.restart)

@@ -23,8 +23,9 @@ def _lines(found: dict[str, Any], pictures: dict[str, str]) -> Iterator[str]:
     yield ""
     yield (
         f"One run of {minutes:.0f} minutes on {machine['cores']} cores ({machine['processor']}), "
-        f"{machine['os']}, Python {machine['python']}, commit {found['commit']}. Server, producer and "
-        "workers share the machine. Every peer is used through its public API with its own recommended fast "
+        f"{machine['os']}, Python {machine['python']}, {_postgresql(found)}"
+        f"commit {found['commit']}. Server, producer and workers share the machine. "
+        "Every peer is used through its public API with its own recommended fast "
         "settings, in an environment of its own; peers take turns within a round; a figure is the median of "
         "its rounds. What ran is read from a ledger that handlers write. Shared machines are noisy: trust "
         "ratios more than rates, and differences under a third not at all."
@@ -60,6 +61,12 @@ def _lines(found: dict[str, Any], pictures: dict[str, str]) -> Iterator[str]:
             yield ""
     yield from _faults(found)
     yield from _conditions(found)
+
+
+def _postgresql(found: dict[str, Any]) -> str:
+    """The server in a few words; how it was set stands among the conditions."""
+    told = found["servers"].get("PostgreSQL", {})
+    return f"PostgreSQL {told['version']} ({told['server']}, jit {told['jit']}), " if "jit" in told else ""
 
 
 def _mark(met: bool | None) -> str:

@@ -35,6 +35,7 @@ class Scenario:
     rounds: int
     of: Callable[[Subject], bool]
     together: bool = False
+    restarts: bool = False
 
 
 def scenarios(plan: Plan) -> Iterator[Scenario]:
@@ -72,7 +73,7 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
         who = on_postgresql if size in plan.crowds else windlass
         measure = functools.partial(drain.crowd, processes=size)
         yield Scenario(f"crowd_{size}", measure, plan.crowd_rounds, who)
-    yield Scenario("restarted", restarted.postgresql, 1, on_postgresql)
+    yield Scenario("restarted", restarted.postgresql, 1, on_postgresql, restarts=True)
     for size in (*plan.backlogs, *plan.own_backlogs):
         who = on_postgresql if size in plan.backlogs else windlass
         yield Scenario(f"backlog_{size}", functools.partial(backlog.grown, backlog=size), 1, who)
@@ -81,11 +82,14 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
 class Run:
     """One run: what is measured, when it must end, and the file that keeps what was found."""
 
-    def __init__(self, plan: Plan, folder: Path, subjects: Sequence[Subject], until: float) -> None:
+    def __init__(
+        self, plan: Plan, folder: Path, subjects: Sequence[Subject], until: float, server: str
+    ) -> None:
         self.plan = plan
         self.folder = folder
         self.subjects = subjects
         self._until = until
+        self._server = server
         self.found: dict[str, Any] = {}
 
     def go(self, only: Sequence[str] = ()) -> None:
@@ -94,10 +98,12 @@ class Run:
         for subject in self.subjects:
             _say(f"{subject.title}: virtual environment")
             interpreter(subject)
-        with ground() as place:
+        with ground(self._server) as place:
             took_part = [each for each in self.subjects if each.store != REDIS or place.redis]
             self._begin(place, took_part)
             for scenario in scenarios(self.plan):
+                if scenario.restarts and place.restart is None:
+                    continue
                 if not only or scenario.name.startswith(tuple(only)):
                     self._rounds(place, scenario, [each for each in took_part if scenario.of(each)])
         self.found["seconds"] = round(time.monotonic() - self._began)
@@ -117,7 +123,7 @@ class Run:
             "servers": place.settings(),
             "peers": peers,
             "scenarios": {},
-            "notes": [] if place.redis else ["No redis-server was found: the peers on Redis were left out."],
+            "notes": place.notes(),
         }
 
     def _rounds(self, place: Ground, scenario: Scenario, subjects: Sequence[Subject]) -> None:

@@ -6,8 +6,9 @@ go to pytest: `python -m tests -k sqlite`.
 
 Lint and types are checked beside the tests, on one core at most, and told of after them.
 
-The browser tests need a Chromium. Where none is found, one is brought into the virtual environment; where
-that fails, they are left out, and the last line says so.
+The browser tests need a Chromium. Where none is found, one is brought into the virtual environment. Some
+tests need a stock PostgreSQL, which only the system's packages bring. What is missing leaves its tests out,
+and the last line says so.
 """
 
 import os
@@ -17,7 +18,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.browser import chromium, left_out
+from tests import left_out, postgres_install
+from tests.browser import chromium
 
 ROOT = Path(__file__).resolve().parent.parent
 LINT = {
@@ -50,8 +52,7 @@ def lint() -> dict[str, Done]:
 def tests(arguments: list[str]) -> Done:
     """Run the tests, in front of everybody."""
     say("pytest")
-    plugin = ["-p", left_out.NAME]
-    return run(["pytest", "-n", str(workers()), "--dist", "worksteal", *plugin, *arguments])
+    return run(["pytest", "-n", str(workers()), "--dist", "worksteal", *arguments])
 
 
 def say(text: str) -> None:
@@ -59,15 +60,17 @@ def say(text: str) -> None:
     print(f"── {text}", flush=True)  # noqa: T201 - this module is a command
 
 
-def browser() -> str:
-    """See to it that the tests find a browser, and what to add to the verdict if they will not."""
-    found = chromium.bring()
-    os.environ[chromium.VARIABLE] = found or ""  # the test processes need not look again
-    if found is not None:
-        return ""
-    missing = f"BROWSER TESTS LEFT OUT, {left_out.REASON}"
-    say(missing)
-    return f" · {missing}"
+def missing() -> str:
+    """See to it that the tests find a browser and a stock server, and what to add to the verdict if not."""
+    browser, stock = chromium.bring(), postgres_install.find_stock()
+    os.environ[chromium.VARIABLE] = browser or ""  # the test processes need not look again
+    os.environ[postgres_install.VARIABLE] = str(stock or "")
+    left = [
+        str(each) for each, found in ((left_out.BROWSER, browser), (left_out.STOCK, stock)) if found is None
+    ]
+    for each in left:
+        say(each)
+    return "".join(f" · {each}" for each in left)
 
 
 def main(arguments: list[str]) -> int:
@@ -78,7 +81,7 @@ def main(arguments: list[str]) -> int:
     with ThreadPoolExecutor(1) as beside:
         linting = beside.submit(lint)
         if "--lint" not in arguments:
-            warning = browser()
+            warning = missing()
             tested["pytest"] = tests(arguments)
         linted = linting.result()
     for name, done in linted.items():

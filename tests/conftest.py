@@ -1,14 +1,16 @@
 """Fixtures that every test may use: real PostgreSQL servers, and databases and schemas in them.
 
-A server starts when the first test asks for it and ends with the test process. No fixture skips: a machine
-that cannot run PostgreSQL fails the tests with a message that says what to install.
+A server starts when the first test asks for it and ends with the test process. A machine that cannot run
+PostgreSQL fails the tests with a message that says what to install. Only the stock server may be missing,
+since no wheel brings it; the tests that ask for it are left out then, and the run says so.
 """
 
+import functools
 import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import hypothesis
@@ -16,7 +18,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests import left_out
 from tests.postgres import Server, memory
+from tests.postgres_install import STOCK, find_stock
 
 # Hundreds of tests start a process of ours, which takes twice as long where nobody may keep bytecode. A test
 # that replaces a module within a second forbids it for itself.
@@ -41,9 +45,14 @@ class Schema:
     name: str
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """See to it that nobody misses that tests were left out."""
+    config.pluginmanager.register(left_out)
+
+
 @pytest.fixture(scope="session")
-def pg_server() -> Iterator[Server]:
-    """PostgreSQL 18 for this test process, without fsync. Tests that kill a server start their own."""
+def wheel_server() -> Iterator[Server]:
+    """PostgreSQL 18 for this test process, without fsync."""
     with Server(18, fsync=False) as server:
         yield server
 
@@ -55,6 +64,22 @@ def pg16_server() -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def stock_server() -> Iterator[Server]:
+    """PostgreSQL as the system's packages bring it, with its default settings, jit among them; no fsync."""
+    if find_stock() is None:
+        pytest.skip(left_out.STOCK.reason)
+    with Server(STOCK, fsync=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pg_server(request: pytest.FixtureRequest) -> Server:
+    """PostgreSQL 18, or what `tests.stock` says. Tests that kill a server start their own."""
+    server: Server = request.getfixturevalue(getattr(request, "param", "wheel_server"))
+    return server
+
+
 @pytest.fixture
 def pg_database(pg_server: Server) -> Iterator[str]:
     """The DSN of an empty database, dropped after the test."""
@@ -64,17 +89,31 @@ def pg_database(pg_server: Server) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def pg_template(pg_server: Server) -> str:
-    """The name of a migrated database that others are copied from. Nobody may connect to it."""
-    name = pg_server.create_database()
-    subprocess.run(
-        [sys.executable, "-c", "from windlass.cli import main; main()", "migrate"],
-        env={**os.environ, "WINDLASS_DATABASE_URL": pg_server.dsn(name)},
-        check=True,
-    )
-    with psycopg.connect(pg_server.dsn(), autocommit=True) as connection:
-        connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
-    return name
+def migrated() -> Callable[[Server], str]:
+    """Answers with the name of a server's migrated database, made once, that others are copied from. Nobody
+    may connect to it."""
+
+    @functools.cache
+    def make(server: Server) -> str:
+        name = server.create_database()
+        subprocess.run(
+            [sys.executable, "-c", "from windlass.cli import main; main()", "migrate"],
+            env={**os.environ, "WINDLASS_DATABASE_URL": server.dsn(name)},
+            check=True,
+        )
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name))
+            )
+        return name
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def pg_template(pg_server: Server, migrated: Callable[[Server], str]) -> str:
+    """The name of a migrated database that others are copied from."""
+    return migrated(pg_server)
 
 
 @pytest.fixture
@@ -83,6 +122,14 @@ def pg_dsn(pg_server: Server, pg_template: str) -> Iterator[str]:
     name = pg_server.create_database(template=pg_template)
     yield pg_server.dsn(name)
     pg_server.drop_database(name)
+
+
+@pytest.fixture
+def stock_dsn(stock_server: Server, migrated: Callable[[Server], str]) -> Iterator[str]:
+    """The same on the stock server."""
+    name = stock_server.create_database(template=migrated(stock_server))
+    yield stock_server.dsn(name)
+    stock_server.drop_database(name)
 
 
 @pytest.fixture(scope="session")

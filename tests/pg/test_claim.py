@@ -7,6 +7,9 @@ import pytest
 
 from tests.pg.kit import Base, Isolation
 from tests.pg.wire import Wire
+from tests.stock import BOTH
+
+pytestmark = BOTH
 
 CALL = "CALL windlass.claim($1, $2, 10, 100)"
 

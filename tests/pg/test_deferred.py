@@ -6,7 +6,10 @@ import pytest
 
 from tests.pg.kit import Base
 from tests.pg.test_parents import split
+from tests.stock import BOTH
 from windlass.core.states import Kind
+
+pytestmark = BOTH
 
 SOON = timedelta(milliseconds=1)
 PROMOTE = "SELECT windlass.promote(100)"

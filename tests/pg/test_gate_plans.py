@@ -6,6 +6,9 @@ import pytest
 
 from tests.pg.kit import Base, Session
 from tests.pg.plans import explained, plans
+from tests.stock import BOTH
+
+pytestmark = BOTH
 
 TABLES = re.compile(r"held|pass|stirred_gate|order_mark|open_claim")
 FEW = 60

@@ -11,10 +11,13 @@ import pytest
 from tests.conformance.kit import Rig, failure
 from tests.pg.kit import Base, Session
 from tests.pg.plans import explained, plans
+from tests.stock import BOTH
 from windlass.core.states import Kind, State
 from windlass.store.postgres.listing import FIRST_ROWS, MOST_ROWS, Walk
 from windlass.store.postgres.reading import record
 from windlass.store.records import JobFilter, JobRecord
+
+pytestmark = BOTH
 
 VIEW = """
 SELECT * FROM windlass.job

@@ -7,7 +7,10 @@ import pytest
 
 from tests.pg.kit import Base, Session
 from tests.pg.plans import explained, plans
+from tests.stock import BOTH
 from windlass.core.states import Kind
+
+pytestmark = BOTH
 
 PARTITIONS = {f"{log}_{n}" for log in ("ready", "claim") for n in range(8)}
 LIMIT = 20

@@ -1,6 +1,7 @@
 """Enqueue and checkpoint in the caller's own transaction: an apsw connection to the same file [E1] [P6]."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,8 +79,11 @@ async def test_a_full_queue_leaves_the_callers_transaction_alive(tmp_path: Path)
 async def test_other_connections_are_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
     async with opened(path) as store:
-        with pytest.raises(ConfigurationError, match=r"sqlite3\.Connection"):
-            await store.enqueue([job()], connection=sqlite3.connect(tmp_path / "other.db"))
+        with (
+            closing(sqlite3.connect(tmp_path / "other.db")) as stranger,
+            pytest.raises(ConfigurationError, match=r"sqlite3\.Connection"),
+        ):
+            await store.enqueue([job()], connection=stranger)
         elsewhere = foreign(tmp_path / "other.db")
         with pytest.raises(ConfigurationError, match=r"other\.db"):
             await store.enqueue([job()], connection=elsewhere)

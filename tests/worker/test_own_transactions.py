@@ -31,13 +31,13 @@ async def test_data_and_outcome_are_committed_together(tmp_path: Path) -> None:
             return "comes too late"
 
         await app.amigrate()
-        with sqlite3.connect(path) as database:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
             database.execute("CREATE TABLE book (job INTEGER, how TEXT)")
         jobs = {how: await books.aenqueue(how) for how in ("plain", "fails after", "rolls back")}
         async with app.worker({"default": 1}):
             for how, job in jobs.items():
                 assert await app.job(job.id).aresult("10s") == {"kept": how}
-        with sqlite3.connect(path) as database:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
             rows = database.execute("SELECT job, how FROM book ORDER BY how").fetchall()
         assert rows == [(jobs[how].id, how) for how in ("fails after", "plain", "rolls back")]
         assert [(await job.arecord()).attempt for job in jobs.values()] == [1, 1, 2]
@@ -59,7 +59,7 @@ async def test_a_transaction_of_a_lost_worker_commits_nothing(tmp_path: Path) ->
                 connection.execute("INSERT INTO book VALUES (?)", (ctx.deaths,))
 
         await app.amigrate()
-        with sqlite3.connect(path) as database:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
             database.execute("CREATE TABLE book (deaths INTEGER)")
         job = await books.aenqueue()
         set_quick(app)
@@ -67,5 +67,5 @@ async def test_a_transaction_of_a_lost_worker_commits_nothing(tmp_path: Path) ->
             await started.wait()
             await declare_dead(Line(store))
             await job.aresult("10s")
-        with sqlite3.connect(path) as database:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
             assert database.execute("SELECT deaths FROM book").fetchall() == [(1,)]

@@ -15,7 +15,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -42,29 +42,9 @@ def available() -> bool:
     return importlib.util.find_spec(PACKAGE) is not None
 
 
-class Server:
-    """A server that runs: `url` is that of its superuser."""
-
-    def __init__(self, url: str, control: Callable[[str], None]) -> None:
-        self.url = url
-        self._control = control
-
-    def restart(self) -> None:
-        """Stop it at once, as an operator would (fast), and start it again on the same port and data."""
-        self._control("stop")
-        self._control("start")
-
-
 @contextmanager
 def temporary_server() -> Iterator[str]:
     """Start a server, yield the URL of its superuser, and remove it afterwards."""
-    with running_server({}) as server:
-        yield server.url
-
-
-@contextmanager
-def running_server(settings: Mapping[str, str]) -> Iterator[Server]:
-    """The same, as a server that can be restarted, with further settings of PostgreSQL."""
     with tempfile.TemporaryDirectory(prefix="windlass-bench-", ignore_cleanup_errors=True) as name:
         home = Path(name)
         who = _account(home)
@@ -74,14 +54,8 @@ def running_server(settings: Mapping[str, str]) -> Iterator[Server]:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        chosen = {**SETTINGS, **settings, "port": port}
-        options = " ".join(f"-c {key}='{value}'" for key, value in chosen.items())
-        data = ["-s", "-w", "-D", str(home / "data")]
-        words = {"start": [*data, "-l", str(home / "log"), "-o", options], "stop": [*data, "-m", "fast"]}
-
-        def control(verb: str) -> None:
-            _run(home, [binaries / "pg_ctl", verb, *words[verb]], who)
-
+        options = " ".join(f"-c {key}='{value}'" for key, value in {**SETTINGS, "port": port}.items())
+        start = ["start", "-s", "-w", "-D", str(home / "data"), "-l", str(home / "log"), "-o", options]
         guard = subprocess.Popen(  # noqa: S603 - our own script, on paths we made
             ["sh", "-c", _GUARD, "sh", str(binaries / "pg_ctl"), str(home)],  # noqa: S607 - any sh will do
             stdin=subprocess.PIPE,
@@ -89,8 +63,8 @@ def running_server(settings: Mapping[str, str]) -> Iterator[Server]:
             **who,
         )
         try:
-            control("start")
-            yield Server(f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres", control)
+            _run(home, [binaries / "pg_ctl", *start], who)
+            yield f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
         finally:
             assert guard.stdin is not None
             guard.stdin.close()

@@ -16,6 +16,7 @@ import pytest
 from tests.chaos.figures import Figure
 from tests.chaos.kit import connected, until
 from tests.chaos.workers.kit import Scene
+from tests.stock import BOTH
 
 OLD = "tests.chaos.workers.jobs:app"
 NEW = "tests.chaos.workers.newer:app"
@@ -28,6 +29,7 @@ async def unhurt(scene: Scene) -> None:
     assert all(record.deaths == 0 for record in await scene.records(scene.acknowledged))
 
 
+@BOTH
 async def test_new_code_replaces_old_under_load(pg_scene: Scene, figure: Figure) -> None:
     """Old and new serve one queue for a while; a task that only the new ones know waits for them [O4]. That
     takes ten seconds, and how SQLite keeps such a job is its own suite's business."""

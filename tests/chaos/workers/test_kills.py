@@ -13,6 +13,7 @@ import pytest
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
 from tests.chaos.workers.kit import LEASE, SWEEP, Host, Scene, alive
+from tests.stock import BOTH
 from windlass.store.records import Options
 
 ELSEWHERE = 1.0
@@ -91,6 +92,7 @@ async def test_children_outlive_their_supervisor_only_to_hand_back(scene: Scene,
     assert other.code is None
 
 
+@BOTH
 async def test_random_kills_under_load(pg_scene: Scene, figure: Figure) -> None:
     """Children and a host die at random while jobs come in. SQLite has the single faults above: the engine
     is the same, and its producers would wait for one another."""

@@ -1,0 +1,40 @@
+"""What a machine may lack, and a plugin that says at the end of a run, in lines that nobody misses, how many
+tests were left out for want of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from tests import postgres_install
+from tests.browser import chromium
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A kind of tests, and why they cannot run; the reason is that of each skip."""
+
+    tests: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.tests.upper()} LEFT OUT, {self.reason}"
+
+
+BROWSER: Final = Missing("browser tests", f"no Chromium found: {chromium.HOW}")
+STOCK: Final = Missing("stock PostgreSQL tests", f"no stock PostgreSQL found: {postgres_install.HOW}")
+ALL: Final = (BROWSER, STOCK)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count those that were skipped for each reason."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for missing in ALL:
+        count = sum(missing.reason in str(report.longrepr) for report in skipped)
+        if count:
+            terminalreporter.section(f"{missing.tests.upper()} LEFT OUT", red=True, bold=True)
+            terminalreporter.line(
+                f"{count} {missing.tests} did NOT run: {missing.reason}", red=True, bold=True
+            )
