@@ -17,6 +17,7 @@ import pytest
 from psycopg import sql
 
 from tests.postgres import Server, memory
+from tests.postgres_install import STOCK, HarnessError
 
 # Hundreds of tests start a process of ours, which takes twice as long where nobody may keep bytecode. A test
 # that replaces a module within a second forbids it for itself.
@@ -52,6 +53,17 @@ def pg_server() -> Iterator[Server]:
 def pg16_server() -> Iterator[Server]:
     """PostgreSQL 16, for what must hold on older servers too."""
     with Server(16, fsync=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def stock_server() -> Iterator[Server]:
+    """The distribution's PostgreSQL with its default settings, jit included; skipped where it is missing."""
+    try:
+        server = Server(STOCK, fsync=False)
+    except HarnessError:
+        pytest.skip("no PostgreSQL of the distribution is installed")
+    with server:
         yield server
 
 

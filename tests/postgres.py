@@ -227,7 +227,8 @@ class Server:
         # A password keeps other users of the machine out; the plain exchange and one round of hashing spare
         # clients and server SCRAM's slow key derivation at every connect, and nothing leaves the loopback.
         options = ["--auth=password", f"--pwfile={secret}", "--encoding=UTF8", "--locale=C", "--no-sync"]
-        options += ["-c", "scram_iterations=1"]
+        if self.version >= 16:
+            options += ["-c", "scram_iterations=1"]
         process = self._spawn("initdb", "-D", str(self.data_dir), "-U", USER, *options)
         if process.wait(START_TIMEOUT) != 0:
             raise HarnessError(

@@ -42,6 +42,10 @@ WHEELS = {
 }
 
 
+STOCK = 15
+"""The version of the distribution's own package, which is built with LLVM and so can compile plans."""
+
+
 def account() -> Account | None:
     """Whom to run PostgreSQL as: `nobody` where we are root, otherwise ourselves."""
     if os.geteuid() != 0:
@@ -55,6 +59,9 @@ def account() -> Account | None:
 
 def bin_dir(version: int) -> Path:
     """The directory with `postgres`, `initdb`, `psql`, `pg_dump` … of one major version."""
+    stock = Path(f"/usr/lib/postgresql/{version}/bin")
+    if version == STOCK and (stock / "postgres").exists():
+        return stock
     if version not in WHEELS:
         raise HarnessError(f"no wheel is known for PostgreSQL {version}; choose one of {sorted(WHEELS)}")
     wheel = WHEELS[version]

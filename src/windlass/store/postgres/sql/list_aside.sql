@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION windlass.list_aside(
     p_error text DEFAULT NULL)
 RETURNS TABLE (kind text, id bigint, enqueued_at timestamptz, fit boolean, rank bigint)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT looked.kind, looked.id, looked.enqueued_at, looked.fit, looked.rank FROM (

@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION windlass.list_causes(
     p_queue text, p_task text, p_limit int, OUT groups json, OUT looked bigint, OUT more boolean)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     WITH newest AS MATERIALIZED (
         SELECT x.* FROM (

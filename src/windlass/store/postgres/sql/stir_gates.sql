@@ -3,7 +3,7 @@
 -- claim_aside (before they set jobs aside), drop_passes, set_task.
 -- Lock: none. It only adds rows.
 CREATE OR REPLACE FUNCTION windlass.stir_gates(p_gates text[], p_call boolean DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     IF coalesce(p_call, EXISTS (SELECT FROM unnest(p_gates) AS g
                                  WHERE NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0))) THEN
