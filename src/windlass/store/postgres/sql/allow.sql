@@ -18,7 +18,7 @@ BEGIN
     FOR f IN SELECT p.oid::regprocedure AS signature, p.prokind, p.proname FROM pg_proc p
               WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'windlass.meta'::regclass) LOOP
         IF f.proname = 'schema_version'
-           OR f.proname IN ('enqueue', 'enqueue_many', 'enqueue_one', 'judge_call', 'line_up', 'pressure_of',
+           OR f.proname IN ('enqueue', 'enqueue_many', 'enqueue_mixed', 'enqueue_one', 'judge_call', 'line_up', 'pressure_of',
                             'note_refused', 'change_pressure', 'take_tokens', 'give_tokens')
               AND p_kind IN ('worker', 'producer')
            OR f.proname IN ('depth', 'offered', 'locate', 'place_claim', 'place_outcome', 'unfinished', 'job_of', 'enqueued_of', 'now', 'failures_of',
