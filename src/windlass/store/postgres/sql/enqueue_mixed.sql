@@ -55,10 +55,17 @@ BEGIN
                 AS u (delay, run_at, options, key, own, automatic, i)
              CROSS JOIN LATERAL (SELECT coalesce(u.run_at, v_now + make_interval(secs => u.delay)) AS at) AS t
              ORDER BY u.i OFFSET 0) AS w;
+    -- By place, each found by a probe of its own: to a planner that believes the table empty, one walk along it is as good.
     UPDATE windlass.idempotency x SET job = u.job, at = v_now
-      FROM unnest(p_keys, jobs) AS u (key, job) WHERE x.key = u.key AND x.job = 0 AND u.job IS NOT NULL;
+      FROM (SELECT u.job, y.place FROM unnest(p_keys, jobs) AS u (key, job)
+             CROSS JOIN LATERAL (SELECT i.ctid AS place FROM windlass.idempotency i WHERE i.key = u.key AND i.job = 0 LIMIT 1) AS y
+             WHERE u.job IS NOT NULL OFFSET 0) AS u
+     WHERE x.ctid = u.place;
     UPDATE windlass.unique_key x SET job = u.job
-      FROM unnest(v_unique, jobs) AS u (key, job) WHERE x.key = u.key AND x.job = 0 AND u.job IS NOT NULL;
+      FROM (SELECT u.job, y.place FROM unnest(v_unique, jobs) AS u (key, job)
+             CROSS JOIN LATERAL (SELECT i.ctid AS place FROM windlass.unique_key i WHERE i.key = u.key AND i.job = 0 LIMIT 1) AS y
+             WHERE u.job IS NOT NULL OFFSET 0) AS u
+     WHERE x.ctid = u.place;
     INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options)
     SELECT u.job, u.at, v_now, u.queue, u.priority, u.task, u.payload::json, u.options::json
       FROM unnest(jobs, v_times, p_queues, p_priorities, p_tasks, p_payloads, p_options, v_ways)

@@ -43,7 +43,7 @@ BEGIN
             WITH late AS MATERIALIZED (
                 SELECT d.ctid AS place, d.id, d.run_at, d.queue, d.priority FROM windlass.deferred d
                  WHERE d.xid >= pg_snapshot_xmin(w.snapshot) AND NOT pg_visible_in_snapshot(d.xid, w.snapshot)
-                   AND (d.run_at, d.id) <= (w.run_at, w.job) AND d.replaces IS NULL
+                   AND (d.run_at, d.id + 0) <= (w.run_at, w.job) AND d.replaces IS NULL
                    AND NOT EXISTS (SELECT FROM windlass.deferred_left l WHERE l.id = d.id OFFSET 0)
                  ORDER BY d.xid LIMIT p_limit),
             rest AS MATERIALIZED (
@@ -63,8 +63,8 @@ BEGIN
             SELECT array_agg(x.place) AS places, array_agg(x.id) AS ids, array_agg(x.queue) AS queues,
                    array_agg(x.priority) AS priorities, max(x.run_at) AS last INTO s
               FROM (SELECT d.ctid AS place, d.id, d.run_at, d.queue, d.priority FROM windlass.deferred d
-                     WHERE (d.run_at, d.id) > (w.run_at, w.job) AND d.run_at <= v_now AND d.replaces IS NULL
-                     ORDER BY d.run_at, d.id LIMIT p_limit - cardinality(v_mine)) AS x;
+                     WHERE (d.run_at, d.id + 0) > (w.run_at, w.job) AND d.run_at <= v_now AND d.replaces IS NULL
+                     ORDER BY d.run_at, d.id + 0 LIMIT p_limit - cardinality(v_mine)) AS x;
             IF coalesce(cardinality(s.ids), 0) < p_limit - cardinality(v_mine) THEN
                 w.run_at := v_now;
                 w.job := c_last;
