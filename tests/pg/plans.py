@@ -55,6 +55,14 @@ class Plans:
         logs = {id(plan) for plan, node in self._nodes() if LOGS.fullmatch(node.get("Relation Name", ""))}
         return {node["Node Type"] for plan, node in self._nodes() if id(plan) in logs}
 
+    def blocks(self, table: str) -> float:
+        """How many blocks the scans of a table and its indexes have read; needs auto_explain.log_buffers."""
+        return sum(
+            node["Shared Hit Blocks"] + node["Shared Read Blocks"]
+            for _, node in self._nodes()
+            if node.get("Relation Name") == table and "Scan" in node["Node Type"]
+        )
+
     def _nodes(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         for plan in self._found:
             nodes = [plan["Plan"]]

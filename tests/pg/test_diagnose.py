@@ -6,10 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.pg.kit import Base
+from tests.postgres import Server
 from windlass.store.postgres import PostgresStore, diagnosis
 from windlass.store.records import Finding, NewJob, WorkerInfo
 
-NAMES = ["schema", "server", "clock", "wake-ups", "queues", "rotation", "snapshots"]
+NAMES = ["schema", "server", "clock", "speed", "wake-ups", "queues", "rotation", "snapshots"]
 MakeRole = Callable[[str | None], str]
 
 
@@ -54,6 +55,33 @@ async def test_functions_of_another_windlass(alone: Base) -> None:
     assert "windlass migrate" in found["schema"].advice
 
 
+async def test_counts_that_take_long(alone: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[S1] The real cost is measured, not guessed from settings."""
+    store = await alone.store()
+    monkeypatch.setattr(diagnosis, "SLOW", -1.0)
+    found = await wrong(store)
+    assert set(found) == {"speed"}
+    assert "counting the queues takes" in found["speed"].told
+
+
+async def test_a_function_that_the_server_compiles_at_each_call(stock_server: Server) -> None:
+    """[S1] Distributions ship servers with jit on. Somebody has reset what keeps a function from it."""
+    name = stock_server.create_database()
+    store = PostgresStore(stock_server.dsn(name))
+    try:
+        await store.migrate()
+        await store.open()
+        assert "speed" not in await wrong(store)
+        async with store._db.connection() as connection:
+            await connection.execute("ALTER FUNCTION windlass.depth() RESET jit")
+        found = (await wrong(store))["speed"]
+        assert "1 functions anew at each call, such as depth" in found.told
+        assert "windlass migrate" in found.advice
+    finally:
+        await store.close()
+        stock_server.drop_database(name)
+
+
 async def test_a_rotation_that_is_blocked(alone: Base) -> None:
     """[K6] By whom, and since when."""
     store = await alone.store()
@@ -96,5 +124,5 @@ async def test_a_reader_may_ask_and_a_producer_is_told_what_it_cannot_see(
     """[rule 11] A look that was not taken is no good news."""
     assert await wrong(await alone.store(role("reader"))) == {}
     found = await wrong(await alone.store(role("producer")))
-    assert set(found) == {"queues", "rotation"}
+    assert set(found) == {"speed", "queues", "rotation"}
     assert "may not see" in found["queues"].told

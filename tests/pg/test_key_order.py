@@ -8,7 +8,7 @@ import pytest
 
 from tests.pg.kit import Base, Session
 from windlass.core.states import Kind
-from windlass.store.postgres.statements import combine, enqueue_calls
+from windlass.store.postgres.statements import enqueue_call, receipts_of
 from windlass.store.records import NewJob, Options, Receipt
 
 LEFT = "SELECT count(*) FROM windlass.unique_key WHERE job = 0"
@@ -24,8 +24,8 @@ def once(base: Base, key: str) -> NewJob:
 
 async def enqueue(session: Session, jobs: Sequence[NewJob]) -> list[Receipt]:
     """As an adapter does it in a transaction of the caller's."""
-    calls = enqueue_calls("windlass", jobs)
-    return combine(jobs, calls, [await session.row(call.sql, *call.args) for call in calls])
+    call = enqueue_call("windlass", jobs)
+    return receipts_of(jobs, await session.row(call.sql, *call.args))
 
 
 @pytest.mark.parametrize("kind", [unique, once])

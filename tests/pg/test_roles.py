@@ -39,8 +39,8 @@ SELECT p.oid, p.oid::regprocedure::text AS name, p.proname, p.prokind::text AS k
 """
 WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 PRODUCES = {
-    "enqueue", "enqueue_many", "enqueue_one", "judge_call", "line_up", "pressure_of", "note_refused",
-    "change_pressure", "take_tokens", "give_tokens",
+    "enqueue", "enqueue_many", "enqueue_mixed", "enqueue_one", "judge_call", "line_up", "pressure_of",
+    "note_refused", "change_pressure", "take_tokens", "give_tokens",
 }  # fmt: skip
 LOOKS = {"schema_version"}  # what every role may ask, so that a store can be opened
 

@@ -7,8 +7,8 @@ The statements come from `windlass.store.postgres.statements` as data; here they
     async   asyncpg Connection · psycopg AsyncConnection · SQLAlchemy AsyncConnection, AsyncSession
 
 A connection is recognised by the names of its classes, so no driver is imported that the caller does not use.
-Nothing here begins, commits or rolls back the caller's transaction. Where he has none (autocommit), several
-statements get one of their own, for many jobs are all or none.
+Nothing here begins, commits or rolls back the caller's transaction. Where he has none (autocommit), the one
+statement is its own, so many jobs are all or none.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from windlass.errors import ConfigurationError
 from windlass.store.postgres.codes import typed
-from windlass.store.postgres.statements import Call, combine, enqueue_calls
+from windlass.store.postgres.statements import Call, enqueue_call, receipts_of
 
 if TYPE_CHECKING:
     from windlass.store.records import NewJob, Receipt
 
 Row: TypeAlias = Sequence[Any]
-SyncRun: TypeAlias = Callable[[Any, Sequence[Call]], list[Row]]
-AsyncRun: TypeAlias = Callable[[Any, Sequence[Call]], Awaitable[list[Row]]]
+SyncRun: TypeAlias = Callable[[Any, Call], Row]
+AsyncRun: TypeAlias = Callable[[Any, Call], Awaitable[Row]]
 _PLACEHOLDER: Final = re.compile(r"\$(\d+)")
 
 
@@ -37,9 +37,9 @@ def send(connection: Any, schema: str, jobs: Sequence[NewJob]) -> list[Receipt]:
     name = _recognise(connection)
     if name not in _SYNC:
         raise ConfigurationError(f"{_shown(connection)} is asynchronous: await aenqueue or aenqueue_many")
-    calls = enqueue_calls(schema, jobs)
+    call = enqueue_call(schema, jobs)
     with _translated():
-        return combine(jobs, calls, _SYNC[name](connection, calls))
+        return receipts_of(jobs, _SYNC[name](connection, call))
 
 
 async def asend(connection: Any, schema: str, jobs: Sequence[NewJob]) -> list[Receipt]:
@@ -50,9 +50,9 @@ async def asend(connection: Any, schema: str, jobs: Sequence[NewJob]) -> list[Re
             f"{_shown(connection)} is synchronous and would block the event loop: "
             "call enqueue or enqueue_many where you use it"
         )
-    calls = enqueue_calls(schema, jobs)
+    call = enqueue_call(schema, jobs)
     with _translated():
-        return combine(jobs, calls, await _ASYNC[name](connection, calls))
+        return receipts_of(jobs, await _ASYNC[name](connection, call))
 
 
 async def run_one(connection: Any, call: Call) -> Row:
@@ -61,15 +61,13 @@ async def run_one(connection: Any, call: Call) -> Row:
     name = _recognise(connection)
     with _translated():
         if name in _ASYNC:
-            (row,) = await _ASYNC[name](connection, [call])
-            return row
+            return await _ASYNC[name](connection, call)
         if _on_a_loop():
             raise ConfigurationError(
                 f"{_shown(connection)} is synchronous and would block the event loop: use it in a handler "
                 "that is a plain function, or pass an asynchronous connection"
             )
-        (row,) = _SYNC[name](connection, [call])
-        return row
+        return _SYNC[name](connection, call)
 
 
 def _on_a_loop() -> bool:
@@ -144,10 +142,8 @@ def _words(error: BaseException) -> tuple[str, Any, Any]:
 # -- asyncpg --------------------------------------------------------------------------------------------
 
 
-async def _asyncpg(connection: Any, calls: Sequence[Call]) -> list[Row]:
-    alone = len(calls) == 1 or connection.is_in_transaction()
-    async with contextlib.nullcontext() if alone else connection.transaction():
-        return [tuple(await connection.fetchrow(call.sql, *call.args)) for call in calls]
+async def _asyncpg(connection: Any, call: Call) -> Row:
+    return tuple(await connection.fetchrow(call.sql, *call.args))
 
 
 # -- psycopg --------------------------------------------------------------------------------------------
@@ -159,35 +155,21 @@ def _pyformat(call: Call) -> tuple[str, dict[str, Any]]:
     return sql, {f"p{place}": value for place, value in enumerate(call.args, 1)}
 
 
-def _psycopg_alone(connection: Any, calls: Sequence[Call]) -> bool:
-    """Whether the calls may run as they are: one call, or within a transaction (begun now, if not before)."""
-    from psycopg.pq import TransactionStatus
-
-    idle = connection.info.transaction_status == TransactionStatus.IDLE
-    return len(calls) == 1 or not (connection.autocommit and idle)
-
-
-def _psycopg(connection: Any, calls: Sequence[Call]) -> list[Row]:
+def _psycopg(connection: Any, call: Call) -> Row:
     from psycopg import Cursor
     from psycopg.rows import tuple_row
 
     # A cursor of our own: the connection's factories for cursors and rows are the caller's business.
-    with (
-        contextlib.nullcontext() if _psycopg_alone(connection, calls) else connection.transaction(),
-        Cursor(connection, row_factory=tuple_row) as cursor,
-    ):
-        return [_one(cursor.execute(*_pyformat(call)).fetchone()) for call in calls]
+    with Cursor(connection, row_factory=tuple_row) as cursor:
+        return _one(cursor.execute(*_pyformat(call)).fetchone())
 
 
-async def _psycopg_async(connection: Any, calls: Sequence[Call]) -> list[Row]:
+async def _psycopg_async(connection: Any, call: Call) -> Row:
     from psycopg import AsyncCursor
     from psycopg.rows import tuple_row
 
-    async with (
-        contextlib.nullcontext() if _psycopg_alone(connection, calls) else connection.transaction(),
-        AsyncCursor(connection, row_factory=tuple_row) as cursor,
-    ):
-        return [_one(await (await cursor.execute(*_pyformat(call))).fetchone()) for call in calls]
+    async with AsyncCursor(connection, row_factory=tuple_row) as cursor:
+        return _one(await (await cursor.execute(*_pyformat(call))).fetchone())
 
 
 # -- SQLAlchemy -----------------------------------------------------------------------------------------
@@ -206,51 +188,30 @@ def _statement(connection: Any, call: Call) -> tuple[str, Any]:
     )
 
 
-def _sqlalchemy(connection: Any, calls: Sequence[Call]) -> list[Row]:
-    return [tuple(connection.exec_driver_sql(*_statement(connection, call)).one()) for call in calls]
+def _sqlalchemy(connection: Any, call: Call) -> Row:
+    return tuple(connection.exec_driver_sql(*_statement(connection, call)).one())
 
 
-async def _sqlalchemy_async(connection: Any, calls: Sequence[Call]) -> list[Row]:
-    return [tuple((await connection.exec_driver_sql(*_statement(connection, call))).one()) for call in calls]
+async def _sqlalchemy_async(connection: Any, call: Call) -> Row:
+    return tuple((await connection.exec_driver_sql(*_statement(connection, call))).one())
 
 
-def _session(session: Any, calls: Sequence[Call]) -> list[Row]:
-    return _sqlalchemy(session.connection(), calls)
+def _session(session: Any, call: Call) -> Row:
+    return _sqlalchemy(session.connection(), call)
 
 
-async def _session_async(session: Any, calls: Sequence[Call]) -> list[Row]:
-    return await _sqlalchemy_async(await session.connection(), calls)
+async def _session_async(session: Any, call: Call) -> Row:
+    return await _sqlalchemy_async(await session.connection(), call)
 
 
 # -- Django ---------------------------------------------------------------------------------------------
 
 
-def _django(connection: Any, calls: Sequence[Call]) -> list[Row]:
+def _django(connection: Any, call: Call) -> Row:
     _check_dialect(connection.vendor)
-    alone = len(calls) == 1 or not connection.get_autocommit()
-    with (
-        contextlib.nullcontext() if alone else _django_transaction(connection),
-        connection.cursor() as cursor,
-    ):
-        rows = []
-        for call in calls:
-            cursor.execute(*_pyformat(call))
-            rows.append(_one(cursor.fetchone()))
-        return rows
-
-
-@contextlib.contextmanager
-def _django_transaction(connection: Any) -> Iterator[None]:
-    """Not `atomic`: that goes by an alias and so may mean another connection than this one."""
-    connection.set_autocommit(False)
-    try:
-        yield
-        connection.commit()
-    except BaseException:
-        connection.rollback()
-        raise
-    finally:
-        connection.set_autocommit(True)
+    with connection.cursor() as cursor:
+        cursor.execute(*_pyformat(call))
+        return _one(cursor.fetchone())
 
 
 def _one(row: Row | None) -> Row:

@@ -20,6 +20,8 @@ from windlass.store.records import Finding
 
 SUPPORTED: Final = range(15, 19)
 CLOCK_LIMIT: Final = 1.0
+SLOW: Final = 0.25
+"""Seconds that a count of the queues may take beyond the way to the server and back."""
 OLD: Final = 3600.0
 """Seconds from which on a snapshot or prepared transaction is worth a word."""
 
@@ -36,6 +38,7 @@ class Diagnosis:
         looks: dict[str, Callable[[], Awaitable[list[Finding]]]] = {
             "schema": self._schema,
             "server": self._server,
+            "speed": self._speed,
             "wake-ups": self._wake_ups,
             "queues": self._unserved,
             "rotation": self._rotation,
@@ -89,6 +92,35 @@ class Diagnosis:
                 "let both keep time by NTP.",
             )  # fmt: skip
         return [server, clock]
+
+    async def _speed(self) -> list[Finding]:
+        compiled = [row["name"] for row in await self._db.query("compiled")]
+        if compiled:
+            return [
+                _finding(
+                    "speed", "warning",
+                    f"jit is on, and the server compiles {len(compiled)} functions anew at each call, such "
+                    f"as {compiled[0]}: calls take up to a hundred times longer",
+                    "Run `windlass migrate`, or ALTER FUNCTION … SET jit = off where somebody has reset it.",
+                )
+            ]  # fmt: skip
+        took: list[float] = []
+        for look, name in ((self._db.query, "server"), (self._db.rows, "depth"), (self._db.rows, "depth")):
+            before = time.monotonic()
+            await look(name)
+            took.append(time.monotonic() - before)
+        # The first count may have to plan; the second is what workers and pages wait for.
+        counted = took[2] - took[0]
+        if counted <= SLOW:
+            return [_finding("speed", "ok", f"counting the queues takes {max(counted, 0.001) * 1e3:.0f} ms")]
+        return [
+            _finding(
+                "speed", "warning",
+                f"counting the queues takes {counted * 1e3:.0f} ms, where a few are usual; the way to the "
+                f"server and back takes {took[0] * 1e3:.1f} ms",
+                "Look at the server's load, and for a transaction that keeps dead rows from being removed.",
+            )
+        ]  # fmt: skip
 
     async def _wake_ups(self) -> list[Finding]:
         if self._db.pooled:

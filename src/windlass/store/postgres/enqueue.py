@@ -49,33 +49,32 @@ class Enqueueing(Upkeep):
             raise
 
     async def _enqueue(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
-        calls = statements.enqueue_calls(self._db.schema, jobs)
+        call = statements.enqueue_call(self._db.schema, jobs)
         if connection is not None:
             if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
                 raise ConfigurationError(
                     "the store takes asyncpg connections; use task.using(connection=…) for others"
                 )
             with translated():
-                rows = [await connection.fetchrow(c.sql, *c.args) for c in calls]
-            await self._note_pressure(jobs, calls, rows)
-            return statements.combine(jobs, calls, rows)
+                row = await connection.fetchrow(call.sql, *call.args)
+            await self._note_pressure(jobs, row)
+            return statements.receipts_of(jobs, row)
         await self._declare({(job.queue, int(job.priority)) for job in jobs})
         async with self._db.connection() as own:
-            rows = await _committed(own, calls)
-            receipts = statements.combine(jobs, calls, rows)
+            row = await _committed(own, call)
+            receipts = statements.receipts_of(jobs, row)
             if any(receipt.status == "replaced" for receipt in receipts):
                 # Who may only produce leaves that to others, too.
                 with suppress(asyncpg.InsufficientPrivilegeError):
                     await self._steps(own, "replace_step", "promote")
             await self._admit(own, lines_of(jobs, receipts), rings_of(jobs, receipts))
-        await self._note_pressure(jobs, calls, rows)
+        await self._note_pressure(jobs, row)
         return receipts
 
-    async def _note_pressure(
-        self, jobs: Sequence[NewJob], calls: Sequence[statements.Call], rows: Sequence[Any]
-    ) -> None:
-        for queue, pressure in statements.changed_pressures(jobs, calls, rows).items():
-            await self._note("change_pressure", queue, pressure.was, pressure.now)
+    async def _note_pressure(self, jobs: Sequence[NewJob], row: Sequence[Any]) -> None:
+        for queue, pressure in statements.pressures_of(jobs, row).items():
+            if pressure.was != pressure.now:
+                await self._note("change_pressure", queue, pressure.was, pressure.now)
 
     async def _note(self, function: str, *args: Any) -> None:
         """Note what an enqueue has seen of its queue, in a transaction of its own. It must not fail for that:
@@ -91,15 +90,16 @@ class Enqueueing(Upkeep):
             self._declared.add((queue, priority))
 
 
-async def _committed(connection: Any, calls: Sequence[statements.Call]) -> list[Any]:
-    """Run the calls of an enqueue in a transaction of their own. A deadlock, such as with a transaction that
-    takes its keys one by one, ends it before anything was written: it is run again."""
+async def _committed(connection: Any, call: statements.Call) -> Any:
+    """Run an enqueue in a transaction of its own. A deadlock, such as with a transaction that takes its keys
+    one by one, ends it before anything was written: it is run again. So is one that somebody's default
+    isolation level keeps from seeing who has a key."""
     for left in reversed(range(TRIES)):
         try:
-            if len(calls) == 1:
-                return [await connection.fetchrow(calls[0].sql, *calls[0].args)]
+            if left == TRIES - 1:
+                return await connection.fetchrow(call.sql, *call.args)
             async with connection.transaction(isolation="read_committed"):
-                return [await connection.fetchrow(call.sql, *call.args) for call in calls]
+                return await connection.fetchrow(call.sql, *call.args)
         except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
             if not left:
                 raise

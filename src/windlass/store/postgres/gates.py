@@ -78,7 +78,7 @@ class Gates:
 
     async def gates(self, limit: int = 100) -> list[GateRecord]:
         """See Store.gates."""
-        rows = await self._db.query("gates", limit)
+        rows = await self._db.rows("list_gates", limit)
         return [
             GateRecord(name=r["name"], passes=r["passes"], waiting=r["waiting"], oldest=max(r["oldest"], 0.0))
             for r in rows
@@ -86,7 +86,7 @@ class Gates:
 
     async def watermarks(self, queue: str, *, key: str | None = None, limit: int = 100) -> list[Watermark]:
         """See Store.watermarks."""
-        rows = await self._db.query("watermarks", queue, key, limit)
+        rows = await self._db.rows("list_watermarks", queue, key, limit)
         return [
             Watermark(
                 queue=queue,

@@ -41,7 +41,7 @@ class Steering(Gates):
 
     async def _steer(self, verb: Verb, jobs: Sequence[int]) -> dict[int, Any]:
         """A job that has not yet taken the place of another does so first: who ends it wants neither [E6]."""
-        gates_of = schemas.query("gates_of_jobs", self._db.schema)
+        gates_of = schemas.call("gates_of_jobs", 1, self._db.schema)
         replacing = schemas.query("replacing", self._db.schema)
         answers: dict[int, Any] = dict.fromkeys(jobs, "not_found")
         known = [job for job in answers if 0 < job <= LARGEST]

@@ -37,7 +37,7 @@ class Upkeep(Parents):
         self._promoted, self._promoted_at = self._listener.heard_of(ASIDE), time.monotonic()
         async with self._db.connection(self._db.deadline) as connection:
             await connection.execute(schemas.call("publish_horizon", 0, self._db.schema))
-            (waiting,) = await connection.fetch(schemas.query("upkeep", self._db.schema))
+            waiting = await connection.fetchrow(schemas.call("upkeep", 0, self._db.schema))
             if waiting["pressure"]:
                 await connection.execute(schemas.call("note_pressure", 0, self._db.schema))
             steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]

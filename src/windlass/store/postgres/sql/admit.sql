@@ -3,7 +3,8 @@
 -- OFFSET 0 is a fence [rule 8]: without it the planner groups every held row to find the few lanes that have some.
 CREATE OR REPLACE FUNCTION windlass.admit(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     l       record;
     v_total int := 0;

@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION windlass.admit_gate(p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
                                                OUT rings windlass.held[])
 LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     h       windlass.held;
     v_kind  text := split_part(p_gate, ':', 1);

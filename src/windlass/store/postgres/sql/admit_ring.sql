@@ -5,7 +5,8 @@
 -- like the others. No producer ever writes to the ring, so producers do not wait for each other.
 CREATE OR REPLACE FUNCTION windlass.admit_ring(p_queue text, p_priority smallint, p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     j      windlass.held;
     v_lane int := windlass.lane_sure(p_queue, p_priority);

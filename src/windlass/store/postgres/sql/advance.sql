@@ -7,7 +7,7 @@
 -- it, or by promote: each end is folded once, under this lock, and so is the decision that follows from it.
 CREATE OR REPLACE FUNCTION windlass.advance(p_parent bigint, p_wait int DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     p windlass.parent;
 BEGIN

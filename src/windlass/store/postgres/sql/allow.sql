@@ -18,14 +18,15 @@ BEGIN
     FOR f IN SELECT p.oid::regprocedure AS signature, p.prokind, p.proname FROM pg_proc p
               WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'windlass.meta'::regclass) LOOP
         IF f.proname = 'schema_version'
-           OR f.proname IN ('enqueue', 'enqueue_many', 'enqueue_one', 'judge_call', 'line_up', 'pressure_of',
+           OR f.proname IN ('enqueue', 'enqueue_many', 'enqueue_mixed', 'enqueue_one', 'judge_call', 'line_up', 'pressure_of',
                             'note_refused', 'change_pressure', 'take_tokens', 'give_tokens')
               AND p_kind IN ('worker', 'producer')
            OR f.proname IN ('depth', 'offered', 'locate', 'place_claim', 'place_outcome', 'unfinished', 'job_of', 'enqueued_of', 'now', 'failures_of',
                             'size_of', 'gather', 'cursor_of', 'lane_depth', 'lane_head', 'lane_heads', 'segment_bytes', 'cools',
                             'put_off_for', 'shown_as', 'standing_of', 'records_of', 'epoch', 'bucket_at', 'bucket_of',
                             'breaker_state', 'flow_of', 'gate_reason', 'in_quotes', 'next_lines', 'list_spans', 'list_lanes', 'list_claims',
-                            'list_judged', 'list_aside', 'list_found', 'list_causes', 'task_depths')
+                            'list_judged', 'list_aside', 'list_found', 'list_causes', 'list_gates', 'list_watermarks',
+                            'list_parents', 'saved_of', 'task_depths')
               AND p_kind IN ('worker', 'reader')
            OR p_kind = 'worker' AND f.proname NOT IN ('allow', 'stamp') THEN
             EXECUTE format('GRANT EXECUTE ON %s %s TO %I', CASE f.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END,

@@ -4,7 +4,8 @@
 -- floor rise: over claims that are finished, never over one whose answer was lost; 500 a beat, so that it is quick.
 CREATE OR REPLACE FUNCTION windlass.beat(p_worker bigint) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     v_floor bigint;
 BEGIN

@@ -2,7 +2,7 @@
 -- Lock: the bucket's row until the transaction ends. The same as Bucket.give_back in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.bucket_give(
     p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL, p_age float8 DEFAULT 0) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     b windlass.budget;
     k windlass.bucket;

@@ -4,7 +4,7 @@
 -- budget after those of its buckets.
 -- A new one is made full, as of long ago: then drains that it has not seen count as for any other.
 CREATE OR REPLACE FUNCTION windlass.bucket_lock(p_budget text, p_key text) RETURNS windlass.bucket
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     k windlass.bucket;
 BEGIN

@@ -1,7 +1,7 @@
 -- The row of a bucket; where it has none, the row it would have: full, but for drains. No row at all: no such budget.
 -- Callers: bucket_tokens, bucket_wait, the store's readings. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_of(b windlass.budget, p_key text) RETURNS windlass.bucket
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     k windlass.bucket;
 BEGIN

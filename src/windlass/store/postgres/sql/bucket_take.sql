@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION windlass.bucket_take(
     p_budget text, p_key text, p_n int, p_all boolean, p_each int DEFAULT 1, p_now float8 DEFAULT NULL)
 RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     b     windlass.budget;
     k     windlass.bucket;

@@ -2,7 +2,7 @@
 -- transaction that takes tokens by hand, say. Callers: claim_count, claim_needs, claim_plenty, which hold a lane meanwhile. Lock:
 -- that row, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_try(p_budget text, p_key text, p_wait int) RETURNS boolean
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_before text := current_setting('lock_timeout');
 BEGIN

@@ -2,7 +2,7 @@
 -- has ended. NULL: there is no such parent. Callers: cancel, delete. Lock: the parent's row, then the lanes of its parts, in
 -- order. Nobody takes a parent's row who holds a lane, so that no two of these meet crosswise.
 CREATE OR REPLACE FUNCTION windlass.cancel_parent(p_parent bigint) RETURNS text
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_state text;
     v_jobs  bigint[];

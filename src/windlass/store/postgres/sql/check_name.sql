@@ -1,4 +1,4 @@
--- Refuses a malformed task or queue name [E4]. Callers: enqueue_many, enqueue_one, declare_lane, set_queue,
+-- Refuses a malformed task or queue name [E4]. Callers: enqueue_many, enqueue_mixed, enqueue_one, declare_lane, set_queue,
 -- set_task, check_budget, throttle. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_name(p_what text, p_name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$

@@ -1,5 +1,5 @@
 -- Refuses options that no worker could read [E4]: they would poison every claim that holds such a job [fault 17].
--- Callers: enqueue_many, enqueue_one. Lock: none. Answers with them in the form that was judged: text may name a
+-- Callers: enqueue_many, enqueue_mixed, enqueue_one. Lock: none. Answers with them in the form that was judged: text may name a
 -- thing twice, or write 5 as 5e0. What only the store may say of a job (unknown_since, part) is left out.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$

@@ -1,4 +1,4 @@
--- Refuses a payload that is too large or holds a NUL [E4]. Callers: enqueue_many, enqueue_one. Lock: none.
+-- Refuses a payload that is too large or holds a NUL [E4]. Callers: enqueue_many, enqueue_mixed, enqueue_one. Lock: none.
 -- An escaped backslash may stand before u0000, so only an odd number of them makes it a NUL.
 CREATE OR REPLACE FUNCTION windlass.check_payload(p_payload text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION windlass.checkpoint(
     p_worker bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint, p_data text, p_done bigint, p_total bigint)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     PERFORM windlass.worker_fence(p_worker);
     UPDATE windlass.checkpoint k

@@ -5,7 +5,7 @@
 -- budget that runs dry would keep them from everybody.
 CREATE OR REPLACE FUNCTION windlass.claim_aside(
     p_lane int, p_claim bigint, p_seqs bigint[], p_jobs bigint[], p_gates text[], p_needs int[]) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
     SELECT c.segment, p_claim, p_lane, -(SELECT count(*) FROM windlass.outcome o WHERE o.claim = p_claim), 'held',

@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION windlass.claim_needs(
     INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[],
     p_wait int DEFAULT 100, OUT busy boolean)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     b         record;
     j         record;

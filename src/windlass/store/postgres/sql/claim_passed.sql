@@ -3,7 +3,7 @@
 -- Callers: claim. Lock: the rows it removes; the caller holds the lane.
 CREATE OR REPLACE FUNCTION windlass.claim_passed(p_jobs bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     IF EXISTS (SELECT FROM windlass.pass p WHERE p.gate >= 'budget:' AND p.gate < 'budget;') THEN
         DELETE FROM windlass.pass p WHERE p.job = ANY (p_jobs) AND p.gate LIKE 'budget:%';

@@ -4,7 +4,7 @@
 -- Callers: claim_needs. Lock: the rows of the buckets, in the order of budgets, until the transaction ends. All are looked at
 -- before any is taken from: a probe cannot be given back.
 CREATE OR REPLACE FUNCTION windlass.claim_plenty(p_needs json, p_tasks text[], p_wait int) RETURNS boolean
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     b       record;
     v_names text[] := '{}';

@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION windlass.claim_take(
     OUT enqueued float8[], OUT offered float8[], OUT gated boolean)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
     c          windlass.claim;

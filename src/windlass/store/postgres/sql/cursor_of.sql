@@ -3,7 +3,8 @@
 -- Lock: none; who writes a claim row after it holds the lane lock.
 CREATE OR REPLACE FUNCTION windlass.cursor_of(p_lane int) RETURNS windlass.claim
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     c windlass.claim;
 BEGIN

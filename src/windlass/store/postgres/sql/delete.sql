@@ -3,7 +3,7 @@
 -- is a parent. It looks again as cancel does. A parent that has ended goes at once, its parts with
 -- the next steps of expire.
 CREATE OR REPLACE FUNCTION windlass.delete(job bigint) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     p        record;
     v_answer text;

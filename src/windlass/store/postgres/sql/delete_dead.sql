@@ -1,7 +1,7 @@
 -- Removes those of some jobs that are dead, and answers with them. Callers: the store. Lock: their rows, by trying only.
 CREATE OR REPLACE FUNCTION windlass.delete_dead(p_jobs bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_ids bigint[];
 BEGIN

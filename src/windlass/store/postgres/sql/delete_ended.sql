@@ -3,7 +3,7 @@
 -- No claim will ever look at these rows again. One statement for each: joined, the planner may walk a lane [rule 8].
 CREATE OR REPLACE FUNCTION windlass.delete_ended(p_lanes int[], p_seqs bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_job  bigint;
     v_jobs bigint[] := '{}';

@@ -3,8 +3,8 @@
 -- is a fence [rule 8]: without it the planner may read every claim and join the workers to them.
 CREATE OR REPLACE FUNCTION windlass.depth()
 RETURNS TABLE (queue text, ready bigint, running bigint, scheduled bigint, retrying bigint, dead bigint, oldest timestamptz)
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER ROWS 20
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     WITH waiting AS (

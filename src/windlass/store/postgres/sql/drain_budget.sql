@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION windlass.drain_budget(
     p_budget text, p_pause float8, p_key text DEFAULT NULL, p_now float8 DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     b       windlass.budget;
     k       windlass.bucket;

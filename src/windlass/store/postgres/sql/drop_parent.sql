@@ -2,7 +2,7 @@
 -- It goes at once, so that nobody can redrive a parent that has lost some of its parts; those follow in bounded steps (see
 -- drop_parts). Their jobs are jobs like others.
 CREATE OR REPLACE FUNCTION windlass.drop_parent(p_parent bigint) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     DELETE FROM windlass.part_event e WHERE e.parent = p_parent;
     DELETE FROM windlass.parent p WHERE p.id = p_parent;

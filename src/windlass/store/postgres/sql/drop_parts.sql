@@ -2,7 +2,7 @@
 -- Callers: expire. Lock: the rows it removes, and those of dropped_parent, by trying only.
 CREATE OR REPLACE FUNCTION windlass.drop_parts(p_limit int) RETURNS int
 LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     v_parents bigint[];
     v_jobs    bigint[];

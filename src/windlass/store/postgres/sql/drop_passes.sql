@@ -6,7 +6,7 @@
 -- keys' marks, which nobody else writes while there is a pass.
 -- p_call: the caller will not let the next ones in, so the coordinator is called where there are any.
 CREATE OR REPLACE FUNCTION windlass.drop_passes(p_jobs bigint[], p_which text, p_call boolean) RETURNS text[]
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_gates text[];
 BEGIN

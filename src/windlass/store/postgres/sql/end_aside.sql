@@ -4,7 +4,7 @@
 -- To be shown as cancelled they are offered and taken at once, as in end_waiting, each lane's in one go.
 CREATE OR REPLACE FUNCTION windlass.end_aside(p_jobs bigint[], p_kind text) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     g       record;
     v_plain bigint[];
@@ -20,10 +20,13 @@ BEGIN
                         AND NOT EXISTS (SELECT FROM windlass.parent p WHERE p.id = u.id OFFSET 0));
     IF p_kind = 'cancelled' THEN
         v_lanes := ARRAY(SELECT windlass.lane_sure(w.queue, w.priority)
-                           FROM (SELECT d.queue, d.priority FROM windlass.deferred d
-                                  WHERE d.id = ANY (v_plain) AND d.replaces IS NULL
+                           FROM (SELECT d.queue, d.priority FROM unnest(v_plain) AS u (id)
+                                  CROSS JOIN LATERAL (SELECT x.queue, x.priority FROM windlass.deferred x
+                                                       WHERE x.id = u.id AND x.replaces IS NULL OFFSET 0) AS d
                                   UNION
-                                 SELECT h.queue, h.priority FROM windlass.held h WHERE h.id = ANY (v_plain)) AS w);
+                                 SELECT h.queue, h.priority FROM unnest(v_plain) AS u (id)
+                                  CROSS JOIN LATERAL (SELECT x.queue, x.priority FROM windlass.held x WHERE x.id = u.id OFFSET 0) AS h)
+                             AS w);
         PERFORM windlass.lane_lock(l.lane) FROM (SELECT u.lane FROM unnest(v_lanes) AS u (lane) ORDER BY u.lane OFFSET 0) AS l;
     END IF;
     v_late := ARRAY(SELECT d.id FROM windlass.deferred d WHERE d.id = ANY (v_plain) AND d.replaces IS NULL

@@ -4,7 +4,7 @@
 -- transaction ends: one lane a transaction, so that no two of these meet crosswise.
 CREATE OR REPLACE FUNCTION windlass.end_in_lane(p_lane int, p_seqs bigint[], p_kind text) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_jobs bigint[];
 BEGIN

@@ -6,7 +6,7 @@
 -- looked for again; one that has become a parent waits nowhere. A job that was to replace another gives the key back to it, unless a
 -- producer's transaction holds that.
 CREATE OR REPLACE FUNCTION windlass.end_waiting(p_job bigint, p_kind text) RETURNS boolean
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     d      record;
     p      record;

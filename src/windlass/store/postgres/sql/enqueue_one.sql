@@ -1,5 +1,5 @@
 -- Adds one job that is more than plain: delayed, unique, idempotent or after others. Answers with its id and what became
--- of it (see Receipt). Callers: enqueue, the store and the adapters, free_key, fire_schedule. Lock: the row
+-- of it (see Receipt). Callers: enqueue, enqueue_mixed, the store and the adapters, free_key, fire_schedule. Lock: the row
 -- of its unique or idempotency key until the transaction ends; never a lane.
 -- Such a job draws its id before its place, so that its keys can name it. p_options is the JSON of its options.
 -- p_automatic: by a schedule or a reconciler, so it may be parked [O7]. p_known: the jobs that it comes after were there
@@ -26,16 +26,7 @@ BEGIN
     IF p_options IS NOT NULL THEN
         p_options := windlass.check_options(p_options);
     END IF;
-    IF p_on_conflict IS NULL OR p_on_conflict NOT IN ('skip', 'replace', 'reject') THEN
-        RAISE EXCEPTION 'on_conflict must be skip, replace or reject' USING ERRCODE = 'WL005';
-    ELSIF p_priority IS NULL OR p_priority NOT BETWEEN 0 AND 3 THEN
-        RAISE EXCEPTION 'priority must be urgent, high, normal or low' USING ERRCODE = 'WL005';
-    ELSIF p_run_at NOT BETWEEN '1970-01-01' AND '2200-01-01' OR p_delay NOT BETWEEN 0 AND 3155760000 THEN
-        RAISE EXCEPTION 'the time to run at is out of range' USING ERRCODE = 'WL005',
-            HINT = 'Use a time between the years 1970 and 2200, or a delay of up to 100 years.';
-    ELSIF octet_length(p_idempotency_key) > 1020 OR octet_length(v_key) > 1020 THEN
-        RAISE EXCEPTION 'a key is longer than 1020 bytes' USING ERRCODE = 'WL005';
-    END IF;
+    PERFORM windlass.check_new(p_priority, p_delay, p_run_at, p_on_conflict, p_idempotency_key, v_key);
     v_run_at := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
     job := nextval('windlass.job_id');
     IF p_idempotency_key IS NOT NULL THEN

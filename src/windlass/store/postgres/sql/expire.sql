@@ -2,7 +2,9 @@
 -- may be more. Callers: the store. Lock: the rows it removes.
 CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint,
                                            OUT parents bigint, OUT more boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_sort = off SET jit = off AS $$
 DECLARE
     v_now    timestamptz := windlass.now();
     v_parent bigint;
@@ -19,16 +21,17 @@ BEGIN
                               WHERE x.queue = q.name AND x.died_at <= v_now - make_interval(secs => q.dead_retention)
                               LIMIT p_limit) AS d
          LIMIT p_limit)
-    DELETE FROM windlass.dead d WHERE d.id IN (SELECT id FROM old);
+    DELETE FROM windlass.dead d WHERE d.id = ANY (ARRAY(SELECT id FROM old));
     GET DIAGNOSTICS dead = ROW_COUNT;
     WITH old AS (
-        SELECT i.key FROM windlass.idempotency i, windlass.meta m
-         WHERE i.at <= v_now - make_interval(secs => m.idempotency_retention) ORDER BY i.at LIMIT p_limit)
-    DELETE FROM windlass.idempotency i WHERE i.key IN (SELECT key FROM old);
+        SELECT i.key FROM windlass.idempotency i
+         WHERE i.at <= v_now - make_interval(secs => (SELECT m.idempotency_retention FROM windlass.meta m WHERE m.single))
+         ORDER BY i.at LIMIT p_limit)
+    DELETE FROM windlass.idempotency i WHERE i.key = ANY (ARRAY(SELECT key FROM old));
     GET DIAGNOSTICS keys = ROW_COUNT;
     DELETE FROM windlass.key_death k
-     WHERE k.key IN (SELECT x.key FROM windlass.key_death x WHERE x.at <= v_now - interval '7 days'
-                      ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+     WHERE k.key = ANY (ARRAY(SELECT x.key FROM windlass.key_death x WHERE x.at <= v_now - interval '7 days'
+                               ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS v_deaths = ROW_COUNT;
     parents := 0;
     FOR v_parent IN SELECT p.id FROM windlass.queue q CROSS JOIN windlass.meta m
@@ -41,8 +44,8 @@ BEGIN
     END LOOP;
     v_parts := windlass.drop_parts(p_limit);
     DELETE FROM windlass.ended_otherwise o
-     WHERE o.job IN (SELECT x.job FROM windlass.ended_otherwise x WHERE x.at <= v_now - interval '7 days'
-                      ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+     WHERE o.job = ANY (ARRAY(SELECT x.job FROM windlass.ended_otherwise x WHERE x.at <= v_now - interval '7 days'
+                               ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS v_notes = ROW_COUNT;
     -- A worker's number may stand in claims for as long as the logs keep them; its rows may go sooner, for what is
     -- not there is not alive.
@@ -66,12 +69,12 @@ BEGIN
                         AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = x.job) LIMIT p_limit);
     GET DIAGNOSTICS v_saved = ROW_COUNT;
     DELETE FROM windlass.order_mark m
-     WHERE (m.queue, m.key) IN (
-        SELECT x.queue, x.key FROM windlass.order_mark x
+     WHERE m.ctid = ANY (ARRAY(
+        SELECT x.ctid FROM windlass.order_mark x
          WHERE x.at <= v_now - interval '30 days'
            AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = 'order:' || x.queue || '/' || x.key OFFSET 0)
            AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.gate = 'order:' || x.queue || '/' || x.key OFFSET 0)
-         LIMIT p_limit FOR UPDATE SKIP LOCKED);
+         LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS v_marks = ROW_COUNT;
     DELETE FROM windlass.seq_set s
      WHERE NOT EXISTS (SELECT FROM windlass.cursor_of(s.lane) c WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))

@@ -15,7 +15,7 @@ CREATE OR REPLACE FUNCTION windlass.finish(
     OUT refused_seqs text[], OUT refused_jobs bigint[], OUT freed text[])
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
 DECLARE
     o       record;

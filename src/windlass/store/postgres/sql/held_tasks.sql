@@ -2,7 +2,7 @@
 -- Callers: task_depths. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.held_tasks(p_queue text, p_most int)
 RETURNS TABLE (task text, n bigint, capped boolean)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT f.task, count(*) FILTER (WHERE f.i <= p_most), max(max(f.i)) OVER () > p_most

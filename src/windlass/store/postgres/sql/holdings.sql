@@ -6,7 +6,7 @@
 -- claims: 33 s instead of 0.2 s).
 CREATE OR REPLACE FUNCTION windlass.holdings(p_worker bigint)
 RETURNS TABLE (claim bigint, segment smallint, ready windlass.ready)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT o.id, o.segment, r.ready

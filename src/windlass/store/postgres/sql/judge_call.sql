@@ -1,6 +1,6 @@
--- Judges a whole call of several statements by the load of its queues, once for each queue and priority, as they stand before
+-- Judges a whole call by the load of its queues, once for each queue and priority, as they stand before
 -- it [F4] [F5]. p_keys: the jobs' idempotency keys; a queue whose jobs were all seen before is not judged.
--- Callers: the store and the adapters, before the statements. Lock: none.
+-- Callers: enqueue_mixed. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.judge_call(p_queues text[], p_priorities smallint[], p_keys text[]) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT windlass.judge_load(u.queue, u.priority, u.n)

@@ -3,7 +3,8 @@
 -- Late jobs in holes are not looked at: they are claimed within moments.
 CREATE OR REPLACE FUNCTION windlass.lane_head(p_lane int, p_first int) RETURNS timestamptz
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     c       windlass.claim := windlass.cursor_of(p_lane);
     v_ahead int8multirange := windlass.gather(c.ahead, c.ahead_spilled);

@@ -2,7 +2,7 @@
 -- An index scan beyond the cursor, after what has appeared in holes: while a queue is paused, nobody else looks there.
 CREATE OR REPLACE FUNCTION windlass.lane_tasks(p_lane int, p_most int)
 RETURNS TABLE (task text, n bigint, capped boolean)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     c       windlass.claim := windlass.cursor_of(p_lane);
     v_ahead int8multirange := windlass.gather(c.ahead, c.ahead_spilled);

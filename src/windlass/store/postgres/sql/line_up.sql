@@ -1,6 +1,6 @@
 -- Takes the keys of a call that adds several jobs, in one order and before anything is added: of two calls that share keys one
 -- waits at the first of them, and never holds what the other waits for [E6] [E7].
--- Callers: the store and the adapters, after judge_call. Lock: the rows of the keys until the transaction ends.
+-- Callers: enqueue_mixed. Lock: the rows of the keys until the transaction ends.
 -- Idempotency keys come first, as they do in enqueue_one. A key that has no row gets one of job 0, which is nobody's: remember
 -- and hold_key take it over, and enqueue_one removes what it did not need. A key that is too long is refused there.
 CREATE OR REPLACE FUNCTION windlass.line_up(p_idempotency text[], p_unique text[]) RETURNS void

@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION windlass.list_aside(
     p_error text DEFAULT NULL)
 RETURNS TABLE (kind text, id bigint, enqueued_at timestamptz, fit boolean, rank bigint)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT looked.kind, looked.id, looked.enqueued_at, looked.fit, looked.rank FROM (
@@ -26,31 +26,31 @@ BEGIN
       FROM unnest(p_kinds, p_at, p_before) AS s (kind, at, before)
      CROSS JOIN LATERAL (
            (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload, NULL::text AS error FROM windlass.deferred d
-             WHERE s.kind = 'scheduled' AND NOT d.retrying AND (d.enqueued_at, d.id) < (s.at, s.before)
-             ORDER BY d.enqueued_at DESC, d.id DESC LIMIT p_limit)
+             WHERE s.kind = 'scheduled' AND NOT d.retrying AND (d.enqueued_at, d.id + 0) < (s.at, s.before)
+             ORDER BY d.enqueued_at DESC, d.id + 0 DESC LIMIT p_limit)
            UNION ALL
            (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload, NULL::text AS error FROM windlass.deferred d
-             WHERE s.kind = 'retrying' AND d.retrying AND (d.enqueued_at, d.id) < (s.at, s.before)
-             ORDER BY d.enqueued_at DESC, d.id DESC LIMIT p_limit)
+             WHERE s.kind = 'retrying' AND d.retrying AND (d.enqueued_at, d.id + 0) < (s.at, s.before)
+             ORDER BY d.enqueued_at DESC, d.id + 0 DESC LIMIT p_limit)
            UNION ALL
            (SELECT h.id, h.enqueued_at, h.queue, h.task, h.options, h.payload, NULL FROM windlass.held h
-             WHERE s.kind = 'held' AND (h.enqueued_at, h.id) < (s.at, s.before)
-             ORDER BY h.enqueued_at DESC, h.id DESC LIMIT p_limit)
+             WHERE s.kind = 'held' AND (h.enqueued_at, h.id + 0) < (s.at, s.before)
+             ORDER BY h.enqueued_at DESC, h.id + 0 DESC LIMIT p_limit)
            UNION ALL
            (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload,
                    CASE WHEN p_error IS NOT NULL THEN coalesce(d.error, d.errors -> -1 ->> 'type', '') END AS error
               FROM windlass.dead d
-             WHERE s.kind = 'dead' AND p_queue IS NULL AND (d.enqueued_at, d.id) < (s.at, s.before)
-             ORDER BY d.enqueued_at DESC, d.id DESC LIMIT p_limit)
+             WHERE s.kind = 'dead' AND p_queue IS NULL AND (d.enqueued_at, d.id + 0) < (s.at, s.before)
+             ORDER BY d.enqueued_at DESC, d.id + 0 DESC LIMIT p_limit)
            UNION ALL
            (SELECT d.id, d.enqueued_at, d.queue, d.task, d.options, d.payload,
                    CASE WHEN p_error IS NOT NULL THEN coalesce(d.error, d.errors -> -1 ->> 'type', '') END AS error
               FROM windlass.dead d
-             WHERE s.kind = 'dead' AND d.queue >= p_queue AND (d.queue, d.enqueued_at, d.id) < (p_queue, s.at, s.before)
-             ORDER BY d.queue DESC, d.enqueued_at DESC, d.id DESC LIMIT p_limit)
+             WHERE s.kind = 'dead' AND d.queue >= p_queue AND (d.queue, d.enqueued_at, d.id + 0) < (p_queue, s.at, s.before)
+             ORDER BY d.queue DESC, d.enqueued_at DESC, d.id + 0 DESC LIMIT p_limit)
            UNION ALL
            (SELECT p.id, p.enqueued_at, p.queue, p.task, p.options, p.payload, NULL FROM windlass.parent p
-             WHERE s.kind LIKE 'parent %' AND p.state = substr(s.kind, 8) AND (p.enqueued_at, p.id) < (s.at, s.before)
-             ORDER BY p.enqueued_at DESC, p.id DESC LIMIT p_limit)) AS j) AS looked
+             WHERE s.kind LIKE 'parent %' AND p.state = substr(s.kind, 8) AND (p.enqueued_at, p.id + 0) < (s.at, s.before)
+             ORDER BY p.enqueued_at DESC, p.id + 0 DESC LIMIT p_limit)) AS j) AS looked
      WHERE looked.fit OR looked.rank = looked.n ORDER BY looked.kind, looked.rank;
 END $$;

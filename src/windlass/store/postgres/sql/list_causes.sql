@@ -5,20 +5,20 @@
 CREATE OR REPLACE FUNCTION windlass.list_causes(
     p_queue text, p_task text, p_limit int, OUT groups json, OUT looked bigint, OUT more boolean)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     WITH newest AS MATERIALIZED (
         SELECT x.* FROM (
            (SELECT d.id, d.enqueued_at, d.died_at, d.task, coalesce(d.error, d.errors -> -1 ->> 'type', '') AS error, false AS parent
-              FROM windlass.dead d WHERE p_queue IS NULL ORDER BY d.enqueued_at DESC, d.id DESC LIMIT p_limit + 1)
+              FROM windlass.dead d WHERE p_queue IS NULL ORDER BY d.enqueued_at DESC, d.id + 0 DESC LIMIT p_limit + 1)
            UNION ALL
            (SELECT d.id, d.enqueued_at, d.died_at, d.task, coalesce(d.error, d.errors -> -1 ->> 'type', ''), false
               FROM windlass.dead d WHERE d.queue >= p_queue AND d.queue <= p_queue
-             ORDER BY d.queue DESC, d.enqueued_at DESC, d.id DESC LIMIT p_limit + 1)
+             ORDER BY d.queue DESC, d.enqueued_at DESC, d.id + 0 DESC LIMIT p_limit + 1)
            UNION ALL
            (SELECT p.id, p.enqueued_at, p.finished_at, p.task, NULL, true
               FROM windlass.parent p WHERE p.state = 'dead' AND (p_queue IS NULL OR p.queue = p_queue)
-             ORDER BY p.enqueued_at DESC, p.id DESC LIMIT p_limit + 1)) AS x
+             ORDER BY p.enqueued_at DESC, p.id + 0 DESC LIMIT p_limit + 1)) AS x
          ORDER BY x.enqueued_at DESC, x.id DESC LIMIT p_limit + 1),
     named AS (
         SELECT n.id, n.died_at, n.task, n.parent,

@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION windlass.list_claims(p_lane int, p_seqs bigint[])
 RETURNS TABLE (seq bigint, claim bigint, worker bigint, claimed_at timestamptz)
 LANGUAGE plpgsql STABLE ROWS 100 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     k       windlass.claim;
     c       record;

@@ -3,7 +3,8 @@ CREATE OR REPLACE FUNCTION windlass.list_found(p_deferred bigint[], p_held bigin
 RETURNS TABLE (id bigint, task text, queue text, priority smallint, state text, attempt smallint, deaths smallint, payload json,
                options json, enqueued_at timestamptz, run_at timestamptz, claimed_at timestamptz, finished_at timestamptz,
                worker bigint, claim bigint, reason text)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT d.id, d.task, d.queue, d.priority, CASE WHEN d.retrying THEN 'retrying' ELSE 'scheduled' END, d.attempt, d.deaths,

@@ -7,7 +7,7 @@ RETURNS TABLE (lane int, seq bigint, id bigint, task text, queue text, priority 
                deaths smallint, payload json, options json, enqueued_at timestamptz, run_at timestamptz, claimed_at timestamptz,
                finished_at timestamptz, worker bigint, claim bigint, reason text)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     WITH placed AS MATERIALIZED (

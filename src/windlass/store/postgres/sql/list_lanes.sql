@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION windlass.list_lanes(
     p_queue text, p_state text, p_task text, p_tag text, p_text text, p_lanes int[], p_before bigint[], p_total int, p_least int)
 RETURNS TABLE (lane int, seqs bigint[], times float8[], ranks bigint[], fits boolean, more boolean)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     v_each int;
 BEGIN

@@ -4,7 +4,8 @@
 -- there need be in that state: list_judged says.
 CREATE OR REPLACE FUNCTION windlass.list_spans(p_queue text, p_state text)
 RETURNS TABLE (lane int, span int8multirange)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     c windlass.claim;
 BEGIN

@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION windlass.locate(p_job bigint)
 RETURNS TABLE (ready windlass.ready, claim bigint, worker bigint, claimed_at timestamptz, kind text,
                finished_at timestamptz)
-LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     SELECT r.ready, c.id, c.worker, c.claimed_at, o.kind, o.at
       FROM (SELECT x AS ready FROM windlass.ready x
              WHERE x.lane = (p_job >> 44)::int AND x.seq = p_job & 17592186044415 AND x.id IS NULL

@@ -2,7 +2,7 @@
 -- late, in note_missed.
 -- Lock: none. It only adds rows, so that finishes, rescues and cancels of one parent's parts never wait for each other.
 CREATE OR REPLACE FUNCTION windlass.note_ends(p_jobs bigint[], p_kind text) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     INSERT INTO windlass.part_event (parent, index, job, kind, attempt, records, error)
     SELECT t.parent, t.index, t.job, p_kind, coalesce((l.ready).attempt, d.attempt, greatest(t.attempt, 1)),

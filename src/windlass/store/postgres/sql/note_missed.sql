@@ -7,7 +7,8 @@
 CREATE OR REPLACE FUNCTION windlass.note_missed(
     p_after bigint, p_limit int, OUT jobs bigint[], OUT parents bigint[], OUT last bigint)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     v_kinds text[];
 BEGIN

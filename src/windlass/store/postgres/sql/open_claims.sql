@@ -2,7 +2,7 @@
 -- Lock: none; the caller holds that of the queue.
 -- A queue that is counted already knows its open claims; one that has just got its limit asks all workers, as depth does.
 CREATE OR REPLACE FUNCTION windlass.open_claims(p_queue text) RETURNS TABLE (claim bigint, lane int, n bigint)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     IF EXISTS (SELECT FROM windlass.limited_queue q WHERE q.queue = p_queue) THEN
         RETURN QUERY

@@ -4,7 +4,7 @@
 -- late claim may have taken it since, and those are few and indexed apart.
 CREATE OR REPLACE FUNCTION windlass.place_claim(p_lane int, p_seq bigint)
 RETURNS TABLE (id bigint, worker bigint, claimed_at timestamptz, segment smallint)
-LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT c.id, c.worker, c.claimed_at, c.segment

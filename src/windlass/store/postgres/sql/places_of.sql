@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION windlass.places_of(p_jobs bigint[])
 RETURNS TABLE (job bigint, lane int, seq bigint, claimed boolean, ended boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
     PERFORM windlass.require_read_committed();
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;

@@ -3,7 +3,7 @@
 -- could wait for each other's tokens, or for ever.
 -- Callers: admit_gate, gate_wait, claim_needs. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.promised(p_gate text, p_but bigint[] DEFAULT '{}') RETURNS int
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN (SELECT least(coalesce(sum(p.need), 0), 1000000000) FROM windlass.pass p
              WHERE p.gate = p_gate AND p.job <> ALL (p_but) AND p.at > windlass.now() - interval '5 seconds'

@@ -3,7 +3,7 @@
 -- no further than p_enough, and the wait is looked for only where p_wait asks for it. A plan made once for all [rule 8]:
 -- lane_head's LIMIT would else be planned anew each time, which takes longer than all the rest.
 CREATE OR REPLACE FUNCTION windlass.queue_load(p_queue text, p_enough bigint, p_wait boolean, OUT depth bigint, OUT wait float8)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_first timestamptz;
     v_aside timestamptz;

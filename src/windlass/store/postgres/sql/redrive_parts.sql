@@ -2,7 +2,7 @@
 -- how many, with a finalizer that did not succeed; `holder` is the job that holds its unique key by now, and then nothing was changed.
 -- Callers: redrive, retry. Lock: the parent's row; the dead letters of its parts; then those of advance.
 CREATE OR REPLACE FUNCTION windlass.redrive_parts(p_parent bigint, OUT parts int, OUT holder bigint)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     p windlass.parent;
 BEGIN

@@ -2,7 +2,7 @@
 -- Callers: advance. Lock: the parent's row, held by the caller; those of offer.
 -- A part that had a job before goes on from what that one saved: its checkpoint passes to the new job.
 CREATE OR REPLACE FUNCTION windlass.release(p windlass.parent) RETURNS void
-LANGUAGE plpgsql SET enable_sort = off AS $$
+LANGUAGE plpgsql SET enable_sort = off SET jit = off AS $$
 DECLARE
     v_indexes int[];
     v_options text[];

@@ -2,7 +2,7 @@
 -- with that parent, or NULL where there is none; `held` says that another job holds the parent's key: nothing was
 -- changed then. Callers: retry. Lock: the parent's row, before that of the dead job, as in redrive_parts.
 CREATE OR REPLACE FUNCTION windlass.reopen_for(p_job bigint, OUT parent bigint, OUT held boolean)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_index int;
 BEGIN

@@ -2,7 +2,7 @@
 -- Callers: the store after an enqueue with "replace", and in promote. Lock: the lanes of the twins, in order.
 -- A twin that has started in the meantime is not taken back: its successor goes when it has ended.
 CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     d      record;
     v_done int := 0;

@@ -2,7 +2,7 @@
 -- Callers: users, the store. Lock: the row it moves; those of offer; those of redrive_parts or reopen_for first, where it
 -- is a parent or a part [P9].
 CREATE OR REPLACE FUNCTION windlass.retry(job bigint) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     d        windlass.dead;
     w        windlass.deferred;

@@ -5,7 +5,7 @@
 -- Each lane gets its jobs in one go, in the order given, with all its numbers drawn before the first row [rule 3].
 CREATE OR REPLACE FUNCTION windlass.retry_many(p_jobs bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     v_now     timestamptz := windlass.now();
     v_limited text[] := windlass.limited_tasks(NULL);

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION windlass.rollup_expire(
     p_limit int, p_spans int[], p_kept float8[], p_event_kept float8, p_events bigint, p_teller_kept float8,
     OUT removed bigint, OUT more boolean)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_now    float8 := windlass.epoch();
     v_events bigint;

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION windlass.rollup_rows(p_spans int[], p_ats bigint[], p_queues text[], p_tasks text[])
 RETURNS SETOF windlass.measured
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT m.*

@@ -5,7 +5,8 @@
 CREATE OR REPLACE FUNCTION windlass.rollup_take(
     p_limit int, p_after bigint, OUT busy boolean, OUT given bigint, OUT ids bigint[], OUT samples text[])
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     -- What is read after the lock must be younger than the lock.
     PERFORM windlass.require_read_committed();

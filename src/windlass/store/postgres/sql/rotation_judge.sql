@@ -5,7 +5,8 @@
 -- flushed to it is remembered as a number of its worker, so that a flush sent again is known for what it is.
 CREATE OR REPLACE FUNCTION windlass.rotation_judge(p_turn bigint, p_limit int, OUT removed int, OUT done boolean)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     r        windlass.rotation := windlass.rotation_lock(p_turn);
     v_lanes  int[];

@@ -4,7 +4,8 @@
 CREATE OR REPLACE FUNCTION windlass.rotation_move_failures(
     p_turn bigint, p_after bigint, p_limit int, OUT moved int, OUT next_after bigint)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     r windlass.rotation;
     v_current smallint;

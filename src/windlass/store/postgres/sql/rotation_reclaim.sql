@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION windlass.rotation_reclaim(
     p_turn bigint, p_grace float8, OUT moved int, OUT done boolean)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     r         windlass.rotation := windlass.rotation_lock(p_turn);
     v_current smallint;

@@ -7,7 +7,7 @@
 -- producer. A part that did not succeed keeps its checkpoint, for its redrive [P9].
 CREATE OR REPLACE FUNCTION windlass.settle(
     p_jobs bigint[], p_lanes int[], p_claims bigint[], p_kind text, p_snapshot pg_snapshot DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     u record;
 BEGIN

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION windlass.split(
     p_worker bigint, p_flush bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint,
     p_spans text[], p_sizes bigint[], p_parallel int, p_tolerated int, p_finalizer boolean) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_seqs  int8multirange := int8multirange(int8range(p_seq, p_seq + 1));
     v_now   timestamptz;

@@ -3,7 +3,7 @@
 -- who acts on it has locked claim in ACCESS SHARE mode before, as in finish.
 -- On its way from one place to the next a job is in exactly one of them in any snapshot, hence one statement.
 CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
-LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     SELECT CASE WHEN d.retrying THEN 'retrying' ELSE 'scheduled' END, d.attempt FROM windlass.deferred d WHERE d.id = p_job
      UNION ALL
     SELECT 'ready', h.attempt FROM windlass.held h WHERE h.id = p_job

@@ -3,7 +3,8 @@
 -- it has come, by trying only; ACCESS SHARE on claim, as in finish; those of drop_passes.
 CREATE OR REPLACE FUNCTION windlass.sweep_passes(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     v_from bigint;
     v_jobs bigint[];

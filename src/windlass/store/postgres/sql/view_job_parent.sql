@@ -9,6 +9,4 @@ SELECT p.id, p.task, p.queue, p.state, p.total, p.succeeded, p.dead, p.cancelled
        (p.done + s.done)::bigint AS done, (p.records + s.records)::bigint AS records, p.final,
        p.cancelling AS cancel_requested, p.reason, p.enqueued_at, p.created_at, p.finished_at
   FROM windlass.parent p
- CROSS JOIN LATERAL (SELECT coalesce(sum(k.done), 0) AS done, coalesce(sum(windlass.records_of(k.data)), 0) AS records
-                       FROM windlass.part t JOIN windlass.checkpoint k ON k.job = t.job
-                      WHERE t.parent = p.id AND t.state <> 'succeeded' AND t.job IS NOT NULL AND t.index >= 0) AS s;
+ CROSS JOIN LATERAL windlass.saved_of(p.id) AS s;
