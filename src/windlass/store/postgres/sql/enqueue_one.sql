@@ -37,6 +37,9 @@ BEGIN
         RAISE EXCEPTION 'a key is longer than 1020 bytes' USING ERRCODE = 'WL005';
     END IF;
     v_run_at := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
+    IF (windlass.epoch_here() BETWEEN 0 AND 1 << 29) IS NOT TRUE THEN
+        PERFORM windlass.skip_ids();
+    END IF;
     job := nextval('windlass.job_id');
     IF p_idempotency_key IS NOT NULL THEN
         SELECT i.job INTO v_twin FROM windlass.remember(p_idempotency_key, job) AS i (job) WHERE i.job <> enqueue_one.job;

@@ -1,6 +1,6 @@
 -- Puts jobs at the back of a lane and answers with their seqs, in order. The only writer of new ready rows.
 -- Callers: enqueue_many, enqueue_one, enqueue_gated, again, promote, offer_held, offer_one, offer_parts,
--- end_waiting, end_aside, adopt, rotation_move. Lock: ROW EXCLUSIVE on ready and its partition.
+-- end_waiting, end_aside, adopt_lane, rotation_move. Lock: ROW EXCLUSIVE on ready and its partition.
 -- Order matters [rule 3]: the xid, then the lock on ready, then the numbers, all of them before the first
 -- insert. A hole in a claim belongs to a transaction that had its xid before the hole could be seen, and that
 -- shows in pg_locks for as long as it lives.
