@@ -152,7 +152,7 @@ async def test_a_restore_to_a_point_in_time() -> None:
 
 
 async def test_a_real_worker_and_a_crash_that_undoes_its_work(tmp_path: Path) -> None:
-    """Acknowledged jobs are lost only where the server lost them, none ends without having run, none is stuck."""
+    """Jobs are lost only where the server lost their commit, none ends without having run, none is stuck."""
     ids: list[int] = []
     over = asyncio.Event()
     async with forgetful() as (server, dsn), opened(dsn) as store, Host(tmp_path, dsn, slots=16) as host:

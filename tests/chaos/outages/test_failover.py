@@ -79,7 +79,9 @@ async def test_a_worker_goes_on_after_a_failover_with_lag(tmp_path: Path, figure
             found = await states(standby.dsn(name))
         late = {effect.job for effect in host.effects() if effect.what == "ran" and effect.at > promoted}
     assert not set(fresh) & set(lost), "an id that somebody holds means another job now"
-    assert found.keys() == {*kept, *fresh}, "jobs of which nobody knows, or lost ones of which the standby knew"
+    assert found.keys() == {*kept, *fresh}, (
+        "jobs of which nobody knows, or lost ones of which the standby knew"
+    )
     assert set(found.values()) == {"succeeded"}
     assert set(fresh) <= late, "ended without having run"
     figure("jobs that the server lost", len(lost))

@@ -20,10 +20,7 @@ DECLARE
     v_again bigint := 0;
 BEGIN
     PERFORM windlass.require_read_committed();
-    IF windlass.subscribed_by() IS NOT NULL THEN
-        RAISE EXCEPTION 'subscription % still brings changes of the original', quote_ident(windlass.subscribed_by())
-            USING ERRCODE = 'WL006', HINT = 'Stop the workers of the original, let it catch up, and drop the subscription first.';
-    END IF;
+    PERFORM windlass.check_unsubscribed();
     PERFORM FROM windlass.rotation FOR UPDATE;
     v_why := CASE WHEN p_force THEN 'copy' ELSE windlass.must_adopt() END;
     IF v_why IS NULL THEN

@@ -1,13 +1,13 @@
 -- Why the store must be adopted before it goes on, or NULL [rule 15] [S3]. 'copy': it was restored or replicated elsewhere, or
 -- a sequence was set back. 'promotion': it is on another timeline. 'crash': the server has recovered, and may have lost what
--- it had acknowledged. Callers: adopt, the store at open. Lock: none. On a standby, and while a subscription still brings
--- changes, there is nothing to adopt yet.
+-- it had acknowledged. Callers: adopt, the store at open. Lock: none. On a standby there is
+-- nothing to adopt yet.
 CREATE OR REPLACE FUNCTION windlass.must_adopt() RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     m windlass.meta;
 BEGIN
-    IF pg_is_in_recovery() OR windlass.subscribed_by() IS NOT NULL THEN
+    IF pg_is_in_recovery() THEN
         RETURN NULL;
     END IF;
     SELECT * INTO m FROM windlass.meta;

@@ -5,6 +5,7 @@
 CREATE OR REPLACE FUNCTION windlass.skip_ids(p_highest bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM windlass.check_unsubscribed();
     PERFORM pg_advisory_lock(windlass.lock_space(), -1);
     IF p_highest IS NOT NULL OR (windlass.epoch_here() BETWEEN 0 AND 1 << 29) IS NOT TRUE THEN
         PERFORM setval('windlass.job_id', s.last + windlass.skip_of(s.last), true)
