@@ -56,5 +56,8 @@ BEGIN
             v_again := v_again + (SELECT g.offered + g.cancelled FROM windlass.give_back(w, 'released', '{}', 2147483647) AS g);
         END LOOP;
     END IF;
+    IF v_why = 'copy' THEN
+        PERFORM windlass.adopt_edits();
+    END IF;
     RETURN v_again;
 END $$;

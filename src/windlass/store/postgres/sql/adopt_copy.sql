@@ -12,15 +12,7 @@ BEGIN
     LOCK TABLE ONLY windlass.ready IN SHARE ROW EXCLUSIVE MODE;
     UPDATE windlass.deferred_watermark SET run_at = '-infinity', snapshot = NULL;
     UPDATE windlass.rotation SET victim = NULL, turn = turn + 1, judged = false, carry_lanes = '{}', carry = '{}';
-    -- An edit that a job which has begun may have missed is still owed (see free_key); who begins after this has not missed it.
-    PERFORM FROM windlass.unique_key WHERE touched IS NOT NULL FOR UPDATE NOWAIT;
-    UPDATE windlass.unique_key u SET touched = NULL, rerun = CASE WHEN s.owed THEN u.rerun END
-      FROM windlass.unique_key k
-     CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM windlass.parent p
-                                         WHERE p.id = k.job AND NOT pg_visible_in_snapshot(k.touched, p.snapshot))
-                             OR EXISTS (SELECT FROM windlass.unsettled e
-                                         WHERE e.job = k.job AND NOT pg_visible_in_snapshot(k.touched, e.snapshot)) AS owed) AS s
-     WHERE u.key = k.key AND k.touched IS NOT NULL;
+    PERFORM FROM windlass.unique_key WHERE touched IS NOT NULL FOR UPDATE NOWAIT;  -- see adopt_edits
     FOR l IN SELECT * FROM windlass.lane ORDER BY id LOOP
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS %s MINVALUE 1 MAXVALUE 17592186044415 NO CYCLE CACHE 1', l.position);
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS %s MINVALUE 0 MAXVALUE 1 START 1 CACHE 1', l.idle);
