@@ -35,6 +35,7 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "WL008": StoreError,
     "WL009": TermLost,
     "WL010": JobNotFound,
+    "WL013": StoreUnavailable,
     "53100": StoreFull,
     "28000": ConfigurationError,
     "28P01": ConfigurationError,
@@ -46,9 +47,8 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "22021": InvalidPayload,
 }
 # Lost connections, shutdowns, exhausted resources, lock and statement timeouts, deadlocks and serialisation
-# failures, a standby that is not promoted yet, and a server that was not adopted since (WL013): all of them
-# pass, and the same call may succeed.
-_PASSING = ("WL013", "08", "57P", "53", "25006", "25P03", "55P03", "57014", "40")
+# failures, and a standby that is not promoted yet: all of them pass, and the same call may succeed.
+_PASSING = ("08", "57P", "53", "25006", "25P03", "55P03", "57014", "40")
 
 
 def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) -> WindlassError | None:
