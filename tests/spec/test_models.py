@@ -10,7 +10,18 @@ import pytest
 
 from tests.spec import tlc
 
-CONFIGS = ["ahead", "batches", "burial", "carry", "epoch", "holes", "horizon", "locks", "outcomes", "rotation"]
+CONFIGS = [
+    "ahead",
+    "batches",
+    "burial",
+    "carry",
+    "epoch",
+    "holes",
+    "horizon",
+    "locks",
+    "outcomes",
+    "rotation",
+]
 
 
 @dataclass(frozen=True)
