@@ -74,14 +74,18 @@ Programs ==
         \o Offer \o <<Write("claim_c"), Write("outcome_c")>>,
       adopt |->             \* waits for producers and rotators, holding nothing that they want; then only tries
         LET how == IF Broken = "adopt_waits" THEN "wait" ELSE "try" IN
-        <<Row("rotation"), Still("ready"), Step("lane_1", "x", how), Step("lane_2", "x", how),
+        <<Row("rotation"), Still("ready")>> \o (IF Broken = "adopt_takes_partitions" THEN <<Still("ready_c")>> ELSE <<>>)
+        \o <<Step("lane_1", "x", how), Step("lane_2", "x", how),
           Step("life", "x", how)>> \o Log("claim") \o Log("ready") \o <<Write("claim_c")>>,
+      retry |->             \* notes of failures pin the segment before the offer
+        <<Write("ready_c")>> \o Offer,
       migrate |->
         <<Row("migration")>>
         \o [n \in 1 .. Len(Tables) |-> Whole(Tables[n], IF Broken = "migration_waits" THEN "wait" ELSE "try")] ]
 
 (* Where nothing is broken, the two that differ only in their order are not needed. *)
-Names == <<"enqueue", "claim", "finish", "bury", "rescue", "cancel", "touch", "move", "reclaim", "adopt", "migrate">>
+Names == <<"enqueue", "claim", "finish", "bury", "rescue", "cancel", "touch", "move", "reclaim", "adopt",
+           "retry", "migrate">>
          \o (IF Broken = "none" THEN <<>> ELSE <<"finish_again", "cancel_more">>)
 
 (* ---------------------------- who waits for whom --------------------------- *)

@@ -92,6 +92,10 @@ class Proxy:
         """Serve new connections again."""
         self.mode = "pass"
 
+    def lead_to(self, port: int) -> None:
+        """New connections go to another server, as an address does that was handed over."""
+        self._upstream = (self._upstream[0], port)
+
     def choose(self, sql: str) -> Cut | None:
         """Whether this execution is to be cut, and how."""
         for wanted in self._wanted:

@@ -13,7 +13,7 @@ SELECT 'column', c.relname, a.attnum, a.attname, format_type(a.atttypid, a.attty
 """
 RELATIONS = """
 SELECT 'relation', c.relname, c.relkind::text, c.reloptions::text, pg_get_expr(c.relpartbound, c.oid),
-       c.relacl::text
+       c.relacl::text, c.relpersistence::text, c.relreplident::text
   FROM pg_class c WHERE c.relnamespace = $1::text::regnamespace AND c.relkind <> 'i' AND c.relkind <> 't'
 """
 INDEXES = """
@@ -27,6 +27,7 @@ SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid
 SEQUENCES = """
 SELECT 'sequence', s.seqrelid::regclass::text, s.seqstart, s.seqmin, s.seqmax, s.seqcache, s.seqcycle,
        pg_sequence_last_value(s.seqrelid)
+           - CASE WHEN c.relname = 'epoch_mark' THEN c.oid::bigint << 30 ELSE 0 END
   FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid WHERE c.relnamespace = $1::text::regnamespace
 """
 FUNCTIONS = """

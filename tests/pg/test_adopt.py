@@ -6,12 +6,14 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from tests.pg.families import plan
 from tests.pg.kit import Base, connect
 from tests.pg.ring import Ring
 from tests.postgres import Server
+from windlass.core.states import Kind
 from windlass.errors import StoreCorrupt, WorkerLost
 from windlass.store.postgres import PostgresStore
-from windlass.store.records import NewJob, WorkerInfo
+from windlass.store.records import ClaimedJob, NewJob, WorkerInfo
 
 
 def job(base: Base) -> NewJob:
@@ -156,3 +158,79 @@ async def test_orphans_are_offered_again(alone: Base) -> None:
     await alone.look.run("UPDATE windlass.claim SET seqs = '{[2,3)}', n = 1 WHERE worker = $1", worker)
     assert await alone.look.value("SELECT windlass.adopt()") == 3, "two orphans, and one that ran"
     assert sorted(await alone.drain(lane, await alone.worker())) == jobs
+
+
+async def missed_edit(base: Base) -> tuple[int, ClaimedJob]:
+    """A job that runs, and an enqueue of its key that met it waiting and was committed after its claim."""
+    lane, worker = await base.lane(), await base.worker()
+    twin = await base.look.enqueue(unique_key="k")
+    (producer,) = await base.sessions(1)
+    await producer.begin()
+    assert await producer.enqueue(unique_key="k") == twin
+    (job,) = (await base.claim(lane, worker)).jobs
+    await producer.commit()
+    return worker, job
+
+
+async def test_adopting_keeps_the_edit_that_a_parent_has_missed(alone: Base) -> None:
+    """[E6] [rule 15] The parent goes on with its parts in the copy; its edit was forgotten."""
+    worker, job = await missed_edit(alone)
+    store = await alone.store()
+    await store.split(worker, 1, job, plan(2))
+    await alone.look.run("SELECT windlass.adopt()")
+    other = await alone.worker()
+    ran = await alone.drain(job.lane, other)
+    assert len(ran) == 2, "the parts"
+    await alone.look.run("SELECT windlass.advance($1)", job.id)
+    assert len(await alone.drain(job.lane, other)) == 1, "and the edit, once"
+
+
+async def test_adopting_keeps_the_edit_of_a_job_whose_key_was_held(alone: Base) -> None:
+    """[E6] [rule 15] It has ended, and its key is still to be freed; the edit was forgotten."""
+    lane, worker = await alone.lane(), await alone.worker()
+    twin = await alone.look.enqueue(unique_key="k")
+    (producer,) = await alone.sessions(1)
+    await producer.begin()
+    assert await producer.enqueue(unique_key="k") == twin
+    (job,) = (await alone.claim(lane, worker)).jobs
+    await alone.finish(worker, [job])
+    await producer.commit()
+    await alone.look.run("SELECT windlass.adopt()")
+    assert await alone.look.value("SELECT windlass.settle_rest(100)") == 1
+    assert len(await alone.drain(lane, await alone.worker())) == 1
+
+
+async def test_adopting_keeps_the_edit_of_a_job_that_it_cancels(alone: Base) -> None:
+    """[E6] [O5] [rule 15] Its cancel was asked for while it ran; the edit was forgotten with it."""
+    worker, job = await missed_edit(alone)
+    assert await alone.look.value("SELECT windlass.cancel($1)", job.id) == "requested"
+    await alone.look.run("SELECT windlass.adopt()")
+    assert await alone.state(job.id) == "cancelled"
+    assert len(await alone.drain(job.lane, await alone.worker())) == 1
+    assert worker
+
+
+async def test_an_edit_that_the_next_attempt_sees_is_not_run_twice(alone: Base) -> None:
+    """[E6] [rule 15] The job begins anew in the copy, after the edit."""
+    _, job = await missed_edit(alone)
+    await alone.look.run("SELECT windlass.adopt()")
+    assert await alone.drain(job.lane, await alone.worker()) == [job.id]
+
+
+async def test_adopting_and_retrying_many_do_not_wait_for_each_other(alone: Base) -> None:
+    """[rule 15] [O6] A retry holds a partition of ready and comes for ready itself; adopt came the other way
+    round, and one of them died of the deadlock."""
+    lane, worker = await alone.lane(), await alone.worker()
+    dead = await alone.look.enqueue()
+    await alone.finish(worker, (await alone.claim(lane, worker)).jobs, Kind.DEAD)
+    holder, retrier, adopter = await alone.sessions(3)
+    await holder.begin()
+    await holder.run("LOCK TABLE windlass.failure IN ACCESS EXCLUSIVE MODE")  # where a rotation would hold it
+    retry = asyncio.create_task(retrier.value("SELECT windlass.retry_many($1::bigint[])", [dead]))
+    await alone.blocked(retrier)
+    adopt = asyncio.create_task(adopter.value("SELECT windlass.adopt()"))
+    await asyncio.wait([adopt], timeout=0.3)
+    await holder.commit()
+    assert await retry == [dead]
+    assert await adopt == 0
+    assert await alone.drain(lane, await alone.worker()) == [dead]

@@ -10,7 +10,18 @@ import pytest
 
 from tests.spec import tlc
 
-CONFIGS = ["ahead", "batches", "burial", "carry", "holes", "horizon", "locks", "outcomes", "rotation"]
+CONFIGS = [
+    "ahead",
+    "batches",
+    "burial",
+    "carry",
+    "epoch",
+    "holes",
+    "horizon",
+    "locks",
+    "outcomes",
+    "rotation",
+]
 
 
 @dataclass(frozen=True)
@@ -57,8 +68,12 @@ VARIANTS = [
     Broken("carry_only_unfinished", "carry", "FinishedStays", ONE_JOB),
     Broken("carry_without_outcomes", "carry", "FinishedStays"),
     Broken("claims_before_cursor", "carry", "OneOffer", ONE_JOB),
+    # A server that forgets.
+    Broken("numbers_go_on", "epoch", "EndedHasRun"),
+    Broken("draw_before_adoption", "epoch", "OneMeaning"),
     # The order of locks.
     Broken("adopt_waits", "locks", "NoRing", TWO_SESSIONS),
+    Broken("adopt_takes_partitions", "locks", "NoRing", TWO_SESSIONS),
     Broken("cancel_after_enqueue", "locks", "NoRing", TWO_SESSIONS),
     Broken("flush_in_any_order", "locks", "NoRing", TWO_SESSIONS),
     Broken("lanes_in_any_order", "locks", "NoRing", TWO_SESSIONS),

@@ -37,7 +37,7 @@ class Verdict:
 
 def model_of(config: str) -> str:
     """The module that a configuration is for."""
-    return "Locks" if config == "locks" else "Logs"
+    return {"locks": "Locks", "epoch": "Epoch"}.get(config, "Logs")
 
 
 def configuration(name: str, constants: Mapping[str, str], invariant: str | None = None) -> str:

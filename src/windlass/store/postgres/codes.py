@@ -35,6 +35,7 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "WL008": StoreError,
     "WL009": TermLost,
     "WL010": JobNotFound,
+    "WL013": StoreUnavailable,
     "53100": StoreFull,
     "28000": ConfigurationError,
     "28P01": ConfigurationError,

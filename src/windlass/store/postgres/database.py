@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -42,6 +43,12 @@ RESTING: Final = 2
 SPARE: Final = 3
 """Connections that are never lent to handlers: claims, flushes and beats must not wait for their work."""
 
+NOT_ADOPTED: Final = "WL013"
+ADOPT_TRIES: Final = 100
+ADOPT_PAUSE: Final = 0.05
+
+logger = logging.getLogger("windlass.store")
+
 
 async def _leave_as_it_is(connection: Any) -> None:
     """Nothing here outlives its transaction in a session, so a connection needs no reset between two uses.
@@ -78,6 +85,7 @@ class Database:
         self._loans = asyncio.Semaphore(max(pool_size - SPARE, 1))
         self.pooled = False
         self.unread = Unread()
+        self._must_adopt = False
 
     async def connect(self) -> Any:
         """One connection outside the pool, for migrating and listening."""
@@ -149,6 +157,8 @@ class Database:
         pool = self._opened()
         with translated():
             async with asyncio.timeout(within) as timing:
+                if self._must_adopt:
+                    await self.adopt()
                 connection = await self._rested(pool)
                 process = connection.get_server_pid()
                 self._taken.add(process)
@@ -156,6 +166,9 @@ class Database:
                 try:
                     yield connection
                     well = True
+                except asyncpg.PostgresError as error:
+                    self._must_adopt |= error.sqlstate == NOT_ADOPTED
+                    raise
                 except TimeoutError:
                     connection.terminate()
                     self._cut_idle()
@@ -174,6 +187,29 @@ class Database:
                         self._resting.append(connection)
                     else:
                         await pool.release(connection, timeout=self.deadline)
+
+    async def adopt(self) -> None:
+        """Begin a new epoch where the server was promoted, restored or has recovered [S3]. A role that may
+        not leaves that to the workers. It only tries for locks that a worker may hold while it waits for one
+        of its own, hence again."""
+        self._must_adopt = False
+        for left in reversed(range(ADOPT_TRIES)):
+            try:
+                async with self.connection() as connection:
+                    why = await connection.fetchval(schemas.call("must_adopt", 0, self.schema))
+                    if why is None:
+                        return
+                    again = await connection.fetchval(schemas.call("adopt", 1, self.schema), False)
+            except asyncpg.InsufficientPrivilegeError:
+                return
+            except StoreUnavailable:
+                if not left:
+                    raise
+                await asyncio.sleep(ADOPT_PAUSE)
+            else:
+                text = "the store begins a new epoch after a %s; %d jobs are offered again"
+                logger.log(logging.INFO if why == "copy" and not again else logging.WARNING, text, why, again)
+                return
 
     def _call_off(self, pool: Any, connection: Any) -> None:
         """Whoever asked has left: tell the server, so that a statement which waits for a lock or takes long

@@ -55,7 +55,6 @@ FULL_POLL: Final = 0.5
 """Seconds after which a queue at its limit is asked again: another worker that makes room does not call."""
 
 RESCUE_STEP: Final = 100
-ADOPT_TRIES: Final = 100
 
 
 class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
@@ -97,21 +96,7 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
     async def open(self) -> None:
         """See Store.open. A restored or switched-over copy is adopted before anything else [rule 15]."""
         await self._db.open()
-        with suppress(asyncpg.InsufficientPrivilegeError):  # a producer leaves that to the workers
-            if await self._db.value("must_adopt"):
-                await self._adopt()
-
-    async def _adopt(self) -> None:
-        """Adopt only tries for locks that a worker may hold while waiting for one of its own, hence again."""
-        for left in reversed(range(ADOPT_TRIES)):
-            try:
-                async with self._db.connection() as connection:
-                    await connection.execute(schema.call("adopt", 1, self.schema), False)
-                return
-            except StoreUnavailable:
-                if not left:
-                    raise
-                await asyncio.sleep(PENDING_POLL)
+        await self._db.adopt()
 
     async def close(self) -> None:
         """See Store.close."""

@@ -1,7 +1,8 @@
 -- Adds plain jobs to one queue and priority, and answers with their ids in order [E1].
 -- Callers: enqueue, the store and every producer adapter. Lock: those of offer.
 -- p_judge: see enqueue_one. Plain: no delay, no key that must be looked up. Those with a gate or a fair key on their way go
--- aside, the others into their lane. A queue without a lane takes the way over deferred, due now [rule 11].
+-- aside, the others into their lane. A queue without a lane takes the way over deferred, due now [rule 11],
+-- and so does one on a server that was not adopted yet [S3].
 CREATE OR REPLACE FUNCTION windlass.enqueue_many(
     p_queue text, p_priority smallint, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
     p_judge boolean DEFAULT true)
@@ -55,6 +56,9 @@ BEGIN
         RETURN v_ids;
     END IF;
     PERFORM windlass.check_name('queue', p_queue);
+    IF (windlass.epoch_here() BETWEEN 0 AND 1 << 29) IS NOT TRUE THEN
+        PERFORM windlass.skip_ids();
+    END IF;
     WITH added AS (
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options)
         SELECT nextval('windlass.job_id'), windlass.now(), windlass.now(), p_queue, p_priority,

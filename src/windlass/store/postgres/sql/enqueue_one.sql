@@ -28,6 +28,9 @@ BEGIN
     END IF;
     PERFORM windlass.check_new(p_priority, p_delay, p_run_at, p_on_conflict, p_idempotency_key, v_key);
     v_run_at := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
+    IF (windlass.epoch_here() BETWEEN 0 AND 1 << 29) IS NOT TRUE THEN
+        PERFORM windlass.skip_ids();
+    END IF;
     job := nextval('windlass.job_id');
     IF p_idempotency_key IS NOT NULL THEN
         SELECT i.job INTO v_twin FROM windlass.remember(p_idempotency_key, job) AS i (job) WHERE i.job <> enqueue_one.job;

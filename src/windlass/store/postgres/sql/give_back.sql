@@ -15,6 +15,7 @@ DECLARE
     v_delay float8;
 BEGIN
     PERFORM windlass.require_read_committed();
+    PERFORM windlass.check_epoch();
     offered := 0;
     deferred := 0;
     dead := 0;

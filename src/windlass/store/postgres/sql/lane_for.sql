@@ -1,6 +1,6 @@
 -- The lane in which this session offers jobs of a queue and priority, or NULL. Callers: enqueue_many,
 -- enqueue_new, enqueue_one, lane_sure, lock_lanes_of, promote. Lock: none. One session keeps to one shard, so that its jobs keep
--- their order.
+-- their order. NULL also where the lane was not adopted yet, and would give out numbers a second time [S3].
 CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -9,6 +9,7 @@ BEGIN
     SELECT l.id INTO v_lane
       FROM windlass.queue q
       JOIN windlass.lane l ON l.queue = q.name
-     WHERE q.name = p_queue AND l.priority = p_priority AND l.shard = pg_backend_pid() % q.shards;
+     WHERE q.name = p_queue AND l.priority = p_priority AND l.shard = pg_backend_pid() % q.shards
+       AND l.epoch = windlass.epoch_here();
     RETURN v_lane;
 END $$;

@@ -7,6 +7,7 @@ DECLARE
     v_lane int := windlass.lane_for(p_queue, p_priority);
 BEGIN
     IF v_lane IS NULL THEN
+        PERFORM windlass.check_epoch();
         PERFORM windlass.declare_lane(p_queue, p_priority);
         v_lane := windlass.lane_for(p_queue, p_priority);
     END IF;

@@ -5,6 +5,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     l windlass.leader;
 BEGIN
+    PERFORM windlass.check_epoch();
     SELECT * INTO l FROM windlass.leader;
     IF l.until > windlass.now() AND l.holder <> p_candidate THEN
         RETURN NULL;

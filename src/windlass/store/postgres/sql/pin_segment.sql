@@ -1,6 +1,6 @@
 -- Names the current segment and keeps it from being sealed until the transaction ends.
 -- Callers: offer, declare_lane, finish, note_failure, retry, retry_many, rotation_move,
--- rotation_move_failures, rotation_reclaim, adopt.
+-- rotation_move_failures, rotation_reclaim, adopt_lane.
 -- Lock: ROW EXCLUSIVE on the partition of ready.
 -- The number is read from a sequence, so no snapshot is too old for it, and it is read again after the lock:
 -- whoever holds the lock on ready_N while N is not current took it before the switch. rotation_seal looks for

@@ -6,7 +6,8 @@ BEGIN
     IF p_id <= 0 THEN
         RAISE EXCEPTION 'a worker id must be positive' USING ERRCODE = 'WL005';
     END IF;
-    INSERT INTO windlass.worker_life (id) VALUES (p_id);
+    PERFORM windlass.check_epoch();
+    INSERT INTO windlass.worker_life (id, epoch) SELECT p_id, m.epoch FROM windlass.meta m;
     INSERT INTO windlass.worker_beat (id, at) VALUES (p_id, windlass.now());
     INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease)
     VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease);

@@ -15,6 +15,7 @@ DECLARE
     v_crowded  boolean;
 BEGIN
     PERFORM windlass.require_read_committed();
+    PERFORM windlass.check_epoch();
     SELECT * INTO r FROM windlass.rotation FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;

@@ -10,6 +10,6 @@ LANGUAGE sql AS $$
            retention = coalesce(p_retention, m.retention), size_limit = coalesce(p_size_limit, m.size_limit),
            park_after = coalesce(p_park_after, m.park_after),
            system_identifier = coalesce(m.system_identifier, s.system_identifier),
-           database = coalesce(m.database, d.oid)
+           database = coalesce(m.database, d.oid), timeline = coalesce(m.timeline, windlass.timeline())
       FROM pg_control_system() AS s, pg_database d WHERE d.datname = current_database()
 $$;

@@ -16,6 +16,7 @@ DECLARE
     v_spill  bigint[];
     v_segment smallint;
 BEGIN
+    PERFORM windlass.check_epoch();
     PERFORM windlass.lane_lock(p_lane);
     c := windlass.cursor_of(p_lane);
     v_holes := windlass.gather(coalesce(c.young, '{}') + coalesce(c.old, '{}'), c.spilled);

@@ -7,7 +7,11 @@ CREATE OR REPLACE FUNCTION windlass.worker_alone(p_worker bigint) RETURNS boolea
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_alive boolean;
+    v_epoch bigint;
 BEGIN
-    SELECT alive INTO v_alive FROM windlass.worker_life WHERE id = p_worker FOR UPDATE;
+    SELECT alive, epoch INTO v_alive, v_epoch FROM windlass.worker_life WHERE id = p_worker FOR UPDATE;
+    IF v_epoch <> windlass.epoch_here() OR windlass.epoch_here() IS NULL THEN
+        PERFORM windlass.check_epoch();
+    END IF;
     RETURN coalesce(v_alive, false);
 END $$;

@@ -1,11 +1,12 @@
--- Proves that a worker is alive and keeps it so until the transaction ends [C5].
+-- Proves that a worker is alive in this epoch [S3] and keeps it so until the transaction ends [C5].
 -- Callers: claim_take, finish, split, checkpoint, beat. Lock: the life row FOR SHARE. At a higher isolation level that
 -- fails when the row has changed, instead of passing an old snapshot.
 CREATE OR REPLACE FUNCTION windlass.worker_fence(p_worker bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive FOR SHARE;
+    PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive AND epoch = windlass.epoch_here() FOR SHARE;
     IF NOT FOUND THEN
+        PERFORM windlass.check_epoch();
         RAISE EXCEPTION 'worker % is not alive', p_worker USING ERRCODE = 'WL002',
             HINT = 'It was retired, or rescued after its heartbeats stopped; its jobs belong to others now.';
     END IF;
