@@ -1,5 +1,5 @@
 -- The lane in which this session offers jobs of a queue and priority, or NULL. Callers: enqueue_many,
--- enqueue_one, lane_sure, lock_lanes_of. Lock: none. One session keeps to one shard, so that its jobs keep
+-- enqueue_one, lane_sure, lane_try, promote, lock_lanes_of. Lock: none. One session keeps to one shard, so that its jobs keep
 -- their order.
 CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql STABLE AS $$

@@ -20,6 +20,7 @@ DECLARE
     v_held  timestamptz;
     v_late_held boolean;
     v_aside bigint[];
+    v_lanes text[];
     v_limited text[] := windlass.limited_tasks(NULL);
 BEGIN
     PERFORM windlass.require_read_committed();
@@ -46,6 +47,19 @@ BEGIN
            EXISTS (SELECT FROM late WHERE id NOT IN (SELECT id FROM mine)),
            (SELECT min(run_at) FROM fresh WHERE id NOT IN (SELECT id FROM mine))
       INTO v_late, v_fresh, v_last, v_seen, v_rows, v_late_held, v_held;
+    -- Where a lane has yet to be declared, and somebody's open transaction is about to do that, its jobs stay: with a new xid they
+    -- are found again [S2].
+    v_lanes := ARRAY(SELECT ROW (x.queue, x.priority)::text
+                       FROM (SELECT DISTINCT u.queue, u.priority FROM unnest(v_rows) AS u) AS x
+                      WHERE windlass.lane_try(x.queue, x.priority) IS NULL);
+    IF v_lanes <> '{}' THEN
+        INSERT INTO windlass.deferred (id, run_at, enqueued_at, priority, attempt, deaths, retrying, queue, task, payload, options,
+                                       not_before)
+        SELECT u.id, u.run_at, u.enqueued_at, u.priority, u.attempt, u.deaths, u.retrying, u.queue, u.task, u.payload, u.options,
+               u.not_before
+          FROM unnest(v_rows) AS u WHERE ROW (u.queue, u.priority)::text = ANY (v_lanes);
+        v_rows := ARRAY(SELECT u FROM unnest(v_rows) AS u WHERE ROW (u.queue, u.priority)::text <> ALL (v_lanes));
+    END IF;
     -- A job with a fair key takes a new turn, behind its key's others; one with gates goes to the end of the line of the first
     -- it has no pass of.
     WITH aside AS (
@@ -67,11 +81,9 @@ BEGIN
          WHERE v_aside IS NULL OR u.id <> ALL (v_aside)
          GROUP BY u.queue, u.priority
     LOOP
-        PERFORM windlass.offer(windlass.lane_sure(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options, g.ids,
+        PERFORM windlass.offer(windlass.lane_for(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options, g.ids,
                                g.attempts, g.deaths, g.enqueued);
     END LOOP;
-    PERFORM windlass.lane_sure(u.queue, u.priority)
-       FROM (SELECT DISTINCT x.queue, x.priority FROM unnest(v_rows) AS x) AS u;
     -- Where the step was too small for the late ones, the watermark stays; where it was too small for the rest, it
     -- moves to just before the last one taken. An idle watermark moves every 5 s, to leave few dead rows of its own.
     -- It never passes a row that somebody has locked.
