@@ -2,3 +2,6 @@
 -- handlers' own transactions for as long as those last, and which nobody else of the same worker must wait for. See
 -- worker_fence and worker_alone.
 CREATE UNIQUE INDEX ON windlass.worker_life (id, alive);
+
+-- Its successor takes one argument more, which has a default.
+DROP FUNCTION IF EXISTS windlass.queue_load(text, bigint, boolean);

@@ -12,6 +12,7 @@ DECLARE
     v_ring text;
     v_rows windlass.held[] := '{}';
     v_room bigint;
+    v_window int;
 BEGIN
     PERFORM windlass.require_read_committed();
     IF v_lane IS NULL THEN
@@ -22,7 +23,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
-    SELECT least(q.lane_window - windlass.lane_depth(v_lane), p_limit) INTO v_room FROM windlass.queue q WHERE q.name = p_queue;
+    SELECT q.lane_window INTO v_window FROM windlass.queue q WHERE q.name = p_queue;
+    v_room := least(v_window - windlass.lane_depth(v_lane), p_limit);
+    IF v_room <= 0 THEN
+        v_room := least(v_window - windlass.lane_seen(v_lane, v_window), p_limit);
+    END IF;
     WHILE v_room > 0 LOOP
         SELECT * INTO j FROM windlass.held h
          WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key > v_ring

@@ -7,7 +7,7 @@ DECLARE
     v_pressure text;
 BEGIN
     FOR q IN SELECT * FROM windlass.queue x WHERE x.max_depth IS NOT NULL OR x.pressure <> 'none' LOOP
-        v_pressure := windlass.pressure_at(q, (SELECT l.depth FROM windlass.queue_load(q.name, q.max_depth, false) AS l));
+        v_pressure := windlass.pressure_now(q);
         -- Only from what it was judged by: a producer may have found the queue full meanwhile.
         CONTINUE WHEN v_pressure = q.pressure;
         PERFORM FROM windlass.queue x WHERE x.name = q.name AND x.pressure = q.pressure FOR NO KEY UPDATE SKIP LOCKED;
