@@ -1,7 +1,8 @@
 """A queue with one of everything that waits, and a call of each public function that touches some of it.
 
-`Scene` is one such queue: what its jobs are called, and what must become of them by the chores alone. `CALLS` says how each
-function that users, producers or handlers may call in a transaction of their own is called for a scene."""
+`Scene` is one such queue, and `RUNS` says what must become of its jobs by the chores alone. `calls` says how
+each function that users, producers or handlers may call in a transaction of their own is called for a
+scene."""
 
 import secrets
 import time
@@ -41,7 +42,9 @@ class Scene:
         await self._finish(self.running["succeeded"])
         await self._finish(self.running["dead"], self.running["dead_too"], kind=Kind.DEAD)
         plan = Plan(parts=[PartPlan("[0]", 1), PartPlan("[1]", 1), PartPlan("[2]", 1)], parallel=1)
-        await self.store.split(self.worker, next(self.base._flushes[self.worker]), self.running["parent"], plan)
+        await self.store.split(
+            self.worker, next(self.base._flushes[self.worker]), self.running["parent"], plan
+        )
         (part,) = (await self.base.claim(lane, self.worker, 6)).jobs
         await self._finish(part)  # by SQL alone: its parent hears of it from promote
         for name, sql in (
@@ -65,11 +68,15 @@ class Scene:
             NewSchedule(name=queue, cron="* * * * *", task=f"{queue}.fired", queue=queue), time.time() - 1
         )
         id["new"] = await look.enqueue(f"{queue}.new", queue=f"{queue}-new")
-        await look.run(f"""SELECT windlass.set_queue('{queue}-gov', '{{"governor": true, "concurrency": 5}}')""")
+        await look.run(
+            f"""SELECT windlass.set_queue('{queue}-gov', '{{"governor": true, "concurrency": 5}}')"""
+        )
         await self.base.lane(f"{queue}-gov")
         id["governed"] = await look.enqueue(f"{queue}.governed", queue=f"{queue}-gov")
         await look.run(f"""SELECT windlass.set_queue('{queue}', '{{"max_depth": 1000}}')""")
-        await look.run(f"SELECT windlass.change_pressure('{queue}', 'none', 'soft')")  # promote finds that wrong
+        await look.run(
+            f"SELECT windlass.change_pressure('{queue}', 'none', 'soft')"
+        )  # promote finds that wrong
         return self
 
     async def _stand_in_line_for_tokens(self) -> None:
@@ -98,38 +105,41 @@ class Scene:
 
 
 RUNS: Final = {
-    "waits", "successor", "due", "fair", "keyed", "ordered", "after", "once", "parent", "tokens", "fired", "new", "governed",
+    "waits", "successor", "due", "fair", "keyed", "ordered", "after", "once", "parent", "tokens", "fired",
+    "new", "governed",
 }  # fmt: skip
 """The jobs of a scene that run by the chores alone: `parent` are its parts."""
 
 
 def calls(scene: Scene) -> dict[str, list[str]]:
-    """Statements by the function that each is about. All of one function are run in one transaction."""
+    """Calls by their function. All of one function are made in one transaction."""
     q, id = scene.queue, scene.id
     run = scene.running["runs"]
     own = f"{scene.worker}, {run.id}, {run.lane}, {run.claim}, {run.seq}"
     return {
         "cancel": [
-            f"SELECT windlass.cancel({id[name]})"
-            for name in ("parent", "waits", "later", "fair", "keyed", "new", "runs", "not_after", "twin", "successor")
+            f"cancel({id[name]})"
+            for name in (
+                "parent", "waits", "later", "fair", "keyed", "new", "runs", "not_after", "twin", "successor"
+            )
         ],
-        "change_pressure": [f"SELECT windlass.change_pressure('{q}', 'soft', 'full')"],
-        "checkpoint": [f"SELECT windlass.checkpoint({own}, '{{}}', 1, 2)"],
-        "declare_budget": [f"SELECT windlass.declare_budget('{q}-b', 1, 1)"],
-        "declare_lane": [f"SELECT windlass.declare_lane('{q}-new', 2::smallint)"],
+        "change_pressure": [f"change_pressure('{q}', 'soft', 'full')"],
+        "checkpoint": [f"checkpoint({own}, '{{}}', 1, 2)"],
+        "declare_budget": [f"declare_budget('{q}-b', 1, 1)"],
+        "declare_lane": [f"declare_lane('{q}-new', 2::smallint)"],
         "delete": [
-            f"SELECT windlass.delete({id[name]})"
+            f"delete({id[name]})"
             for name in ("parent", "waits", "later", "dead", "succeeded", "ordered", "tokens", "runs")
         ],
-        "depth": ["SELECT windlass.depth()"],
+        "depth": ["depth()"],
         "drain_budget": [
-            f"SELECT windlass.drain_budget('{q}', 0, '')",
-            f"SELECT windlass.drain_budget('{q}', 0)",
+            f"drain_budget('{q}', 0, '')",
+            f"drain_budget('{q}', 0)",
         ],
-        "drop_budget": [f"SELECT windlass.drop_budget('{q}')"],
-        "drop_schedule": [f"SELECT windlass.drop_schedule('{q}')"],
+        "drop_budget": [f"drop_budget('{q}')"],
+        "drop_schedule": [f"drop_schedule('{q}')"],
         "enqueue": [
-            f"SELECT windlass.enqueue('t', queue => '{q}'{more})"
+            f"enqueue('t', queue => '{q}'{more})"
             for more in (
                 "", ", delay => '1 microsecond'", f", unique_key => '{q}-new'", f", unique_key => '{q}-u'",
                 f", idempotency_key => '{q}-i'", f", concurrency_key => '{q}-c'", ", fair_key => 'f'",
@@ -138,29 +148,30 @@ def calls(scene: Scene) -> dict[str, list[str]]:
             )
         ],
         "enqueue_many": [
-            f"SELECT windlass.enqueue_many('{q}', 2::smallint, '{{t}}', array_fill('{{}}'::text, '{{1000}}'))",
+            f"enqueue_many('{q}', 2::smallint, '{{t}}', array_fill('{{}}'::text, '{{1000}}'))",
         ],
         "enqueue_one": [
-            f"SELECT windlass.enqueue_one('t', '{{}}', '{q}-new', 1::smallint, NULL, NULL, NULL, 'skip', '{q}-o')"
+            f"enqueue_one('t', '{{}}', '{q}-new', 1::smallint, NULL, NULL, NULL, 'skip', '{q}-o')"
         ],
-        "give_tokens": [f"SELECT windlass.give_tokens('{q}', 1)"],
-        "judge_call": [f"SELECT windlass.judge_call('{{{q}}}', '{{2}}', '{{k}}')"],
-        "line_up": [f"SELECT windlass.line_up('{{{q}-i,{q}-l}}', '{{{q}-u,{q}-l}}')"],
-        "note_refused": [f"SELECT windlass.note_refused('{q}', 1, false)"],
-        "pressure_of": [f"SELECT windlass.pressure_of('{q}')"],
-        "redrive": [f"SELECT windlass.redrive({id['parent']})"],
-        "retry": [f"SELECT windlass.retry({id[name]})" for name in ("dead", "later", "new", "not_after")],
-        "set_budget": [f"""SELECT windlass.set_budget('{name}', '{{"rate": 5}}')""" for name in (q, f"{q}-b")],
-        "set_parent": [f"SELECT windlass.set_parent({id['parent']}, 2)"],
+        "give_tokens": [f"give_tokens('{q}', 1)"],
+        "judge_call": [f"judge_call('{{{q}}}', '{{2}}', '{{k}}')"],
+        "line_up": [f"line_up('{{{q}-i,{q}-l}}', '{{{q}-u,{q}-l}}')"],
+        "note_refused": [f"note_refused('{q}', 1, false)"],
+        "pressure_of": [f"pressure_of('{q}')"],
+        "redrive": [f"redrive({id['parent']})"],
+        "retry": [f"retry({id[name]})" for name in ("dead", "later", "new", "not_after")],
+        "set_budget": [f"""set_budget('{name}', '{{"rate": 5}}')""" for name in (q, f"{q}-b")],
+        "set_parent": [f"set_parent({id['parent']}, 2)"],
         "set_queue": [
-            f"""SELECT windlass.set_queue('{name}', '{changes}')"""
+            f"""set_queue('{name}', '{changes}')"""
             for name, changes in (
-                (q, '{"shards": 3}'), (f"{q}-new", "{}"), (f"{q}-gov", '{"governor": false, "concurrency": null}'),
+                (q, '{"shards": 3}'), (f"{q}-new", "{}"),
+                (f"{q}-gov", '{"governor": false, "concurrency": null}'),
             )
         ],
-        "set_schedule": [f"SELECT windlass.set_schedule('{q}', true)"],
-        "set_task": [f"""SELECT windlass.set_task('{q}.runs', '{{"concurrency": 1, "key_concurrency": 1}}')"""],
-        "take_tokens": [f"SELECT windlass.take_tokens('{q}')"],
-        "task_depths": ["SELECT windlass.task_depths(100)"],
-        "tell_budget": [f"SELECT windlass.tell_budget('{q}', 0, 1)"],
+        "set_schedule": [f"set_schedule('{q}', true)"],
+        "set_task": [f"""set_task('{q}.runs', '{{"concurrency": 1, "key_concurrency": 1}}')"""],
+        "take_tokens": [f"take_tokens('{q}')"],
+        "task_depths": ["task_depths(100)"],
+        "tell_budget": [f"tell_budget('{q}', 0, 1)"],
     }  # fmt: skip

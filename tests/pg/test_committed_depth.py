@@ -1,5 +1,5 @@
-"""[S2] [F4] [F5] Only what has committed counts where a queue refuses, sheds, or has room: a bulk that somebody may yet roll back
-is nobody else's business."""
+"""[S2] [F4] [F5] Only what has committed counts where a queue refuses, sheds, or has room: a bulk that
+somebody may yet roll back is nobody else's business."""
 
 import pytest
 

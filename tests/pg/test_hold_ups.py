@@ -65,7 +65,7 @@ async def test_a_bulk_cancel_lets_claims_through(alone: Base) -> None:
 
 
 async def test_a_lane_that_is_held_costs_the_claims_of_others_nothing(alone: Base) -> None:
-    """[S2] [fault 27] Each claim waited 100 ms for the lane of an open cancel before it came to the next queue."""
+    """[S2] [fault 27] Each claim waited 100 ms for the lane of an open cancel before it went on."""
     worker = await alone.worker()
     store = await alone.store(head_cache=60.0)
     await alone.lane("held", 1)
@@ -85,7 +85,7 @@ async def test_a_lane_that_is_held_costs_the_claims_of_others_nothing(alone: Bas
 
 
 async def test_many_successors_that_must_wait_keep_no_other_from_its_place(alone: Base) -> None:
-    """[S2] [E6] 50 twins in a lane that an open cancel held kept replaced jobs of all queues from their turn."""
+    """[S2] [E6] 50 twins in a lane that an open cancel held kept those of all queues waiting."""
     await alone.lane("held")
     await alone.lane("other")
     enqueue = "SELECT windlass.enqueue('t', queue => $1, unique_key => $2, on_conflict => 'replace')"

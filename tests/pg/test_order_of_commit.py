@@ -77,7 +77,7 @@ async def test_a_producer_needs_no_rights_for_it(alone: Base, role: Callable[[st
 
 @pytest.mark.parametrize("when", ["before", "after", "twice", "in a savepoint"])
 async def test_constraints_that_are_checked_at_once_do_not_disturb_the_order(base: Base, when: str) -> None:
-    """[F6] [S2] SET CONSTRAINTS ALL IMMEDIATE, as frameworks say it, drew the turns of a transaction that went on for long."""
+    """[F6] [S2] SET CONSTRAINTS ALL IMMEDIATE, as frameworks say it, drew the turns long before COMMIT."""
     await base.lane()
     (session,) = await base.sessions(1)
     await session.begin()

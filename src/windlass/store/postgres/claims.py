@@ -27,8 +27,8 @@ LANE_WAIT: Final = 100
 """Milliseconds to wait for a lane that another worker is claiming from."""
 
 BUSY_PAUSE: Final = 1.0
-"""Seconds for which a lane that was waited for in vain is only tried: somebody's open transaction may hold it,
-and those behind it must not pay for that with each claim [S2]."""
+"""Seconds for which a lane that was waited for in vain is only tried: somebody's open transaction may hold
+it, and those behind it must not pay for that with each claim [S2]."""
 
 REFILL: Final = 1000
 """Fair jobs that are admitted after a claim at most, if the window of their lane is as wide."""
