@@ -1,5 +1,7 @@
 """Checkpoints: who may write one, and that none outlives its job for long [C5] [K6]."""
 
+import asyncio
+
 import pytest
 
 from tests.pg.families import family
@@ -8,6 +10,8 @@ from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind
 from windlass.errors import ClaimLost, WorkerLost
 from windlass.store.records import Checkpoint, NewJob, Outcome
+
+SAVE = "SELECT windlass.checkpoint($1, $2, $3, $4, $5, '{}', 1, 2)"
 
 
 async def test_only_the_worker_that_holds_the_claim_may_save(base: Base) -> None:
@@ -60,3 +64,24 @@ async def test_a_checkpoint_that_nobody_cleared_goes_after_a_day(alone: Base) ->
     await clock.advance(86401)
     await store.expire()
     assert set(await store.checkpoints([part.id, ended.id, going.id])) == {part.id, going.id}
+
+
+async def test_a_checkpoint_in_an_open_transaction_keeps_the_worker_alive_and_nothing_else(
+    base: Base,
+) -> None:
+    """[C5] [S2] [fault 27] Other attempts of the worker could not end otherwise than well while a handler's
+    own transaction was open, nor could it ask what it holds; but nobody may bury it meanwhile."""
+    store, worker, lane = await base.store(), await base.worker(), await base.lane()
+    await store.enqueue([NewJob(task="t", payload="{}", queue=base.queue)] * 2)
+    one, other = (await base.claim(lane, worker, 2)).jobs
+    handler = await base.session()
+    await handler.begin()
+    assert await handler.value(SAVE, worker, one.id, lane, one.claim, one.seq)
+    outcome = Outcome(job=other, kind=Kind.RETRY, delay=60.0)
+    async with asyncio.timeout(5.0):
+        assert (await store.finish(worker, 1, [outcome])).applied == 1
+        assert [job.id for claim in await store.held(worker) for job in claim.jobs] == [one.id]
+        await store.beat(worker)
+        assert await store.rescue(worker, 1, DeathPolicy()) is None
+    await handler.commit()
+    assert await store.rescue(worker, 1, DeathPolicy()) is not None

@@ -1,5 +1,5 @@
 -- Transactions that have been open for more than $1 seconds and hold what others want: locks of lanes, gates, queues or budgets,
--- and rows of tables that chores write; as far as this role may see who they are [S2]. Callers: diagnosis, health. Lock: none.
+-- and rows of tables that chores write; as far as this role may see who they are [S2]. Callers: diagnosis, health, rotation. Lock: none.
 -- Not those of the logs, which hold up nobody but the rotation (see blocked_rotation), nor what a handler's own transaction keeps
 -- of its worker. The first key of an advisory lock is the oid of a table: see lock_space.
 SELECT CASE WHEN a.pid IS NULL THEN format('prepared transaction %L of %s', p.gid, p.owner)
