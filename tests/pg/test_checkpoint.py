@@ -2,6 +2,7 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 
 from tests.pg.families import family
@@ -85,3 +86,17 @@ async def test_a_checkpoint_in_an_open_transaction_keeps_the_worker_alive_and_no
         assert await store.rescue(worker, 1, DeathPolicy()) is None
     await handler.commit()
     assert await store.rescue(worker, 1, DeathPolicy()) is not None
+
+
+async def test_an_old_snapshot_does_not_outlive_the_worker(base: Base) -> None:
+    """[C5] [fault 25] It retired after the transaction began to see; its jobs are others' by then."""
+    store, worker, lane = await base.store(), await base.worker(), await base.lane()
+    await base.look.enqueue()
+    (job,) = (await base.claim(lane, worker, 1)).jobs
+    handler = await base.session()
+    await handler.begin("repeatable read")
+    await handler.value("SELECT 1")
+    await store.retire(worker)
+    with pytest.raises(asyncpg.SerializationError):
+        await handler.value(SAVE, worker, job.id, lane, job.claim, job.seq)
+    await handler.rollback()

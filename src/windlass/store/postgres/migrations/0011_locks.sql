@@ -1,7 +1,4 @@
--- `alive` belongs to a key, so that a change of it conflicts with FOR KEY SHARE: by that checkpoints are fenced, which stand in
--- handlers' own transactions for as long as those last, and which nobody else of the same worker must wait for. See
--- worker_fence and worker_alone.
-CREATE UNIQUE INDEX ON windlass.worker_life (id, alive);
+-- What it takes that nobody's open transaction stops the others.
 
 -- Its successor takes one argument more, which has a default.
 DROP FUNCTION IF EXISTS windlass.queue_load(text, bigint, boolean);

@@ -1,6 +1,7 @@
 -- Makes a job's progress durable, fenced by worker and claim [C5]. False: the claim is not the worker's, or the job
 -- has ended. Callers: the store, also inside a handler's own transaction. Lock: the life row FOR KEY SHARE, which keeps the
--- worker alive as worker_fence does, but lets its other jobs end while the handler's transaction is open (see worker_alone) [S2].
+-- worker alive as worker_fence does (who is about to end it takes FOR UPDATE), but lets its other jobs end while the handler's
+-- transaction is open (see worker_alone) [S2].
 -- That the claim holds the job is looked up once: from then on the checkpoint says so itself, until the attempt has
 -- ended (see finish_others, give_back, settle). Nobody but its own worker can end the attempt of a worker that is alive.
 CREATE OR REPLACE FUNCTION windlass.checkpoint(
