@@ -22,19 +22,19 @@ def pg_common(pg_server: Server, pg_template: str) -> str:
 @pytest.fixture
 async def base(pg_common: str) -> AsyncIterator[Base]:
     """A queue of the test's own in the common database. Nothing here may turn the ring or move the clock."""
-    async with _based(pg_common) as base:
+    async with based(pg_common) as base:
         yield base
 
 
 @pytest.fixture
 async def alone(pg_dsn: str) -> AsyncIterator[Base]:
     """A migrated database of the test's own, without jobs."""
-    async with _based(pg_dsn) as base:
+    async with based(pg_dsn) as base:
         yield base
 
 
 @asynccontextmanager
-async def _based(dsn: str) -> AsyncIterator[Base]:
+async def based(dsn: str) -> AsyncIterator[Base]:
     async with AsyncExitStack() as stack:
         queue = f"q-{secrets.token_hex(6)}"
         observer = await connect(dsn, queue)

@@ -1,5 +1,8 @@
 """Checkpoints: who may write one, and that none outlives its job for long [C5] [K6]."""
 
+import asyncio
+
+import asyncpg
 import pytest
 
 from tests.pg.families import family
@@ -8,6 +11,8 @@ from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind
 from windlass.errors import ClaimLost, WorkerLost
 from windlass.store.records import Checkpoint, NewJob, Outcome
+
+SAVE = "SELECT windlass.checkpoint($1, $2, $3, $4, $5, '{}', 1, 2)"
 
 
 async def test_only_the_worker_that_holds_the_claim_may_save(base: Base) -> None:
@@ -60,3 +65,38 @@ async def test_a_checkpoint_that_nobody_cleared_goes_after_a_day(alone: Base) ->
     await clock.advance(86401)
     await store.expire()
     assert set(await store.checkpoints([part.id, ended.id, going.id])) == {part.id, going.id}
+
+
+async def test_a_checkpoint_in_an_open_transaction_keeps_the_worker_alive_and_nothing_else(
+    base: Base,
+) -> None:
+    """[C5] [S2] [fault 27] Other attempts of the worker could not end otherwise than well while a handler's
+    own transaction was open, nor could it ask what it holds; but nobody may bury it meanwhile."""
+    store, worker, lane = await base.store(), await base.worker(), await base.lane()
+    await store.enqueue([NewJob(task="t", payload="{}", queue=base.queue)] * 2)
+    one, other = (await base.claim(lane, worker, 2)).jobs
+    handler = await base.session()
+    await handler.begin()
+    assert await handler.value(SAVE, worker, one.id, lane, one.claim, one.seq)
+    outcome = Outcome(job=other, kind=Kind.RETRY, delay=60.0)
+    async with asyncio.timeout(5.0):
+        assert (await store.finish(worker, 1, [outcome])).applied == 1
+        assert [job.id for claim in await store.held(worker) for job in claim.jobs] == [one.id]
+        await store.beat(worker)
+        assert await store.rescue(worker, 1, DeathPolicy()) is None
+    await handler.commit()
+    assert await store.rescue(worker, 1, DeathPolicy()) is not None
+
+
+async def test_an_old_snapshot_does_not_outlive_the_worker(base: Base) -> None:
+    """[C5] [fault 25] It retired after the transaction began to see; its jobs are others' by then."""
+    store, worker, lane = await base.store(), await base.worker(), await base.lane()
+    await base.look.enqueue()
+    (job,) = (await base.claim(lane, worker, 1)).jobs
+    handler = await base.session()
+    await handler.begin("repeatable read")
+    await handler.value("SELECT 1")
+    await store.retire(worker)
+    with pytest.raises(asyncpg.SerializationError):
+        await handler.value(SAVE, worker, job.id, lane, job.claim, job.seq)
+    await handler.rollback()

@@ -7,10 +7,10 @@ import pytest
 
 from tests.pg.kit import Base
 from tests.postgres import Server
-from windlass.store.postgres import PostgresStore, diagnosis
+from windlass.store.postgres import PostgresStore, diagnosis, health
 from windlass.store.records import Finding, NewJob, WorkerInfo
 
-NAMES = ["schema", "server", "clock", "speed", "wake-ups", "queues", "rotation", "snapshots"]
+NAMES = ["schema", "server", "clock", "speed", "wake-ups", "queues", "rotation", "locks", "snapshots"]
 MakeRole = Callable[[str | None], str]
 
 
@@ -96,6 +96,33 @@ async def test_a_rotation_that_is_blocked(alone: Base) -> None:
     await producer.rollback()
 
 
+async def test_who_holds_what_others_want(alone: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[S2] [fault 27] Process, application, age, and what; a handler's own transaction holds nobody up."""
+    monkeypatch.setattr(diagnosis, "HELD", 0.0)
+    monkeypatch.setattr(health, "HELD", 0.0)
+    store, lane, worker = await alone.store(), await alone.lane(), await alone.worker()
+    _, waiting = [await alone.look.enqueue() for _ in range(2)]
+    (job,) = (await alone.claim(lane, worker, 1)).jobs
+    caller = await alone.session(application_name="console")
+    await caller.begin()
+    await caller.run(
+        "SELECT windlass.checkpoint($1, $2, $3, $4, $5, '{}', 1, 2)", worker, job.id, lane, job.claim, job.seq
+    )
+    assert "locks" not in await wrong(store)
+    assert (await store.health()).locks_held == 0
+    await caller.run("SELECT windlass.cancel($1)", waiting)
+    await caller.run("""SELECT windlass.set_queue('another', '{"paused": true}')""")
+    told = (await wrong(store))["locks"].told
+    assert f"process {caller.pid} of postgres (console) has been in a transaction for 0:00:0" in told
+    assert f"a lane of queue {alone.queue}" in told
+    assert "rows of queue" in told
+    assert 0 < ((await store.health()).locks_held or 0) < 20
+    await caller.run("PREPARE TRANSACTION 'forgotten'")
+    assert "prepared transaction 'forgotten' of postgres" in (await wrong(store))["locks"].told
+    await caller.run("ROLLBACK PREPARED 'forgotten'")
+    assert "locks" not in await wrong(store)
+
+
 async def test_a_snapshot_that_is_held_for_long(alone: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     """It keeps every dead row of the server."""
     monkeypatch.setattr(diagnosis, "OLD", 0.0)
@@ -124,5 +151,5 @@ async def test_a_reader_may_ask_and_a_producer_is_told_what_it_cannot_see(
     """[rule 11] A look that was not taken is no good news."""
     assert await wrong(await alone.store(role("reader"))) == {}
     found = await wrong(await alone.store(role("producer")))
-    assert set(found) == {"speed", "queues", "rotation"}
+    assert set(found) == {"speed", "queues", "rotation", "locks"}
     assert "may not see" in found["queues"].told

@@ -1,6 +1,8 @@
 """Nobody holds up the others: an open producer, a bulk cancel, a queue that was just sharded, a handler's
 absurd wish, options that no worker could read."""
 
+import time
+
 import pytest
 
 from tests.pg.kit import Base
@@ -60,6 +62,65 @@ async def test_a_bulk_cancel_lets_claims_through(alone: Base) -> None:
     answers = await store.cancel(ids[::2])
     assert set(answers.values()) == {"cancelled"}
     assert (await alone.claim(lane, worker, 100)).ids == ids[1::2]
+
+
+async def test_a_lane_that_is_held_costs_the_claims_of_others_nothing(alone: Base) -> None:
+    """[S2] [fault 27] Each claim waited 100 ms for the lane of an open cancel before it went on."""
+    worker = await alone.worker()
+    store = await alone.store(head_cache=60.0)
+    await alone.lane("held", 1)
+    await alone.lane("other")
+    held = await alone.look.enqueue(queue="held", priority="high")
+    others = [await alone.look.enqueue(queue="other") for _ in range(21)]
+    caller = await alone.session()
+    await caller.begin()
+    await caller.value("SELECT windlass.cancel($1)", held)
+    await store.claim(worker, ["held", "other"], 1)
+    began = time.monotonic()
+    got = [await store.claim(worker, ["held", "other"], 1) for _ in others[1:]]
+    assert [claims[0].jobs[0].id for claims in got] == others[1:]
+    assert time.monotonic() - began < 1.0
+    await caller.rollback()
+    assert [claim.queue for claim in await store.claim(worker, ["held", "other"], 1)] == ["held"]
+
+
+async def test_many_successors_that_must_wait_keep_no_other_from_its_place(alone: Base) -> None:
+    """[S2] [E6] 50 twins in a lane that an open cancel held kept those of all queues waiting."""
+    await alone.lane("held")
+    await alone.lane("other")
+    enqueue = "SELECT windlass.enqueue('t', queue => $1, unique_key => $2, on_conflict => 'replace')"
+    for n in range(60):
+        for _ in "twin", "successor":
+            await alone.look.value(enqueue, "held", f"k{n}")
+    first = await alone.look.value(enqueue, "other", "k")
+    await alone.look.value(enqueue, "other", "k")
+    caller = await alone.session()
+    await caller.begin()
+    await caller.value("SELECT windlass.cancel((SELECT min(id) FROM windlass.job WHERE queue = 'held'))")
+    assert await alone.look.value("SELECT windlass.replace_step(1000)") == 1
+    assert await alone.state(first) is None
+    await caller.rollback()
+    assert await alone.look.value("SELECT windlass.replace_step(1000)") == 50
+    assert await alone.look.value("SELECT windlass.replace_step(1000)") == 10
+
+
+async def test_many_keys_that_are_held_keep_no_other_from_being_freed(alone: Base) -> None:
+    """[S2] [E6] As many as one step takes were looked at, and those behind them never."""
+    lane, worker = await alone.lane(), await alone.worker()
+    for n in range(12):
+        await alone.look.enqueue(unique_key=f"k{n}")
+    jobs = (await alone.claim(lane, worker)).jobs
+    many, one = await alone.session(), await alone.session()
+    for caller, keys in ((many, range(11)), (one, range(11, 12))):
+        await caller.begin()
+        for n in keys:
+            await caller.enqueue(unique_key=f"k{n}")
+    await alone.finish(worker, jobs)
+    assert await alone.look.value("SELECT count(*) FROM windlass.unsettled") == 12
+    await one.rollback()
+    assert await alone.look.value("SELECT windlass.settle_rest(5)") == 1
+    await many.rollback()
+    assert await alone.look.value("SELECT windlass.settle_rest(50)") == 11
 
 
 async def test_a_queue_that_was_sharded_goes_on(alone: Base) -> None:

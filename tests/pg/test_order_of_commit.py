@@ -73,3 +73,29 @@ async def test_a_producer_needs_no_rights_for_it(alone: Base, role: Callable[[st
     assert await line(alone) == ["1"]
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await session.run("SELECT FROM windlass.held")
+
+
+@pytest.mark.parametrize("when", ["before", "after", "twice", "in a savepoint"])
+async def test_constraints_that_are_checked_at_once_do_not_disturb_the_order(base: Base, when: str) -> None:
+    """[F6] [S2] SET CONSTRAINTS ALL IMMEDIATE, as frameworks say it, drew the turns long before COMMIT."""
+    await base.lane()
+    (session,) = await base.sessions(1)
+    await session.begin()
+    if when == "before":
+        await session.run("SET CONSTRAINTS ALL IMMEDIATE")
+    await add(session, "1", "2")
+    if when == "in a savepoint":
+        await session.run("SAVEPOINT s")
+    if when != "before":
+        await session.run("SET CONSTRAINTS ALL IMMEDIATE")
+    await add(session, "3")
+    await add(base.look, "4")
+    if when == "in a savepoint":
+        await session.run("ROLLBACK TO s")
+        await add(session, "3")
+    if when == "twice":
+        await session.run("SET CONSTRAINTS ALL IMMEDIATE")
+        await session.run("SET CONSTRAINTS ALL DEFERRED")
+        await add(base.look, "5")
+    await session.commit()
+    assert await line(base) == [*(["4", "5"] if when == "twice" else ["4"]), "1", "2", "3"]

@@ -52,7 +52,7 @@ def test_the_last_burst_of_deaths_counts_from_its_first_minute() -> None:
     [("gate task:t", 9_000.0), ("schedule nightly", 9_500.0), ("schedule broken", None),
      ("schedule gone", None), ("budget github", 8_800.0), ("budget open", 9_900.0), ("budget closed", None),
      ("rotation", 7_000.0),
-     ("snapshots", 9_940.0), ("queue full", None), ("machine", None)],
+     ("snapshots", 9_940.0), ("locks", 9_970.0), ("queue full", None), ("machine", None)],
 )  # fmt: skip
 def test_a_finding_is_dated_by_what_the_store_knows(name: str, at: float | None) -> None:
     schedule: dict[str, Any] = {"cron": "* * * * *", "task": "t", "next_at": 9_500.0}
@@ -66,7 +66,7 @@ def test_a_finding_is_dated_by_what_the_store_knows(name: str, at: float | None)
             ScheduleRecord(name="nightly", **schedule),
             ScheduleRecord(name="broken", error="no cron", **schedule),
         ],
-        health=Health(store="x", blocked_since=7_000.0, oldest_snapshot=60.0),
+        health=Health(store="x", blocked_since=7_000.0, oldest_snapshot=60.0, locks_held=30.0),
         events=[
             event(9_900.0, "breaker", "the breaker of budget open is open after 5 failures in a row"),
             event(9_800.0, "breaker", "the breaker of budget closed is closed"),

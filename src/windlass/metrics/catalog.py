@@ -290,6 +290,12 @@ MEASURES: Final = (
         _one(lambda reading: reading.health.oldest_snapshot),
     ),
     _gauge(
+        "locks_held_seconds",
+        (),
+        "For how long an open transaction has held lanes or rows that others want; only on PostgreSQL.",
+        _one(lambda reading: reading.health.locks_held),
+    ),
+    _gauge(
         "segment_blocked",
         ("reason",),
         "1 while a segment cannot be reclaimed; the reason with N for each number.",

@@ -141,6 +141,9 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     pool_idle: int | None = None
     oldest_snapshot: float | None = None
     """Seconds for which the oldest snapshot has been held; it keeps dead tuples from being removed."""
+    locks_held: float | None = None
+    """Seconds for which the oldest open transaction has held lanes or rows that others want, from 5 on; the
+    doctor names it."""
     blocked: str | None = None
     """What keeps a segment from being reclaimed, in words."""
     blocked_since: float | None = None

@@ -265,6 +265,8 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
     pool: int | None
     pool_idle: int | None
     oldest_snapshot: float | None
+    locks_held: float | None
+    """Seconds for which an open transaction has held lanes or rows that others want; 0 where none does."""
     blocked: str | None
     blocked_since: str | None
     coordinator_until: str | None

@@ -39,8 +39,8 @@ def since(finding: Finding, known: Known) -> float | None:
             return _broken(known.events, name) or _first_in_line(known, f"budget:{name}")
         case "rotation":
             return None if known.health is None else known.health.blocked_since
-        case "snapshots":
-            held = None if known.health is None else known.health.oldest_snapshot
+        case "snapshots" | "locks" if known.health is not None:
+            held = known.health.oldest_snapshot if kind == "snapshots" else known.health.locks_held
             return None if held is None else known.now - held
     return None
 

@@ -8,6 +8,7 @@ lane explains asks again. Of many lanes only those that may hold something are c
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
@@ -24,6 +25,10 @@ from windlass.store.settings import StoreSettings
 
 LANE_WAIT: Final = 100
 """Milliseconds to wait for a lane that another worker is claiming from."""
+
+BUSY_PAUSE: Final = 1.0
+"""Seconds for which a lane that was waited for in vain is only tried: somebody's open transaction may hold
+it, and those behind it must not pay for that with each claim [S2]."""
 
 REFILL: Final = 1000
 """Fair jobs that are admitted after a claim at most, if the window of their lane is as wide."""
@@ -62,6 +67,8 @@ class Lane(msgspec.Struct):
     full: bool = False
     newest: int | None = None
     """The newest claim that was seen there."""
+    waited: float = -math.inf
+    """When it was waited for in vain."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -146,7 +153,7 @@ class Claimer:
             before = known.get(head.lane)
             lanes[head.lane] = lane = Lane(head, r["waiting"], r["limited"], r["ring"])
             if before is not None:
-                lane.idle, lane.newest = before.idle, before.newest
+                lane.idle, lane.newest, lane.waited = before.idle, before.newest, before.waited
         order = claim_order((lane.head for lane in lanes.values()), self._settings.ageing_step)
         self._lanes = {head.lane: lanes[head.lane] for head in order}
         self._looks.update(looks)
@@ -208,12 +215,19 @@ class Claimer:
         return _claim(row, lane.head) if status == "jobs" else None
 
     async def _call(self, worker: int, lane: Lane, limit: int) -> Any:
-        args = (lane.head.lane, worker, limit, LANE_WAIT)
+        wait = LANE_WAIT if time.monotonic() - lane.waited > BUSY_PAUSE else 1
+        args = (lane.head.lane, worker, limit, wait)
         needs = self._needs[1]
         async with self._db.connection(self._db.deadline) as connection:
             if needs is None and not lane.limited:
-                return await connection.fetchrow(self._plain, *args)
-            return await connection.fetchrow(self._bound, *args, needs, lane.limited)
+                row = await connection.fetchrow(self._plain, *args)
+            else:
+                row = await connection.fetchrow(self._bound, *args, needs, lane.limited)
+        if row["status"] != "busy":
+            lane.waited = -math.inf
+        elif wait > 1:
+            lane.waited = time.monotonic()
+        return row
 
 
 def _claim(row: Any, head: LaneHead) -> Claim:

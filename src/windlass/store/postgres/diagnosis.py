@@ -22,6 +22,8 @@ SUPPORTED: Final = range(15, 19)
 CLOCK_LIMIT: Final = 1.0
 SLOW: Final = 0.25
 """Seconds that a count of the queues may take beyond the way to the server and back."""
+HELD: Final = 5.0
+"""Seconds from which on an open transaction that holds what others want is worth a word [S2]."""
 OLD: Final = 3600.0
 """Seconds from which on a snapshot or prepared transaction is worth a word."""
 
@@ -42,6 +44,7 @@ class Diagnosis:
             "wake-ups": self._wake_ups,
             "queues": self._unserved,
             "rotation": self._rotation,
+            "locks": self._locks,
             "snapshots": self._snapshots,
         }
         found: list[Finding] = []
@@ -163,6 +166,19 @@ class Diagnosis:
             )
             for row in rows
         ] or [_finding("rotation", "ok", "nothing keeps the logs from being reclaimed")]  # fmt: skip
+
+    async def _locks(self) -> list[Finding]:
+        rows = await self._db.query("hold_ups", HELD)
+        return [
+            _finding(
+                "locks", "warning",
+                f"{row['who']} has been in a transaction for {_span(row['seconds'])} and holds "
+                f"{row['what']}: what needs these waits until it ends; all else goes on",
+                "Let it commit, or end it with SELECT pg_terminate_backend(PROCESS) or ROLLBACK PREPARED; "
+                "give such sessions an idle_in_transaction_session_timeout.",
+            )
+            for row in rows
+        ] or [_finding("locks", "ok", "no open transaction holds what others want")]  # fmt: skip
 
     async def _snapshots(self) -> list[Finding]:
         rows = await self._db.query("old_snapshots", OLD)

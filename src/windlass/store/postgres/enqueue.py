@@ -85,8 +85,10 @@ class Enqueueing(Upkeep):
     async def _declare(self, lanes: set[tuple[str, int]]) -> None:
         for queue, priority in lanes - self._declared:
             # Who may only produce leaves that to others: the job waits in deferred until the lane is there.
+            # So it does where somebody's open transaction is about to declare it: nobody waits for that [S2].
             with suppress(asyncpg.InsufficientPrivilegeError):
-                await self._db.value("lane_sure", queue, priority)
+                if await self._db.value("lane_try", queue, priority) is None:
+                    continue
             self._declared.add((queue, priority))
 
 

@@ -12,6 +12,7 @@ import asyncpg
 
 from windlass.store.measures import Health, Segment, Table
 from windlass.store.postgres.database import Database
+from windlass.store.postgres.diagnosis import HELD
 from windlass.store.telling import NEWS_COUNTED
 
 
@@ -20,6 +21,7 @@ async def health(database: Database) -> Health:
     (row,) = await database.query("health", NEWS_COUNTED, database.unread.after())
     database.unread.none_below(row["lowest"])
     parts = await database.query("tables")
+    held = await database.query("hold_ups", HELD)
     pool, idle = database.pool()
     return Health(
         store=f"PostgreSQL {row['version'].split()[0]}",
@@ -32,6 +34,7 @@ async def health(database: Database) -> Health:
         pool=pool,
         pool_idle=idle,
         oldest_snapshot=row["oldest_snapshot"],
+        locks_held=held[0]["seconds"] if held else 0.0,
         blocked=row["blocked"],
         blocked_since=row["blocked_since"],
         coordinator_until=row["coordinator_until"],

@@ -90,13 +90,17 @@ class Parents(Gates):
         """See Store.redrive."""
         return int(await self._db.value("redrive", id)) if 0 < id < 2**63 else 0
 
-    async def _advance(self, connection: Any, parents: Iterable[int], *, cancel: bool = False) -> None:
+    async def _advance(
+        self, connection: Any, parents: Iterable[int], *, cancel: bool = False, wait: int = PARENT_WAIT
+    ) -> None:
         """Bring parents up to date, or cancel them, each in a transaction of its own. What fails here is
-        logged, and keeps nobody else from being brought up to date: promote tries again in a second."""
+        logged, and keeps nobody else from being brought up to date: promote tries again in a second. Once one
+        was waited for in vain, the others are only tried [S2]."""
         for parent in parents:
             try:
                 with translated():
-                    await self._advance_one(connection, parent, cancel)
+                    if not await self._advance_one(connection, parent, cancel, wait):
+                        wait = 0
             except (WindlassError, asyncpg.PostgresError) as error:
                 logger.warning(
                     "parent %d was not brought up to date, which the next promote will do: %s", parent, error
@@ -104,13 +108,18 @@ class Parents(Gates):
                 if connection.is_closed():
                     return
 
-    async def _advance_one(self, connection: Any, parent: int, cancel: bool) -> None:
+    async def _advance_one(self, connection: Any, parent: int, cancel: bool, wait: int) -> bool:
+        """False: somebody else has it."""
         if not cancel:
-            await connection.fetchval(schemas.call("advance", 2, self._db.schema), parent, PARENT_WAIT)
-            return
-        async with connection.transaction(isolation="read_committed"):
-            await connection.execute(f"SET LOCAL lock_timeout = {PARENT_WAIT}")
-            await connection.fetchval(schemas.call("cancel", 1, self._db.schema), parent)
+            sql = schemas.call("advance", 2, self._db.schema)
+            return bool(await connection.fetchval(sql, parent, wait) != "busy")
+        try:
+            async with connection.transaction(isolation="read_committed"):
+                await connection.execute(f"SET LOCAL lock_timeout = {max(wait, 1)}")
+                await connection.fetchval(schemas.call("cancel", 1, self._db.schema), parent)
+        except asyncpg.LockNotAvailableError:
+            return False
+        return True
 
     # -- settings of tasks, and turns -------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from windlass.errors import StoreError
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.database import Database
+from windlass.store.postgres.diagnosis import HELD
 from windlass.store.records import Rotation
 
 STEP: Final = 2000
@@ -45,7 +46,9 @@ class Rotator:
                 # A lock that was not to be had, or another rotator that was faster.
                 if getattr(error.__cause__, "sqlstate", None) not in ("55P03", "WL008"):
                     raise
-                blocked = f"segment {victim}: {error}"
+                held = await self._db.query("hold_ups", HELD)
+                who = f"{held[0]['who']} holds {held[0]['what']}" if held else str(error)
+                blocked = f"segment {victim}: {who}"
             skip.append(victim)
 
     async def _reclaim(self, turn: int, grace: float) -> Rotation:

@@ -39,7 +39,7 @@ class Schedules:
             "seed_schedule", _encode(columns).decode(), schedule.payload, encode_options(schedule.options),
             next_at, error,
         )  # fmt: skip
-        await self._db.value("lane_sure", schedule.queue, int(schedule.priority))
+        await self._db.value("lane_try", schedule.queue, int(schedule.priority))
         return _record(row)
 
     async def set_schedule(

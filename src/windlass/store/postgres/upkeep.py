@@ -63,7 +63,7 @@ class Upkeep(Parents):
         rows = await connection.fetch(schemas.query("unheard_cancels", self._db.schema), PARENTS_STEP)
         await self._advance(connection, [row["id"] for row in rows], cancel=True)
         rows = await connection.fetch(schemas.query("stirred", self._db.schema), PARENTS_STEP)
-        await self._advance(connection, [row["parent"] for row in rows])
+        await self._advance(connection, [row["parent"] for row in rows], wait=0)
 
     async def _sweep(self, connection: Any, passes: bool) -> None:
         """Now and then look for parts whose end nobody has noted, so that no parent waits for ever [P9], and

@@ -17,6 +17,7 @@ from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import schema
 from windlass.store.sqlite.connection import check_version, connect
 from windlass.store.sqlite.joint import Joint
+from windlass.store.sqlite.place import Place
 from windlass.store.sqlite.reader import Reader
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.trouble import translate
@@ -44,7 +45,8 @@ class Base:
         self._clock = clock
         self._busy_timeout = busy_timeout
         self._bell = Bell()
-        self._joint = Joint(self.path, busy_timeout)
+        self._place = Place(self.path)
+        self._joint = Joint(self._place, busy_timeout)
         self._lines: tuple[Writer, Reader] | None = None
 
     # -- life of the store ------------------------------------------------------------------------------
@@ -52,8 +54,10 @@ class Base:
     async def open(self) -> None:
         if self._lines is None:
             check_version(apsw.sqlite_lib_version())
-            writer = Writer(self.path, self._migrated, self._transaction, self._bell.ring, self._busy_timeout)
-            self._lines = writer, Reader(self.path, self._connect_reader)
+            writer = Writer(
+                self._place, self._migrated, self._transaction, self._bell.ring, self._busy_timeout
+            )
+            self._lines = writer, Reader(self._place, self._connect_reader)
         try:
             await self._write(lambda _: None)
             await self._read(lambda _: None)
@@ -65,6 +69,7 @@ class Base:
         lines, self._lines = self._lines, None
         for line in lines or ():
             await asyncio.to_thread(line.stop)
+        self._place.forget()
 
     async def migrate(self) -> Migration:
         def work() -> Migration:

@@ -30,6 +30,7 @@ from windlass.store.records import ClaimedJob, Outcome
 from windlass.store.sqlite import fork
 from windlass.store.sqlite.connection import Patience, connect
 from windlass.store.sqlite.finish import finish
+from windlass.store.sqlite.place import Place
 from windlass.store.sqlite.settle import complete
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.trouble import translate
@@ -50,8 +51,9 @@ def end(tx: Transaction, worker: int, flush: int, outcome: Outcome) -> None:
 class Joint:
     """The connections that handlers work on at the moment."""
 
-    def __init__(self, path: str, busy_timeout: float) -> None:
-        self._path = path
+    def __init__(self, place: Place, busy_timeout: float) -> None:
+        self._place = place
+        self._path = place.path
         self._busy_timeout = busy_timeout
         self._open: set[apsw.Connection] = set()
         self._inside: list[asyncio.Task[Any] | None] = []
@@ -76,6 +78,7 @@ class Joint:
                 connection.close(True)  # undoes what was not committed
 
     def _connect(self) -> apsw.Connection:
+        self._place.check()
         try:
             connection = connect(self._path, self._busy_timeout)
             # The writer's thread copies the WAL into the file; here that would stop the event loop.

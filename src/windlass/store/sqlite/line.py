@@ -26,6 +26,7 @@ import apsw
 
 from windlass.errors import ConfigurationError, StoreError
 from windlass.store.sqlite import fork
+from windlass.store.sqlite.place import Place
 from windlass.store.sqlite.trouble import translate
 
 
@@ -47,9 +48,10 @@ class Call:
 class Line:
     """A thread, its connection, and the calls that wait for it."""
 
-    def __init__(self, name: str, path: str, connect: Callable[[], apsw.Connection]) -> None:
+    def __init__(self, name: str, place: Place, connect: Callable[[], apsw.Connection]) -> None:
         self._name = name
-        self._path = path
+        self._place = place
+        self._path = place.path
         self._connect = connect
         self._connection: apsw.Connection | None = None
         self._inherited = False
@@ -127,8 +129,10 @@ class Line:
         return call
 
     def _connected(self) -> apsw.Connection:
+        self._place.check()
         if self._connection is None:
             self._connection = self._connect()
+            self._place.note()
         return self._connection
 
     def _disconnect(self) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import apsw
 
 from windlass.store.sqlite.line import Call, Line
+from windlass.store.sqlite.place import Place
 
 
 class Reader(Line):
     """Serves each call in a read transaction of its own."""
 
-    def __init__(self, path: str, connect: Callable[[], apsw.Connection]) -> None:
-        super().__init__("windlass-sqlite-reader", path, connect)
+    def __init__(self, place: Place, connect: Callable[[], apsw.Connection]) -> None:
+        super().__init__("windlass-sqlite-reader", place, connect)
 
     def _handle(self, call: Call) -> None:
         if call.future.cancelled():

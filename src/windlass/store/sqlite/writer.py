@@ -13,6 +13,7 @@ from typing import Final
 import apsw
 
 from windlass.store.sqlite.line import Call, Line
+from windlass.store.sqlite.place import Place
 from windlass.store.sqlite.settle import complete
 from windlass.store.sqlite.transaction import Transaction
 
@@ -30,13 +31,13 @@ class Writer(Line):
 
     def __init__(
         self,
-        path: str,
+        place: Place,
         connect: Callable[[], apsw.Connection],
         transaction: Callable[[apsw.Connection], Transaction],
         committed: Callable[[], None],
         patience: float,
     ) -> None:
-        super().__init__("windlass-sqlite-writer", path, connect)
+        super().__init__("windlass-sqlite-writer", place, connect)
         self._transaction = transaction
         self._committed = committed
         self._patience = patience

@@ -1,6 +1,6 @@
 -- Lets the first jobs of a gate's line through while there is room for them, up to p_limit [F1] [F3] [F6]. Each gets its pass,
 -- and goes on to the line of its next gate (`nexts`), to the ring of its fair key (`rings`), or (`outs`) into its lane.
--- Callers: admit_gates. Lock: the gate's, held by the caller; the rows it moves, by trying only. In the line of an ordering
+-- Callers: admit_gates. Lock: the gate's, held by the caller; the rows it moves, and lanes that must be declared, by trying only. In the line of an ordering
 -- key nobody overtakes one that somebody else has locked.
 -- What was noted of the gate is forgotten before the line is read: whoever notes more is not in the line yet.
 CREATE OR REPLACE FUNCTION windlass.admit_gate(p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
@@ -37,7 +37,7 @@ BEGIN
             EXIT;
         END IF;
         PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
+        IF NOT FOUND OR windlass.lane_try(h.queue, h.priority) IS NULL THEN
             CONTINUE WHEN v_kind <> 'order' OR NOT EXISTS (SELECT FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate);
             -- Whoever has locked it may leave it there, and say nothing.
             INSERT INTO windlass.stirred_gate (gate) VALUES (p_gate);

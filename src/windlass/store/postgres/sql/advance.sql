@@ -1,6 +1,6 @@
 -- Brings a parent up to date with its parts and takes every step that it can take now [P9]. Answers with its state, with
 -- NULL where there is no such parent, or with 'busy' where somebody has held it for longer than p_wait ms: a worker's
--- flush must not hang on an operator's open transaction.
+-- flush must not hang on an operator's open transaction, and neither must promote.
 -- Callers: split, cancel_parent, redrive_parts, reopen_for, set_parent, retry; the store after a flush that ended
 -- parts, and in promote. Lock: the parent's row, until the transaction ends; then those of offer.
 -- What ended before the lock was got is seen by the statements after it. What commits later is folded by whoever ended
@@ -14,8 +14,9 @@ BEGIN
     PERFORM windlass.require_read_committed();
     IF p_wait IS NOT NULL THEN
         BEGIN
-            PERFORM set_config('lock_timeout', p_wait || 'ms', true);
+            PERFORM set_config('lock_timeout', greatest(p_wait, 1) || 'ms', true);
             PERFORM FROM windlass.parent x WHERE x.id = p_parent FOR UPDATE;
+            PERFORM set_config('lock_timeout', greatest(p_wait, 100) || 'ms', true);
         EXCEPTION WHEN lock_not_available THEN
             RETURN 'busy';
         END;

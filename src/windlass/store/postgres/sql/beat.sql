@@ -1,5 +1,5 @@
 -- Counts one heartbeat and answers with the jobs of this worker that should be cancelled [C4, O5].
--- Callers: the store. Lock: the life row, FOR UPDATE if it is free, else FOR SHARE; the beat row.
+-- Callers: the store. Lock: the life row, FOR NO KEY UPDATE if no claim or flush has it, else FOR SHARE; the beat row.
 -- With the life row to itself, and a snapshot younger than that, no claim of the worker is under way. Only then may its
 -- floor rise: over claims that are finished, never over one whose answer was lost; 500 a beat, so that it is quick.
 CREATE OR REPLACE FUNCTION windlass.beat(p_worker bigint) RETURNS bigint[]
@@ -9,7 +9,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET j
 DECLARE
     v_floor bigint;
 BEGIN
-    PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive AND epoch = windlass.epoch_here() FOR UPDATE SKIP LOCKED;
+    PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive AND epoch = windlass.epoch_here() FOR NO KEY UPDATE SKIP LOCKED;
     IF FOUND AND current_setting('transaction_isolation') = 'read committed' THEN
         SELECT coalesce(min(c.id) FILTER (WHERE NOT isempty(windlass.unfinished(c.id, c.seqs))), max(c.id) + 1) INTO v_floor
           FROM (SELECT x.id, x.seqs FROM windlass.claim x

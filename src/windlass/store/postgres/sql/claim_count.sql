@@ -15,7 +15,9 @@ BEGIN
          UNION
         SELECT q.name, p_claim, p_lane
         ON CONFLICT DO NOTHING;
-        INSERT INTO windlass.limited_queue (queue) VALUES (q.name) ON CONFLICT DO NOTHING;
+        -- Not ON CONFLICT alone: an open set_queue may be about to remove the row, and would be waited for.
+        INSERT INTO windlass.limited_queue (queue)
+        SELECT q.name WHERE NOT EXISTS (SELECT FROM windlass.limited_queue x WHERE x.queue = q.name) ON CONFLICT DO NOTHING;
     END IF;
     IF q.governor THEN
         IF NOT windlass.bucket_try('queue:' || q.name, '', p_wait) THEN

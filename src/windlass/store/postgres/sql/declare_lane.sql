@@ -1,6 +1,7 @@
 -- Makes sure that a queue has its lanes of one priority, and answers with the lane of shard 0.
 -- Callers: lane_sure. Never a producer's transaction [rule 11].
--- Lock: advisory, lane 0 of the schema's lock space; then pins the segment.
+-- Lock: advisory, (oid of the sequence of lanes, hash of the queue), so that who declares lanes of another queue, and leaves the
+-- transaction open, is in nobody's way; then pins the segment.
 -- A lane without a cursor is an error, so its first claim row is written with it. A server that was promoted may have
 -- forgotten a lane of the same number, hence its first seq is 1 in the first epoch only [S3].
 CREATE OR REPLACE FUNCTION windlass.declare_lane(p_queue text, p_priority smallint) RETURNS int
@@ -13,7 +14,8 @@ DECLARE
     v_start  bigint;
 BEGIN
     PERFORM windlass.check_name('queue', p_queue);
-    PERFORM windlass.lane_lock(0);
+    PERFORM windlass.require_read_committed();
+    PERFORM pg_advisory_xact_lock(('windlass.lane_id'::regclass::oid::bigint - 2147483648)::int, hashtext(p_queue));
     INSERT INTO windlass.queue (name) VALUES (p_queue) ON CONFLICT DO NOTHING;
     SELECT shards INTO v_shards FROM windlass.queue WHERE name = p_queue;
     SELECT m.epoch INTO v_epoch FROM windlass.meta m;

@@ -17,7 +17,8 @@ BEGIN
     gone AS (
         DELETE FROM windlass.part t USING step s WHERE t.parent = s.parent AND t.index = s.index RETURNING t.job)
     SELECT count(*), array_agg(job) INTO v_parts, v_jobs FROM gone;
-    DELETE FROM windlass.checkpoint k WHERE k.job = ANY (v_jobs);
+    DELETE FROM windlass.checkpoint k
+     WHERE k.job IN (SELECT x.job FROM windlass.checkpoint x WHERE x.job = ANY (v_jobs) FOR UPDATE SKIP LOCKED);
     DELETE FROM windlass.dropped_parent d
      WHERE d.id = ANY (v_parents) AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.parent = d.id);
     RETURN v_parts;

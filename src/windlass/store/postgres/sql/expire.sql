@@ -1,5 +1,5 @@
 -- One bounded step of retention outside the logs [K6]. `more`: of something it took as much as one step may, so that there
--- may be more. Callers: the store. Lock: the rows it removes.
+-- may be more. Callers: the store. Lock: the rows it removes, by trying only [S2].
 CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint,
                                            OUT parents bigint, OUT more boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -19,14 +19,14 @@ BEGIN
         SELECT d.id FROM windlass.queue q
          CROSS JOIN LATERAL (SELECT x.id FROM windlass.dead x
                               WHERE x.queue = q.name AND x.died_at <= v_now - make_interval(secs => q.dead_retention)
-                              LIMIT p_limit) AS d
+                              LIMIT p_limit FOR UPDATE SKIP LOCKED) AS d
          LIMIT p_limit)
     DELETE FROM windlass.dead d WHERE d.id = ANY (ARRAY(SELECT id FROM old));
     GET DIAGNOSTICS dead = ROW_COUNT;
     WITH old AS (
         SELECT i.key FROM windlass.idempotency i
          WHERE i.at <= v_now - make_interval(secs => (SELECT m.idempotency_retention FROM windlass.meta m WHERE m.single))
-         ORDER BY i.at LIMIT p_limit)
+         ORDER BY i.at LIMIT p_limit FOR UPDATE SKIP LOCKED)
     DELETE FROM windlass.idempotency i WHERE i.key = ANY (ARRAY(SELECT key FROM old));
     GET DIAGNOSTICS keys = ROW_COUNT;
     DELETE FROM windlass.key_death k
@@ -51,7 +51,8 @@ BEGIN
     -- not there is not alive.
     WITH old AS (
         SELECT l.id FROM windlass.worker_life l JOIN windlass.worker_beat b ON b.id = l.id
-         WHERE l.settled AND NOT l.alive AND b.at <= v_now - interval '1 day' LIMIT p_limit),
+         WHERE l.settled AND NOT l.alive AND b.at <= v_now - interval '1 day' LIMIT p_limit
+           FOR UPDATE SKIP LOCKED),
     beats AS (DELETE FROM windlass.worker_beat b WHERE b.id IN (SELECT id FROM old)),
     infos AS (DELETE FROM windlass.worker w WHERE w.id IN (SELECT id FROM old))
     DELETE FROM windlass.worker_life l WHERE l.id IN (SELECT id FROM old);
@@ -61,12 +62,13 @@ BEGIN
     DELETE FROM windlass.cancel_request q
      WHERE q.job IN (SELECT x.job FROM windlass.cancel_request x
                       WHERE x.at < v_now - interval '1 minute'
-                        AND NOT windlass.is_unfinished(x.job) LIMIT p_limit);
+                        AND NOT windlass.is_unfinished(x.job) LIMIT p_limit FOR UPDATE SKIP LOCKED);
     -- A worker that ends a job well names only the checkpoints that it has made or found itself.
     DELETE FROM windlass.checkpoint k
      WHERE k.job IN (SELECT x.job FROM windlass.checkpoint x
                       WHERE x.at < v_now - interval '1 day' AND NOT windlass.is_unfinished(x.job)
-                        AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = x.job) LIMIT p_limit);
+                        AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = x.job)
+                      LIMIT p_limit FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS v_saved = ROW_COUNT;
     DELETE FROM windlass.order_mark m
      WHERE m.ctid = ANY (ARRAY(

@@ -4,11 +4,12 @@
 -- Lock: the leader row FOR SHARE, the schedule's row, the row of the unique key that its jobs have, if any; then, where a
 -- running twin is to be cancelled, its parent's row and its lane as cancel takes them, and those of enqueue_one. Nobody who
 -- holds a lane, a parent or a key waits for a schedule or the leader, so none of this meets crosswise; and who keeps the key
--- for long makes the fire fail, to be tried again, rather than hold up a lane or the next term.
+-- for long makes the fire fail, to be tried again, rather than hold up a lane or the next term. One whose row somebody holds is
+-- passed over [S2].
 CREATE OR REPLACE FUNCTION windlass.fire_schedule(
     p_term bigint, p_name text, p_expected float8, p_times float8[], p_next_at float8, p_skipped bigint, p_error text,
     OUT fired boolean, OUT jobs bigint[], OUT statuses text[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $$
 DECLARE
     s         windlass.schedule;
     e         record;
@@ -22,7 +23,11 @@ BEGIN
     IF p_term IS NOT NULL THEN
         PERFORM windlass.check_term(p_term);
     END IF;
-    SELECT * INTO s FROM windlass.schedule x WHERE x.name = p_name FOR NO KEY UPDATE;
+    IF p_expected IS NULL THEN
+        SELECT * INTO s FROM windlass.schedule x WHERE x.name = p_name FOR NO KEY UPDATE;
+    ELSE
+        SELECT * INTO s FROM windlass.schedule x WHERE x.name = p_name FOR NO KEY UPDATE SKIP LOCKED;
+    END IF;
     IF NOT FOUND OR p_expected IS NOT NULL AND (s.paused OR s.next_at IS DISTINCT FROM p_expected) THEN
         RETURN;
     END IF;

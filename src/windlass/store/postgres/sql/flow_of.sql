@@ -6,8 +6,7 @@ DECLARE
     v_flow jsonb := jsonb_build_object('pressure', 'none');
 BEGIN
     IF q.max_depth IS NOT NULL THEN
-        v_flow := jsonb_build_object('pressure', windlass.pressure_at(
-            q, (SELECT l.depth FROM windlass.queue_load(q.name, q.max_depth, false) AS l)));
+        v_flow := jsonb_build_object('pressure', windlass.pressure_now(q));
     END IF;
     IF q.governor THEN
         v_flow := v_flow || jsonb_build_object(

@@ -1,7 +1,7 @@
 -- One bounded step along the edges of jobs that come after others, in turn [P12]: a job whose last edge is gone falls due,
 -- one that can never run ends as its option says. `looked` counts edges; `around`: the walk has come to its end.
 -- Callers: the store's promote. Lock: the row that says how far the walk has come, and the waiting jobs, by trying only;
--- ACCESS SHARE on claim, as in finish; then the lanes of those it cancels, in order.
+-- ACCESS SHARE on claim, as in finish; then those of may_end for those it cancels, by trying only.
 -- It looks at what is, not at what happens: no finish can slip past it. A job that is gone has succeeded, unless its end is
 -- noted (see settle): nothing else is ever forgotten without a note. An edge whose job waits no more (taken back, or
 -- offered by an operator) is dropped.
@@ -44,6 +44,7 @@ BEGIN
                                     (SELECT o.kind FROM windlass.ended_otherwise o WHERE o.job = e.on_job), 'succeeded'));
         CONTINUE WHEN v_state NOT IN ('succeeded', 'dead', 'cancelled', 'deleted', 'replaced');
         v_policy := CASE WHEN v_state = 'succeeded' THEN 'run' ELSE coalesce(d.options ->> 'otherwise', 'dead') END;
+        CONTINUE WHEN v_policy = 'cancel' AND NOT windlass.may_end(e.job);
         DELETE FROM windlass.after_edge x WHERE x.job = e.job AND x.on_job = e.on_job;
         IF v_policy = 'cancel' THEN
             v_cancel := v_cancel || e.job;
@@ -61,7 +62,6 @@ BEGIN
            on_job = CASE WHEN around THEN 0 ELSE k.on_job END
      WHERE looked > 0 OR x.job > 0;
     IF v_cancel <> '{}' THEN
-        PERFORM windlass.lock_lanes_of(v_cancel);
         PERFORM windlass.end_waiting(u.job, 'cancelled') FROM unnest(v_cancel) AS u (job);
         v_ended := true;
     END IF;

@@ -1,6 +1,6 @@
 -- The lane in which this session offers jobs of a queue and priority, or NULL. Callers: enqueue_many,
--- enqueue_new, enqueue_one, lane_sure, lock_lanes_of, promote. Lock: none. One session keeps to one shard, so that its jobs keep
--- their order. NULL also where the lane was not adopted yet, and would give out numbers a second time [S3].
+-- enqueue_new, enqueue_one, lane_sure, lane_try, promote, lock_lanes_of. Lock: none. One session keeps to one shard, so that its
+-- jobs keep their order. NULL also where the lane was not adopted yet, and would give out numbers a second time [S3].
 CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- The lane lock. Callers: declare_lane, lock_lanes_of, end_aside, take_ahead, rotation_touch; claim takes the
+-- The lane lock. Callers: lock_lanes_of, end_aside, take_ahead, rotation_touch; claim takes the
 -- lock itself.
 -- Lock: advisory, (oid of the lane table, lane), until the transaction ends.
 -- A claim row is a cursor; written from an old snapshot it would set the lane back, hence READ COMMITTED only.

@@ -1,6 +1,5 @@
--- The lane to offer in, declared if need be. Callers: the store before it enqueues, promote, admit_ring, offer_held,
--- offer_one, offer_parts, end_waiting, end_aside: never a producer's transaction. Lock: those of declare_lane where it
--- must.
+-- The lane to offer in, declared if need be. Callers: lane_try, offer_held, offer_one, offer_parts, end_waiting, end_aside: never a
+-- producer's transaction. Lock: those of declare_lane where it must.
 CREATE OR REPLACE FUNCTION windlass.lane_sure(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE

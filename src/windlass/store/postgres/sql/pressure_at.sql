@@ -1,5 +1,5 @@
 -- The pressure on a queue at a depth, which remembers: it rises at 70 % and 100 %, and falls at 60 % [F4]. The same as in
--- windlass.core.admission. Callers: judge_load, note_pressure, pressure_of, flow_of. Lock: none.
+-- windlass.core.admission. Callers: judge_load, pressure_now, pressure_of. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.pressure_at(q windlass.queue, p_depth bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN q.max_depth IS NULL THEN 'none'

@@ -12,6 +12,10 @@ BEGIN
     IF FOUND THEN
         SELECT l.depth INTO v_depth FROM windlass.queue_load(p_queue, ceil(q.max_depth * 1.2)::bigint, false) AS l;
         v_is := windlass.pressure_at(q, v_depth);
+        IF v_is <> q.pressure THEN
+            SELECT l.depth INTO v_depth FROM windlass.queue_load(p_queue, ceil(q.max_depth * 1.2)::bigint, false, true) AS l;
+            v_is := windlass.pressure_at(q, v_depth);
+        END IF;
         IF v_is <> q.pressure OR v_depth >= q.max_depth * 0.7 THEN
             RETURN json_build_object('fill', v_depth::float8 / q.max_depth, 'was', q.pressure, 'is', v_is);
         END IF;

@@ -74,19 +74,10 @@ BEGIN
             END IF;
         END IF;
         v_found := v_found OR s.ids IS NOT NULL;
-        -- A lane that is not there is declared. Where somebody holds that up, which is waited for once, its jobs are left.
-        FOR g IN SELECT DISTINCT u.queue, u.priority FROM unnest(s.queues, s.priorities) AS u (queue, priority) LOOP
-            CONTINUE WHEN windlass.lane_for(g.queue, g.priority) IS NOT NULL;
-            BEGIN
-                IF v_busy = '{}' THEN
-                    PERFORM windlass.lane_sure(g.queue, g.priority);
-                    CONTINUE;
-                END IF;
-            EXCEPTION WHEN lock_not_available THEN
-                NULL;
-            END;
-            v_busy := v_busy || (g.queue || '/' || g.priority);
-        END LOOP;
+        -- A lane that is not there is declared. Where somebody holds that up, its jobs are left.
+        v_busy := v_busy || ARRAY(SELECT x.queue || '/' || x.priority
+                                    FROM (SELECT DISTINCT u.queue, u.priority FROM unnest(s.queues, s.priorities) AS u (queue, priority)) AS x
+                                   WHERE windlass.lane_try(x.queue, x.priority) IS NULL);
         v_got := ARRAY(SELECT d.ctid FROM unnest(s.places, s.queues, s.priorities) AS u (place, queue, priority)
                          JOIN windlass.deferred d ON d.ctid = u.place
                         WHERE v_busy = '{}' OR u.queue || '/' || u.priority <> ALL (v_busy)
@@ -126,7 +117,7 @@ BEGIN
           FROM gone o WHERE o.id <> ALL (ARRAY(SELECT id FROM put))
          GROUP BY o.queue, o.priority
     LOOP
-        PERFORM windlass.offer(windlass.lane_sure(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options, g.ids,
+        PERFORM windlass.offer(windlass.lane_for(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options, g.ids,
                                g.attempts, g.deaths, g.enqueued);
     END LOOP;
     -- Where the step was too small for the late ones, they stay late. An idle watermark moves every 5 s, to leave few dead rows of

@@ -1,5 +1,6 @@
 -- Takes back waiting twins that were replaced, each in its lane, and lets their successors go.
--- Callers: the store after an enqueue with "replace", and in promote. Lock: the lanes of the twins, in order.
+-- Callers: the store after an enqueue with "replace", and in promote. Lock: the successors' rows, and those of
+-- may_end, by trying only: what somebody holds is passed over, so that 50 that can go do [S2].
 -- A twin that has started in the meantime is not taken back: its successor goes when it has ended.
 CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -7,11 +8,10 @@ DECLARE
     d      record;
     v_done int := 0;
 BEGIN
-    PERFORM windlass.lock_lanes_of(array_agg(x.replaces))
-       FROM (SELECT replaces FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT least(p_limit, 50)) AS x
-     HAVING count(*) > 0;
-    FOR d IN SELECT * FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT least(p_limit, 50)
+    FOR d IN SELECT * FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT p_limit
                 FOR UPDATE SKIP LOCKED LOOP
+        EXIT WHEN v_done >= 50;
+        CONTINUE WHEN NOT windlass.may_end(d.replaces);
         IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN
             -- It runs, or is on its way. Whatever is decided about it now may be wrong when this commits, so its
             -- successor simply waits on.

@@ -1,8 +1,9 @@
 -- Adds up how runs went, by queue, for the governor's next look [F2]. Of queues without a governor nothing is kept.
 -- p_runs: {queue: {"succeeded": …, "failed": …, "throttled": …, "times": {bucket: runs}}}. Callers: the store.
--- Lock: the governor's rows of those queues, in the order of their names.
+-- Lock: the governor's rows of those queues, in the order of their names, waited for 1 s at most: who holds one for
+-- longer is an operator with an open set_queue, and no worker waits for that [S2].
 CREATE OR REPLACE FUNCTION windlass.report(p_runs jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     r record;
 BEGIN

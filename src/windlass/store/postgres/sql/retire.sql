@@ -5,6 +5,8 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     g record;
 BEGIN
+    -- An update of `alive` alone would not wait for checkpoints, which hold the row FOR KEY SHARE.
+    PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive FOR UPDATE;
     UPDATE windlass.worker_life SET alive = false WHERE id = p_worker AND alive;
     IF NOT FOUND THEN
         RETURN 0;

@@ -40,7 +40,7 @@ BEGIN
                    'max_depth, shed_depth, shed_wait and shed_latency; numbers are positive.';
     END IF;
     INSERT INTO windlass.queue (name) VALUES (p_name) ON CONFLICT DO NOTHING;
-    SELECT * INTO q FROM windlass.queue WHERE name = p_name FOR UPDATE;
+    SELECT * INTO q FROM windlass.queue WHERE name = p_name FOR NO KEY UPDATE;
     v_governed := q.governor;
     v_limited := q.concurrency IS NOT NULL;
     v_paused := q.paused;

@@ -1,15 +1,21 @@
--- Frees the keys that settle had to leave. Callers: the store's promote. Lock: the rows it frees, by trying only.
+-- Frees the keys that settle had to leave. Callers: the store's promote. Lock: the rows it frees, by trying only, before they are counted: many
+-- that somebody holds keep nobody else's waiting.
 CREATE OR REPLACE FUNCTION windlass.settle_rest(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     u      windlass.unsettled;
     v_done int := 0;
 BEGIN
-    FOR u IN SELECT * FROM windlass.unsettled LIMIT p_limit FOR UPDATE SKIP LOCKED LOOP
+    FOR u IN SELECT x.* FROM windlass.unsettled x JOIN windlass.unique_key k ON k.job = x.job
+              LIMIT p_limit FOR UPDATE SKIP LOCKED LOOP
         IF windlass.free_key(u.job, u.snapshot) THEN
             DELETE FROM windlass.unsettled WHERE job = u.job;
             v_done := v_done + 1;
         END IF;
     END LOOP;
+    WITH gone AS (SELECT x.job FROM windlass.unsettled x
+                   WHERE NOT EXISTS (SELECT FROM windlass.unique_key k WHERE k.job = x.job)
+                   LIMIT p_limit FOR UPDATE SKIP LOCKED)
+    DELETE FROM windlass.unsettled x USING gone g WHERE x.job = g.job;
     RETURN v_done;
 END $$;

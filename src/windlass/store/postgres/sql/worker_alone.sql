@@ -1,5 +1,6 @@
--- Waits until no write of a worker is under way, keeps others out until the transaction ends, and says whether it lives.
--- Callers: finish, where attempts end otherwise than well; split; the store's held. Lock: the life row FOR UPDATE.
+-- Waits until no claim and no flush of a worker is under way, keeps others out until the transaction ends, and says whether it lives.
+-- Callers: finish, where attempts end otherwise than well; split; the store's held. Lock: the life row FOR NO KEY UPDATE, which does not wait for
+-- checkpoints: those stand in handlers' own transactions, for as long as handlers like [S2].
 -- A flush or claim whose connection broke may still be running in the server. Whoever decides what that worker holds must
 -- look after it, in a later statement: a snapshot taken before cannot see what it is about to commit. It must be the
 -- first lock on that row in its transaction: two that held it FOR SHARE would wait for each other.
@@ -9,7 +10,7 @@ DECLARE
     v_alive boolean;
     v_epoch bigint;
 BEGIN
-    SELECT alive, epoch INTO v_alive, v_epoch FROM windlass.worker_life WHERE id = p_worker FOR UPDATE;
+    SELECT alive, epoch INTO v_alive, v_epoch FROM windlass.worker_life WHERE id = p_worker FOR NO KEY UPDATE;
     IF v_epoch <> windlass.epoch_here() OR windlass.epoch_here() IS NULL THEN
         PERFORM windlass.check_epoch();
     END IF;
