@@ -1,5 +1,6 @@
 -- One bounded step of retention outside the logs [K6]. `more`: of something it took as much as one step may, so that there
--- may be more. Callers: the store. Lock: the rows it removes.
+-- may be more. Callers: the store. Lock: the rows it removes, those that others write to by trying only: what they make
+-- new at this moment is not old any more.
 CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint,
                                            OUT parents bigint, OUT more boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -23,7 +24,8 @@ BEGIN
     GET DIAGNOSTICS dead = ROW_COUNT;
     WITH old AS (
         SELECT i.key FROM windlass.idempotency i, windlass.meta m
-         WHERE i.at <= v_now - make_interval(secs => m.idempotency_retention) ORDER BY i.at LIMIT p_limit)
+         WHERE i.at <= v_now - make_interval(secs => m.idempotency_retention) ORDER BY i.at LIMIT p_limit
+           FOR UPDATE OF i SKIP LOCKED)
     DELETE FROM windlass.idempotency i WHERE i.key IN (SELECT key FROM old);
     GET DIAGNOSTICS keys = ROW_COUNT;
     DELETE FROM windlass.key_death k
@@ -58,12 +60,13 @@ BEGIN
     DELETE FROM windlass.cancel_request q
      WHERE q.job IN (SELECT x.job FROM windlass.cancel_request x
                       WHERE x.at < v_now - interval '1 minute'
-                        AND NOT windlass.is_unfinished(x.job) LIMIT p_limit);
+                        AND NOT windlass.is_unfinished(x.job) LIMIT p_limit FOR UPDATE SKIP LOCKED);
     -- A worker that ends a job well names only the checkpoints that it has made or found itself.
     DELETE FROM windlass.checkpoint k
      WHERE k.job IN (SELECT x.job FROM windlass.checkpoint x
                       WHERE x.at < v_now - interval '1 day' AND NOT windlass.is_unfinished(x.job)
-                        AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = x.job) LIMIT p_limit);
+                        AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = x.job) LIMIT p_limit
+                      FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS v_saved = ROW_COUNT;
     DELETE FROM windlass.order_mark m
      WHERE (m.queue, m.key) IN (

@@ -1,5 +1,5 @@
 -- Takes the locks of all lanes that some jobs wait in, in the order of the lanes, so that two who do this cannot meet
--- crosswise. Callers: replace_step, cancel_parent, follow. Lock: those lanes.
+-- crosswise. Callers: replace_step, cancel_parent, follow, end_waiting. Lock: those lanes.
 CREATE OR REPLACE FUNCTION windlass.lock_lanes_of(p_jobs bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE

@@ -1,17 +1,25 @@
 -- Takes back waiting twins that were replaced, each in its lane, and lets their successors go.
--- Callers: the store after an enqueue with "replace", and in promote. Lock: the lanes of the twins, in order.
--- A twin that has started in the meantime is not taken back: its successor goes when it has ended.
+-- Callers: the store after an enqueue with "replace", and in promote. Lock: ACCESS SHARE on claim; the lanes of the twins, in order.
+-- A twin that has started in the meantime is not taken back: its successor goes when it has ended. Those are passed, so that
+-- they hold up nobody else; there are never more of them than jobs that run.
 CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    d      record;
-    v_done int := 0;
+    d       record;
+    v_twins bigint[];
+    v_done  int := 0;
 BEGIN
-    PERFORM windlass.lock_lanes_of(array_agg(x.replaces))
-       FROM (SELECT replaces FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT least(p_limit, 50)) AS x
-     HAVING count(*) > 0;
-    FOR d IN SELECT * FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT least(p_limit, 50)
-                FOR UPDATE SKIP LOCKED LOOP
+    -- As in finish: the snapshot that says which twins run must be younger than any rotation that moved them.
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    v_twins := ARRAY(SELECT x.replaces FROM windlass.deferred x
+                      WHERE x.replaces IS NOT NULL
+                        AND NOT EXISTS (SELECT FROM windlass.locate(x.replaces) l WHERE l.claim IS NOT NULL AND l.kind IS NULL)
+                      ORDER BY x.replaces LIMIT least(p_limit, 50));
+    IF v_twins = '{}' THEN
+        RETURN 0;
+    END IF;
+    PERFORM windlass.lock_lanes_of(v_twins);
+    FOR d IN SELECT * FROM windlass.deferred x WHERE x.replaces = ANY (v_twins) ORDER BY x.replaces FOR UPDATE SKIP LOCKED LOOP
         IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN
             -- It runs, or is on its way. Whatever is decided about it now may be wrong when this commits, so its
             -- successor simply waits on.

@@ -1,11 +1,13 @@
--- Frees the keys that settle had to leave. Callers: the store's promote. Lock: the rows it frees, by trying only.
+-- Frees the keys that settle had to leave, or that a job got back while it may have ended: see end_waiting.
+-- Callers: the store's promote. Lock: the rows it frees, by trying only; ACCESS SHARE on claim, as in finish.
 CREATE OR REPLACE FUNCTION windlass.settle_rest(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     u      windlass.unsettled;
     v_done int := 0;
 BEGIN
-    FOR u IN SELECT * FROM windlass.unsettled LIMIT p_limit FOR UPDATE SKIP LOCKED LOOP
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    FOR u IN SELECT * FROM windlass.unsettled n WHERE NOT windlass.is_unfinished(n.job) LIMIT p_limit FOR UPDATE SKIP LOCKED LOOP
         IF windlass.free_key(u.job, u.snapshot) THEN
             DELETE FROM windlass.unsettled WHERE job = u.job;
             v_done := v_done + 1;
