@@ -156,15 +156,18 @@ async def test_a_replacement_that_ends_by_its_policy_takes_its_twin_along(alone:
 async def test_twins_that_run_are_passed(alone: Base) -> None:
     """[E6] It looked at the fifty oldest only: while they ran, all others waited with their successors."""
     lane, worker = await alone.lane(), await alone.worker()
-    for key in range(60):
-        await replace(alone.look, f"old-{key}")
-        await replace(alone.look, f"old-{key}")
-    got = await alone.claim(lane, worker)
-    assert len(got.jobs) == 60
+    for _ in range(2):
+        await alone.look.run(
+            "SELECT windlass.enqueue_one('edit', '{}', $1, 2::smallint, NULL, NULL, "
+            "json_build_object('unique_key', 'old-' || k)::text, 'replace', NULL) FROM generate_series(1, 120) AS k",
+            alone.queue,
+        )
+    got = await alone.claim(lane, worker, 200)
+    assert len(got.jobs) == 120
     await replace(alone.look, "new")
     successor, status = await replace(alone.look, "new")
     assert status == "replaced"
-    assert await alone.look.value(STEP) == 1
+    assert [await alone.look.value(STEP) for _ in range(4)].count(1) == 1
     await alone.look.value("SELECT windlass.promote(100)")
     assert (await alone.claim(lane, worker)).ids == [successor]
 
