@@ -21,6 +21,9 @@ BEGIN
     outs := '{}';
     rings := '{}';
     DELETE FROM windlass.stirred_gate s WHERE s.gate = p_gate;
+    IF v_kind = 'task' THEN
+        PERFORM windlass.count_running(substr(p_gate, 6));
+    END IF;
     v_taken := CASE WHEN v_kind = 'budget' THEN windlass.promised(p_gate)
                     ELSE (SELECT count(*) FROM windlass.pass p WHERE p.gate = p_gate) END;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate ORDER BY x.turn LOOP
