@@ -358,7 +358,8 @@ class Store(Flow, Measures, Protocol):
         ask once a second."""
 
     async def lead(self, candidate: int, length: float) -> int | None:
-        """Stand for coordinator, or go on being it, for `length` seconds from now by the store's clock [K3].
+        """Stand for coordinator, or go on being it, for `length` seconds from now by the store's clock, five
+        minutes at most [K3].
 
         Answers with the number of the term, or None where another holds one that has not run out. Whoever
         renews in time keeps the number; everybody else's term has a higher one."""

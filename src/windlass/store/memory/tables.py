@@ -14,6 +14,7 @@ from itertools import count
 
 import msgspec
 
+from windlass.core.clock import MOST_TERM, left
 from windlass.core.gates import FAIR, reason
 from windlass.core.ids import RESERVED_LANE, pack
 from windlass.core.parking import FORGET_AFTER
@@ -73,6 +74,10 @@ class Term:
     holder: int | None = None
     until: float = 0.0
 
+    def runs(self, now: float) -> bool:
+        """Whether it has not run out."""
+        return left(self.until, MOST_TERM, now) > 0
+
 
 class Tables:
     """Everything the store knows."""
@@ -118,7 +123,7 @@ class Tables:
         known, pace = self.queues.get(name, QueueRecord(name=name)), self.pace(name, now)
         return msgspec.structs.replace(
             known,
-            cooling=max(0.0, self.cooled.get(name, 0.0) - now),
+            cooling=left(self.cooled.get(name, 0.0), known.cool_cap, now),
             rate=pace.bucket.rate if pace is not None else None,
             why=pace.why if pace is not None else None,
         )
@@ -249,7 +254,7 @@ class Tables:
 
     def hold_term(self, term: int, now: float) -> None:
         """Raise unless this term is the present one and has not run out [K3]."""
-        if self.term.number != term or self.term.until <= now:
+        if self.term.number != term or not self.term.runs(now):
             raise TermLost(f"term {term} is over, and another may coordinate now: stand again with lead()")
 
     def lease(self, job: Job, worker: Worker, claim: int, now: float) -> None:

@@ -2,8 +2,7 @@
 -- is counted up to 10,000. Callers: Budgets. Lock: none.
 SELECT b.name, b.rate, b.burst, b.key, b.breaker, b.breaker_pause, b.failures, greatest(0, k.tokens) AS tokens,
        windlass.breaker_state(b, t.now) AS state,
-       greatest(0, k.blocked_until - t.now,
-                CASE WHEN windlass.breaker_state(b, t.now) <> 'closed' THEN b.until - t.now END) AS blocked,
+       greatest(0, k.blocked_until - t.now, windlass.breaker_left(b, t.now)) AS blocked,
        (SELECT count(*) FROM (SELECT FROM windlass.held h
                                WHERE h.gate >= 'budget:' || b.name || '/' AND h.gate < 'budget:' || b.name || '0'
                                LIMIT 10000) AS w) AS waiting

@@ -1,7 +1,7 @@
 -- Reading budgets for others. Called by tokens, in a read transaction.
 
 -- :all
-SELECT name, rate, burst, key, breaker, breaker_pause, failures, openings, until, probing, drained_until
+SELECT name, rate, burst, key, breaker, breaker_pause, failures, openings, until, probing, drained_until, drained_at
 FROM windlass_budget ORDER BY name;
 
 -- :bucket
