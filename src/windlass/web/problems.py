@@ -16,6 +16,7 @@ from windlass.complaints import Complaints
 from windlass.errors import (
     AlreadyEnqueued,
     EnqueueError,
+    Finalizing,
     InvalidArguments,
     InvalidName,
     InvalidOption,
@@ -130,6 +131,8 @@ def _of_ours(error: WindlassError) -> Problem:
             return Problem(error.status, code, told, retry_after=error.retry_after)
         case AlreadyEnqueued():
             return Conflict(told, "already_enqueued")
+        case Finalizing():
+            return Conflict(told, "finalizing")
         case PayloadTooLarge():
             return Problem(413, "payload_too_large", told)
         case EnqueueError():
