@@ -11,6 +11,7 @@ A pass is a row that names its job, never a count: what has ended cannot go on h
     key:<concurrency key>           as many passes as the job says (`key_limit`), or its task's setting
     task:<task>                     as many as the task's setting or the code says
     budget:<budget>/<key>           as many as it has tokens; only for jobs that a claim found none for
+    over:<budget>/<key>             none: they need more than the budget can hold, until its burst is raised
     fair                            no gate, but the ring of fair keys
 
 All but the order pass are given back when an attempt ends and the job is put off, or waits for tokens: else
@@ -80,6 +81,11 @@ def budget_gate(budget: str, key: str = "") -> str:
     return f"budget:{budget}/{key}"
 
 
+def over_gate(gate: str) -> str:
+    """The line beside that of a budget's gate for those who need more tokens than it can hold [F1]."""
+    return "over:" + gate.removeprefix("budget:")
+
+
 def keeps(gate: str) -> bool:
     """Whether a pass outlives the attempt, until the job has ended for good."""
     return gate.startswith("order:")
@@ -99,5 +105,9 @@ def reason(gate: str) -> str:
         case "budget":
             budget, _, key = rest.partition("/")
             return f"waits for tokens of budget {budget}" + (f", key {key!r}" if key else "")
+        case "over":
+            budget, _, key = rest.partition("/")
+            where = budget + (f", key {key!r}" if key else "")
+            return f"needs more tokens than budget {where} can hold: raise its burst"
         case _:
             return "waits for the turn of its fair key"

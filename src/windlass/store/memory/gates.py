@@ -140,7 +140,7 @@ def refit(tables: Tables, task: str, now: float) -> None:
 
 def is_budget(gate: str) -> bool:
     """Whether those who wait at a gate wait for tokens."""
-    return gate.startswith("budget:")
+    return gate.startswith(("budget:", "over:"))
 
 
 def _has_room(tables: Tables, gate: Gate) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from windlass.core.breaker import Breaker
 from windlass.core.bucket import PROMISED_FOR, Bucket
 from windlass.core.clock import SLIP
-from windlass.core.gates import budget_gate
+from windlass.core.gates import budget_gate, over_gate
 from windlass.store.budgets import bucket_key
 from windlass.store.flow import BudgetRecord, Need, NewBudget
 from windlass.store.memory.gates import enter, is_budget, leave_slots, wait_at
@@ -160,7 +160,8 @@ def let_out(tables: Tables, limit: int, now: float) -> tuple[int, float | None]:
     """Let as many out of the lines for tokens as there are tokens for them; how many of them came to their
     lanes, and in how many seconds there will be more."""
     arrived, waits = 0, []
-    for name in sorted(filter(is_budget, tables.gateways)):
+    _measure(tables)
+    for name in sorted(name for name in tables.gateways if name.startswith("budget:")):
         budget = name.removeprefix("budget:").partition("/")[0]
         known, line = tables.budgets.get(budget), tables.gate(name).line
         left = 0  # tokens of those who wait for a slot now, which are for others: one at a time is let out
@@ -181,6 +182,26 @@ def let_out(tables: Tables, limit: int, now: float) -> tuple[int, float | None]:
         tables.sweep(name)
     soon = min(waits, default=math.inf)
     return arrived, soon if math.isfinite(soon) else None
+
+
+def _measure(tables: Tables) -> None:
+    """Those who need more than their budget can hold stand aside, so that nobody waits behind them; and they come
+    back to their place when it can."""
+    for name in [name for name in tables.gateways if name.startswith("budget:")]:
+        known = tables.budgets.get(name.removeprefix("budget:").partition("/")[0])
+        burst = math.inf if known is None else known.settings.burst
+        for job in list(tables.gate(name).line):
+            if job.needs > burst:
+                wait_at(tables, job, over_gate(name))
+        tables.sweep(name)
+    for name in [name for name in tables.gateways if name.startswith("over:")]:
+        line = "budget:" + name.removeprefix("over:")
+        known = tables.budgets.get(line.removeprefix("budget:").partition("/")[0])
+        for job in list(tables.gate(name).line):
+            if known is not None and job.needs <= known.settings.burst:
+                wait_at(tables, job, line)
+                tables.gate(line).line.sort(key=lambda waiting: waiting.tickets[line])
+        tables.sweep(name)
 
 
 def _wait(tables: Tables, budget: Budget, gate: str, now: float, left: int) -> float:

@@ -70,6 +70,13 @@ def pass_gate(tx: Transaction, row: Row, gate: str) -> bool:
     return _go_on(tx, row, row.touched_at, ring=True)
 
 
+def change_line(tx: Transaction, row: Row, gate: str) -> None:
+    """A job that waits goes to another line, at the place that it has."""
+    need = row.need
+    _leave(tx, row)
+    _stand(tx, row, gate, row.touched_at, need, row.pos)
+
+
 def stand_aside(tx: Transaction, row: Row, gate: str, need: int | None = None) -> None:
     """A job that was about to be claimed leaves its lane for a line: its end, or the place it had before. Who
     waits for tokens meanwhile takes no slot."""

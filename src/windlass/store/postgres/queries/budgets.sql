@@ -5,7 +5,10 @@ SELECT b.name, b.rate, b.burst, b.key, b.breaker, b.breaker_pause, b.failures, g
        greatest(0, k.blocked_until - t.now, windlass.breaker_left(b, t.now)) AS blocked,
        (SELECT count(*) FROM (SELECT FROM windlass.held h
                                WHERE h.gate >= 'budget:' || b.name || '/' AND h.gate < 'budget:' || b.name || '0'
-                               LIMIT 10000) AS w) AS waiting
+                               LIMIT 10000) AS w)
+       + (SELECT count(*) FROM (SELECT FROM windlass.held h
+                                 WHERE h.gate >= 'over:' || b.name || '/' AND h.gate < 'over:' || b.name || '0'
+                                 LIMIT 10000) AS w) AS waiting
   FROM windlass.epoch() AS t (now) CROSS JOIN windlass.budget b
  CROSS JOIN LATERAL windlass.bucket_at(b, windlass.bucket_of(b, ''), t.now) AS k
  WHERE position(':' IN b.name) = 0 AND ($1::text IS NULL OR b.name = $1)

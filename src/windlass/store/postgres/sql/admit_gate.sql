@@ -13,6 +13,7 @@ DECLARE
     v_task  text;
     v_text  text;
     v_limit bigint;
+    v_burst float8;
     v_taken bigint;
     v_next  text;
 BEGIN
@@ -26,7 +27,17 @@ BEGIN
     END IF;
     v_taken := CASE WHEN v_kind = 'budget' THEN windlass.promised(p_gate)
                     ELSE (SELECT count(*) FROM windlass.pass p WHERE p.gate = p_gate) END;
+    IF v_kind = 'budget' THEN
+        SELECT b.burst INTO v_burst FROM windlass.budget b WHERE b.name = split_part(substr(p_gate, 8), '/', 1);
+    END IF;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate ORDER BY x.turn LOOP
+        IF h.need > v_burst AND n < p_limit THEN
+            -- Its budget never holds as much: it stands aside, with its turn, and nobody waits behind it. See admit_over.
+            PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
+            UPDATE windlass.held x SET gate = 'over:' || substr(p_gate, 8) WHERE x.id = h.id AND FOUND;
+            n := n + 1;
+            CONTINUE;
+        END IF;
         IF v_kind = 'budget' THEN
             v_limit := coalesce(v_limit, windlass.gate_tokens(p_gate, h.need));
         ELSIF v_task IS DISTINCT FROM h.task OR v_text IS DISTINCT FROM h.options::text THEN
