@@ -89,5 +89,7 @@ async def _set_back(store: Store, term: int | None, schedule: ScheduleRecord, no
     except BadSchedule:
         return  # which is told when it is due
     if expected - now > 2 * interval and again < expected:
-        logger.warning("the clock was set back behind the last fire of schedule %s; it goes on now", schedule.name)
+        logger.warning(
+            "the clock was set back behind the last fire of schedule %s; it goes on now", schedule.name
+        )
         await store.fire(term, schedule.name, expected, [], next_at=again)

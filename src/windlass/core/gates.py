@@ -12,6 +12,7 @@ A pass is a row that names its job, never a count: what has ended cannot go on h
     task:<task>                     as many as the task's setting or the code says
     budget:<budget>/<key>           as many as it has tokens; only for jobs that a claim found none for
     over:<budget>/<key>             none: they need more than the budget can hold, until its burst is raised
+    shut:<queue>                    none: nobody runs jobs of their queue, so they leave their slots to others
     fair                            no gate, but the ring of fair keys
 
 All but the order pass are given back when an attempt ends and the job is put off, or waits for tokens: else
@@ -86,6 +87,16 @@ def over_gate(gate: str) -> str:
     return "over:" + gate.removeprefix("budget:")
 
 
+def shut_gate(queue: str) -> str:
+    """The line of those who leave their slots to others while nobody runs jobs of their queue [F3]."""
+    return f"shut:{queue}"
+
+
+def is_slots(gate: str) -> bool:
+    """Whether a gate gives slots, of a concurrency key or a task."""
+    return gate.startswith(("key:", "task:"))
+
+
 def keeps(gate: str) -> bool:
     """Whether a pass outlives the attempt, until the job has ended for good."""
     return gate.startswith("order:")
@@ -109,5 +120,7 @@ def reason(gate: str) -> str:
             budget, _, key = rest.partition("/")
             where = budget + (f", key {key!r}" if key else "")
             return f"needs more tokens than budget {where} can hold: raise its burst"
+        case "shut":
+            return f"waits for queue {rest}, which is paused or served by no worker"
         case _:
             return "waits for the turn of its fair key"

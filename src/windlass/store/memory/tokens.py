@@ -46,7 +46,9 @@ class Budget:
             drain = self.drain_of_all
             self.buckets[key] = new if drain is None else new.after(drain)
         if self.buckets[key].at > now + SLIP:
-            self.buckets[key] = self.buckets[key].refilled(now)  # the clock was set back: it grows from now on
+            self.buckets[key] = self.buckets[key].refilled(
+                now
+            )  # the clock was set back: it grows from now on
         return self.buckets[key]
 
     def grants(self, key: str, n: int, now: float) -> bool:

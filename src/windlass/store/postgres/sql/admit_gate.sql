@@ -14,6 +14,7 @@ DECLARE
     v_text  text;
     v_limit bigint;
     v_burst float8;
+    v_shut  text[] := '{}';
     v_taken bigint;
     v_next  text;
 BEGIN
@@ -27,6 +28,9 @@ BEGIN
     END IF;
     v_taken := CASE WHEN v_kind = 'budget' THEN windlass.promised(p_gate)
                     ELSE (SELECT count(*) FROM windlass.pass p WHERE p.gate = p_gate) END;
+    IF v_kind IN ('key', 'task') THEN
+        v_shut := windlass.shut_queues();
+    END IF;
     IF v_kind = 'budget' THEN
         SELECT b.burst INTO v_burst FROM windlass.budget b WHERE b.name = split_part(substr(p_gate, 8), '/', 1);
     END IF;
@@ -44,6 +48,19 @@ BEGIN
             v_task := h.task;
             v_text := h.options::text;
             v_limit := windlass.gate_limit(v_kind, h.task, h.options);
+        END IF;
+        IF h.queue = ANY (v_shut) AND n < p_limit THEN
+            -- Nobody would run it: it leaves its slots to others, and waits for its queue. See admit_shut.
+            PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
+            IF FOUND THEN
+                UPDATE windlass.held x SET gate = 'shut:' || h.queue WHERE x.id = h.id;
+                PERFORM windlass.drop_passes(ARRAY[h.id], 'slots', true);
+                n := n + 1;
+            END IF;
+            CONTINUE;
+        END IF;
+        IF v_taken + h.need > v_limit AND v_shut <> '{}' THEN
+            v_taken := v_taken - windlass.shut_out(p_gate, v_shut);
         END IF;
         EXIT WHEN v_taken + h.need > v_limit;
         IF n >= p_limit THEN
