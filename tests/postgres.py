@@ -58,8 +58,8 @@ class Server:
     """One PostgreSQL server with a data directory of its own.
 
     `fsync=False` is faster and right for everything that does not test durability against a lost machine.
-    `settings` are server settings that override the harness's own, `environment` is for all its processes. Roles belong to the whole server: a test
-    that creates one gives it a unique name and drops it.
+    `settings` are server settings that override the harness's own, `environment` is for all its processes.
+    Roles belong to the whole server: a test that creates one gives it a unique name and drops it.
     """
 
     def __init__(

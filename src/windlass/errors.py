@@ -140,7 +140,8 @@ class TermLost(WindlassError):
 
 
 class Finalizing(WindlassError):
-    """Failed parts cannot run again now: the finalizer of their parent waits or runs, and never runs beside parts [P9]."""
+    """Failed parts cannot run again now: the finalizer of their parent waits or runs, and never runs beside
+    parts [P9]."""
 
     def __init__(self, message: str, final: int | None = None) -> None:
         super().__init__(message)
@@ -151,8 +152,8 @@ class Finalizing(WindlassError):
     def of(cls, parent: int, final: int) -> Finalizing:
         """The refusal of the stores."""
         return cls(
-            f"parts of parent {parent} cannot run again while its finalizer, job {final}, has not ended. Wait for its "
-            "end, or cancel that job first",
+            f"parts of parent {parent} cannot run again while its finalizer, job {final}, has not ended. "
+            "Wait for its end, or cancel that job first",
             final,
         )
 

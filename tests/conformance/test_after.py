@@ -108,8 +108,8 @@ async def test_where_the_other_ends_in_another_way(rig: Rig, way: str) -> None:
 
 @pytest.mark.parametrize("state", [State.READY, State.SCHEDULED, State.RETRYING])
 async def test_one_that_was_replaced_has_not_succeeded(rig: Rig, state: State) -> None:
-    """[P12] [E6] It never ran: those after it end by their policy. On PostgreSQL a twin that waited for its time
-    was gone without a note, which counts as a success."""
+    """[P12] [E6] It never ran: those after it end by their policy. On PostgreSQL a twin that waited for its
+    time was gone without a note, which counts as a success."""
     worker = await rig.worker()
     twin = await rig.bring(state, worker, unique_key="k")
     ids = {policy: (await rig.add("t", after=(twin,), otherwise=policy))[0] for policy in ENDS}

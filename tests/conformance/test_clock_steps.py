@@ -1,5 +1,5 @@
-"""The store's clock is set back by an hour, or forward [fault 31]. What waits for a time that was written down before
-goes on; nothing is granted, fired or lost for the step alone."""
+"""The store's clock is set back by an hour, or forward [fault 31]. What waits for a time that was written
+down before goes on; nothing is granted, fired or lost for the step alone."""
 
 import pytest
 

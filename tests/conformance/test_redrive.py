@@ -316,8 +316,8 @@ async def test_a_dead_part_of_a_cancelled_parent_comes_back_alone(rig: Rig) -> N
 
 @pytest.mark.parametrize("runs", [False, True])
 async def test_nothing_comes_back_while_the_finalizer_is_out(rig: Rig, runs: bool) -> None:
-    """[P9] One rule for all stores: the finalizer never runs beside parts. A part that was brought back ran beside it,
-    and its parent ended with what the finalizer had made of the rest."""
+    """[P9] One rule for all stores: the finalizer never runs beside parts. A part that was brought back ran
+    beside it, and its parent ended with what the finalizer had made of the rest."""
     worker = await rig.worker()
     id = await rig.parent(worker, 2, tolerated=1, finalizer=True)
     parts = await rig.claim(worker)

@@ -30,7 +30,8 @@ async def open_up(rig: Rig, way: str) -> int:
 @BY
 @pytest.mark.parametrize("way", ["paused", "unserved"])
 async def test_they_leave_their_slots_to_others(rig: Rig, way: str, gate: dict[str, Any]) -> None:
-    """[F3] [fault 35] The first was let into the lane of its queue, and kept the slot for as long as nobody came."""
+    """[F3] [fault 35] The first was let into the lane of its queue, and kept the slot for as long as nobody
+    came."""
     (first,) = await rig.add("t", queue="away", **gate)
     worker = await shut(rig, way)
     (other,) = await rig.add("t", queue="here", **gate)

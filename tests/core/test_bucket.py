@@ -96,8 +96,8 @@ def test_f1_whoever_waits_as_long_as_told_gets_it(
 
 
 def test_f1_a_clock_that_goes_back_grants_nothing_for_that() -> None:
-    """[F1] [fault 31] What it had is still there, and it grows from then on. It waited for the clock to catch up:
-    an hour without a token."""
+    """[F1] [fault 31] What it had is still there, and it grows from then on. It waited for the clock to
+    catch up: an hour without a token."""
     bucket = Bucket.full(10, 10, NOW).take(4, NOW)
     assert bucket is not None
     back = NOW - 3600

@@ -1,5 +1,5 @@
-"""The database's clock is set back: what claims compare with it, and the whole of it on a server whose clock really is
-set [fault 31]."""
+"""The database's clock is set back: what claims compare with it, and the whole of it on a server whose clock
+really is set [fault 31]."""
 
 import os
 import tempfile
@@ -96,8 +96,8 @@ async def test_a_server_whose_clock_is_set(stepped: tuple[Server, FileClock]) ->
 
 
 async def test_late_jobs_are_found_though_the_clock_went_back(alone: Base) -> None:
-    """[rule 3] [fault 31] Nobody looked into the holes of a lane for an hour: a job that was committed late waited
-    for the clock to catch up."""
+    """[rule 3] [fault 31] Nobody looked into the holes of a lane for an hour: a job that was committed late
+    waited for the clock to catch up."""
     lane, worker, clock = await alone.lane(), await alone.worker(), await alone.clock()
     (producer,) = await alone.sessions(1)
     await producer.begin()

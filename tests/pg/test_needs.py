@@ -232,8 +232,8 @@ async def under_way(base: Base, lane: int, worker: int, *, n: int) -> AsyncItera
 
 
 async def test_a_limit_of_a_task_that_is_set_during_a_claim_counts_its_jobs(alone: Base) -> None:
-    """[F3] [fault 35] Nobody gave them a pass, neither who set the limit nor the claim: with a limit of 2 there
-    ran 3, and another 2 were let in beside them."""
+    """[F3] [fault 35] Nobody gave them a pass, neither who set the limit nor the claim: with a limit of 2
+    there ran 3, and another 2 were let in beside them."""
     lane, worker, store = await alone.lane(), await alone.worker(), await alone.store()
     async with under_way(alone, lane, worker, n=3) as claiming:
         await store.set_task("t", {"concurrency": 2})

@@ -1,4 +1,5 @@
-"""Jobs that have yet to take the place of a twin: what becomes of the twin, its key, and who enqueued them [E6]."""
+"""Jobs that have yet to take the place of a twin: what becomes of the twin, its key, and who enqueued them
+[E6]."""
 
 import asyncio
 
@@ -17,7 +18,8 @@ AFTER = '{{"unique_key": "{key}", "after": [{job}], "otherwise": "{policy}"}}'
 
 
 async def replace(session: Session, key: str = "k", policy: str = "replace") -> tuple[int, str]:
-    """A job with a key of the test's own, which takes the place of the one that holds it: its id and status."""
+    """A job with a key of the test's own, which takes the place of the one that holds it: its id and
+    status."""
     options = f'{{"unique_key": "{session.queue}/{key}"}}'
     row = await session.row(ONE, session.queue, options, policy)
     return row["job"], row["status"]
@@ -159,7 +161,8 @@ async def test_twins_that_run_are_passed(alone: Base) -> None:
     for _ in range(2):
         await alone.look.run(
             "SELECT windlass.enqueue_one('edit', '{}', $1, 2::smallint, NULL, NULL, "
-            "json_build_object('unique_key', 'old-' || k)::text, 'replace', NULL) FROM generate_series(1, 120) AS k",
+            "json_build_object('unique_key', 'old-' || k)::text, 'replace', NULL) "
+            "FROM generate_series(1, 120) AS k",
             alone.queue,
         )
     got = await alone.claim(lane, worker, 200)

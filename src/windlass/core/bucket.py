@@ -1,8 +1,9 @@
 """The token bucket of a budget, as a value [F1]. Time comes in as the store's clock says it.
 
-Over any span of t seconds it grants at most `rate`·t + `burst` tokens. It holds `tokens` as of `at`, the latest
-time that it was told. Where the clock goes back it goes on from there: that adds nothing, and a pause that was
-asked for ends as many seconds from then as were left of it. What is given back counts against what is granted from then on: it may be granted once more.
+Over any span of t seconds it grants at most `rate`·t + `burst` tokens. It holds `tokens` as of `at`, the
+latest time that it was told. Where the clock goes back it goes on from there: that adds nothing, and a pause
+that was asked for ends as many seconds from then as were left of it. What is given back counts against what
+is granted from then on: it may be granted once more.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A clock that is set back, as those who wrote down a time before see it [fault 31].
 
-Times are the store's, and its clock may be set, a little or by an hour. Whoever keeps a time that something lasts
-until knows how long that may be at most: what seems to last longer was written before the clock went back, and is
-over. So nothing stands still for as long as the clock was set back. The SQL functions of the PostgreSQL store say
-the same.
+Times are the store's, and its clock may be set, a little or by an hour. Whoever keeps a time that something
+lasts until knows how long that may be at most: what seems to last longer was written before the clock went
+back, and is over. So nothing stands still for as long as the clock was set back. The SQL functions of the
+PostgreSQL store say the same.
 """
 
 from __future__ import annotations

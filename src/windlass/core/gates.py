@@ -102,7 +102,7 @@ def keeps(gate: str) -> bool:
     return gate.startswith("order:")
 
 
-def reason(gate: str) -> str:
+def reason(gate: str) -> str:  # noqa: PLR0911 - one for each kind
     """Why a job waits that stands in this line [M4]."""
     kind, _, rest = gate.partition(":")
     match kind:

@@ -121,7 +121,7 @@ def timed_out() -> Problem:
     return Problem(503, "timeout", told, retry_after=SOON)
 
 
-def _of_ours(error: WindlassError) -> Problem:
+def _of_ours(error: WindlassError) -> Problem:  # noqa: PLR0911 - one for each kind
     told = one_line(_NOT_TAKEN if _in_a_drivers_words(error) else str(error))
     match error:
         case JobNotFound():

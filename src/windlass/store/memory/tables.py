@@ -150,8 +150,8 @@ class Tables:
         return min(free, math.floor(pace.bucket.available(now))) if pace is not None else free
 
     def is_shut(self, queue: str) -> bool:
-        """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker that
-        names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
+        """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker
+        that names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
         served = [worker.info.queues for worker in self.workers.values() if worker.alive]
         paused = queue in self.queues and self.queues[queue].paused
         return paused or (bool(served) and all(names and queue not in names for names in served))

@@ -187,8 +187,8 @@ def let_out(tables: Tables, limit: int, now: float) -> tuple[int, float | None]:
 
 
 def _measure(tables: Tables) -> None:
-    """Those who need more than their budget can hold stand aside, so that nobody waits behind them; and they come
-    back to their place when it can."""
+    """Those who need more than their budget can hold stand aside, so that nobody waits behind them; and they
+    come back to their place when it can."""
     for name in [name for name in tables.gateways if name.startswith("budget:")]:
         known = tables.budgets.get(name.removeprefix("budget:").partition("/")[0])
         burst = math.inf if known is None else known.settings.burst

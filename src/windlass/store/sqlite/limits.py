@@ -37,8 +37,8 @@ class Limits:
         return self._queues
 
     def is_shut(self, queue: str) -> bool:
-        """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker that
-        names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
+        """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker
+        that names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
         if self._served is None:
             self._paused = {name for (name,) in fetch(self._connection, _SQL["paused"])}
             self._served = [decode_names(names) for (names,) in fetch(self._connection, _SQL["served"])]
