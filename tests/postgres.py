@@ -60,12 +60,17 @@ class Server:
     """One PostgreSQL server with a data directory of its own: of a version from a wheel, or "stock".
 
     `fsync=False` is faster and right for everything that does not test durability against a lost machine.
-    `settings` are server settings that override the harness's own. Roles belong to the whole server: a test
-    that creates one gives it a unique name and drops it.
+    `settings` are server settings that override the harness's own, `environment` is for all its processes.
+    Roles belong to the whole server: a test that creates one gives it a unique name and drops it.
     """
 
     def __init__(
-        self, version: Version = 18, *, fsync: bool = True, settings: Mapping[str, str | int] | None = None
+        self,
+        version: Version = 18,
+        *,
+        fsync: bool = True,
+        settings: Mapping[str, str | int] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.version = version
         self.bin_dir = bin_dir(version)
@@ -74,6 +79,7 @@ class Server:
         self.port = 0
         own = PLACE if version == STOCK else SETTINGS
         self.settings = {**own, "fsync": "on" if fsync else "off", **(settings or {})}
+        self._environment = environment or {}
         self._account = account()
         self._home: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -264,7 +270,8 @@ class Server:
                 return subprocess.Popen(
                     [self.bin_dir / program, *arguments],
                     cwd=self.home,
-                    env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"},
+                    env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+                    | dict(self._environment),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

@@ -17,6 +17,7 @@ WindlassError
 ├── WorkerLost                  a write by a worker that is no longer alive [C5]
 ├── ClaimLost                   a write for a claim that is not (or no longer) the worker's [C5]
 ├── TermLost                    a write of a coordinator whose term is over [K3]
+├── Finalizing                  a part cannot come back while its parent's finalizer is out [P9]
 ├── JobNotFound
 ├── ResultTimeout               the result did not arrive in time
 ├── BudgetTimeout               the tokens of a budget did not arrive in time [F1]
@@ -136,6 +137,25 @@ class ClaimLost(WindlassError):
 
 class TermLost(WindlassError):
     """A write of a coordinator whose term has run out or passed to another [K3]."""
+
+
+class Finalizing(WindlassError):
+    """Failed parts cannot run again now: the finalizer of their parent waits or runs, and never runs beside
+    parts [P9]."""
+
+    def __init__(self, message: str, final: int | None = None) -> None:
+        super().__init__(message)
+        self.final = final
+        """The finalizer's job."""
+
+    @classmethod
+    def of(cls, parent: int, final: int) -> Finalizing:
+        """The refusal of the stores."""
+        return cls(
+            f"parts of parent {parent} cannot run again while its finalizer, job {final}, has not ended. "
+            "Wait for its end, or cancel that job first",
+            final,
+        )
 
 
 class JobNotFound(WindlassError, LookupError):

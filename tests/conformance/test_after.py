@@ -106,6 +106,28 @@ async def test_where_the_other_ends_in_another_way(rig: Rig, way: str) -> None:
     assert [job.id for job in await rig.claim(observer)] == [ids["run"]]
 
 
+@pytest.mark.parametrize("state", [State.READY, State.SCHEDULED, State.RETRYING])
+async def test_one_that_was_replaced_has_not_succeeded(rig: Rig, state: State) -> None:
+    """[P12] [E6] It never ran: those after it end by their policy. On PostgreSQL a twin that waited for its
+    time was gone without a note, which counts as a success."""
+    worker = await rig.worker()
+    twin = await rig.bring(state, worker, unique_key="k")
+    ids = {policy: (await rig.add("t", after=(twin,), otherwise=policy))[0] for policy in ENDS}
+    assert (await rig.one(unique_key="k", on_conflict="replace", delay=60)).status == "replaced"
+    await rig.store.promote()
+    assert {policy: await rig.state(id) for policy, id in ids.items()} == ENDS
+
+
+async def test_one_held_aside_that_was_replaced_has_not_succeeded(rig: Rig) -> None:
+    """[P12] [E6] The same for one that waits in the line of its key."""
+    await rig.add("t", concurrency_key="c")
+    (twin,) = await rig.add("t", concurrency_key="c", unique_key="k")
+    (id,) = await rig.add("t", after=(twin,))
+    assert (await rig.one(unique_key="k", on_conflict="replace", delay=60)).status == "replaced"
+    await rig.store.promote()
+    assert await rig.state(id) is State.DEAD
+
+
 async def test_ready_all_the_same_when_all_have_ended(rig: Rig) -> None:
     """[P12] One that runs in any case still comes after the others."""
     worker = await rig.worker()

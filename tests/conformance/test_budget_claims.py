@@ -372,3 +372,66 @@ async def test_tokens_and_slots_both(rig: Rig) -> None:
     await rig.store.give_back("b", 1)
     await promote(rig)
     assert len(await claim(rig, worker)) == 1
+
+
+BIG = {"big": [Need("b", 3)], "t": [Need("b")]}
+
+
+async def test_a_burst_below_what_somebody_needs_holds_up_nobody_behind_him(rig: Rig) -> None:
+    """[F1] [fault 35] Nobody said so, and all of the line stood still behind what could never be granted."""
+    worker = await rig.worker()
+    await declare(rig, burst=5)
+    assert await taken(rig, 5)
+    (big,) = await rig.add("big")
+    small = await rig.add("t", "t")
+    assert await claim(rig, worker, BIG) == []
+    await rig.store.set_budget("b", {"burst": 2})
+    await rig.store.give_back("b", 2)
+    await promote(rig)
+    assert [job.id for job in await claim(rig, worker, BIG)] == small
+    record = await rig.look(big)
+    assert (record.state, record.reason) == (
+        State.READY, "needs more tokens than budget b can hold: raise its burst",
+    )  # fmt: skip
+    assert (await budget(rig)).waiting == 1
+    assert [(gate.name, gate.waiting) for gate in await rig.store.gates()] == [("over:b/", 1)]
+    # Whoever comes now goes by.
+    await rig.store.give_back("b", 1)
+    (late,) = await rig.add("t")
+    assert [job.id for job in await claim(rig, worker, BIG)] == [late]
+    # And when it can hold as much, he has his place back.
+    await rig.store.set_budget("b", {"burst": 4})
+    await rig.add("t", "t", "t", "t", "t")
+    await rig.store.give_back("b", 3)
+    await promote(rig)
+    assert big in [job.id for job in await claim(rig, worker, BIG)]
+
+
+async def test_the_doctor_names_what_is_never_granted(rig: Rig) -> None:
+    """[F1] With the command that puts it right."""
+    if rig.name == "memory":
+        return  # it lives in one process with its workers, and has nothing to look at
+    worker = await rig.worker("default")
+    await declare(rig, burst=2)
+    await rig.add("big")
+    assert await claim(rig, worker, BIG) == []
+    await promote(rig)
+    (found,) = [finding for finding in await rig.store.diagnose() if finding.name == "budgets"]
+    assert (found.level, found.advice) == ("warning", "windlass budget set b --burst 3")
+    assert "budget 'b'" in found.told
+    await rig.store.set_budget("b", {"burst": 3})
+    await promote(rig)
+    assert [job.task for job in await claim(rig, worker, BIG)] in ([], ["big"])
+    (found,) = [finding for finding in await rig.store.diagnose() if finding.name == "budgets"]
+    assert found.level == "ok"
+
+
+async def test_one_that_needs_too_much_can_be_cancelled(rig: Rig) -> None:
+    """[F1] [O5]"""
+    worker = await rig.worker()
+    await declare(rig, burst=2)
+    (big,) = await rig.add("big")
+    assert await claim(rig, worker, BIG) == []
+    await promote(rig)
+    assert await rig.store.cancel([big]) == {big: "cancelled"}
+    assert await rig.store.gates() == []

@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.kit import Rig, failure
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
-from windlass.errors import AlreadyEnqueued
+from windlass.errors import AlreadyEnqueued, Finalizing
 from windlass.store.records import Checkpoint, ClaimedJob, Outcome
 
 S, D, C, W = State.SUCCEEDED, State.DEAD, State.CANCELLED, State.WAITING
@@ -312,3 +312,51 @@ async def test_a_dead_part_of_a_cancelled_parent_comes_back_alone(rig: Rig) -> N
     await rig.finish(worker, again, Kind.SUCCEEDED)
     assert (await rig.told(id)).state is C
     assert (await rig.states(id))[0] is S
+
+
+@pytest.mark.parametrize("runs", [False, True])
+async def test_nothing_comes_back_while_the_finalizer_is_out(rig: Rig, runs: bool) -> None:
+    """[P9] One rule for all stores: the finalizer never runs beside parts. A part that was brought back ran
+    beside it, and its parent ended with what the finalizer had made of the rest."""
+    worker = await rig.worker()
+    id = await rig.parent(worker, 2, tolerated=1, finalizer=True)
+    parts = await rig.claim(worker)
+    await end(rig, worker, parts, Kind.DEAD, Kind.SUCCEEDED)
+    final = (await rig.told(id)).final
+    assert final is not None
+    job = await rig.run(worker, final) if runs else None
+    with pytest.raises(Finalizing, match=f"job {final}.*has not ended.*Wait for its end") as refused:
+        await rig.store.redrive(id)
+    assert refused.value.final == final
+    assert await rig.store.retry([parts[0].id]) == {parts[0].id: "unchanged"}
+    assert (await rig.told(id)).out == 0
+    assert await rig.state(parts[0].id) is D
+    job = job or await rig.run(worker, final)
+    await rig.finish(worker, job)
+    assert (await rig.told(id)).state is S
+    assert await rig.store.redrive(id) == 1
+
+
+@pytest.mark.parametrize("way", ["redrive", "retry"])
+async def test_parts_come_back_after_a_finalizer_that_was_cancelled(rig: Rig, way: str) -> None:
+    """[P9] What the refusal says works: cancel it, and it runs again after the parts."""
+    worker = await rig.worker()
+    id = await rig.parent(worker, 2, tolerated=1, finalizer=True)
+    parts = await rig.claim(worker)
+    await end(rig, worker, parts, Kind.DEAD, Kind.SUCCEEDED)
+    final = (await rig.told(id)).final
+    assert final is not None
+    await rig.store.cancel([final])
+    assert (await rig.told(id)).state is C
+    if way == "redrive":
+        assert await rig.store.redrive(id) == 2
+    else:
+        assert await rig.store.retry([parts[0].id]) == {parts[0].id: "retried"}
+    (again,) = await rig.claim(worker)
+    await rig.finish(worker, again)
+    last = (await rig.told(id)).final
+    assert last not in (None, final)
+    (job,) = await rig.claim(worker)
+    assert job.id == last
+    await rig.finish(worker, job)
+    assert (await rig.told(id)).state is S

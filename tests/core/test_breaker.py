@@ -135,3 +135,13 @@ def test_f7_no_step_but_those_of_the_diagram(threshold: int, steps: list[tuple[s
 def test_f7_it_opens_again_by_late_news_too(failures: int) -> None:
     """[F7] Better open once too often: half-open, it does not know whose failure it was."""
     assert opened().told(0, failures, NOW + 10).state(NOW + 10) == "open"
+
+
+def test_f7_a_pause_that_the_clock_made_longer_is_over() -> None:
+    """[F7] [fault 31] The clock went back by an hour; the breaker stayed open for an hour and its pause."""
+    opened = Breaker(threshold=1, pause=30.0).told(0, 1, 10_000.0)
+    assert (opened.state(10_000.0), opened.left(10_000.0)) == ("open", 30.0)
+    assert (opened.state(9_999.5), opened.allows(9_999.5)) == ("open", 0.0)
+    assert (opened.state(6_400.0), opened.allows(6_400.0), opened.left(6_400.0)) == ("half-open", 1.0, 0.0)
+    probing = opened.granted(6_400.0)
+    assert (probing.allows(6_400.0), probing.left(6_400.0)) == (0.0, 30.0)

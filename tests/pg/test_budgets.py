@@ -16,6 +16,7 @@ from windlass.store.flow import NewBudget
 
 TAKE = "SELECT windlass.bucket_take($1, '', $2, $3, $4, $5)"
 WAIT = "SELECT windlass.bucket_wait($1, '', $2, $3)"
+MADE = "SELECT at FROM windlass.bucket WHERE budget = $1"
 HOLDS = """
 SELECT b.rate, b.burst, k.tokens, k.at, k.blocked_until
   FROM windlass.budget b CROSS JOIN LATERAL windlass.bucket_at(b, windlass.bucket_of(b, ''), $2) AS k
@@ -107,7 +108,7 @@ async def test_sql_does_what_the_core_does(base: Base, seed: int) -> None:
     """[F1] [F7] [fault 14] Random operations at random times, some of them in the past."""
     dice = random.Random(seed)
     name = await a_budget(base, rate=2.0, burst=5, breaker=2, breaker_pause=1.5)
-    row = await base.look.row(HOLDS, name, 0.0)
+    row = await base.look.row(HOLDS, name, await base.look.value(MADE, name))
     model = Model(Bucket(**dict(row)), Breaker(2, 1.5))
     now = row["at"]
     for _ in range(120):

@@ -145,3 +145,39 @@ async def test_a_snapshot_that_cannot_see_the_holder_of_a_key_fails(base: Base, 
             await enqueue(old, key=key)
         await old.rollback()
         assert (await enqueue(old, key=key))[1] == ("repeated" if key else "skipped")
+
+
+async def test_a_key_that_is_taken_anew_while_it_expires_is_kept(alone: Base) -> None:
+    """[E7] It was read as old, waited for, and deleted all the same: sent again, its job became two."""
+    await alone.lane()
+    clock = await alone.clock()
+    old, _ = await enqueue(alone.look, key="k")
+    await clock.advance(25 * 3600)
+    producer, keeper = await alone.sessions(2)
+    await producer.begin()
+    job, status = await enqueue(producer, key="k")
+    assert (job != old, status) == (True, "enqueued")
+    expiring = asyncio.create_task(keeper.value("SELECT keys FROM windlass.expire(100)"))
+    await alone.until(
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND (state = 'idle' "
+        "OR cardinality(pg_blocking_pids(pid)) > 0) AND query ~ 'expire')",
+        keeper.pid,
+    )
+    await producer.commit()
+    await expiring
+    assert await enqueue(alone.look, key="k") == (job, "repeated")
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_key_that_nobody_takes_anew_expires(alone: Base, committed: bool) -> None:
+    """[E7] With the next step, where somebody held it in this one."""
+    await alone.lane()
+    clock = await alone.clock()
+    await enqueue(alone.look, key="k")
+    await clock.advance(25 * 3600)
+    (producer,) = await alone.sessions(1)
+    await producer.begin()
+    await enqueue(producer, key="k")
+    assert await alone.look.value("SELECT keys FROM windlass.expire(100)") == 0
+    await (producer.commit() if committed else producer.rollback())
+    assert await alone.look.value("SELECT keys FROM windlass.expire(100)") == (0 if committed else 1)

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -210,3 +212,77 @@ async def test_a_limit_counts_what_ran_before_it_was_set(base: Base) -> None:
     assert len((await claim(base.look, lane, worker, None, limit=3)).jobs) == 3
     await store.set_queue(base.queue, {"concurrency": 7})
     assert len((await claim(base.look, lane, worker, None, limited=True)).jobs) == 1
+
+
+@asynccontextmanager
+async def under_way(base: Base, lane: int, worker: int, *, n: int) -> AsyncIterator[asyncio.Task[Answer]]:
+    """A claim of n jobs that has read every limit, and waits for a bucket; the block ends the wait."""
+    name = await budget(base, 10)
+    await add(base, n)
+    holder, claimer = await base.sessions(2)
+    await holder.begin()
+    await holder.run("SELECT FROM windlass.bucket WHERE budget = $1 FOR UPDATE", name)
+    claiming = asyncio.create_task(claim(claimer, lane, worker, needs_of(name)))
+    await base.blocked(claimer)
+    try:
+        yield claiming
+    finally:
+        await holder.rollback()
+        await claiming
+
+
+async def test_a_limit_of_a_task_that_is_set_during_a_claim_counts_its_jobs(alone: Base) -> None:
+    """[F3] [fault 35] Nobody gave them a pass, neither who set the limit nor the claim: with a limit of 2
+    there ran 3, and another 2 were let in beside them."""
+    lane, worker, store = await alone.lane(), await alone.worker(), await alone.store()
+    async with under_way(alone, lane, worker, n=3) as claiming:
+        await store.set_task("t", {"concurrency": 2})
+        await store.enqueue([NewJob(task="t", payload="{}", queue=alone.queue)] * 2)
+        await store.promote()
+    running = (await claiming).jobs + (await claim(alone.look, lane, worker, None)).jobs
+    await store.promote()
+    running += (await claim(alone.look, lane, worker, None)).jobs
+    assert len(running) == 2
+    ran = len(running)
+    while running:
+        await alone.finish(worker, running)
+        await store.promote()
+        running = (await claim(alone.look, lane, worker, None)).jobs
+        assert len(running) <= 2
+        ran += len(running)
+    assert ran == 5
+
+
+async def test_a_limit_of_a_task_that_is_committed_late_counts_what_began_before(alone: Base) -> None:
+    """[F3] [fault 35] Who sets it counts before the commit: what was claimed in between was not counted."""
+    lane, worker, store = await alone.lane(), await alone.worker(), await alone.store()
+    (operator,) = await alone.sessions(1)
+    await operator.begin()
+    await operator.run("""SELECT windlass.set_task('t', '{"concurrency": 2}')""")
+    await add(alone, 2)
+    running = (await claim(alone.look, lane, worker, None)).jobs
+    assert len(running) == 2
+    await operator.commit()
+    await add(alone, 1)
+    await store.promote()
+    assert (await claim(alone.look, lane, worker, None)).jobs == []
+    await alone.finish(worker, running[:1])
+    await store.promote()
+    assert len((await claim(alone.look, lane, worker, None)).jobs) == 1
+
+
+async def test_a_limit_of_a_queue_that_is_set_during_a_claim_counts_its_jobs(alone: Base) -> None:
+    """[F3] [fault 35] The first who counted did not see the claim, and nobody counted again."""
+    lane, other, worker = await alone.lane(), await alone.lane(priority=1), await alone.worker()
+    store = await alone.store()
+    await store.enqueue([NewJob(task="t", payload="{}", queue=alone.queue, priority=1)] * 2)
+    async with under_way(alone, lane, worker, n=1) as claiming:
+        await store.set_queue(alone.queue, {"concurrency": 2})
+        assert (await claim(alone.look, other, worker, None, limited=True)).status == "busy"
+    running = (await claiming).jobs
+    assert len(running) == 1
+    running += (await claim(alone.look, other, worker, None, limited=True)).jobs
+    assert len(running) == 2
+    assert (await claim(alone.look, other, worker, None, limited=True)).status == "full"
+    await alone.finish(worker, running[:1])
+    assert len((await claim(alone.look, other, worker, None, limited=True)).jobs) == 1

@@ -48,6 +48,9 @@ async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: f
     expected = schedule.next_at
     assert expected is not None  # it is due
     name = schedule.name
+    if expected > now:
+        await _set_back(store, term, schedule, now)
+        return []
     try:
         firing = cron.fire(schedule.cron, schedule.tz, expected, now, schedule.missed, schedule.grace)
     except BadSchedule as bad:
@@ -73,3 +76,20 @@ async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: f
             firing.skipped,
         )
     return receipts or []
+
+
+async def _set_back(store: Store, term: int | None, schedule: ScheduleRecord, now: float) -> None:
+    """The clock was set back behind a schedule's last fire. It fires no time again, unless that would make it
+    wait for longer than two of its own intervals: then it goes on from now."""
+    expected = schedule.next_at
+    assert expected is not None
+    try:
+        interval = cron.next_fire(schedule.cron, schedule.tz, expected) - expected
+        again = cron.next_fire(schedule.cron, schedule.tz, now)
+    except BadSchedule:
+        return  # which is told when it is due
+    if expected - now > 2 * interval and again < expected:
+        logger.warning(
+            "the clock was set back behind the last fire of schedule %s; it goes on now", schedule.name
+        )
+        await store.fire(term, schedule.name, expected, [], next_at=again)

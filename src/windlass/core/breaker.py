@@ -14,6 +14,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from windlass.core import clock
+
 MOST_DOUBLINGS: Final = 4
 BreakerState = Literal["closed", "open", "half-open"]
 
@@ -35,14 +37,14 @@ class Breaker(msgspec.Struct, frozen=True):
         """How it stands."""
         if not self.openings or not self.threshold:
             return "closed"
-        return "half-open" if self.probing or now >= self.until else "open"
+        return "half-open" if self.probing or not self.left(now) else "open"
 
     def allows(self, now: float) -> float | None:
         """How often the budget may grant now, however many tokens at a time: never, or once for the probe;
         None: as often as it has tokens."""
         if self.state(now) == "closed":
             return None
-        return 1.0 if now >= self.until else 0.0
+        return 0.0 if self.left(now) else 1.0
 
     def granted(self, now: float) -> Breaker:
         """The breaker after the budget has granted something: half-open, that was the probe."""
@@ -64,6 +66,10 @@ class Breaker(msgspec.Struct, frozen=True):
             return msgspec.structs.replace(self, failures=failures)
         opened = msgspec.structs.replace(self, failures=failures, openings=self.openings + 1, probing=False)
         return msgspec.structs.replace(opened, until=now + opened._length())
+
+    def left(self, now: float) -> float:
+        """Seconds until it may grant something again; 0 where it may now."""
+        return clock.left(self.until, self._length(), now) if self.openings and self.threshold else 0.0
 
     def _length(self) -> float:
         return self.pause * 2.0 ** min(max(self.openings - 1, 0), MOST_DOUBLINGS)

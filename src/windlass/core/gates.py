@@ -11,6 +11,8 @@ A pass is a row that names its job, never a count: what has ended cannot go on h
     key:<concurrency key>           as many passes as the job says (`key_limit`), or its task's setting
     task:<task>                     as many as the task's setting or the code says
     budget:<budget>/<key>           as many as it has tokens; only for jobs that a claim found none for
+    over:<budget>/<key>             none: they need more than the budget can hold, until its burst is raised
+    shut:<queue>                    none: nobody runs jobs of their queue, so they leave their slots to others
     fair                            no gate, but the ring of fair keys
 
 All but the order pass are given back when an attempt ends and the job is put off, or waits for tokens: else
@@ -80,12 +82,27 @@ def budget_gate(budget: str, key: str = "") -> str:
     return f"budget:{budget}/{key}"
 
 
+def over_gate(gate: str) -> str:
+    """The line beside that of a budget's gate for those who need more tokens than it can hold [F1]."""
+    return "over:" + gate.removeprefix("budget:")
+
+
+def shut_gate(queue: str) -> str:
+    """The line of those who leave their slots to others while nobody runs jobs of their queue [F3]."""
+    return f"shut:{queue}"
+
+
+def is_slots(gate: str) -> bool:
+    """Whether a gate gives slots, of a concurrency key or a task."""
+    return gate.startswith(("key:", "task:"))
+
+
 def keeps(gate: str) -> bool:
     """Whether a pass outlives the attempt, until the job has ended for good."""
     return gate.startswith("order:")
 
 
-def reason(gate: str) -> str:
+def reason(gate: str) -> str:  # noqa: PLR0911 - one for each kind
     """Why a job waits that stands in this line [M4]."""
     kind, _, rest = gate.partition(":")
     match kind:
@@ -99,5 +116,11 @@ def reason(gate: str) -> str:
         case "budget":
             budget, _, key = rest.partition("/")
             return f"waits for tokens of budget {budget}" + (f", key {key!r}" if key else "")
+        case "over":
+            budget, _, key = rest.partition("/")
+            where = budget + (f", key {key!r}" if key else "")
+            return f"needs more tokens than budget {where} can hold: raise its burst"
+        case "shut":
+            return f"waits for queue {rest}, which is paused or served by no worker"
         case _:
             return "waits for the turn of its fair key"

@@ -18,7 +18,7 @@ class LaneHead(msgspec.Struct, frozen=True):
 
 def effective(priority: int, waited: float, step: float) -> int:
     """The priority after ageing: one step better per `step` seconds waited (step 0 switches it off)."""
-    return priority - int(waited // step) if step > 0 else priority
+    return priority - int(max(waited, 0.0) // step) if step > 0 else priority
 
 
 def claim_order(heads: Iterable[LaneHead], step: float = 60.0) -> list[LaneHead]:

@@ -12,6 +12,7 @@ import msgspec
 from windlass.core.names import check_name
 from windlass.store.changes import merged
 from windlass.store.flow import BUDGET_SETTINGS, Need, NewBudget
+from windlass.store.records import Finding
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
@@ -71,3 +72,16 @@ def _check(budget: str, setting: str, value: Any) -> None:
         raise ValueError(f"budget {budget!r}: burst must be at least 1, else nothing could ever be taken")
     if setting == "breaker_pause" and value <= 0:
         raise ValueError(f"budget {budget!r}: breaker_pause must be longer than 0 s")
+
+
+FITS: Final = Finding(name="budgets", told="no job needs more tokens than its budget can hold")
+
+
+def over(budget: str, waiting: int, need: int) -> Finding:
+    """What the doctor says where jobs need more tokens than their budget can ever hold."""
+    return Finding(
+        name="budgets",
+        level="warning",
+        told=f"{waiting} jobs need up to {need} tokens of budget {budget!r}, which can never hold as many",
+        advice=f"windlass budget set {budget} --burst {need}",
+    )

@@ -255,7 +255,8 @@ class Flow(Protocol):
         """Remove a schedule. Its jobs stay."""
 
     async def due(self, limit: int = 100) -> Due:
-        """Schedules that are due and not paused, the one due longest first, and the store's clock."""
+        """Schedules that are due and not paused, the one due longest first, and the store's clock. Those are
+        among them that fired at a time which is yet to come: the clock was set back since."""
 
     async def fire(
         self,

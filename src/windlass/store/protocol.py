@@ -273,6 +273,9 @@ class Store(Flow, Measures, Protocol):
         order of its ordering key was over when it ended and does not come again: its parts run beside the
         later jobs of that key [F6].
 
+        A finalizer never runs beside parts: while it waits or runs, Finalizing is raised, `retry` of a part
+        leaves it `unchanged`, and nothing is changed.
+
         `cancel` of a parent stops its releases and cancels the parts that are out; it is `requested` until
         the last of these has ended, then the parent is cancelled. `delete` of one that has not ended does the
         same. `retry` of a dead parent is its redrive; of a dead part it brings that part back, and its parent
@@ -358,7 +361,8 @@ class Store(Flow, Measures, Protocol):
         ask once a second."""
 
     async def lead(self, candidate: int, length: float) -> int | None:
-        """Stand for coordinator, or go on being it, for `length` seconds from now by the store's clock [K3].
+        """Stand for coordinator, or go on being it, for `length` seconds from now by the store's clock, five
+        minutes at most [K3].
 
         Answers with the number of the term, or None where another holds one that has not run out. Whoever
         renews in time keeps the number; everybody else's term has a higher one."""

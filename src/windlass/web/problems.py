@@ -16,6 +16,7 @@ from windlass.complaints import Complaints
 from windlass.errors import (
     AlreadyEnqueued,
     EnqueueError,
+    Finalizing,
     InvalidArguments,
     InvalidName,
     InvalidOption,
@@ -120,7 +121,7 @@ def timed_out() -> Problem:
     return Problem(503, "timeout", told, retry_after=SOON)
 
 
-def _of_ours(error: WindlassError) -> Problem:
+def _of_ours(error: WindlassError) -> Problem:  # noqa: PLR0911 - one for each kind
     told = one_line(_NOT_TAKEN if _in_a_drivers_words(error) else str(error))
     match error:
         case JobNotFound():
@@ -130,6 +131,8 @@ def _of_ours(error: WindlassError) -> Problem:
             return Problem(error.status, code, told, retry_after=error.retry_after)
         case AlreadyEnqueued():
             return Conflict(told, "already_enqueued")
+        case Finalizing():
+            return Conflict(told, "finalizing")
         case PayloadTooLarge():
             return Problem(413, "payload_too_large", told)
         case EnqueueError():

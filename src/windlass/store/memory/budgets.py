@@ -80,6 +80,6 @@ class Budgets(Base):
         lines = (
             gateway.line
             for gate, gateway in self._tables.gateways.items()
-            if gate.startswith(f"budget:{name}/")
+            if gate.startswith((f"budget:{name}/", f"over:{name}/"))
         )
         return self._tables.budgets[name].record(now, sum(map(len, lines)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from windlass.core.clock import MOST_TERM
 from windlass.store.memory.base import Base, atomic
 from windlass.store.memory.tables import Term
 from windlass.store.records import Steering
@@ -26,10 +27,11 @@ class Cluster(Base):
     @atomic
     async def lead(self, candidate: int, length: float) -> int | None:
         now, term = self._clock(), self._tables.term
-        if term.until > now and term.holder != candidate:
+        runs = term.runs(now)
+        if runs and term.holder != candidate:
             return None
-        number = term.number if term.until > now else term.number + 1
-        self._tables.term = Term(number, candidate, now + length)
+        number = term.number if runs else term.number + 1
+        self._tables.term = Term(number, candidate, now + min(length, MOST_TERM))
         return number
 
     @atomic

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from windlass.core.gates import Gate, gates_of, keeps, next_gate, reason
+from windlass.core.gates import Gate, gates_of, is_slots, keeps, next_gate, reason, shut_gate
 from windlass.core.states import State
 from windlass.store.memory.job import Job
 from windlass.store.records import NewJob, TaskRecord
@@ -81,8 +81,11 @@ def let_in(tables: Tables, name: str, now: float) -> int:
     while line:
         job = line[0]
         gate = next_gate(gates(tables, job), job.passes)
+        if is_slots(name) and tables.is_shut(job.queue):
+            _shut_out(tables, job, now)  # nobody would run it
+            continue
         if gate is not None and gate.name == name:
-            if not _has_room(tables, gate):
+            if not _has_room(tables, gate) and not _make_room(tables, name, now):
                 break
             _give(tables, job, name)
         # Else its task's limit is gone: nothing keeps it here.
@@ -91,6 +94,34 @@ def let_in(tables: Tables, name: str, now: float) -> int:
         let += 1
     tables.sweep(name)
     return let
+
+
+def open_up(tables: Tables, now: float) -> None:
+    """Let those go on who wait for their queue, where somebody runs its jobs again."""
+    for name in [name for name in tables.gateways if name.startswith("shut:")]:
+        if not tables.is_shut(name.removeprefix("shut:")):
+            for job in list(tables.gate(name).line):
+                job.stand(None)
+                enter(tables, job, now)
+        tables.sweep(name)
+
+
+def _make_room(tables: Tables, name: str, now: float) -> bool:
+    """Take slots back from jobs that stand in the lane of a queue where nobody runs them [F3]."""
+    idle = [
+        job
+        for job in tables.gate(name).passes
+        if job.gate is None and job.state is State.READY and tables.is_shut(job.queue)
+    ]
+    for job in idle:
+        _shut_out(tables, job, now)
+    return bool(idle)
+
+
+def _shut_out(tables: Tables, job: Job, now: float) -> None:
+    """A job that nobody would run waits for its queue, without a slot."""
+    wait_at(tables, job, shut_gate(job.queue))
+    leave_slots(tables, job, now, let=False)
 
 
 def leave(tables: Tables, job: Job, now: float, *, ended: bool) -> None:
@@ -108,13 +139,13 @@ def leave(tables: Tables, job: Job, now: float, *, ended: bool) -> None:
         tables.sweep(name)
 
 
-def leave_slots(tables: Tables, job: Job, now: float) -> None:
+def leave_slots(tables: Tables, job: Job, now: float, *, let: bool = True) -> None:
     """A job has to wait for tokens: meanwhile others may have the slots of its key and its task [F3]."""
     freed = sorted(name for name in job.passes if not keeps(name) and not is_budget(name))
     for name in freed:
         del job.passes[name]
         tables.gate(name).passes.remove(job)
-    for name in freed:
+    for name in freed if let else ():
         let_in(tables, name, now)
 
 
@@ -123,7 +154,7 @@ def depart(tables: Tables, job: Job, now: float) -> None:
     line = job.gate
     job.stand(None)
     leave(tables, job, now, ended=True)
-    if line is not None and not is_budget(line):
+    if line is not None and lets_in(line):
         let_in(tables, line, now)  # it may have asked for more room than those behind it
 
 
@@ -134,13 +165,18 @@ def refit(tables: Tables, task: str, now: float) -> None:
             for gate in gates(tables, job):
                 _give(tables, job, gate.name)
     for name in list(tables.gateways):
-        if not is_budget(name):
+        if lets_in(name):
             let_in(tables, name, now)
+
+
+def lets_in(gate: str) -> bool:
+    """Whether those who wait at a gate wait for the pass of another."""
+    return keeps(gate) or is_slots(gate)
 
 
 def is_budget(gate: str) -> bool:
     """Whether those who wait at a gate wait for tokens."""
-    return gate.startswith("budget:")
+    return gate.startswith(("budget:", "over:"))
 
 
 def _has_room(tables: Tables, gate: Gate) -> bool:

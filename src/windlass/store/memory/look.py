@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from windlass.core.states import FINISHED, State
-from windlass.errors import AlreadyEnqueued, JobNotFound, ResultTimeout
+from windlass.errors import AlreadyEnqueued, Finalizing, JobNotFound, ResultTimeout
 from windlass.store.memory.base import Base, atomic
 from windlass.store.memory.depth import depth
 from windlass.store.memory.family import Parent, advance
@@ -145,7 +145,7 @@ class Look(Base):
             if parent is not None:
                 retry_part(self._tables, parent, job, now)
                 return True
-        except AlreadyEnqueued:
+        except (AlreadyEnqueued, Finalizing):
             return False
         if job.options.unique_key in self._tables.unique:
             return False

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from windlass.core.states import State
-from windlass.errors import AlreadyEnqueued
+from windlass.core.states import FINISHED, State
+from windlass.errors import AlreadyEnqueued, Finalizing
 from windlass.store.memory.family import Parent, advance
 from windlass.store.memory.job import Job
 from windlass.store.memory.tables import Tables
@@ -16,6 +16,7 @@ def redrive(tables: Tables, parent: Parent, now: float) -> int:
     final = parent.final is not None and parent.final.state in (State.DEAD, State.CANCELLED)
     if not again and not final:
         return 0
+    _refuse_finalizing(parent)
     _reopen(tables, parent, now)
     for part in again:
         if part.job is not None:
@@ -27,11 +28,18 @@ def redrive(tables: Tables, parent: Parent, now: float) -> int:
 
 def retry_part(tables: Tables, parent: Parent, job: Job, now: float) -> None:
     """Bring a dead part back, from its last checkpoint, and its parent with it."""
+    _refuse_finalizing(parent)
     cancelled = parent.job.cancel_requested
     _reopen(tables, parent, now, but=job)
     parent.job.cancel_requested = cancelled  # one part comes back; the others stay where the cancel left them
     tables.revive(job, now)
     job.checkpoint = next((part.kept for part in parent.parts if part.job is job), None)
+
+
+def _refuse_finalizing(parent: Parent) -> None:
+    """The finalizer never runs beside parts: while it waits or runs, none of them comes back."""
+    if parent.final is not None and parent.final.state not in FINISHED:
+        raise Finalizing.of(parent.job.id, parent.final.id)
 
 
 def _reopen(tables: Tables, parent: Parent, now: float, but: Job | None = None) -> None:

@@ -64,7 +64,9 @@ class Schedules(Enqueueing, Look):
         found = [
             (known.next_at, name)
             for name, known in self._tables.schedules.items()
-            if not known.paused and known.next_at is not None and known.next_at <= now
+            if not known.paused
+            and known.next_at is not None
+            and (known.next_at <= now or (known.last_at or 0.0) > now + 1)
         ]
         return Due(now, [self._tables.schedules[name] for _, name in sorted(found)[:limit]])
 

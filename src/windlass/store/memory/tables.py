@@ -14,6 +14,7 @@ from itertools import count
 
 import msgspec
 
+from windlass.core.clock import MOST_TERM, left
 from windlass.core.gates import FAIR, reason
 from windlass.core.ids import RESERVED_LANE, pack
 from windlass.core.parking import FORGET_AFTER
@@ -73,6 +74,10 @@ class Term:
     holder: int | None = None
     until: float = 0.0
 
+    def runs(self, now: float) -> bool:
+        """Whether it has not run out."""
+        return left(self.until, MOST_TERM, now) > 0
+
 
 class Tables:
     """Everything the store knows."""
@@ -118,7 +123,7 @@ class Tables:
         known, pace = self.queues.get(name, QueueRecord(name=name)), self.pace(name, now)
         return msgspec.structs.replace(
             known,
-            cooling=max(0.0, self.cooled.get(name, 0.0) - now),
+            cooling=left(self.cooled.get(name, 0.0), known.cool_cap, now),
             rate=pace.bucket.rate if pace is not None else None,
             why=pace.why if pace is not None else None,
         )
@@ -143,6 +148,13 @@ class Tables:
             running = (job for worker in self.workers.values() for job in worker.running)
             free = known.concurrency - sum(job.queue == queue for job in running)
         return min(free, math.floor(pace.bucket.available(now))) if pace is not None else free
+
+    def is_shut(self, queue: str) -> bool:
+        """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker
+        that names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
+        served = [worker.info.queues for worker in self.workers.values() if worker.alive]
+        paused = queue in self.queues and self.queues[queue].paused
+        return paused or (bool(served) and all(names and queue not in names for names in served))
 
     def open_lanes(self, queues: Collection[str], now: float) -> list[Lane]:
         """The lanes of these queues that have something to give."""
@@ -249,7 +261,7 @@ class Tables:
 
     def hold_term(self, term: int, now: float) -> None:
         """Raise unless this term is the present one and has not run out [K3]."""
-        if self.term.number != term or self.term.until <= now:
+        if self.term.number != term or not self.term.runs(now):
             raise TermLost(f"term {term} is over, and another may coordinate now: stand again with lead()")
 
     def lease(self, job: Job, worker: Worker, claim: int, now: float) -> None:

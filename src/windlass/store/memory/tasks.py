@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from windlass.core.clock import SLIP
 from windlass.store.memory.base import Base, atomic
 from windlass.store.memory.gates import refit
 from windlass.store.records import TaskRecord
@@ -30,7 +31,7 @@ class Tasks(Base):
     @atomic
     async def turn(self, name: str, every: float) -> bool:
         now, last = self._clock(), self._tables.turns.get(name)
-        if last is not None and now < last + every:
+        if last is not None and last <= now + SLIP and now < last + every:
             return False
         self._tables.turns[name] = now
         return True

@@ -13,7 +13,8 @@ import msgspec
 
 from windlass.core.breaker import Breaker
 from windlass.core.bucket import PROMISED_FOR, Bucket
-from windlass.core.gates import budget_gate
+from windlass.core.clock import SLIP
+from windlass.core.gates import budget_gate, over_gate
 from windlass.store.budgets import bucket_key
 from windlass.store.flow import BudgetRecord, Need, NewBudget
 from windlass.store.memory.gates import enter, is_budget, leave_slots, wait_at
@@ -30,8 +31,8 @@ class Budget:
     settings: NewBudget
     breaker: Breaker
     buckets: dict[str, Bucket] = field(default_factory=dict)
-    drained_until: float = 0.0
-    """When the last drain of all buckets ends: until then a key that is new finds nothing, either."""
+    drain_of_all: Bucket | None = None
+    """A bucket that the drains of all buckets have left: a key that is new finds it like that, too."""
 
     @classmethod
     def full(cls, settings: NewBudget) -> Budget:
@@ -42,8 +43,12 @@ class Budget:
         """One of its buckets; one that nobody has used yet is full."""
         if key not in self.buckets:
             new = Bucket.full(self.settings.rate, self.settings.burst, now)
-            pause = self.drained_until - now
-            self.buckets[key] = new.drained(pause, now) if pause > 0 else new
+            drain = self.drain_of_all
+            self.buckets[key] = new if drain is None else new.after(drain)
+        if self.buckets[key].at > now + SLIP:
+            self.buckets[key] = self.buckets[key].refilled(
+                now
+            )  # the clock was set back: it grows from now on
         return self.buckets[key]
 
     def grants(self, key: str, n: int, now: float) -> bool:
@@ -59,8 +64,7 @@ class Budget:
 
     def wait(self, key: str, n: float, now: float, promised: float = 0.0) -> float:
         """Seconds until it may grant so much beside what was promised; inf where it never will."""
-        shut = self.breaker.until - now if self.breaker.state(now) != "closed" else 0.0
-        return max(self.bucket(key, now).wait(n, now, promised), shut)
+        return max(self.bucket(key, now).wait(n, now, promised), self.breaker.left(now))
 
     def change(self, settings: NewBudget, now: float) -> None:
         """Take other settings from now on; what has grown so far counts by the old ones."""
@@ -76,22 +80,22 @@ class Budget:
         for name in list(self.buckets) if key is None else [key]:
             self.buckets[name] = self.bucket(name, now).drained(pause, now)
         if key is None:
-            self.drained_until = max(self.drained_until, now + pause)
+            drained = self.drain_of_all or Bucket.full(0.0, 0.0, now)
+            self.drain_of_all = drained.drained(pause, now)
 
     def tidy(self, now: float) -> None:
         """Forget buckets that are full again: a new one is no different."""
         for key, bucket in list(self.buckets.items()):
-            if bucket.blocked_until <= now and bucket.refilled(now).tokens >= bucket.burst:
+            if bucket.available(now) >= bucket.burst:
                 del self.buckets[key]
 
     def record(self, now: float, waiting: int) -> BudgetRecord:
         """The budget as callers see it."""
         bucket, state = self.bucket("", now).refilled(now), self.breaker.state(now)
-        until = max(bucket.blocked_until, self.breaker.until if state != "closed" else 0.0)
         return BudgetRecord(
             **msgspec.structs.asdict(self.settings),
             tokens=max(0.0, bucket.tokens),
-            blocked=max(0.0, until - now),
+            blocked=max(bucket.blocked_until - now, self.breaker.left(now)),
             state=state,
             failures=self.breaker.failures,
             waiting=waiting,
@@ -158,7 +162,8 @@ def let_out(tables: Tables, limit: int, now: float) -> tuple[int, float | None]:
     """Let as many out of the lines for tokens as there are tokens for them; how many of them came to their
     lanes, and in how many seconds there will be more."""
     arrived, waits = 0, []
-    for name in sorted(filter(is_budget, tables.gateways)):
+    _measure(tables)
+    for name in sorted(name for name in tables.gateways if name.startswith("budget:")):
         budget = name.removeprefix("budget:").partition("/")[0]
         known, line = tables.budgets.get(budget), tables.gate(name).line
         left = 0  # tokens of those who wait for a slot now, which are for others: one at a time is let out
@@ -179,6 +184,26 @@ def let_out(tables: Tables, limit: int, now: float) -> tuple[int, float | None]:
         tables.sweep(name)
     soon = min(waits, default=math.inf)
     return arrived, soon if math.isfinite(soon) else None
+
+
+def _measure(tables: Tables) -> None:
+    """Those who need more than their budget can hold stand aside, so that nobody waits behind them; and they
+    come back to their place when it can."""
+    for name in [name for name in tables.gateways if name.startswith("budget:")]:
+        known = tables.budgets.get(name.removeprefix("budget:").partition("/")[0])
+        burst = math.inf if known is None else known.settings.burst
+        for job in list(tables.gate(name).line):
+            if job.needs > burst:
+                wait_at(tables, job, over_gate(name))
+        tables.sweep(name)
+    for name in [name for name in tables.gateways if name.startswith("over:")]:
+        line = "budget:" + name.removeprefix("over:")
+        known = tables.budgets.get(line.removeprefix("budget:").partition("/")[0])
+        for job in list(tables.gate(name).line):
+            if known is not None and job.needs <= known.settings.burst:
+                wait_at(tables, job, line)
+                tables.gate(line).line.sort(key=lambda waiting: waiting.tickets[line])
+        tables.sweep(name)
 
 
 def _wait(tables: Tables, budget: Budget, gate: str, now: float, left: int) -> float:
@@ -217,7 +242,8 @@ def _promised(tables: Tables, gate: str, now: float) -> list[Job]:
     whom nobody comes for, keeps its pass, but nobody waits for it."""
     known = tables.gateways.get(gate)
     passes = known.passes if known is not None else ()
-    return [job for job in passes if job.gate is None and now < job.let_out_at + PROMISED_FOR]
+    kept = now - PROMISED_FOR, now + SLIP
+    return [job for job in passes if job.gate is None and kept[0] < job.let_out_at <= kept[1]]
 
 
 def _take_back(tables: Tables, job: Job, gates: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from windlass.core.parking import FORGET_AFTER
 from windlass.core.states import FINISHED, State
 from windlass.store.memory import turns
 from windlass.store.memory.base import Base, atomic
-from windlass.store.memory.gates import is_budget, let_in
+from windlass.store.memory.gates import let_in, lets_in, open_up
 from windlass.store.memory.job import Job
 from windlass.store.memory.lines import KEPT
 from windlass.store.memory.tokens import let_out
@@ -28,7 +28,8 @@ class Upkeep(Base):
         for job in due:
             self._tables.offer(job, now, turn=True)
         admitted, again = let_out(self._tables, limit, now)
-        for name in [name for name in self._tables.gateways if not is_budget(name)]:
+        open_up(self._tables, now)
+        for name in [name for name in self._tables.gateways if lets_in(name)]:
             let_in(self._tables, name, now)  # nobody should stand there who could go on
         admitted += turns.promote(self._tables, limit - admitted)
         return Promoted(len(due), admitted, again)

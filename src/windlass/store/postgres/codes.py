@@ -8,6 +8,7 @@ from typing import Any
 from windlass.errors import (
     AlreadyEnqueued,
     ConfigurationError,
+    Finalizing,
     InvalidOption,
     InvalidPayload,
     JobNotFound,
@@ -56,6 +57,8 @@ def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) 
     text = f"{message}. {hint}" if hint else message
     if code == "WL001":
         return AlreadyEnqueued(text, int(detail) if detail else None)
+    if code == "WL019":
+        return Finalizing(text, int(detail) if detail else None)
     if code in ("WL011", "WL012") and detail:
         return _refused(code, text, json.loads(detail))
     if code in _BY_CODE:

@@ -241,13 +241,16 @@ class Database:
 
     def _may_rest(self, pool: Any, connection: Any) -> bool:
         """Whether to keep a connection at hand: not where somebody waits for the pool to give one out."""
-        return (
-            not self._asking
-            and len(self._resting) < RESTING
-            and pool is self._pool
-            and not connection.is_closed()
-            and not connection.is_in_transaction()
-        )
+        try:
+            return (
+                not self._asking
+                and len(self._resting) < RESTING
+                and pool is self._pool
+                and not connection.is_closed()
+                and not connection.is_in_transaction()
+            )
+        except asyncpg.InterfaceError:  # it was lost, and has gone back to the pool by itself
+            return False
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[Any]:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import asyncpg
 
+from windlass.store.budgets import FITS, over
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.database import Database
 from windlass.store.postgres.listen import POLL_DEAF, Listener
@@ -43,6 +44,7 @@ class Diagnosis:
             "speed": self._speed,
             "wake-ups": self._wake_ups,
             "queues": self._unserved,
+            "budgets": self._over,
             "rotation": self._rotation,
             "locks": self._locks,
             "snapshots": self._snapshots,
@@ -155,6 +157,10 @@ class Diagnosis:
             )
             for row in rows
         ] or [_finding("queues", "ok", "every queue with ready jobs is served")]  # fmt: skip
+
+    async def _over(self) -> list[Finding]:
+        rows = await self._db.query("over")
+        return [over(row["budget"], row["waiting"], row["need"]) for row in rows] or [FITS]
 
     async def _rotation(self) -> list[Finding]:
         rows = await self._db.query("blocked_rotation")

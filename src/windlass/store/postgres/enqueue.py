@@ -3,13 +3,15 @@ transaction of the caller's own [E1]. How single jobs come together is the busin
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 import asyncpg
 
-from windlass.errors import ConfigurationError, Refused, Shed, StoreUnavailable
+from windlass.errors import ConfigurationError, Refused, Shed, WindlassError
+from windlass.store.postgres import schema as schemas
 from windlass.store.postgres import statements
 from windlass.store.postgres.faults import refused_jobs, translated
 from windlass.store.postgres.gates import lines_of, rings_of
@@ -18,6 +20,11 @@ from windlass.store.postgres.upkeep import Upkeep
 from windlass.store.records import NewJob, Receipt
 
 TRIES: Final = 3
+
+BACK_STEP: Final = 1000
+"""Jobs that an enqueue which replaced one moves on, at most."""
+
+logger = logging.getLogger("windlass.store")
 
 
 class Enqueueing(Upkeep):
@@ -63,13 +70,24 @@ class Enqueueing(Upkeep):
         async with self._db.connection() as own:
             row = await _committed(own, call)
             receipts = statements.receipts_of(jobs, row)
+            # It is committed: what comes now may fail without it.
             if any(receipt.status == "replaced" for receipt in receipts):
-                # Who may only produce leaves that to others, too.
-                with suppress(asyncpg.InsufficientPrivilegeError):
-                    await self._steps(own, "replace_step", "promote")
+                await self._take_back(own)
             await self._admit(own, lines_of(jobs, receipts), rings_of(jobs, receipts))
         await self._note_pressure(jobs, row)
         return receipts
+
+    async def _take_back(self, connection: Any) -> None:
+        """Let a new job take the place of its twin at once, unless somebody holds the twin's lane: the next
+        promote does that as well. Who may only produce leaves it to others, too."""
+        try:
+            with translated():
+                for step in ("replace_at_once", "promote_at_once"):
+                    await connection.execute(schemas.query(step, self._db.schema), BACK_STEP)
+        except asyncpg.InsufficientPrivilegeError:
+            return
+        except (WindlassError, asyncpg.PostgresError) as error:
+            logger.warning("a waiting twin was not taken back, which the next promote will do: %s", error)
 
     async def _note_pressure(self, jobs: Sequence[NewJob], row: Sequence[Any]) -> None:
         for queue, pressure in statements.pressures_of(jobs, row).items():
@@ -79,7 +97,7 @@ class Enqueueing(Upkeep):
     async def _note(self, function: str, *args: Any) -> None:
         """Note what an enqueue has seen of its queue, in a transaction of its own. It must not fail for that:
         what could not be noted, the next promote sees."""
-        with suppress(StoreUnavailable):
+        with suppress(WindlassError, asyncpg.PostgresError):
             await self._db.value(function, *args)
 
     async def _declare(self, lanes: set[tuple[str, int]]) -> None:

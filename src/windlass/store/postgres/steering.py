@@ -40,17 +40,12 @@ class Steering(Gates):
         return await self._steer("retry", jobs)
 
     async def _steer(self, verb: Verb, jobs: Sequence[int]) -> dict[int, Any]:
-        """A job that has not yet taken the place of another does so first: who ends it wants neither [E6]."""
         gates_of = schemas.call("gates_of_jobs", 1, self._db.schema)
-        replacing = schemas.query("replacing", self._db.schema)
         answers: dict[int, Any] = dict.fromkeys(jobs, "not_found")
         known = [job for job in answers if 0 < job <= LARGEST]
         for start in range(0, len(known), STEP):
             some = known[start : start + STEP]
             async with self._db.connection() as connection:
-                while verb != "retry" and await connection.fetchval(replacing, some):
-                    if not await self._ask(connection, "replace_step", STEP):
-                        break  # what is left has a twin that runs
                 gates = {row["gate"] for row in await connection.fetch(gates_of, some)}
                 told = await _Together(connection, self._db.schema).steer(verb, some) if len(some) > 1 else {}
                 for job in some:

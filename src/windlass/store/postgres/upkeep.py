@@ -40,6 +40,10 @@ class Upkeep(Parents):
             waiting = await connection.fetchrow(schemas.call("upkeep", 0, self._db.schema))
             if waiting["pressure"]:
                 await connection.execute(schemas.call("note_pressure", 0, self._db.schema))
+            if waiting["clock_back"]:
+                logger.warning("the database's clock was set back: what waits for a time goes on from now")
+                while (await self._steps(connection, "clock_back", limit=limit))[0] >= limit:
+                    pass
             steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]
             await self._steps(connection, *steps, limit=limit)
             if waiting["advance"] or waiting["cancel"]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import apsw
@@ -12,6 +12,7 @@ import msgspec
 
 from windlass.core.breaker import Breaker
 from windlass.core.bucket import Bucket
+from windlass.core.clock import SLIP
 from windlass.store.flow import NewBudget
 from windlass.store.sqlite.rows import Bindings, fetch
 from windlass.store.sqlite.statements import Statements
@@ -27,7 +28,9 @@ class Budget:
 
     settings: NewBudget
     breaker: Breaker
-    drained_until: float
+    drained_until: float = 0.0
+    drained_at: float = 0.0
+    """When that was said."""
 
     @property
     def columns(self) -> Bindings:
@@ -35,7 +38,7 @@ class Budget:
         own, seen = self.settings, self.breaker
         return (
             own.name, own.rate, own.burst, own.key, own.breaker, own.breaker_pause,
-            seen.failures, seen.openings, seen.until, seen.probing, self.drained_until,
+            seen.failures, seen.openings, seen.until, seen.probing, self.drained_until, self.drained_at,
         )  # fmt: skip
 
     def bucket(self, found: tuple[Any, ...] | None, now: float) -> Bucket:
@@ -44,17 +47,17 @@ class Budget:
         if found is not None:
             return Bucket(rate, burst, *found)
         if self.drained_until:
-            return Bucket(rate, burst, 0.0, self.drained_until, self.drained_until)
+            return Bucket(rate, burst, 0.0, self.drained_at, self.drained_until)
         return Bucket.full(rate, burst, now)
 
 
 def load(found: tuple[Any, ...]) -> Budget:
     """A budget from its row."""
-    name, rate, burst, key, threshold, pause, failures, openings, until, probing, drained_until = found
+    name, rate, burst, key, threshold, pause, failures, openings, until, probing, *drained = found
     return Budget(
         NewBudget(name=name, rate=rate, burst=burst, key=key, breaker=threshold, breaker_pause=pause),
         Breaker(threshold, pause, failures, openings, until, bool(probing)),
-        drained_until,
+        *drained,
     )
 
 
@@ -87,6 +90,9 @@ class Budgets:
         if at not in self._buckets:
             found = fetch(self._connection, _SQL["bucket"], at)
             self._buckets[at] = budget.bucket(found[0] if found else None, self._now)
+            if self._buckets[at].at > self._now + SLIP:
+                # The clock was set back: it grows from now on, also where it grants nothing.
+                self.keep_bucket(budget, key, self._buckets[at].refilled(self._now))
         return self._buckets[at]
 
     def keep_bucket(self, budget: Budget, key: str, bucket: Bucket) -> None:
@@ -128,7 +134,7 @@ class Budgets:
         self.keep_bucket(budget, key, left)
         breaker = budget.breaker.granted(self._now)
         if breaker is not budget.breaker:
-            self.keep(Budget(budget.settings, breaker, budget.drained_until))
+            self.keep(replace(budget, breaker=breaker))
 
     def wait(self, name: str, key: str, n: int, reserved: int = 0) -> float:
         """Seconds until it may grant n tokens beside those reserved; inf where time alone will not do it."""
@@ -140,7 +146,7 @@ class Budgets:
             case None:
                 return wait
             case 0:
-                return max(wait, budget.breaker.until - self._now)
+                return max(wait, budget.breaker.left(self._now))
             case _:
                 return math.inf if reserved else wait  # what is reserved is the probe: it comes first
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from windlass.errors import Finalizing
 from windlass.store.records import PartOf
 from windlass.store.sqlite import moves, parents, parts
 from windlass.store.sqlite.parents import Parent
@@ -90,7 +91,9 @@ def delete(tx: Transaction, id: int) -> bool:
 
 def _reopen(tx: Transaction, parent: Parent, but: int | None = None) -> None:
     """The parent waits again, with its key, and nobody wishes it cancelled any longer. A finalizer that did
-    not succeed will run anew."""
+    not succeed will run anew; while one waits or runs, nothing comes back, for it never runs beside parts."""
+    if parent.final is not None and parent.final_state is None:
+        raise Finalizing.of(parent.id, parent.final)
     parents.reopen(tx, parent)
     if parent.final != but and parent.final_state in (DEAD, CANCELLED):
         assert parent.final is not None

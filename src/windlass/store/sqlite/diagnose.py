@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import apsw
 
+from windlass.store.budgets import FITS, over
 from windlass.store.records import Finding
 from windlass.store.sqlite import schema
 from windlass.store.sqlite.cluster import serving
@@ -28,6 +29,7 @@ def diagnose(connection: apsw.Connection, now: float, machine: Machine, version:
         Finding(name="schema", told=f"version {schema.VERSION}, the one this Windlass works with"),
         _file(connection, version),
         *_queues(connection, now),
+        *([over(*found) for found in fetch(connection, _SQL["over"])] or [FITS]),
         _machine(connection, now, machine),
     ]
 

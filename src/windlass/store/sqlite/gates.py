@@ -14,6 +14,7 @@ from typing import Final
 import apsw
 
 from windlass.core.bucket import PROMISED_FOR
+from windlass.core.clock import SLIP
 from windlass.core.gates import Gate, gates_of, keeps
 from windlass.store.records import DEFAULT_OPTIONS, Options
 from windlass.store.sqlite import order
@@ -32,6 +33,7 @@ class Gates:
         self._connection = connection
         self._limits = limits
         self._now = now
+        self._kept = now - PROMISED_FOR, now + SLIP  # when what is kept for somebody was put by
         self._lines: dict[str, bool] = {}
         self._passes: dict[str, int] = {}
         self._given: list[Bindings] = []
@@ -70,7 +72,7 @@ class Gates:
         one."""
         if gate not in self._passes:
             if gate.startswith(BUDGET):
-                found = fetch(self._connection, _SQL["promised"], (gate, self._now - PROMISED_FOR))
+                found = fetch(self._connection, _SQL["promised"], (gate, *self._kept))
             else:
                 found = fetch(self._connection, _SQL["passes"], (gate,))
             self._passes[gate] = int(found[0][0])
@@ -79,7 +81,7 @@ class Gates:
     def kept_for(self, gate: str) -> float:
         """Seconds until the first of the tokens that are kept for somebody are kept no longer; inf where
         there are none."""
-        found = fetch(self._connection, _SQL["first_promised"], (gate, self._now - PROMISED_FOR))[0][0]
+        found = fetch(self._connection, _SQL["first_promised"], (gate, *self._kept))[0][0]
         return math.inf if found is None else max(0.0, found + PROMISED_FOR - self._now)
 
     def let_through(self, gate: str) -> None:
@@ -178,7 +180,8 @@ class Gates:
             self.freed[gate] = None
 
     def _free(self, gate: str, n: int, at: float | None) -> None:
-        late = at is not None and at <= self._now - PROMISED_FOR  # what it had was kept from nobody
+        since, until = self._kept
+        late = at is not None and not since < at <= until  # what it had was kept from nobody
         if gate in self._passes and not late:
             self._passes[gate] -= n
         self.free(gate)

@@ -12,14 +12,17 @@ from typing import Final, NamedTuple
 
 import apsw
 
+from windlass.core.gates import is_slots, over_gate
 from windlass.store.flow import GateRecord
 from windlass.store.sqlite import moves
 from windlass.store.sqlite.gates import BUDGET
-from windlass.store.sqlite.rows import Row, fetch
+from windlass.store.sqlite.rows import HELD, OFFERED, Row, fetch
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("lines")
+OVER: Final = "over:"
+SHUT: Final = "shut:"
 AT_ONCE: Final = 100
 """How many one transaction lets through a gate that a pass of was given back; promotion sees to the rest."""
 
@@ -34,7 +37,10 @@ _LAST: Final = "\U0010ffff"
 _KINDS: Final = {"tokens": ((BUDGET, "budget;"),), "slots": (("", BUDGET), ("budget;", _LAST))}
 """Between which two names the gates of each kind lie."""
 
-_LISTS: Final = ((BUDGET, "budget;"), ("key:", "key;"), ("order:", "order;"), ("task:", "task;"))
+_LISTS: Final = (
+    (BUDGET, "budget;"), ("key:", "key;"), ("order:", "order;"), (OVER, "over;"), (SHUT, "shut;"),
+    ("task:", "task;"),
+)  # fmt: skip
 
 SOON: Final = 0.1
 """Seconds until the next step, where one could not look at all lines for tokens."""
@@ -63,8 +69,20 @@ def let_through(tx: Transaction, gate: str, limit: int) -> Let:
     through = arrived = left = 0
     if not tx.gates.has_line(gate):
         return Let()
-    while through < limit and (row := _first(tx, gate)) is not None and _has_room(tx, gate, row, left):
+    while through < limit and (row := _first(tx, gate)) is not None:
         need = row.need or 0
+        if need > _most(tx, gate):
+            moves.change_line(tx, row, over_gate(gate))  # so that nobody waits behind it
+            through += 1
+            continue
+        if is_slots(gate) and tx.limits.is_shut(tx.lanes.numbered(row.lane).queue):
+            moves.shut_out(tx, row)  # nobody would run it
+            through += 1
+            continue
+        if not _has_room(tx, gate, row, left):
+            if is_slots(gate) and _make_room(tx, gate):
+                continue
+            break
         if moves.pass_gate(tx, row, gate):
             arrived += 1
         else:
@@ -81,6 +99,12 @@ def walk(tx: Transaction, limit: int) -> tuple[int, float | None]:
     again = SOON if len(tokens) == GATES else math.inf
     admitted = 0
     for gate in (*tokens, *_some(tx, "slots")):
+        if gate.startswith(OVER):
+            limit -= _let_back(tx, gate, limit)
+            continue
+        if gate.startswith(SHUT):
+            limit -= _open_up(tx, gate, limit)
+            continue
         through, arrived, left = let_through(tx, gate, limit)
         limit, admitted = limit - through, admitted + arrived
         if gate.startswith(BUDGET):
@@ -112,6 +136,48 @@ def gates(connection: apsw.Connection, limit: int, now: float) -> list[GateRecor
         )
         for since, name in sorted(waits)[: max(limit, 0)]
     ]
+
+
+def _most(tx: Transaction, gate: str) -> float:
+    """The most that one at a gate may need."""
+    known = tx.budgets.named(_bucket(gate)[0]) if gate.startswith(BUDGET) else None
+    return math.inf if known is None else known.settings.burst
+
+
+def _let_back(tx: Transaction, gate: str, limit: int) -> int:
+    """Those whose need their budget can hold by now go back to their place in its line."""
+    line = BUDGET + gate.removeprefix(OVER)
+    known = tx.budgets.named(_bucket(line)[0])
+    found = [] if known is None else tx.all(_SQL["fitting"], (gate, known.settings.burst, limit))
+    for columns in found:
+        moves.change_line(tx, Row(*columns), line)
+    return len(found)
+
+
+def _make_room(tx: Transaction, gate: str) -> bool:
+    """Take slots back from jobs that stand in the lane of a queue where nobody runs them [F3]."""
+    tx.gates.write()
+    found = (moves.find(tx, job) for (job,) in tx.all(_SQL["with_pass"], (gate, AT_ONCE)))
+    idle = [row for row in found if row is not None and _is_idle(tx, row)]
+    for row in idle:
+        moves.shut_out(tx, row)
+    return bool(idle)
+
+
+def _is_idle(tx: Transaction, row: Row) -> bool:
+    lane = tx.lanes.numbered(row.lane)
+    waits = not lane.runs(row) if row.state in OFFERED else row.state == HELD and row.gate is None
+    return waits and tx.limits.is_shut(lane.queue)
+
+
+def _open_up(tx: Transaction, gate: str, limit: int) -> int:
+    """Those who wait for their queue go on, where somebody runs its jobs again."""
+    gone = 0
+    if not tx.limits.is_shut(gate.removeprefix(SHUT)):
+        while gone < limit and (row := _first(tx, gate)) is not None:
+            moves.go_on(tx, row)
+            gone += 1
+    return gone
 
 
 def _first(tx: Transaction, gate: str) -> Row | None:

@@ -4,6 +4,7 @@ claims, and the two paths that end and remove plain jobs in bulk (finish, retent
 
 from __future__ import annotations
 
+from windlass.core.gates import shut_gate
 from windlass.core.states import Kind
 from windlass.store import unknown
 from windlass.store.sqlite import deaths
@@ -68,6 +69,27 @@ def pass_gate(tx: Transaction, row: Row, gate: str) -> bool:
         tx.gates.let_through(gate)
         tx.gates.give(row.id, [gate])
     return _go_on(tx, row, row.touched_at, ring=True)
+
+
+def change_line(tx: Transaction, row: Row, gate: str) -> None:
+    """A job that waits goes to another line, at the place that it has."""
+    need = row.need
+    _leave(tx, row)
+    _stand(tx, row, gate, row.touched_at, need, row.pos)
+
+
+def go_on(tx: Transaction, row: Row) -> None:
+    """A job that waited for its queue goes on to its gates; it has been ready all the while."""
+    _arrive(tx, row, since=row.touched_at, ring=True)
+
+
+def shut_out(tx: Transaction, row: Row) -> None:
+    """A job that nobody would run waits for its queue, and leaves its slots to others [F3]."""
+    queue = tx.lanes.numbered(row.lane).queue
+    _leave(tx, row)
+    tx.gates.drop_slots(row.id)
+    tx.gates.stand_back(row.id)
+    _stand(tx, row, shut_gate(queue), row.touched_at)
 
 
 def stand_aside(tx: Transaction, row: Row, gate: str, need: int | None = None) -> None:

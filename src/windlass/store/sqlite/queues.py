@@ -8,6 +8,7 @@ from typing import Any, Final
 import apsw
 
 from windlass.core.admission import pressure
+from windlass.core.clock import left
 from windlass.core.cooldown import CALM, cool_delay
 from windlass.store.queues import changed
 from windlass.store.records import QueueRecord
@@ -96,7 +97,7 @@ def _queue(found: tuple[Any, ...], now: float) -> QueueRecord:
         shed_wait=shed_wait,
         shed_latency=shed_latency,
         throttles=throttles,
-        cooling=max(0.0, cool_until - now),
+        cooling=left(cool_until, cool_cap, now),
         pressure=pressure(int(depth), max_depth, before),
         refused=refused,
         shed=shed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.errors import AlreadyEnqueued
+from windlass.errors import AlreadyEnqueued, Finalizing
 from windlass.store.records import CancelAnswer, DeleteAnswer, RetryAnswer
 from windlass.store.sqlite import after, cascade, moves, parents
 from windlass.store.sqlite.rows import CANCELLED, DEAD, DEFERRED, ENDED, OFFERED, RETRYING, WAITING, Row
@@ -70,7 +70,7 @@ def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
                 return "retried" if cascade.redrive(tx, row.id) else "unchanged"
             if row.options.part is not None:
                 cascade.bring_back(tx, row.id, row.options.part)
-        except AlreadyEnqueued:
+        except (AlreadyEnqueued, Finalizing):
             return "unchanged"
         key = row.options.unique_key
         if key is not None and not tx.run(_SQL["take_key"], (key, row.id)):

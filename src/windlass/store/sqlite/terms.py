@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from windlass.core.clock import MOST_TERM, left
 from windlass.errors import TermLost
 from windlass.store.sqlite.statements import Statements
 from windlass.store.sqlite.transaction import Transaction
@@ -12,11 +13,11 @@ _SQL = Statements("terms")
 def lead(tx: Transaction, candidate: int, length: float) -> int | None:
     """Begin a term, or go on with one's own; None where another's has not run out."""
     number, holder, until = _term(tx)
-    runs = until > tx.now
+    runs = left(until, MOST_TERM, tx.now) > 0
     if runs and holder != candidate:
         return None
     number = number if runs else number + 1
-    tx.run(_SQL["lead"], (number, candidate, tx.now + length))
+    tx.run(_SQL["lead"], (number, candidate, tx.now + min(length, MOST_TERM)))
     return number
 
 
@@ -28,7 +29,7 @@ def resign(tx: Transaction, candidate: int) -> None:
 def must_lead(tx: Transaction, term: int) -> None:
     """The fence of a coordinator's writes. Raises TermLost [K3]."""
     number, _, until = _term(tx)
-    if number != term or until <= tx.now:
+    if number != term or not left(until, MOST_TERM, tx.now):
         raise TermLost(f"term {term} is over, and another may coordinate now: stand again with lead()")
 
 

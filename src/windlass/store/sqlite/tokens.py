@@ -4,12 +4,14 @@ that a claim takes are in `tolls`."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import apsw
 import msgspec
 
 from windlass.core.breaker import Breaker, BreakerState
+from windlass.core.bucket import Bucket
 from windlass.store.budgets import changed, checked, new
 from windlass.store.flow import BudgetRecord, NewBudget, Taken
 from windlass.store.sqlite import budgets as rows
@@ -44,7 +46,7 @@ def set_budget(tx: Transaction, name: str, changes: Mapping[str, Any]) -> Budget
         for key in tx.budgets.keys(known):
             bucket = tx.budgets.bucket(known, key).changed(settings.rate, settings.burst, tx.now)
             tx.budgets.keep_bucket(known, key, bucket)
-    budget = Budget(settings, breaker, known.drained_until)
+    budget = replace(known, settings=settings, breaker=breaker)
     tx.budgets.keep(budget)
     return _seen(tx, budget)
 
@@ -86,8 +88,8 @@ def drain(tx: Transaction, name: str, pause: float, key: str | None) -> None:
     for one in tx.budgets.keys(known) if key is None else [key]:
         tx.budgets.keep_bucket(known, one, tx.budgets.bucket(known, one).drained(pause, tx.now))
     if key is None:
-        until = max(known.drained_until, tx.now + pause)
-        tx.budgets.keep(Budget(known.settings, known.breaker, until))
+        all = Bucket(0.0, 0.0, 0.0, known.drained_at, known.drained_until).drained(pause, tx.now)
+        tx.budgets.keep(replace(known, drained_until=all.blocked_until, drained_at=all.at))
 
 
 def tell(tx: Transaction, name: str, succeeded: int, failed: int) -> BreakerState:
@@ -97,13 +99,13 @@ def tell(tx: Transaction, name: str, succeeded: int, failed: int) -> BreakerStat
         return "closed"
     breaker = known.breaker.told(succeeded, failed, tx.now)
     if breaker is not known.breaker:
-        tx.budgets.keep(Budget(known.settings, breaker, known.drained_until))
+        tx.budgets.keep(replace(known, breaker=breaker))
     return breaker.state(tx.now)
 
 
 def _add(tx: Transaction, settings: NewBudget) -> Budget:
     fresh = NewBudget(**{name: getattr(settings, name) for name in NewBudget.__struct_fields__})
-    budget = Budget(fresh, Breaker(fresh.breaker, fresh.breaker_pause), 0.0)
+    budget = Budget(fresh, Breaker(fresh.breaker, fresh.breaker_pause))
     tx.budgets.keep(budget)
     tx.budgets.keep_bucket(budget, "", budget.bucket(None, tx.now))
     return budget
@@ -119,13 +121,11 @@ def _record(connection: apsw.Connection, budget: Budget, now: float) -> BudgetRe
     name = budget.settings.name
     found = fetch(connection, _SQL["bucket"], (name, ""))
     bucket = budget.bucket(found[0] if found else None, now)
-    blocked = bucket.blocked_until - now
-    if budget.breaker.allows(now) == 0:
-        blocked = max(blocked, budget.breaker.until - now)
+    bucket = bucket.refilled(now)
     return BudgetRecord(
         **msgspec.structs.asdict(budget.settings),
-        tokens=bucket.refilled(now).tokens,
-        blocked=max(0.0, blocked),
+        tokens=bucket.tokens,
+        blocked=max(0.0, bucket.blocked_until - now, budget.breaker.left(now)),
         state=budget.breaker.state(now),
         failures=budget.breaker.failures,
         waiting=fetch(connection, _SQL["waiting"], (name, COUNTED))[0][0],

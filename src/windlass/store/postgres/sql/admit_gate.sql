@@ -13,6 +13,8 @@ DECLARE
     v_task  text;
     v_text  text;
     v_limit bigint;
+    v_burst float8;
+    v_shut  text[] := '{}';
     v_taken bigint;
     v_next  text;
 BEGIN
@@ -21,15 +23,44 @@ BEGIN
     outs := '{}';
     rings := '{}';
     DELETE FROM windlass.stirred_gate s WHERE s.gate = p_gate;
+    IF v_kind = 'task' THEN
+        PERFORM windlass.count_running(substr(p_gate, 6));
+    END IF;
     v_taken := CASE WHEN v_kind = 'budget' THEN windlass.promised(p_gate)
                     ELSE (SELECT count(*) FROM windlass.pass p WHERE p.gate = p_gate) END;
+    IF v_kind IN ('key', 'task') THEN
+        v_shut := windlass.shut_queues();
+    END IF;
+    IF v_kind = 'budget' THEN
+        SELECT b.burst INTO v_burst FROM windlass.budget b WHERE b.name = split_part(substr(p_gate, 8), '/', 1);
+    END IF;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate ORDER BY x.turn LOOP
+        IF h.need > v_burst AND n < p_limit THEN
+            -- Its budget never holds as much: it stands aside, with its turn, and nobody waits behind it. See admit_over.
+            PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
+            UPDATE windlass.held x SET gate = 'over:' || substr(p_gate, 8) WHERE x.id = h.id AND FOUND;
+            n := n + 1;
+            CONTINUE;
+        END IF;
         IF v_kind = 'budget' THEN
             v_limit := coalesce(v_limit, windlass.gate_tokens(p_gate, h.need));
         ELSIF v_task IS DISTINCT FROM h.task OR v_text IS DISTINCT FROM h.options::text THEN
             v_task := h.task;
             v_text := h.options::text;
             v_limit := windlass.gate_limit(v_kind, h.task, h.options);
+        END IF;
+        IF h.queue = ANY (v_shut) AND n < p_limit THEN
+            -- Nobody would run it: it leaves its slots to others, and waits for its queue. See admit_shut.
+            PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
+            IF FOUND THEN
+                UPDATE windlass.held x SET gate = 'shut:' || h.queue WHERE x.id = h.id;
+                PERFORM windlass.drop_passes(ARRAY[h.id], 'slots', true);
+                n := n + 1;
+            END IF;
+            CONTINUE;
+        END IF;
+        IF v_taken + h.need > v_limit AND v_shut <> '{}' THEN
+            v_taken := v_taken - windlass.shut_out(p_gate, v_shut);
         END IF;
         EXIT WHEN v_taken + h.need > v_limit;
         IF n >= p_limit THEN

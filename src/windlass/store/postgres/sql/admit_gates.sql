@@ -17,7 +17,7 @@ DECLARE
     v_moved int := 0;
 BEGIN
     PERFORM windlass.require_read_committed();
-    FOREACH v_kind IN ARRAY ARRAY['budget', 'order', 'key', 'task'] LOOP
+    FOREACH v_kind IN ARRAY ARRAY['shut', 'over', 'budget', 'order', 'key', 'task'] LOOP
         FOR v_gate IN SELECT DISTINCT g COLLATE "C" AS gate FROM unnest(v_todo) AS g WHERE g LIKE v_kind || ':%' ORDER BY 1 LOOP
             CONTINUE WHEN NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = v_gate)
                       AND NOT EXISTS (SELECT FROM windlass.stirred_gate s WHERE s.gate = v_gate);
@@ -25,7 +25,13 @@ BEGIN
                 INSERT INTO windlass.stirred_gate (gate) VALUES (v_gate);
                 CONTINUE;
             END IF;
-            SELECT * INTO a FROM windlass.admit_gate(v_gate, p_limit - v_moved);
+            IF v_kind = 'shut' THEN
+                SELECT * INTO a FROM windlass.admit_shut(v_gate, p_limit - v_moved);
+            ELSIF v_kind = 'over' THEN
+                SELECT * INTO a FROM windlass.admit_over(v_gate, p_limit - v_moved);
+            ELSE
+                SELECT * INTO a FROM windlass.admit_gate(v_gate, p_limit - v_moved);
+            END IF;
             v_moved := v_moved + a.n;
             v_todo := v_todo || a.nexts;
             v_outs := v_outs || a.outs;

@@ -24,7 +24,7 @@ BEGIN
            OR f.proname IN ('depth', 'offered', 'locate', 'place_claim', 'place_outcome', 'unfinished', 'job_of', 'enqueued_of', 'now', 'failures_of',
                             'size_of', 'gather', 'cursor_of', 'lane_depth', 'lane_head', 'lane_heads', 'segment_bytes', 'cools',
                             'put_off_for', 'shown_as', 'standing_of', 'records_of', 'epoch', 'bucket_at', 'bucket_of',
-                            'breaker_state', 'flow_of', 'gate_reason', 'in_quotes', 'next_lines', 'list_spans', 'list_lanes', 'list_claims',
+                            'breaker_state', 'breaker_left', 'breaker_length', 'flow_of', 'gate_reason', 'in_quotes', 'next_lines', 'list_spans', 'list_lanes', 'list_claims',
                             'list_judged', 'list_aside', 'list_found', 'list_causes', 'list_gates', 'list_watermarks',
                             'list_parents', 'saved_of', 'task_depths')
               AND p_kind IN ('worker', 'reader')

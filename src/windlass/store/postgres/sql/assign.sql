@@ -8,7 +8,7 @@ DECLARE
     v_wanted windlass.slot[];
     v_lost   boolean;
 BEGIN
-    SELECT l.term <> p_term OR l.until <= windlass.now() INTO v_lost FROM windlass.leader l;
+    SELECT l.term <> p_term OR NOT windlass.term_runs(l) INTO v_lost FROM windlass.leader l;
     IF NOT v_lost THEN
         SELECT coalesce(array_agg(ROW (x.worker, x.queue, x.slots)::windlass.slot), '{}') INTO v_wanted
           FROM json_to_recordset(p_slots) AS x (worker bigint, queue text, slots int)
@@ -19,7 +19,7 @@ BEGIN
                            EXCEPT SELECT worker, queue, slots FROM windlass.slot) THEN
             RETURN false;
         END IF;
-        PERFORM FROM windlass.leader WHERE term = p_term AND until > windlass.now() FOR SHARE;
+        PERFORM FROM windlass.leader l WHERE l.term = p_term AND windlass.term_runs(l) FOR SHARE;
         v_lost := NOT FOUND;
     END IF;
     IF v_lost THEN

@@ -29,11 +29,11 @@ BEGIN
     v_n := CASE WHEN p_all THEN p_n ELSE floor(least(p_n, k.tokens))::int / p_each * p_each END;
     IF windlass.breaker_state(b, v_now) <> 'closed' THEN
         v_n := CASE WHEN p_all THEN v_n ELSE least(v_n, p_each) END;
-        IF v_now < b.until OR v_n < 1 OR k.tokens < v_n THEN
+        IF windlass.breaker_left(b, v_now) > 0 OR v_n < 1 OR k.tokens < v_n THEN
             RETURN 0;
         END IF;
         -- One probe over all of its buckets: whoever locks the row first and finds nobody's out.
-        PERFORM FROM windlass.budget x WHERE x.name = p_budget AND x.until <= v_now AND x.openings > 0
+        PERFORM FROM windlass.budget x WHERE x.name = p_budget AND windlass.breaker_left(x, v_now) = 0 AND x.openings > 0
             FOR NO KEY UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN 0;

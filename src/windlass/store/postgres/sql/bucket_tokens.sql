@@ -15,7 +15,7 @@ BEGIN
         RETURN 0;
     END IF;
     k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), v_now);
-    IF v_now < k.blocked_until OR windlass.breaker_state(b, v_now) <> 'closed' AND v_now < b.until THEN
+    IF v_now < k.blocked_until OR windlass.breaker_left(b, v_now) > 0 THEN
         RETURN 0;
     END IF;
     RETURN floor(greatest(0, least(k.tokens, 1e9, CASE WHEN windlass.breaker_state(b, v_now) <> 'closed' THEN p_each END)));

@@ -6,7 +6,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
     b       windlass.budget;
     k       windlass.bucket;
-    r       windlass.bucket;
     v_now   float8 := windlass.epoch(p_now);
     v_grown float8 := 0;
 BEGIN
@@ -14,12 +13,11 @@ BEGIN
     IF NOT FOUND OR p_n > b.burst THEN
         RETURN 'Infinity';
     END IF;
-    k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), '-Infinity');
-    r := windlass.bucket_at(b, k, v_now);
-    IF r.tokens < p_n THEN
-        -- A clock that went back has to catch up first.
-        v_grown := CASE WHEN b.rate > 0 THEN (p_n - r.tokens) / b.rate ELSE 'Infinity' END + greatest(0, k.at - v_now);
+    k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), v_now);
+    IF k.tokens < p_n THEN
+        -- It grows from then on.
+        v_grown := CASE WHEN b.rate > 0 THEN (p_n - k.tokens) / b.rate ELSE 'Infinity' END
+                 + greatest(0, k.at - v_now, k.blocked_until - v_now);
     END IF;
-    RETURN greatest(v_grown, r.blocked_until - v_now, 0.001,
-                    CASE WHEN windlass.breaker_state(b, v_now) <> 'closed' THEN b.until - v_now END);
+    RETURN greatest(v_grown, k.blocked_until - v_now, 0.001, windlass.breaker_left(b, v_now));
 END $$;

@@ -18,4 +18,6 @@ BEGIN
     UPDATE windlass.budget x SET rate = p_new.rate, burst = p_new.burst, key = p_new.key, breaker = p_new.breaker,
            breaker_pause = p_new.breaker_pause
      WHERE x.name = p_new.name;
+    -- There may be enough room now for those who need more than it could hold.
+    PERFORM windlass.stir_gates(windlass.next_lines('over:' || p_new.name || '/', 'over:' || p_new.name || '0', '', 100), true);
 END $$;

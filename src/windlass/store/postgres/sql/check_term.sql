@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION windlass.check_term(p_term bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM FROM windlass.leader l WHERE l.term = p_term AND l.until > windlass.now() FOR SHARE;
+    PERFORM FROM windlass.leader l WHERE l.term = p_term AND windlass.term_runs(l) FOR SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'term % is over', p_term USING ERRCODE = 'WL009',
             HINT = 'Another may coordinate by now; stand again first.';

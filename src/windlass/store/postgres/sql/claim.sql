@@ -77,6 +77,15 @@ BEGIN
             END IF;
         END IF;
         COMMIT;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+        IF status = 'jobs' THEN
+            SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END, t.seqs, t.ids, t.tasks, t.payloads, t.options,
+                   t.attempts, t.deaths, t.enqueued, t.offered
+              INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+              FROM windlass.claim_recheck(p_lane, p_worker, claim, seqs, ids, tasks, payloads, options, attempts, deaths,
+                                          enqueued, offered) AS t;
+        END IF;
+        COMMIT;
         EXIT WHEN status <> 'aside';
     END LOOP;
 END $$;

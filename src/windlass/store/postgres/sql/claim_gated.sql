@@ -1,6 +1,6 @@
 -- Looks at the jobs of a claim whose task has got a limit since they stood in their lane [F3]: those for whom there is room get
 -- their pass, the others go aside to its line. Answers with the jobs that stay. Callers: claim, after claim_take, where some task
--- has a limit by setting. Lock: the gates, by trying only; the caller holds the lane.
+-- has a limit by setting; claim_recheck. Lock: the gates, by trying only; the caller holds the lane, or has committed the claim.
 CREATE OR REPLACE FUNCTION windlass.claim_gated(
     p_lane int, p_claim bigint,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
@@ -27,6 +27,7 @@ BEGIN
               GROUP BY u.task ORDER BY u.task LOOP
         v_room := 0;
         IF windlass.gate_lock(g.gate, 0) AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g.gate) THEN
+            PERFORM windlass.count_running(g.task, p_claim);
             v_room := greatest((SELECT t.concurrency FROM windlass.task_setting t WHERE t.name = g.task)
                                - (SELECT count(*) FROM windlass.pass p WHERE p.gate = g.gate), 0);
         END IF;

@@ -24,7 +24,7 @@ DECLARE
     c          windlass.claim;
     h          record;
     v_lane     windlass.lane;
-    v_now      timestamptz := clock_timestamp();
+    v_now      timestamptz := windlass.now();
     v_position bigint;
     v_probed   timestamptz;
     v_found    bigint[] := '{}';
@@ -41,7 +41,7 @@ BEGIN
     SELECT l AS lane, q.concurrency IS NOT NULL OR q.governor AS limited,
            EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) AS gated INTO h
       FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
-     WHERE l.id = p_lane AND NOT q.paused AND (q.cool_until IS NULL OR q.cool_until <= windlass.now());
+     WHERE l.id = p_lane AND NOT q.paused AND (q.cool_until IS NULL OR windlass.cools(q) = 0);
     IF NOT FOUND THEN
         status := 'paused';
         RETURN;
@@ -60,7 +60,7 @@ BEGIN
     v_probed := c.probed_at;
 
     -- 1. Holes. v_dead stays NULL unless this claim sees every visible job in them.
-    IF c.holes > 0 AND v_now >= c.probed_at + windlass.probe_pause(c) THEN
+    IF c.holes > 0 AND v_now NOT BETWEEN c.probed_at AND c.probed_at + windlass.probe_pause(c) THEN
         v_probed := v_now;
         v_dead := pg_sequence_last_value('windlass.horizon'::regclass);
         SELECT coalesce(array_agg(f.seq), '{}') AS found,
@@ -126,7 +126,7 @@ BEGIN
     IF v_n = 0 THEN
         -- An idle poll passes burnt numbers, so that depth falls back to 0; not before the lane was quiet for a second:
         -- most numbers that are not visible yet are about to be, and a job found in a hole is found later.
-        v_hi := CASE WHEN v_now >= c.claimed_at + interval '1 second' THEN v_position ELSE c.hi END;
+        v_hi := CASE WHEN v_now NOT BETWEEN c.claimed_at AND c.claimed_at + interval '1 second' THEN v_position ELSE c.hi END;
     ELSE
         v_hi := greatest(c.hi, seqs[v_n]);
     END IF;
@@ -151,7 +151,7 @@ BEGIN
     PERFORM windlass.worker_fence(p_worker);
     -- Where the fence had to wait, a limit that was set meanwhile counts [F3]. What is set within the few milliseconds of a claim
     -- that did not wait is as if it were set after it.
-    IF clock_timestamp() > v_now + interval '5 milliseconds' THEN
+    IF windlass.now() > v_now + interval '5 milliseconds' THEN
         SELECT q.concurrency IS NOT NULL OR q.governor AS limited,
                EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) AS gated INTO h
           FROM windlass.queue q WHERE q.name = v_lane.queue;

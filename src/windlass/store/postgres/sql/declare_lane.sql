@@ -36,7 +36,7 @@ BEGIN
                 format('windlass.%I', 'lane_' || v_lane || '_position'), format('windlass.%I', 'lane_' || v_lane || '_idle'));
         INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, seqs, claimed_at, probed_at)
         VALUES (windlass.pin_segment(), nextval('windlass.claim_id'), v_lane, 0, v_start, 0, '{}',
-                clock_timestamp(), clock_timestamp());
+                windlass.now(), windlass.now());
     END LOOP;
     RETURN (SELECT id FROM windlass.lane WHERE queue = p_queue AND priority = p_priority AND shard = 0);
 END $$;

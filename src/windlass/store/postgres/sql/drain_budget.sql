@@ -13,9 +13,13 @@ DECLARE
     v_pause float8 := least(greatest(p_pause, 0), 3155760000);
 BEGIN
     p_budget := CASE WHEN position(':' IN p_budget) = 0 THEN p_budget ELSE '' END;  -- not that of a queue's governor
+    v_now := windlass.epoch(p_now);
     IF p_key IS NULL THEN
         UPDATE windlass.budget x
-           SET drains = x.drains + 1, drained_until = greatest(x.drained_until, windlass.epoch(p_now) + v_pause)
+           SET drains = x.drains + 1,
+               drained_at = CASE WHEN x.drained_at > v_now + 1 THEN v_now ELSE greatest(x.drained_at, v_now) END,
+               drained_until = greatest(x.drained_until - CASE WHEN x.drained_at > v_now + 1 THEN x.drained_at - v_now ELSE 0 END,
+                                        v_now + v_pause)
          WHERE x.name = p_budget;
         IF FOUND THEN
             RETURN;
@@ -27,7 +31,7 @@ BEGIN
             v_now := windlass.epoch(p_now);
             k := windlass.bucket_at(b, k, v_now);
             k.blocked_until := greatest(k.blocked_until, v_now + v_pause);
-            UPDATE windlass.bucket x SET tokens = 0, at = greatest(k.at, k.blocked_until), blocked_until = k.blocked_until,
+            UPDATE windlass.bucket x SET tokens = 0, at = k.at, blocked_until = k.blocked_until,
                    drains = k.drains
              WHERE x.budget = p_budget AND x.key = k.key;
             RETURN;

@@ -1,7 +1,8 @@
 -- Takes back passes of jobs: 'all', where the jobs have ended; all but that of their ordering key where an 'attempt' has, so that
 -- a retry keeps its place [F6]; those of concurrency keys and tasks where they wait for tokens and need no 'slots' meanwhile [F3].
 -- Answers with the gates at which somebody waits for the room.
--- Callers: settle, finish, finish_others, give_back, split, hold_key, claim_aside, sweep_passes.
+-- Callers: settle, finish, finish_others, give_back, split, hold_key, claim_aside, sweep_passes,
+-- admit_gate, shut_out.
 -- Lock: the rows it removes, and those of their ordering
 -- keys' marks, which nobody else writes while there is a pass.
 -- p_call: the caller will not let the next ones in, so the coordinator is called where there are any.

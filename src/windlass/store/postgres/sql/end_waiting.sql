@@ -1,16 +1,19 @@
 -- Ends one job that waits somewhere, as cancelled, deleted or replaced. True if it did.
--- Callers: cancel_job, delete, replace_step, follow. Lock: the lane of the job, or its row; ACCESS SHARE on claim first, as in
--- finish.
+-- Callers: cancel_job, delete, replace_step, follow, end_waiting itself. Lock: the lane of the job, or its row; ACCESS SHARE on
+-- claim first, as in finish. Of a job that has yet to replace another: its key, which a producer may hold, its row, then the
+-- lanes of both.
 -- A scheduled or held job has no place in the logs; to be shown as cancelled it is offered and taken at once. A job
 -- may be on its way from one place to the next (promoted, claimed, retried) while a lock is waited for; then it is
--- looked for again; one that has become a parent waits nowhere. A job that was to replace another gives the key back to it, unless a
--- producer's transaction holds that.
+-- looked for again; one that has become a parent waits nowhere.
+-- A job that has yet to replace another does so first: who ends it wants neither [E6]. Where that one has begun, it gets the key
+-- back. It may end at this moment, having no key to free: settle_rest looks after that.
 CREATE OR REPLACE FUNCTION windlass.end_waiting(p_job bigint, p_kind text) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     d      record;
     p      record;
     v_lane int;
+    v_twin bigint;
 BEGIN
     PERFORM windlass.require_read_committed();
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
@@ -24,6 +27,14 @@ BEGIN
                 RETURN true;
             END IF;
             CONTINUE;
+        END IF;
+        IF EXISTS (SELECT FROM windlass.deferred x WHERE x.id = p_job AND x.replaces IS NOT NULL) THEN
+            PERFORM FROM windlass.unique_key k WHERE k.job = p_job FOR UPDATE;
+            SELECT x.replaces INTO v_twin FROM windlass.deferred x WHERE x.id = p_job AND x.replaces IS NOT NULL FOR UPDATE;
+            IF FOUND THEN
+                PERFORM windlass.lock_lanes_of(ARRAY[v_twin, p_job]);
+                PERFORM windlass.end_waiting(v_twin, 'replaced');
+            END IF;
         END IF;
         WITH gone AS (DELETE FROM windlass.deferred WHERE id = p_job
                       RETURNING queue, priority, task, payload, options, attempt, deaths, enqueued_at, replaces),
@@ -40,8 +51,8 @@ BEGIN
                     p_kind);
             END IF;
             IF d.replaces IS NOT NULL AND windlass.is_unfinished(d.replaces) THEN
-                UPDATE windlass.unique_key k SET job = d.replaces, rerun = NULL, touched = NULL
-                 WHERE k.key = (SELECT x.key FROM windlass.unique_key x WHERE x.job = p_job FOR UPDATE SKIP LOCKED);
+                UPDATE windlass.unique_key k SET job = d.replaces, rerun = NULL, touched = NULL WHERE k.job = p_job;
+                INSERT INTO windlass.unsettled (job) VALUES (d.replaces) ON CONFLICT DO NOTHING;
             END IF;
             PERFORM windlass.settle(ARRAY[p_job], NULL, NULL, p_kind);
             RETURN true;

@@ -44,6 +44,8 @@ BEGIN
                                     (SELECT o.kind FROM windlass.ended_otherwise o WHERE o.job = e.on_job), 'succeeded'));
         CONTINUE WHEN v_state NOT IN ('succeeded', 'dead', 'cancelled', 'deleted', 'replaced');
         v_policy := CASE WHEN v_state = 'succeeded' THEN 'run' ELSE coalesce(d.options ->> 'otherwise', 'dead') END;
+        -- One that has yet to replace another does so before it ends: see replace_step.
+        CONTINUE WHEN d.replaces IS NOT NULL AND v_policy <> 'run';
         CONTINUE WHEN v_policy = 'cancel' AND NOT windlass.may_end(e.job);
         DELETE FROM windlass.after_edge x WHERE x.job = e.job AND x.on_job = e.on_job;
         IF v_policy = 'cancel' THEN

@@ -9,6 +9,9 @@ LANGUAGE sql IMMUTABLE AS $$
            WHEN 'task' THEN 'waits for a slot of task ' || g.rest
            WHEN 'budget' THEN 'waits for tokens of budget ' || g.name
                               || CASE WHEN g.key <> '' THEN ', key ' || windlass.in_quotes(g.key) ELSE '' END
+           WHEN 'over' THEN 'needs more tokens than budget ' || g.name || ' can hold'
+                            || CASE WHEN g.key <> '' THEN ', key ' || windlass.in_quotes(g.key) ELSE '' END || ': raise its burst'
+           WHEN 'shut' THEN 'waits for queue ' || g.rest || ', which is paused or served by no worker'
            ELSE 'waits for the turn of its fair key' END
       FROM (SELECT split_part(p_gate, ':', 1) AS kind, r.rest, split_part(r.rest, '/', 1) AS name,
                    substr(r.rest, strpos(r.rest || '/', '/') + 1) AS key

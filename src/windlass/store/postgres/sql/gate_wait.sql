@@ -15,6 +15,7 @@ LANGUAGE sql VOLATILE AS $$
      CROSS JOIN (SELECT substr(p_gate, 8, strpos(p_gate, '/') - 8), substr(p_gate, strpos(p_gate, '/') + 1)) AS g (budget, key)
      CROSS JOIN (SELECT windlass.promised(p_gate),
                         (SELECT date_part('epoch', min(x.at) + interval '5 seconds' - windlass.now()) FROM windlass.pass x
-                          WHERE x.gate = p_gate AND x.at > windlass.now() - interval '5 seconds')) AS p (n, kept)
+                          WHERE x.gate = p_gate
+                            AND x.at BETWEEN windlass.now() - interval '5 seconds' AND windlass.now() + interval '1 second')) AS p (n, kept)
       LEFT JOIN windlass.budget b ON b.name = g.budget
 $$;

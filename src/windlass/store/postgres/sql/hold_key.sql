@@ -65,6 +65,11 @@ BEGIN
         IF replaces IS NULL THEN
             PERFORM windlass.drop_passes(ARRAY[u.job], 'all', true);
         END IF;
+        IF replaces IS DISTINCT FROM u.job THEN
+            -- It is gone now, and has not succeeded: see follow.
+            INSERT INTO windlass.ended_otherwise (job, at, kind) VALUES (u.job, windlass.now(), 'replaced')
+            ON CONFLICT DO NOTHING;
+        END IF;
         DELETE FROM windlass.checkpoint WHERE checkpoint.job = u.job AND replaces IS NULL;
     END IF;
 END $$;

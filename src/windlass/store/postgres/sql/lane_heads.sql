@@ -12,5 +12,5 @@ BEGIN
                     WHERE h.queue = l.queue AND h.priority = l.priority AND h.fair_key IS NOT NULL OFFSET 0)
       FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
      WHERE l.queue = ANY (p_queues) AND NOT q.paused
-       AND (q.cool_until IS NULL OR q.cool_until <= windlass.now());
+       AND (q.cool_until IS NULL OR windlass.cools(q) = 0);
 END $$;

@@ -7,15 +7,15 @@ DECLARE
 BEGIN
     PERFORM windlass.check_epoch();
     SELECT * INTO l FROM windlass.leader;
-    IF l.until > windlass.now() AND l.holder <> p_candidate THEN
+    IF l.holder <> p_candidate AND windlass.term_runs(l) THEN
         RETURN NULL;
     END IF;
     SELECT * INTO l FROM windlass.leader FOR UPDATE;
-    IF l.until <= windlass.now() THEN
-        l.term := l.term + 1;
-    ELSIF l.holder <> p_candidate THEN
+    IF l.holder <> p_candidate AND windlass.term_runs(l) THEN
         RETURN NULL;
+    ELSIF NOT windlass.term_runs(l) THEN
+        l.term := l.term + 1;
     END IF;
-    UPDATE windlass.leader SET holder = p_candidate, term = l.term, until = windlass.after(p_length);
+    UPDATE windlass.leader SET holder = p_candidate, term = l.term, until = windlass.after(least(p_length, 300));
     RETURN l.term;
 END $$;

@@ -1,5 +1,5 @@
 -- Those of some tasks (NULL: of all) whose jobs run under a limit by setting [F3]. Callers: enqueue_many, enqueue_new, promote,
--- claim_gated, retry_many. Lock: none. The table is small.
+-- claim_gated, claim_recheck, retry_many. Lock: none. The table is small.
 CREATE OR REPLACE FUNCTION windlass.limited_tasks(p_tasks text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,6 +1,6 @@
 -- Where a job stands in the logs: the one ready row that is its present place, with claim and outcome.
 -- Callers: cancel_job, delete, retry, end_waiting, hold_key, is_unfinished, lock_lanes_of, may_end, note_ends,
--- standing_of, the store's look-up. Lock: none.
+-- replace_step, shut_out, standing_of, the store's look-up. Lock: none.
 -- Rows of earlier attempts ended in an outcome that sent the job on; they are not its place.
 CREATE OR REPLACE FUNCTION windlass.locate(p_job bigint)
 RETURNS TABLE (ready windlass.ready, claim bigint, worker bigint, claimed_at timestamptz, kind text,

@@ -1,5 +1,5 @@
 -- Takes the locks of all lanes that some jobs wait in, in the order of the lanes, so that two who do this cannot meet
--- crosswise. Callers: cancel_parent. Lock: those lanes.
+-- crosswise. Callers: cancel_parent, end_waiting. Lock: those lanes.
 CREATE OR REPLACE FUNCTION windlass.lock_lanes_of(p_jobs bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE

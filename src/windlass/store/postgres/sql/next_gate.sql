@@ -1,5 +1,5 @@
 -- The first gate on a job's way that it has no pass of; NULL: it may go on to its lane [F3] [F6]. p_job NULL: one that is new.
--- Callers: enqueue_one, promote, offer_one, offer_parts, retry_many, admit_gate. Lock: none. gates_of and next_gate in
+-- Callers: enqueue_one, promote, offer_one, offer_parts, retry_many, admit_gate, admit_shut. Lock: none. gates_of and next_gate in
 -- windlass.core.gates say the same.
 CREATE OR REPLACE FUNCTION windlass.next_gate(p_job bigint, p_queue text, p_task text, p_options json) RETURNS text
 LANGUAGE plpgsql STABLE AS $$

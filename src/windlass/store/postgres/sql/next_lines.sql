@@ -1,5 +1,5 @@
 -- The names of up to p_n gates with a line, from p_low on and below p_high, those after p_after: one index probe each, however
--- long the lines are. Callers: sweep_gates, set_task, list_gates, list_watermarks. Lock: none.
+-- long the lines are. Callers: sweep_gates, set_task, set_queue, register, budget_change, list_gates, list_watermarks. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.next_lines(p_low text, p_high text, p_after text, p_n int) RETURNS text[]
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE

@@ -6,6 +6,6 @@ CREATE OR REPLACE FUNCTION windlass.promised(p_gate text, p_but bigint[] DEFAULT
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN (SELECT least(coalesce(sum(p.need), 0), 1000000000) FROM windlass.pass p
-             WHERE p.gate = p_gate AND p.job <> ALL (p_but) AND p.at > windlass.now() - interval '5 seconds'
+             WHERE p.gate = p_gate AND p.job <> ALL (p_but) AND p.at BETWEEN windlass.now() - interval '5 seconds' AND windlass.now() + interval '1 second'
                AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.id = p.job OFFSET 0));
 END $$;

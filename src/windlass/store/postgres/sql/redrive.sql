@@ -10,5 +10,9 @@ BEGIN
         RAISE EXCEPTION 'the unique key of parent % is held by job %', redrive.parent, r.holder USING ERRCODE = 'WL001',
             DETAIL = r.holder::text, HINT = 'Cancel that job, or wait for its end.';
     END IF;
+    IF r.final IS NOT NULL THEN
+        RAISE EXCEPTION 'parts of parent % cannot run again while its finalizer, job %, has not ended', redrive.parent, r.final
+            USING ERRCODE = 'WL019', DETAIL = r.final::text, HINT = 'Wait for its end, or cancel that job first.';
+    END IF;
     RETURN r.parts;
 END $$;

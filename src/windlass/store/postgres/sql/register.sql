@@ -11,4 +11,8 @@ BEGIN
     INSERT INTO windlass.worker_beat (id, at) VALUES (p_id, windlass.now());
     INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease)
     VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease);
+    -- Jobs may wait for somebody who serves their queue.
+    IF EXISTS (SELECT FROM windlass.held h WHERE h.gate >= 'shut:' AND h.gate < 'shut;') THEN
+        PERFORM windlass.stir_gates(windlass.next_lines('shut:', 'shut;', '', 1000), true);
+    END IF;
 END $$;

@@ -1,6 +1,6 @@
 -- Before a dead job is brought back: if it is a part's, the part is out again and its parent waits again [P9]. Answers
--- with that parent, or NULL where there is none; `held` says that another job holds the parent's key: nothing was
--- changed then. Callers: retry. Lock: the parent's row, before that of the dead job, as in redrive_parts.
+-- with that parent, or NULL where there is none; `held` says that another job holds the parent's key, or that its finalizer
+-- waits or runs, which is never beside parts: nothing was changed then. Callers: retry. Lock: the parent's row, before that of the dead job, as in redrive_parts.
 CREATE OR REPLACE FUNCTION windlass.reopen_for(p_job bigint, OUT parent bigint, OUT held boolean)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -20,6 +20,10 @@ BEGIN
     END IF;
     IF NOT FOUND THEN
         parent := NULL;
+        RETURN;
+    END IF;
+    held := EXISTS (SELECT FROM windlass.parent p WHERE p.id = reopen_for.parent AND p.final_state = 'out');
+    IF held THEN
         RETURN;
     END IF;
     held := windlass.reopen(parent, p_job) IS NOT NULL;

@@ -15,7 +15,7 @@ DECLARE
 BEGIN
     SELECT p.state INTO v_state FROM windlass.parent p WHERE p.id = retry.job;
     IF v_state = 'dead' THEN
-        SELECT r.parts, r.holder INTO v_parts, v_holder FROM windlass.redrive_parts(retry.job) AS r;
+        SELECT r.parts, coalesce(r.holder, r.final) INTO v_parts, v_holder FROM windlass.redrive_parts(retry.job) AS r;
         RETURN CASE WHEN v_parts > 0 AND v_holder IS NULL THEN 'retried' ELSE 'unchanged' END;
     ELSIF v_state IS NOT NULL THEN
         RETURN 'unchanged';

@@ -47,7 +47,7 @@ BEGIN
         r.carried_at := windlass.now();
         UPDATE windlass.rotation SET carried_at = r.carried_at;
     END IF;
-    IF r.carried_at > windlass.now() - make_interval(secs => p_grace) THEN
+    IF r.carried_at BETWEEN windlass.now() - make_interval(secs => p_grace) AND windlass.now() THEN
         RETURN;
     END IF;
     done := true;

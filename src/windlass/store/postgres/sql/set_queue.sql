@@ -61,7 +61,12 @@ BEGIN
     DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND (q.concurrency IS NULL OR NOT v_limited);
     -- Who asked meanwhile was told that it is paused, and asks again when called or after seconds [K2].
     IF v_paused AND NOT q.paused THEN
-        PERFORM windlass.wake(p_name);
+        PERFORM windlass.wake(p_name), windlass.stir_gates(ARRAY['shut:' || p_name], true);
+    END IF;
+    -- Its jobs leave their slots to those who wait for them [F3].
+    IF q.paused AND NOT v_paused THEN
+        PERFORM windlass.stir_gates(windlass.next_lines('key:', 'key;', '', 1000) || windlass.next_lines('task:', 'task;', '', 1000),
+                                    true);
     END IF;
     -- Where a governor begins: as Governor.first in windlass.core says [F2].
     IF q.governor AND NOT v_governed THEN

@@ -26,9 +26,10 @@ BEGIN
      WHERE x.name = p_name;
     DELETE FROM windlass.task_setting x
      WHERE x.name = p_name AND num_nonnulls(x.batch, x.batch_timeout, x.parallel, x.concurrency, x.key_concurrency) = 0;
-    -- Those that run count under a limit that is new, and where there is more room now somebody must look [F3].
+    -- Those that run count under a limit that is new, and where there is more room now somebody must look [F3]. They are
+    -- counted when this is committed: see count_running.
     IF p_changes ? 'concurrency' AND t.concurrency IS NOT NULL THEN
-        PERFORM windlass.count_running(p_name);
+        INSERT INTO windlass.uncounted_task (task) VALUES (p_name);
     END IF;
     IF p_changes ? 'concurrency' THEN
         PERFORM windlass.stir_gates(ARRAY['task:' || p_name], true);

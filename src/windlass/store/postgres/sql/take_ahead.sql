@@ -1,5 +1,5 @@
 -- Claims waiting jobs of a lane ahead of its cursor, for worker 0, and ends them at once [rule 13].
--- Callers: end_waiting, end_in_lane, end_aside. Lock: the lane. Answers with the seqs it really took.
+-- Callers: end_waiting, end_in_lane, end_aside, shut_out. Lock: the lane. Answers with the seqs it really took.
 -- The row leaves hi where it was: what lies beyond is remembered in `ahead` until hi passes it, what was a
 -- visible hole is a hole no more. It adds no hole and moves no horizon, so its xid may be of any age.
 CREATE OR REPLACE FUNCTION windlass.take_ahead(p_lane int, p_seqs bigint[], p_kind text) RETURNS bigint[]

@@ -6,20 +6,23 @@ CREATE OR REPLACE FUNCTION windlass.throttle(p_queue text, p_hint float8 DEFAULT
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     q       windlass.queue;
-    v_now   timestamptz := windlass.now();
+    v_left  float8;
     v_delay float8;
 BEGIN
     SELECT * INTO q FROM windlass.queue WHERE name = p_queue;
     IF NOT FOUND THEN
         PERFORM windlass.check_name('queue', p_queue);
         INSERT INTO windlass.queue (name) VALUES (p_queue) ON CONFLICT DO NOTHING;
-    ELSIF q.cool_until > v_now THEN
-        RETURN date_part('epoch', q.cool_until - v_now);
+    ELSE
+        v_left := windlass.cools(q);
+        IF v_left > 0 THEN
+            RETURN v_left;
+        END IF;
     END IF;
     SELECT * INTO q FROM windlass.queue WHERE name = p_queue FOR NO KEY UPDATE;
-    v_now := windlass.now();
-    IF q.cool_until > v_now THEN
-        RETURN date_part('epoch', q.cool_until - v_now);
+    v_left := windlass.cools(q);
+    IF v_left > 0 THEN
+        RETURN v_left;
     END IF;
     v_delay := q.cool_base * CASE WHEN q.backoff THEN 2 ^ least(q.throttles, 30) ELSE 1 END;
     v_delay := least(greatest(v_delay, p_hint), q.cool_cap);

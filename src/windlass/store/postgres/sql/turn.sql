@@ -3,6 +3,6 @@ CREATE OR REPLACE FUNCTION windlass.turn(p_name text, p_every float8) RETURNS bo
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     INSERT INTO windlass.turn_taken AS t (name, at) VALUES (p_name, windlass.now())
-    ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE t.at <= excluded.at - make_interval(secs => p_every);
+    ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE t.at NOT BETWEEN excluded.at - make_interval(secs => p_every) + interval '1 microsecond' AND excluded.at + interval '1 s';
     RETURN FOUND;
 END $$;

@@ -1,5 +1,5 @@
 -- Proves that a worker is alive in this epoch [S3] and keeps it so until the transaction ends [C5].
--- Callers: claim_take, finish, split, checkpoint, beat. Lock: the life row FOR SHARE. At a higher isolation level that
+-- Callers: claim_take, claim_recheck, finish, split, checkpoint, beat. Lock: the life row FOR SHARE. At a higher isolation level that
 -- fails when the row has changed, instead of passing an old snapshot.
 CREATE OR REPLACE FUNCTION windlass.worker_fence(p_worker bigint) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -7,11 +7,11 @@ SELECT 1 FROM windlass_job WHERE state = 9 AND gate = ? LIMIT 1;
 -- :passes  jobs beyond a gate that is not a budget's
 SELECT total(n) FROM windlass_pass WHERE gate = ?;
 
--- :promised  tokens of a budget that were put by since then
-SELECT total(n) FROM windlass_pass WHERE gate = ? AND at > ?;
+-- :promised  tokens of a budget that were put by since then; not at a time to come, for then the clock has gone back
+SELECT total(n) FROM windlass_pass WHERE gate = ? AND at > ? AND at <= ?;
 
 -- :first_promised  when the first of them were
-SELECT min(at) FROM windlass_pass WHERE gate = ? AND at > ? AND n > 0;
+SELECT min(at) FROM windlass_pass WHERE gate = ? AND at > ? AND at <= ? AND n > 0;
 
 -- :held_by
 SELECT gate FROM windlass_pass WHERE job = ?;

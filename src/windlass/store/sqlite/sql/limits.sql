@@ -6,3 +6,9 @@ WHERE concurrency IS NOT NULL OR key_concurrency IS NOT NULL
 UNION ALL
 SELECT 'queue', name, NULL, NULL FROM windlass_queue
 WHERE max_depth IS NOT NULL OR shed_depth IS NOT NULL OR shed_wait IS NOT NULL OR shed_latency IS NOT NULL;
+
+-- :paused
+SELECT name FROM windlass_queue WHERE paused;
+
+-- :served
+SELECT queues FROM windlass_worker WHERE alive;

@@ -21,3 +21,10 @@ SELECT count(*) FROM (SELECT 1 FROM windlass_job WHERE state = 9 AND gate = ? LI
 
 -- :passes
 SELECT count(*) FROM (SELECT 1 FROM windlass_pass WHERE gate = ? LIMIT ?);
+
+-- :fitting  those of an over-line that need no more than this
+SELECT pos, lane, state, touched_at, attempt, deaths, options, id, cancel, errors, task, gate, need
+FROM windlass_job WHERE state = 9 AND gate = ? AND need <= ? ORDER BY pos LIMIT ?;
+
+-- :with_pass  jobs beyond a gate
+SELECT job FROM windlass_pass WHERE gate = ? LIMIT ?;

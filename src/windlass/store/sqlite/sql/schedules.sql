@@ -5,7 +5,7 @@ SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windl
 
 -- :due
 SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule
-WHERE NOT paused AND next_at IS NOT NULL AND next_at <= ? ORDER BY next_at, name LIMIT ?;
+WHERE NOT paused AND next_at IS NOT NULL AND (next_at <= ?1 OR last_at > ?1 + 1) ORDER BY next_at, name LIMIT ?2;
 
 -- :named
 SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule WHERE name = ?;

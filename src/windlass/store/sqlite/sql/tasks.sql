@@ -24,4 +24,4 @@ DELETE FROM windlass_task WHERE name = ?;
 
 -- :take_turn  no row is touched where it was taken a moment ago
 INSERT INTO windlass_turn (name, at) VALUES (?1, ?2)
-ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE at <= ?2 - ?3;
+ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE at <= ?2 - ?3 OR at > ?2 + 1;
