@@ -18,6 +18,7 @@ from windlass.store.records import (
     Depth,
     JobFilter,
     JobRecord,
+    Matches,
     Page,
     RetryAnswer,
 )
@@ -67,6 +68,12 @@ class Look(Base):
                 page.append(job.record())
             looked, last = looked + 1, job
         return Page(page, None, looked, last.enqueued_at if last else None)
+
+    async def matches(
+        self, where: JobFilter, most: int, cursor: str | None = None, within: float | None = None
+    ) -> Matches:
+        page = await self.jobs(where, most, cursor)
+        return Matches([job.id for job in page.jobs], page.cursor)
 
     async def wait_finished(self, job: int, timeout: float) -> JobRecord:
         def look() -> JobRecord | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -14,7 +15,7 @@ from windlass.store.measures import Vitals
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.claims import decode_options
 from windlass.store.postgres.database import Database
-from windlass.store.postgres.listing import Walk
+from windlass.store.postgres.listing import MOST_ROWS, Walk
 from windlass.store.records import (
     Checkpoint,
     Claim,
@@ -23,6 +24,7 @@ from windlass.store.records import (
     Failure,
     JobFilter,
     JobRecord,
+    Matches,
     Page,
     QueueRecord,
     Steering,
@@ -113,9 +115,22 @@ class Reader:
     async def jobs(self, where: JobFilter, limit: int, cursor: str | None) -> Page:
         """See Store.jobs."""
         walk = Walk(self._schema, where, limit, cursor)
-        async with self._db.connection() as connection:
+        async with self._db.moment() as connection:
             jobs = await self._complete(connection, await walk.run(connection))
         return Page(jobs, walk.cursor, walk.looked, walk.back_to)
+
+    async def matches(self, where: JobFilter, most: int, cursor: str | None, within: float | None) -> Matches:
+        """See Store.matches."""
+        ids: list[int] = []
+        until = None if within is None else time.monotonic() + within
+        async with self._db.moment() as connection:
+            while True:
+                walk = Walk(self._schema, where, min(most - len(ids), MOST_ROWS), cursor)
+                ids += [row["id"] for row in await walk.run(connection)]
+                cursor = walk.cursor
+                over = until is not None and time.monotonic() >= until
+                if cursor is None or len(ids) >= most or over:
+                    return Matches(ids, cursor)
 
     async def held(self, worker: int) -> list[Claim]:
         """See Store.held. A claim whose answer was lost may still be under way: it is waited for."""

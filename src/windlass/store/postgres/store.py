@@ -40,6 +40,7 @@ from windlass.store.records import (
     Finished,
     JobFilter,
     JobRecord,
+    Matches,
     Migration,
     Outcome,
     Page,
@@ -279,6 +280,12 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
     async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
         """See Store.jobs."""
         return await self._reader.jobs(where, limit, cursor)
+
+    async def matches(
+        self, where: JobFilter, most: int, cursor: str | None = None, within: float | None = None
+    ) -> Matches:
+        """See Store.matches."""
+        return await self._reader.matches(where, most, cursor, within)
 
     async def wait_finished(self, job: int, timeout: float) -> JobRecord:
         """See Store.wait_finished. Finishing notifies while somebody waits; polling stands behind it."""

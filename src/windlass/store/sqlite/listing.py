@@ -7,14 +7,15 @@ early, perhaps empty, with a cursor to go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from typing import Final
 
 import apsw
 
 from windlass.core.states import State
-from windlass.store.records import JobFilter, JobRecord, Page
+from windlass.store.records import JobFilter, JobRecord, Matches, Page
 from windlass.store.sqlite.lookup import Found, Seen, record
 from windlass.store.sqlite.rows import (
     CANCELLED,
@@ -32,6 +33,8 @@ _SQL = Statements("listing")
 MOST_ROWS: Final = 5_000
 MOST_BIRTHS: Final = 5_000
 """How many births a page goes through: of some, none of the jobs stands where it was born."""
+LONGEST: Final = 1.0
+"""Seconds that looking for all that matches may take: other reads of this process wait for it."""
 _NEWEST: Final = (1 << 63) - 1
 _ASIDE: Final = {
     State.DEAD: DEAD,
@@ -43,22 +46,50 @@ _ASIDE: Final = {
 
 
 def jobs(connection: apsw.Connection, where: JobFilter, limit: int, cursor: str | None) -> Page:
-    """A page of jobs. The cursor is the number of the last job looked at."""
-    before = _NEWEST if cursor is None else _number(cursor)
+    """A page of jobs."""
     page: list[JobRecord] = []
+    return Page(
+        page, *_walk(connection, where, limit, cursor, lambda seen: page.append(record(connection, seen)))
+    )
+
+
+def matches(
+    connection: apsw.Connection, where: JobFilter, most: int, cursor: str | None, within: float | None
+) -> Matches:
+    """The ids of the jobs that match. Here a job keeps its number, so that none is passed over where the walk
+    goes on in another snapshot; one may only have changed its state by then."""
+    ids: list[int] = []
+    until = time.monotonic() + min(LONGEST if within is None else within, LONGEST)
+    while True:
+        cursor, *_ = _walk(connection, where, most - len(ids), cursor, lambda seen: ids.append(seen.id))
+        if cursor is None or len(ids) >= most or time.monotonic() >= until:
+            return Matches(ids, cursor)
+
+
+def _walk(
+    connection: apsw.Connection,
+    where: JobFilter,
+    limit: int,
+    cursor: str | None,
+    take: Callable[[Seen], None],
+) -> tuple[str | None, int, float | None]:
+    """Takes up to so many jobs. Gives the cursor, which is the number of the last job looked at, how many
+    were, and when that one was enqueued."""
+    before = _NEWEST if cursor is None else _number(cursor)
     last: Seen | None = None
-    looked = 0
+    looked = taken = 0
     for found in _newest_first(connection, where, before):
         if len(found) == 2:  # a floor: no job from this number on is missing
-            return Page(page, str(found[0]), looked, found[1])
+            return str(found[0]), looked, found[1]
         seen = Seen(found)
         fits = _matches(seen, where)
-        if last is not None and (looked >= MOST_ROWS or (fits and len(page) >= limit)):
-            return Page(page, str(last.number), looked, last.enqueued_at)
+        if last is not None and (looked >= MOST_ROWS or (fits and taken >= limit)):
+            return str(last.number), looked, last.enqueued_at
         if fits:
-            page.append(record(connection, seen))
+            take(seen)
+            taken += 1
         looked, last = looked + 1, seen
-    return Page(page, None, looked, last.enqueued_at if last else None)
+    return None, looked, last.enqueued_at if last else None
 
 
 def _number(cursor: str) -> int:
