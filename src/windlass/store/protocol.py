@@ -308,10 +308,13 @@ class Store(Flow, Measures, Protocol):
     async def job(self, job: int) -> JobRecord | None:
         """The job with this id in whatever state, or None."""
 
-    async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
+    async def jobs(
+        self, where: JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0
+    ) -> Page:
         """A page of jobs, newest first by when they were enqueued, more or less: jobs that were put off or
         offered again may stand where they entered their lane. A page may be short or empty and still have a
-        cursor: the search looks at a bounded number of jobs a call, and `back_to` says how far it has come.
+        cursor: the search looks at a bounded number of jobs a call, or as many as it can `within` so many
+        seconds, and `back_to` says how far it has come.
         It shows one moment: no job is missing because it moved while the page was put together [S5]. A cursor
         that no page gave raises ValueError."""
 

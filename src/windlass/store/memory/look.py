@@ -55,7 +55,9 @@ class Look(Base):
         return known.record() if known else None
 
     @atomic
-    async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
+    async def jobs(
+        self, where: JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0
+    ) -> Page:
         before = math.inf if cursor is None else _number(cursor)
         page: list[JobRecord] = []
         looked, last = 0, None

@@ -300,7 +300,7 @@ class Walk:
             where_from = {id: place for places in aside.values() for id, place in places.items()}
             for job in await connection.fetch(found, *(list(ids) for ids in aside.values())):
                 shown[where_from[job["id"]]] = job
-        # A row is read after it was looked at, and its job may have gone on in between.
+        # Those that run and those that split stand in the same places.
         return {place: job for place, job in shown.items() if job["state"] in self._states}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -112,25 +113,33 @@ class Reader:
         )
         return [_with_extras(record(row), extra) for row, extra in zip(rows, extras, strict=True)]
 
-    async def jobs(self, where: JobFilter, limit: int, cursor: str | None) -> Page:
+    async def jobs(self, where: JobFilter, limit: int, cursor: str | None, within: float) -> Page:
         """See Store.jobs."""
-        walk = Walk(self._schema, where, limit, cursor)
         async with self._db.moment() as connection:
-            jobs = await self._complete(connection, await walk.run(connection))
-        return Page(jobs, walk.cursor, walk.looked, walk.back_to)
+            rows, more, looked, back_to = await self._walked(connection, where, limit, cursor, within)
+            return Page(await self._complete(connection, rows), more, looked, back_to)
 
     async def matches(self, where: JobFilter, most: int, cursor: str | None, within: float | None) -> Matches:
         """See Store.matches."""
-        ids: list[int] = []
-        until = None if within is None else time.monotonic() + within
         async with self._db.moment() as connection:
-            while True:
-                walk = Walk(self._schema, where, min(most - len(ids), MOST_ROWS), cursor)
-                ids += [row["id"] for row in await walk.run(connection)]
-                cursor = walk.cursor
-                over = until is not None and time.monotonic() >= until
-                if cursor is None or len(ids) >= most or over:
-                    return Matches(ids, cursor)
+            rows, more, *_ = await self._walked(connection, where, most, cursor, within)
+        return Matches([row["id"] for row in rows], more)
+
+    async def _walked(
+        self, connection: Any, where: JobFilter, most: int, cursor: str | None, within: float | None
+    ) -> tuple[list[Any], str | None, int, float | None]:
+        """Walk on, for so many seconds, until there are enough: the rows, and what a page tells of them."""
+        rows: list[Any] = []
+        looked, back_to = 0, None
+        until = math.inf if within is None else time.monotonic() + within
+        while True:
+            walk = Walk(self._schema, where, min(most - len(rows), MOST_ROWS), cursor)
+            rows += await walk.run(connection)
+            looked += walk.looked
+            back_to = back_to if walk.back_to is None else walk.back_to
+            cursor = walk.cursor
+            if cursor is None or len(rows) >= most or time.monotonic() >= until:
+                return rows, cursor, looked, back_to
 
     async def held(self, worker: int) -> list[Claim]:
         """See Store.held. A claim whose answer was lost may still be under way: it is waited for."""

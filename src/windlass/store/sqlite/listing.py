@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
-from typing import Final
+from typing import Final, TypeVar
 
 import apsw
 
 from windlass.core.states import State
-from windlass.store.records import JobFilter, JobRecord, Matches, Page
+from windlass.store.records import JobFilter, Matches, Page
 from windlass.store.sqlite.lookup import Found, Seen, record
 from windlass.store.sqlite.rows import (
     CANCELLED,
@@ -29,6 +29,7 @@ from windlass.store.sqlite.rows import (
 )
 from windlass.store.sqlite.statements import Statements
 
+T = TypeVar("T")
 _SQL = Statements("listing")
 MOST_ROWS: Final = 5_000
 MOST_BIRTHS: Final = 5_000
@@ -45,12 +46,11 @@ _ASIDE: Final = {
 }
 
 
-def jobs(connection: apsw.Connection, where: JobFilter, limit: int, cursor: str | None) -> Page:
+def jobs(
+    connection: apsw.Connection, where: JobFilter, limit: int, cursor: str | None, within: float
+) -> Page:
     """A page of jobs."""
-    page: list[JobRecord] = []
-    return Page(
-        page, *_walk(connection, where, limit, cursor, lambda seen: page.append(record(connection, seen)))
-    )
+    return Page(*_walked(connection, where, limit, cursor, within, lambda seen: record(connection, seen)))
 
 
 def matches(
@@ -58,38 +58,51 @@ def matches(
 ) -> Matches:
     """The ids of the jobs that match. Here a job keeps its number, so that none is passed over where the walk
     goes on in another snapshot; one may only have changed its state by then."""
-    ids: list[int] = []
-    until = time.monotonic() + min(LONGEST if within is None else within, LONGEST)
-    while True:
-        cursor, *_ = _walk(connection, where, most - len(ids), cursor, lambda seen: ids.append(seen.id))
-        if cursor is None or len(ids) >= most or time.monotonic() >= until:
-            return Matches(ids, cursor)
+    within = LONGEST if within is None else within
+    ids, more, *_ = _walked(connection, where, most, cursor, within, lambda seen: seen.id)
+    return Matches(ids, more)
 
 
-def _walk(
+def _walked(
     connection: apsw.Connection,
     where: JobFilter,
-    limit: int,
+    most: int,
     cursor: str | None,
-    take: Callable[[Seen], None],
-) -> tuple[str | None, int, float | None]:
-    """Takes up to so many jobs. Gives the cursor, which is the number of the last job looked at, how many
-    were, and when that one was enqueued."""
+    within: float,
+    made: Callable[[Seen], T],
+) -> tuple[list[T], str | None, int, float | None]:
+    """Walk on, for so many seconds, until there are enough: what was made of each, and what a page tells."""
+    found: list[T] = []
+    looked, back_to = 0, None
+    until = time.monotonic() + min(within, LONGEST)
+    while True:
+        some, cursor, rows, at = _step(connection, where, most - len(found), cursor, made)
+        found += some
+        looked += rows
+        back_to = back_to if at is None else at
+        if cursor is None or len(found) >= most or time.monotonic() >= until:
+            return found, cursor, looked, back_to
+
+
+def _step(
+    connection: apsw.Connection, where: JobFilter, limit: int, cursor: str | None, made: Callable[[Seen], T]
+) -> tuple[list[T], str | None, int, float | None]:
+    """One bounded step. The cursor is the number of the last job looked at."""
     before = _NEWEST if cursor is None else _number(cursor)
+    page: list[T] = []
     last: Seen | None = None
-    looked = taken = 0
+    looked = 0
     for found in _newest_first(connection, where, before):
         if len(found) == 2:  # a floor: no job from this number on is missing
-            return str(found[0]), looked, found[1]
+            return page, str(found[0]), looked, found[1]
         seen = Seen(found)
         fits = _matches(seen, where)
-        if last is not None and (looked >= MOST_ROWS or (fits and taken >= limit)):
-            return str(last.number), looked, last.enqueued_at
+        if last is not None and (looked >= MOST_ROWS or (fits and len(page) >= limit)):
+            return page, str(last.number), looked, last.enqueued_at
         if fits:
-            take(seen)
-            taken += 1
+            page.append(made(seen))
         looked, last = looked + 1, seen
-    return None, looked, last.enqueued_at if last else None
+    return page, None, looked, last.enqueued_at if last else None
 
 
 def _number(cursor: str) -> int:
