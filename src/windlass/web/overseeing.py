@@ -17,7 +17,7 @@ from windlass.web.judging import RANK, Judging
 from windlass.web.parts import Parts
 from windlass.web.points import FAILED, Range, percentiles, points, range_of, rate, summed
 from windlass.web.problems import Invalid
-from windlass.web.shapes import FindingShape, Operations, Overview, PointShape, Totals
+from windlass.web.shapes import FindingShape, Operations, Overview, PointShape, QueueView, Totals
 from windlass.web.who import Role, Who
 from windlass.words.alarms import lost
 from windlass.words.sample import Sample
@@ -47,20 +47,23 @@ class Overseeing(Judging):
         )
         parts.check()
         now, wanted, rows = hour or (time.time(), None, [])
+        queues: list[QueueView] = []
+        found: list[FindingShape] | None = None
         if sample is None:
-            queues, found = None, None
             parts.missing["queues"] = parts.missing["findings"] = parts.missing["totals"]
         else:
-            queues, found = await asyncio.gather(
-                parts.get("queues", self.queues(who)),
+            per_minute, held, found = await asyncio.gather(
+                parts.get("rates of queues", self._rates(sample)),
+                parts.get("gates", self._held(sample)),
                 parts.get("findings", self._findings(sample, rows, now)),
             )
+            queues = [views.queue_view(sample, name, per_minute or {}, held or {}) for name in sample.names()]
         found = [*_missing(parts.missing), *(found or ())]
         return Overview(
             at=iso(now) or "",
             healthy=found[0].level if found else "ok",
             findings=found,
-            queues=sorted(queues or (), key=views.worst_first),
+            queues=sorted(queues, key=views.worst_first),
             **({} if sample is None else _standing(sample)),
             **({} if wanted is None else _rates(rows, now, wanted)),
             events=events or [],

@@ -238,8 +238,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     events: list[EventShape]
     """The last 20, the latest first."""
     missing: dict[str, str] = {}
-    """The parts that could not be had (totals, rates, queues, findings, events), and what is wrong with them:
-    their fields are null or empty."""
+    """The parts that could not be had (totals, rates, queues, findings, events, …), and what is wrong with
+    them: their fields are null or empty."""
 
 
 class SegmentShape(msgspec.Struct, frozen=True, kw_only=True):
