@@ -314,6 +314,14 @@ async def test_only_its_own_host_names_are_answered_for(
         assert "--allow-host" in answer.json()["error"]["message"]
 
 
+async def test_who_names_no_host_is_answered_where_any_will_do(app: Windlass) -> None:
+    for hosts, status in ((["*"], 200), ([], 421)):
+        async with visiting(app, hosts=hosts) as visitor:
+            request = visitor.build_request("PUT", "/api/queues/mail", json={})
+            del request.headers["host"]
+            assert (await visitor.send(request)).status_code == status
+
+
 async def test_with_credentials_any_number_will_do_as_a_host(app: Windlass) -> None:
     """A scraper calls a pod by its address, and no stranger's name can stand for a number."""
     async with visiting(app, headers=bearer(READ), **KEYS) as visitor:

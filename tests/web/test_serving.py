@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import resource
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
+from tests.web.kit import READ
 from windlass import Windlass
 from windlass.web import door, serving
 
@@ -120,6 +122,21 @@ async def test_where_there_are_too_many_the_idle_ones_go(
             assert await next(ends) == b""
 
 
+def test_the_files_that_may_be_open_bound_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[M5] Without a file for the database nothing could be answered any more."""
+    for files, most in ((1024, 512), (65_536, 1_000), (resource.RLIM_INFINITY, 1_000)):
+        monkeypatch.setattr("resource.getrlimit", lambda _, files=files: (files, files))
+        assert door._most() == most
+
+
+async def test_who_is_told_401_is_hung_up_on() -> None:
+    """[M5] [fault 34]"""
+    with Windlass("memory://", web_read=READ) as app, running(app) as (_, port):
+        async with connected(port) as (reader, writer):
+            writer.write(b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
+            assert (await told(reader)).startswith(b"HTTP/1.1 401 ")
+
+
 async def test_where_all_are_at_work_there_is_room_for_health(
     app: Windlass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +169,15 @@ async def test_where_all_are_at_work_there_is_room_for_health(
                         break
 
 
-@pytest.mark.parametrize("piece", [b"", b"GET /healthz HT"], ids=["silent", "half a head"])
+HALF_A_BODY = (
+    b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+)
+
+
+@pytest.mark.parametrize(
+    "piece", [b"", b"GET /healthz HT", HALF_A_BODY], ids=["silent", "half a head", "half a body"]
+)
 async def test_who_sends_nothing_is_not_waited_for(
     app: Windlass, monkeypatch: pytest.MonkeyPatch, piece: bytes
 ) -> None:

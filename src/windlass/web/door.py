@@ -60,7 +60,7 @@ class Door(HttpToolsProtocol):
         super().connection_made(transport)
         self._since = self._lately = self.loop.time()
         self._home = home_of(self.client[0] if self.client else "")
-        self._find_room(min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
+        self._find_room(_most())
 
     def _find_room(self, most: int) -> None:
         """Where there are too many, one that is not at work goes; if all are, this one may ask for health."""
@@ -147,6 +147,11 @@ class _ForHealth:
             await self._app(scope, receive, last)
         else:
             await refuse(last, Problem(503, "busy", FULL, retry_after=5.0), as_json=False)
+
+
+def _most() -> int:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // 2)
 
 
 def sweep(connections: Iterable[object], now: float) -> None:

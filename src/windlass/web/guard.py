@@ -143,7 +143,7 @@ class Guard:
     def _check_sender(self, scope: Scope, headers: Mapping[str, str]) -> None:
         """What changes something must come from a page of ours or a program, and say what it brings: a page
         of another site can send a body without a kind, and its browser would not ask us first."""
-        if from_elsewhere(headers, self._hosts.scheme(headers["host"]) or scope.get("scheme", "http")):
+        if from_elsewhere(headers, self._hosts.scheme(headers.get("host")) or scope.get("scheme", "http")):
             told = (
                 "a page of another site may not do this; do it from ours. If TLS ends in front of this "
                 "server, name it as https://NAME in WINDLASS_WEB_HOSTS"

@@ -54,7 +54,7 @@ class Hosts:
             return True
         return self._numbers and _is_number(name)
 
-    def scheme(self, header: str) -> str | None:
+    def scheme(self, header: str | None) -> str | None:
         """The scheme of a host that is known by one."""
         name = host_name(header) or ""
         for known, scheme in self._schemes.items():

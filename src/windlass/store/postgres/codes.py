@@ -49,7 +49,7 @@ _BY_CODE: dict[str, type[WindlassError]] = {
 # Lost connections, shutdowns and a standby that is not promoted yet; exhausted resources, lock and statement
 # timeouts, deadlocks and serialisation failures: all of them pass, and the same call may succeed.
 _PASSING = ("08", "57P", "25006", "25P03")
-_BUSY = ("53", "55P03", "57014", "40")
+_BUSY = ("53", "55P03", "57014", "25P04", "40")
 
 
 def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) -> WindlassError | None:
