@@ -1,12 +1,10 @@
 """Many jobs by filter: count them, then retry, cancel or delete them all, in batches [O6].
 
-A walk goes through the listing from the newest job to the oldest and acts on each page before it asks for the
-next. The cursor only ever moves towards older jobs, so a walk ends whether the jobs it changed leave the
-filter or stay in it, and jobs enqueued meanwhile are not touched. A job that changes its place under the walk
-is recognised by its id and left alone the second time; see `Acted`.
-
-The filter is read before the act: a job that begins to run in between is asked to stop, as if it had been
-named by its id.
+The jobs are those that match at one moment, newest first [S5]. They are acted on by their ids, whatever has
+become of them by then: one that has begun to run is asked to stop. Jobs enqueued meanwhile are not touched.
+Where there are more than can be looked up in a moment (`AT_ONCE`, `MOMENT`), the walk goes on with the older
+ones when these are done, in another moment. It only ever goes towards older jobs, so it ends whether the jobs
+it changed leave the filter or stay in it; a job that is met again is recognised by its id; see `Acted`.
 """
 
 from __future__ import annotations
@@ -22,13 +20,18 @@ from windlass.core.names import check_name
 from windlass.core.states import State
 from windlass.errors import InvalidOption
 from windlass.store.protocol import Store
-from windlass.store.records import JobFilter, JobRecord
+from windlass.store.records import JobFilter
 
 if TYPE_CHECKING:
     from windlass.home import StoreHome
 
 BATCH: Final = 500
 CAP: Final = 10_000
+
+AT_ONCE: Final = 1_000_000
+"""So many jobs at most are looked up at one moment: 40 MB of ids."""
+MOMENT: Final = 10.0
+"""Seconds that this may take: while it lasts, the database keeps what it would else remove."""
 
 REMEMBERED: Final = 250_000
 """So many of the last jobs at least are recognised, and twice as many at most: 33 MB."""
@@ -81,11 +84,11 @@ async def count(store: Store, where: JobFilter, cap: int = CAP, within: float | 
     deal with."""
     jobs = 0
     until = None if within is None else time.monotonic() + within
-    async for page, more in _pages(store, where, min(BATCH, cap + 1)):
-        jobs += len(page)
+    async for ids, more in _moments(store, where, cap + 1, within):
+        jobs += len(ids)
         if jobs > cap:
             return Count(cap, more=True)
-        if more and until is not None and time.monotonic() > until:
+        if more and until is not None and time.monotonic() >= until:
             return Count(jobs, more=True)
     return Count(jobs)
 
@@ -112,13 +115,14 @@ async def apply(
         raise InvalidOption(f"batch {batch!r} and limit {limit!r} must be whole numbers from 1")
     acted, done = Acted(), 0
     answers = Counter() if answers is None else answers
-    async for page, _ in _pages(store, where, batch if limit is None else min(batch, limit)):
-        room = len(page) if limit is None else limit - done
-        jobs = [job.id for job in page if job.id not in acted][: max(room, 0)]
-        if jobs:
-            told = await act(store, verb, jobs)
-            acted.update(job for job in jobs if told.get(job) not in _GONE)
-            done += len(jobs)
+    most = AT_ONCE if limit is None else min(AT_ONCE, limit)
+    async for ids, _ in _moments(store, where, most, MOMENT):
+        jobs = [job for job in ids if job not in acted][: None if limit is None else limit - done]
+        for start in range(0, len(jobs), batch):
+            some = jobs[start : start + batch]
+            told = await act(store, verb, some)
+            acted.update(job for job in some if told.get(job) not in _GONE)
+            done += len(some)
             answers.update(told.values())
             requested(frozenset(job for job, answer in told.items() if answer == "requested"))
             if progress is not None:
@@ -128,13 +132,15 @@ async def apply(
     return dict(answers)
 
 
-async def _pages(store: Store, where: JobFilter, size: int) -> AsyncIterator[tuple[list[JobRecord], bool]]:
-    """Pages, each with whether there are more."""
+async def _moments(
+    store: Store, where: JobFilter, most: int, within: float | None
+) -> AsyncIterator[tuple[list[int], bool]]:
+    """The ids of all that a filter finds, in as few moments as will do, each with whether there are more."""
     cursor: str | None = None
     while True:
-        page = await store.jobs(where, size, cursor)
-        cursor = page.cursor
-        yield page.jobs, cursor is not None
+        found = await store.matches(where, most, cursor, MOMENT if within is None else min(within, MOMENT))
+        cursor = found.cursor
+        yield found.ids, cursor is not None
         if cursor is None:
             return
 

@@ -35,6 +35,7 @@ WindlassError
 │   └── SourceChanged           the file is not the one that was split; enqueue the job anew
 └── StoreError
     ├── StoreUnavailable        the database could not be reached; trying again is right
+    │   └── StoreBusy           it did not answer in time: it is slow, or something is locked
     ├── StoreFull               disk or size limit reached
     └── StoreCorrupt            an invariant of the logs does not hold
 """
@@ -254,6 +255,11 @@ class StoreError(WindlassError):
 
 class StoreUnavailable(StoreError):
     """The database cannot be reached at the moment; the same call may succeed later."""
+
+
+class StoreBusy(StoreUnavailable):
+    """The database did not answer in time: it is slow, or somebody holds a lock; what was sent may have been
+    done all the same."""
 
 
 class StoreFull(StoreError):

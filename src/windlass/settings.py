@@ -162,7 +162,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     web_hosts: tuple[str, ...] = ()
     """The host names that Mission Control answers for, besides loopback: ops.example.com, .example.com for
-    whatever ends so, * for any [M5]."""
+    whatever ends so, * for any; https://ops.example.com where TLS ends in front of it [M5]."""
 
     def for_store(self) -> StoreSettings:
         """The part of the settings that a store understands."""

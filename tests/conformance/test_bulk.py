@@ -1,5 +1,7 @@
 """Many jobs by filter: counted, retried, cancelled, deleted, each once, in batches [O6]."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from tests.conformance.kit import Rig, failure
@@ -7,23 +9,33 @@ from windlass import bulk
 from windlass.bulk import Count
 from windlass.core.states import Kind, State
 from windlass.errors import InvalidOption
-from windlass.store.records import JobFilter, Page
+from windlass.store.records import JobFilter, Matches
 
 
 class Echoing:
-    """A store whose listing shows every job a second time, as one that moved under the walk might be."""
+    """A store that finds every job a second time, as one that moved between two moments might be."""
 
     def __init__(self, rig: Rig) -> None:
         self.retry = rig.store.retry
         self._store = rig.store
-        self._again = True
 
-    async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
-        page = await self._store.jobs(where, limit, None if cursor == "again" else cursor)
-        if page.cursor is None and self._again:
-            self._again = False
-            return Page(page.jobs, "again")
-        return page
+    async def matches(self, where: JobFilter, most: int, cursor: str | None, within: float | None) -> Matches:
+        found = await self._store.matches(where, most, None, within)
+        return Matches(found.ids, "again" if cursor is None else None)
+
+
+class Busy:
+    """A store in which everything that can begins to run after each batch."""
+
+    def __init__(self, rig: Rig, worker: int) -> None:
+        self._rig, self._worker = rig, worker
+        self.matches = rig.store.matches
+
+    async def cancel(self, jobs: Sequence[int]) -> Mapping[int, str]:
+        told = await self._rig.store.cancel(jobs)
+        await self._rig.store.promote()
+        await self._rig.claim(self._worker)
+        return told
 
 
 async def dead(rig: Rig, count: int) -> list[int]:
@@ -83,6 +95,43 @@ async def test_no_job_is_acted_on_twice(rig: Rig) -> None:
     await dead(rig, 5)
     answers = await bulk.apply(Echoing(rig), JobFilter(tag="red"), "retry", batch=2)  # type: ignore[arg-type]
     assert answers == {"retried": 5}
+
+
+@pytest.mark.parametrize("state", [None, State.READY])
+async def test_every_job_is_acted_on_that_matched_when_it_began(rig: Rig, state: State | None) -> None:
+    """[S5] Jobs that went to the top of their lane, or began to run, between two batches were passed over."""
+    worker = await rig.worker()
+    await rig.add("a", "a", "a")
+    for n in range(3):
+        await rig.one("held", fair_key=f"k{n}")
+    if state is None:
+        for _ in range(2):
+            await rig.one("later", delay=1)
+        await rig.clock.advance(2)
+    some = await rig.listing(state=state) if state else await rig.listing()
+    answers = await bulk.apply(Busy(rig, worker), JobFilter(state=state), "cancel", batch=1)  # type: ignore[arg-type]
+    assert answers == {"cancelled": 1, "requested": len(some) - 1}
+
+
+@pytest.mark.parametrize("step", [1, 3])
+async def test_a_count_and_a_walk_go_on_where_a_moment_is_over(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """[S5] A snapshot must not last: what is left is looked at in another one, and told as such."""
+    if rig.name == "memory":
+        monkeypatch.setattr(bulk, "AT_ONCE", step)
+    else:
+        monkeypatch.setattr(bulk, "MOMENT", 0.0)
+        monkeypatch.setattr(f"windlass.store.{rig.name}.listing.MOST_ROWS", step)
+        monkeypatch.setattr("windlass.store.postgres.reading.MOST_ROWS", step)
+        monkeypatch.setattr("windlass.store.postgres.listing.FEW_ROWS", 1)
+    ids = await rig.add(*["t"] * 7)
+    assert await bulk.count(rig.store, JobFilter()) == Count(7)
+    if rig.name != "memory":
+        assert await bulk.count(rig.store, JobFilter(), within=0.0) == Count(step, more=True)
+    assert await bulk.apply(rig.store, JobFilter(), "cancel", batch=2, limit=5) == {"cancelled": 5}
+    assert {job.id for job in await rig.listing(state=State.READY)} == set(ids[:2])
+    assert await bulk.apply(rig.store, JobFilter(), "delete", batch=2) == {"deleted": 7}
 
 
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"limit": 0}])

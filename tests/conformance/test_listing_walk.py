@@ -86,6 +86,16 @@ async def test_a_search_goes_on_in_bounded_steps(rig: Rig, bounded: None) -> Non
     assert everything == [*others[::-1], rare]
 
 
+async def test_a_page_may_go_on_for_a_while(rig: Rig, bounded: None) -> None:
+    """[S5] A page that needs several steps takes them in one moment, not in one each."""
+    rare = await rig.add("rare", "rare")
+    await rig.add(*["t"] * 23)
+    page = await rig.store.jobs(JobFilter(task="rare"), 1, within=10.0)
+    assert ([job.id for job in page.jobs], page.looked >= 24) == (rare[1:], True)
+    rest = await rig.store.jobs(JobFilter(task="rare"), 50, page.cursor, within=10.0)
+    assert ([job.id for job in rest.jobs], rest.cursor) == (rare[:1], None)
+
+
 async def test_a_walk_over_many_lanes_shows_every_job_once(rig: Rig, bounded: None) -> None:
     """[M3] More lanes than rows of one call, by time over all of them."""
     ids: list[int] = []

@@ -8,10 +8,9 @@ import pytest
 
 from tests.web.kit import rigged, visiting
 from windlass import Windlass
-from windlass.bulk import Acted, count
+from windlass.bulk import Acted
 from windlass.core.states import Kind
 from windlass.store.memory import MemoryStore
-from windlass.store.records import JobFilter
 from windlass.web.bulk import MOST_RUNNING
 
 
@@ -132,25 +131,6 @@ def test_a_long_walk_remembers_the_last_jobs_and_not_all() -> None:
         acted.update([job])
         assert all(each in acted for each in range(max(job - 9, 1), job + 1))
     assert sum(each in acted for each in range(1, 1001)) <= 20
-
-
-class Counting(MemoryStore):
-    """A store whose pages take a while."""
-
-    async def jobs(self, *args: Any, **options: Any) -> Any:
-        await asyncio.sleep(0.02)
-        return await super().jobs(*args, **options)
-
-
-async def test_a_preview_stops_counting_after_a_moment() -> None:
-    store = Counting()
-    with Windlass(store=store) as app:
-        async with rigged(app) as rig:
-            await rig.add(*["a"] * 1_200)
-        whole = await count(store, JobFilter(task="a"))
-        part = await count(store, JobFilter(task="a"), within=0.0)
-    assert (whole.jobs, whole.more) == (1_200, False)
-    assert (part.jobs, part.more) == (500, True)
 
 
 async def test_one_that_runs_is_told_of_wherever_jobs_are_looked_at() -> None:

@@ -1,7 +1,8 @@
 """Who is let in, from where, with what and for how long [M5]."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ from windlass.errors import ConfigurationError
 from windlass.store.memory import MemoryStore
 from windlass.web import Role, Who
 from windlass.web.answers import CSP
-from windlass.web.patience import GUESSES, SLOWED
+from windlass.web.patience import GUESSES, HELD, SLOWED
 
 KEYS: dict[str, Any] = {"read": [READ], "operate": [OPERATE]}
 
@@ -123,7 +124,7 @@ async def test_who_guesses_is_slowed_and_who_is_right_never(
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("windlass.web.guard.sleep", sleep)
+    monkeypatch.setattr("windlass.web.patience.sleep", sleep)
     async with visiting(app, **KEYS) as visitor:
         for _ in range(GUESSES):
             assert (await visitor.get("/api/queues", headers=bearer("x:wrong"))).status_code == 401
@@ -137,21 +138,114 @@ async def test_who_guesses_is_slowed_and_who_is_right_never(
         assert waited == [SLOWED]
 
 
-async def test_guesses_at_one_name_are_not_another_ones(
-    app: Windlass, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("windlass.web.guard.sleep", lambda _: asyncio.sleep(0))
-    async with visiting(app, **KEYS) as visitor:
+def guessing(app: Windlass, **options: Any) -> Callable[[str, str], Coroutine[Any, Any, int]]:
+    """How a pair that is sent from an address is answered."""
+    web = app.web(**KEYS, **options)
 
-        async def status(pair: str) -> int:
+    async def status(address: str, pair: str) -> int:
+        transport = httpx.ASGITransport(app=web, client=(address, 4711))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
             return (await visitor.get("/api/queues", headers=basic(pair))).status_code
 
-        assert {await status("viewer:wrong") for _ in range(GUESSES)} == {401}
-        assert await status("viewer:wrong") == 429
-        assert await status("driver:mistyped") == 401
-        # Names that nobody has are one: whoever makes them up is slowed as well.
-        assert {await status(f"nobody-{n}:wrong") for n in range(GUESSES)} == {401}
-        assert await status("nobody-at-all:wrong") == 429
+    return status
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong answers are held back for no time at all."""
+    monkeypatch.setattr("windlass.web.patience.sleep", lambda _: asyncio.sleep(0))
+
+
+@pytest.mark.parametrize("name", ["viewer", "driver", "nobody", ""])
+async def test_answers_do_not_tell_which_names_there_are(app: Windlass, no_waiting: None, name: str) -> None:
+    """[M5] Names that somebody has were counted each, all others together: once these were throttled, a 401
+    instead of a 429 told that there was somebody of that name."""
+    status = guessing(app)
+    for n in range(GUESSES):
+        assert await status("10.0.0.1", f"made-up-{n}:wrong") == 401
+    assert await status("10.0.0.1", "made-up:wrong") == 429
+    assert await status("10.0.0.1", f"{name}:wrong") == 429
+    # And from elsewhere, each from an address of its own: a name has its own count, whoever has it.
+    answers = [await status(f"10.0.1.{n}", f"{name}:wrong") for n in range(GUESSES)]
+    assert answers == [401] * (GUESSES - 1) + [429]
+
+
+async def test_guesses_are_throttled_in_all(
+    app: Windlass, no_waiting: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[M5] However many addresses and names they come from."""
+    monkeypatch.setattr("windlass.web.patience.ALL_GUESSES", 20)
+    status = guessing(app)
+    answers = [await status(f"10.0.0.{n}", f"name-{n}:wrong") for n in range(25)]
+    assert answers == [401] * 20 + [429] * 5
+    assert await status("10.0.0.1", OPERATE) == 200
+
+
+async def test_a_network_of_ipv6_is_one_address(app: Windlass, no_waiting: None) -> None:
+    """[M5] Whoever has one address there has 2 to the 64th."""
+    status = guessing(app)
+    assert {await status(f"2001:db8::{n}", f"a{n}:wrong") for n in range(GUESSES)} == {401}
+    assert await status("2001:db8::ffff:1", "b:wrong") == 429
+    assert await status("2001:db8:0:1::1", "c:wrong") == 401
+
+
+async def test_of_who_guesses_too_often_only_some_are_looked_at(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[M5] So that they do not go through secrets on many connections at once. Others are let in meanwhile,
+    and so is whoever has come from there before."""
+    held, enough = asyncio.Event(), asyncio.Event()
+    waiting = 0
+
+    async def sleep(_: float) -> None:
+        nonlocal waiting
+        waiting += 1
+        if waiting == HELD:
+            enough.set()
+        await held.wait()
+
+    monkeypatch.setattr("windlass.web.patience.sleep", sleep)
+    status = guessing(app)
+    assert await status("10.0.0.1", READ) == 200
+    for _ in range(GUESSES):
+        assert await status("10.0.0.1", "a:wrong") == 401
+    guesses = [asyncio.create_task(status("10.0.0.1", f"a:wrong-{n}")) for n in range(HELD)]
+    await enough.wait()
+    assert await status("10.0.0.1", OPERATE) == 429  # not looked at
+    assert await status("10.0.0.1", READ) == 200
+    assert await status("10.0.0.2", OPERATE) == 200
+    held.set()
+    assert set(await asyncio.gather(*guesses)) == {429}
+    assert await status("10.0.0.1", OPERATE) == 200
+
+
+async def test_logins_that_fail_are_logged_and_counted(
+    app: Windlass, no_waiting: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[M5] With the address, and without anything that may be a secret."""
+    async with visiting(app, client="10.0.0.7", **KEYS) as visitor:
+        assert (await visitor.get("/")).status_code == 401  # nothing was tried yet
+        with caplog.at_level(logging.WARNING, "windlass.web"):
+            for pair in ("viewer:hunter2-hunter2", "hunter3-hunter3:oops"):
+                assert (await visitor.get("/", headers=basic(pair))).status_code == 401
+            for _ in range(GUESSES):
+                await visitor.get("/", headers=basic("viewer:hunter2-hunter2"))
+        told = [record.getMessage() for record in caplog.records]
+        assert "wrong credentials for 'viewer', from 10.0.0.7" in told[0]
+        assert "a name that nobody has, from 10.0.0.7" in told[1]
+        assert "slowed" in told[-1]
+        assert "hunter" not in "".join(told)
+        metrics = (await visitor.get("/metrics", headers=bearer(READ))).text
+    assert 'windlass_logins_refused_total{reason="wrong"} 10.0' in metrics
+    assert 'windlass_logins_refused_total{reason="throttled"} 2.0' in metrics
+
+
+async def test_who_is_not_let_in_does_not_keep_the_connection(app: Windlass) -> None:
+    """[M5] [fault 34] A stranger held a connection for half a minute after each 401."""
+    async with visiting(app, **KEYS) as visitor:
+        for headers in ({}, bearer("x:wrong"), {"host": "evil.example"}):
+            assert (await visitor.get("/api/queues", headers=headers)).headers["connection"] == "close"
+        assert "connection" not in (await visitor.get("/api/queues", headers=bearer(READ))).headers
 
 
 @pytest.mark.parametrize(
@@ -220,6 +314,14 @@ async def test_only_its_own_host_names_are_answered_for(
         assert "--allow-host" in answer.json()["error"]["message"]
 
 
+async def test_who_names_no_host_is_answered_where_any_will_do(app: Windlass) -> None:
+    for hosts, status in ((["*"], 200), ([], 421)):
+        async with visiting(app, hosts=hosts) as visitor:
+            request = visitor.build_request("PUT", "/api/queues/mail", json={})
+            del request.headers["host"]
+            assert (await visitor.send(request)).status_code == status
+
+
 async def test_with_credentials_any_number_will_do_as_a_host(app: Windlass) -> None:
     """A scraper calls a pod by its address, and no stranger's name can stand for a number."""
     async with visiting(app, headers=bearer(READ), **KEYS) as visitor:
@@ -232,7 +334,9 @@ async def test_with_credentials_any_number_will_do_as_a_host(app: Windlass) -> N
     [
         ({}, 200),
         ({"origin": "http://localhost"}, 200),
-        ({"origin": "https://localhost"}, 200),
+        ({"origin": "https://localhost"}, 403),
+        ({"origin": "localhost"}, 403),
+        ({"origin": "https://localhost", "sec-fetch-site": "same-origin"}, 200),
         ({"sec-fetch-site": "same-origin", "origin": "http://localhost"}, 200),
         ({"sec-fetch-site": "none"}, 200),
         ({"origin": "http://evil.example"}, 403),
@@ -250,6 +354,56 @@ async def test_another_sites_page_may_not_act(
     assert answer.status_code == status
     looked = await visitor.get("/api/queues", headers=headers)
     assert looked.status_code == 200  # the browser keeps the answer from that page
+
+
+@pytest.mark.parametrize(
+    ("hosts", "told", "origin", "status"),
+    [
+        (["ops.example.com"], None, "http://ops.example.com", 200),
+        (["ops.example.com"], None, "https://ops.example.com", 403),
+        (["ops.example.com"], "https", "https://ops.example.com", 200),
+        (["ops.example.com"], "https, http", "https://ops.example.com", 200),
+        (["ops.example.com"], "https", "http://ops.example.com", 403),
+        (["https://ops.example.com"], None, "https://ops.example.com", 200),
+        (["https://ops.example.com"], None, "http://ops.example.com", 403),
+        (["https://.example.com"], None, "https://ops.example.com", 200),
+        (["https://*"], None, "https://ops.example.com", 200),
+    ],
+)
+async def test_the_scheme_of_an_origin_counts(
+    app: Windlass, hosts: list[str], told: str | None, origin: str, status: int
+) -> None:
+    """[M5] A page that somebody on the way has put at http:// is not the one at https://. Where TLS ends in
+    front of us, either the proxy says so or the settings do."""
+    headers = {**bearer(OPERATE), "host": "ops.example.com", "origin": origin}
+    if told:
+        headers["x-forwarded-proto"] = told
+    async with visiting(app, hosts=hosts, **KEYS) as visitor:
+        answer = await visitor.put("/api/queues/mail", json={}, headers=headers)
+    assert answer.status_code == status
+    if status == 403:
+        assert "WINDLASS_WEB_HOSTS" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["host", "origin", "content-type"])
+async def test_a_header_that_decides_is_said_once(visitor: httpx.AsyncClient, name: str) -> None:
+    """[M5] Of two hosts a proxy may have gone by the first one, and we by the last."""
+    value = {"host": "localhost", "origin": "http://localhost", "content-type": "application/json"}[name]
+    headers = [(b"host", b"localhost")] if name != "host" else []
+    headers += [(name.encode(), value.encode())] * 2
+    answer = await visitor.put("/api/queues/mail", content=b"{}", headers=headers)
+    assert (answer.status_code, code(answer)) == (400, "invalid")
+    assert name in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("kind", [None, "", " "])
+async def test_a_body_of_no_kind_is_refused(visitor: httpx.AsyncClient, kind: str | None) -> None:
+    """[M5] A page of another site may send one without that its browser asks us first."""
+    headers = {} if kind is None else {"content-type": kind}
+    for path in ("/api/jobs", "/queues/mail", "/api/queues/mail/pause"):
+        answer = await visitor.post(path, content=b'{"task": "a"}', headers=headers)
+        assert answer.status_code == 415, path
+    assert (await visitor.post("/api/queues/mail/pause")).status_code in (200, 404)
 
 
 async def test_a_token_from_another_sites_page_does_not_help(app: Windlass) -> None:
@@ -316,7 +470,8 @@ async def test_a_long_body_is_refused(app: Windlass) -> None:
                 yield b" " * 100
 
         said = await visitor.post("/api/jobs", json={"task": "a", "args": ["x" * 1000]})
-        unsaid = await visitor.post("/api/jobs", content=pieces())
+        kind = {"content-type": "application/json"}
+        unsaid = await visitor.post("/api/jobs", content=pieces(), headers=kind)
     assert (said.status_code, unsaid.status_code) == (413, 413)
     assert code(said) == code(unsaid) == "too_large"
 

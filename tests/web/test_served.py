@@ -47,7 +47,8 @@ def test_a_full_queue_is_429_and_shedding_is_503(kept: str) -> None:
 
 def test_bodies_in_pieces_are_bounded_too(kept: str) -> None:
     with Windlass(kept) as app, served(app) as address, httpx.Client(base_url=address) as visitor:
-        answer = visitor.post("/api/jobs", content=(b" " * 1_000_000 for _ in range(9)))
+        kind = {"content-type": "application/json"}
+        answer = visitor.post("/api/jobs", content=(b" " * 1_000_000 for _ in range(9)), headers=kind)
         assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
 
 

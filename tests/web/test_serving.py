@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import resource
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
+from tests.web.kit import READ
 from windlass import Windlass
 from windlass.web import door, serving
 
@@ -31,8 +33,10 @@ def running(app: Windlass) -> Iterator[tuple[serving.Server, int]]:
 
 
 @contextlib.asynccontextmanager
-async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def connected(
+    port: int, by: str = "127.0.0.1"
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(by, 0))
     try:
         yield reader, writer
     finally:
@@ -94,28 +98,86 @@ async def test_a_head_that_is_too_large_is_told_so(app: Windlass) -> None:
             assert (await told(reader)).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_connections_are_bounded(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "MOST_CONNECTIONS", 3)
+async def test_where_there_are_too_many_the_idle_ones_go(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[M5] [fault 34] A thousand connections that sent nothing kept everybody else out."""
+    monkeypatch.setattr(door, "MOST_CONNECTIONS", 8)
+    with running(app) as (server, port):
+        async with contextlib.AsyncExitStack() as stack:
+            first, asks = await stack.enter_async_context(connected(port))
+            silent = [(await stack.enter_async_context(connected(port)))[0] for _ in range(3)]
+            async with asyncio.timeout(5):
+                while len(server.server_state.connections) < 4:  # noqa: ASYNC110 - the server has its own thread
+                    await asyncio.sleep(0.005)
+            await ask(first, asks)  # it has sent something later than the others
+            for _ in range(2):  # an address may have half of them, and this one has
+                await ask(*await stack.enter_async_context(connected(port)))
+            ends = asyncio.as_completed([told(reader) for reader in silent])
+            assert await next(ends) == await next(ends) == b""
+            await ask(first, asks)
+            # Others find room, until there are too many in all.
+            for n in range(2, 7):
+                await ask(*await stack.enter_async_context(connected(port, f"127.0.0.{n}")))
+            assert await next(ends) == b""
+
+
+def test_the_files_that_may_be_open_bound_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[M5] Without a file for the database nothing could be answered any more."""
+    for files, most in ((1024, 512), (65_536, 1_000), (resource.RLIM_INFINITY, 1_000)):
+        monkeypatch.setattr("resource.getrlimit", lambda _, files=files: (files, files))
+        assert door._most() == most
+
+
+async def test_who_is_told_401_is_hung_up_on() -> None:
+    """[M5] [fault 34]"""
+    with Windlass("memory://", web_read=READ) as app, running(app) as (_, port):
+        async with connected(port) as (reader, writer):
+            writer.write(b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
+            assert (await told(reader)).startswith(b"HTTP/1.1 401 ")
+
+
+async def test_where_all_are_at_work_there_is_room_for_health(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[M5] [fault 34] `/healthz` was told that there are too many connections, and the process restarted."""
+    monkeypatch.setattr(door, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(door, "SPARE", 2)
     with running(app) as (_, port):
         async with contextlib.AsyncExitStack() as stack:
-            for _ in range(3):
+            for _ in range(2):  # streams, which are at work all the time; half of what there is
                 reader, writer = await stack.enter_async_context(connected(port))
-                writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
-            reader, _ = await stack.enter_async_context(connected(port))
-            said = await told(reader)
-            assert said.startswith(b"HTTP/1.1 503 ")
-            assert b"retry-after: " in said
+                writer.write(b"GET /api/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                await reader.readuntil(b"\r\n\r\n")
+            for path, status in ((b"/healthz", b"200"), (b"/readyz", b"200"), (b"/", b"503")):
+                reader, writer = await stack.enter_async_context(connected(port))
+                writer.write(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+                said = await told(reader)  # and it hangs up
+                assert said.startswith(b"HTTP/1.1 " + status), path
+                assert (b"retry-after: " in said) is (status == b"503")
+            # Those who take that room for nothing go, too.
+            for _ in range(4):
+                await stack.enter_async_context(connected(port))
+            reader, writer = await stack.enter_async_context(connected(port))
+            await ask(reader, writer)
         async with asyncio.timeout(5):
             while True:  # those who left have made room
                 with contextlib.suppress(httpx.HTTPError):
                     async with httpx.AsyncClient() as visitor:
-                        answer = await visitor.get(f"http://127.0.0.1:{port}/healthz")
+                        answer = await visitor.get(f"http://127.0.0.1:{port}/api/queues")
                     if answer.status_code == 200:
                         break
 
 
-@pytest.mark.parametrize("piece", [b"", b"GET /healthz HT"], ids=["silent", "half a head"])
+HALF_A_BODY = (
+    b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+)
+
+
+@pytest.mark.parametrize(
+    "piece", [b"", b"GET /healthz HT", HALF_A_BODY], ids=["silent", "half a head", "half a body"]
+)
 async def test_who_sends_nothing_is_not_waited_for(
     app: Windlass, monkeypatch: pytest.MonkeyPatch, piece: bytes
 ) -> None:

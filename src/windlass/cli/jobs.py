@@ -69,7 +69,7 @@ async def _page(store: Store, where: JobFilter, limit: int, word: str | None) ->
     found: list[JobRecord] = []
     try:
         cursor = None if word is None else unwrap(word)
-        page = await store.jobs(where, limit, cursor)
+        page = await store.jobs(where, limit, cursor, bulk.MOMENT)
     except ValueError:
         if word is None:
             raise
@@ -81,7 +81,7 @@ async def _page(store: Store, where: JobFilter, limit: int, word: str | None) ->
         cursor = page.cursor
         if cursor is None or len(found) >= limit:
             return Page(found, cursor)
-        page = await store.jobs(where, limit - len(found), cursor)
+        page = await store.jobs(where, limit - len(found), cursor, bulk.MOMENT)
 
 
 def _row(job: JobRecord, steering: Steering, now: float) -> Sequence[object]:

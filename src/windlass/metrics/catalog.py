@@ -309,6 +309,12 @@ MEASURES: Final = (
         "Batches of measures that workers have told and nobody has rolled up, counted up to 10,000.",
         _one(lambda reading: reading.health.news),
     ),
+    _counter(
+        "logins_refused",
+        ("reason",),
+        "Wrong credentials that this process of Mission Control was sent, and those it throttled for it.",
+        lambda reading: (((reason,), float(n)) for reason, n in reading.logins.items()),
+    ),
     _gauge(
         "build_info",
         ("version", "store"),

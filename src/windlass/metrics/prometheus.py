@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol, TypeVar
 
+import msgspec
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -23,7 +24,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from windlass.errors import StoreUnavailable
+from windlass.errors import StoreBusy
 from windlass.metrics.catalog import MEASURES, Measure
 from windlass.metrics.histograms import coarse
 from windlass.metrics.reading import Reading, Slow, read, read_slow
@@ -50,8 +51,11 @@ class Ask(Protocol):
 class Exposition:
     """What `/metrics` answers."""
 
-    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, ask: Ask, clock: Callable[[], float] = time.monotonic, logins: Mapping[str, int] | None = None
+    ) -> None:
         self._ask = ask
+        self._logins = {} if logins is None else logins
         self._memo = Memo(clock)
 
     async def text(self) -> str:
@@ -64,11 +68,11 @@ class Exposition:
                 slow = await self._memo.get("slow", SLOW_FRESH, self._slow)
                 reading = await self._ask(lambda store: read(store, slow))
         except TimeoutError:
-            raise StoreUnavailable(
+            raise StoreBusy(
                 f"the store did not answer within {READ_TIME:g} s; see `windlass doctor`"
             ) from None
         # Some thousand lines: elsewhere, so that nobody on this loop waits for them.
-        return await asyncio.to_thread(render, reading)
+        return await asyncio.to_thread(render, msgspec.structs.replace(reading, logins=dict(self._logins)))
 
     async def _slow(self) -> Slow:
         return await self._ask(read_slow)

@@ -50,6 +50,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int
     """How many of those are not told of."""
     slow: Slow
+    logins: Mapping[str, int] = {}
+    """Why this process of Mission Control has refused how many."""
 
 
 async def read(store: Store, slow: Slow) -> Reading:

@@ -31,6 +31,7 @@ from windlass.store.records import (
     Finished,
     JobFilter,
     JobRecord,
+    Matches,
     Migration,
     NewJob,
     Outcome,
@@ -310,11 +311,21 @@ class Store(Flow, Measures, Protocol):
     async def job(self, job: int) -> JobRecord | None:
         """The job with this id in whatever state, or None."""
 
-    async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
+    async def jobs(
+        self, where: JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0
+    ) -> Page:
         """A page of jobs, newest first by when they were enqueued, more or less: jobs that were put off or
         offered again may stand where they entered their lane. A page may be short or empty and still have a
-        cursor: the search looks at a bounded number of jobs a call, and `back_to` says how far it has come.
-        A cursor that no page gave raises ValueError."""
+        cursor: the search looks at a bounded number of jobs a call, or as many as it can `within` so many
+        seconds, and `back_to` says how far it has come.
+        It shows one moment: no job is missing because it moved while the page was put together [S5]. A cursor
+        that no page gave raises ValueError."""
+
+    async def matches(
+        self, where: JobFilter, most: int, cursor: str | None = None, within: float | None = None
+    ) -> Matches:
+        """The ids of all jobs that a filter finds at one moment, whatever moves meanwhile [S5]; at most so
+        many, and those that were found within so many seconds: a snapshot must not last."""
 
     async def wait_finished(self, job: int, timeout: float) -> JobRecord:
         """Wait until the job has ended for good. Raises ResultTimeout, or JobNotFound if it is gone."""

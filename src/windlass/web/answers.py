@@ -79,9 +79,11 @@ async def answer(
     await send({"type": "http.response.body", "body": body})
 
 
-async def refuse(send: Send, problem: Problem, *, as_json: bool = True) -> None:
-    """Say why not: to programs as JSON, to people as a line of text."""
+async def refuse(send: Send, problem: Problem, *, as_json: bool = True, last: bool = False) -> None:
+    """Say why not: to programs as JSON, to people as a line of text. `last`: and hang up."""
     headers = problem_headers(problem)
+    if last:
+        headers.append((b"connection", b"close"))
     if as_json:
         await answer(send, problem.status, problem_body(problem), JSON, headers)
     else:

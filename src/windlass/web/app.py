@@ -23,6 +23,7 @@ from windlass.web.api.stream import SHORT, Stream
 from windlass.web.credentials import Credentials
 from windlass.web.desk import Desk
 from windlass.web.guard import WHO, Authorize, Guard, is_api, path_of
+from windlass.web.logins import Logins
 from windlass.web.problems import Problem
 from windlass.web.ticker import Ticker
 from windlass.web.who import Role
@@ -68,17 +69,17 @@ def make_web(
             stack.push_async_callback(desk.close)
             yield
 
-    ticker = Ticker(desk)
+    ticker, logins = Ticker(desk), Logins(Credentials(read, operate))
     others: dict[str, ASGIApp] = {
         "/stream": Stream(ticker, longest=stream),
         "/openapi.json": request_response(_openapi),
     }
     web = Starlette(
-        routes=_routes(desk),
+        routes=_routes(desk, logins),
         middleware=[
             Middleware(
                 Guard,
-                credentials=Credentials(read, operate),
+                logins=logins,
                 hosts=hosts,
                 authorize=authorize,
                 timeout=timeout,
@@ -94,9 +95,9 @@ def make_web(
     return web
 
 
-def _routes(desk: Desk) -> list[BaseRoute]:
+def _routes(desk: Desk, logins: Logins) -> list[BaseRoute]:
     return [
-        Route("/metrics", _metrics(desk), methods=["GET"]),
+        Route("/metrics", _metrics(desk, logins), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
         Route("/readyz", _readyz(desk), methods=["GET"]),
         *_pages(desk),
@@ -116,10 +117,10 @@ async def _openapi(request: Request) -> Response:
     return Response(encode(document(ENDPOINTS, server=root)), media_type="application/json")
 
 
-def _metrics(desk: Desk) -> Endpoint:
+def _metrics(desk: Desk, logins: Logins) -> Endpoint:
     from windlass.metrics.prometheus import CONTENT_TYPE, Exposition
 
-    exposition = Exposition(desk.ask)
+    exposition = Exposition(desk.ask, logins=logins.refused)
 
     async def metrics(request: Request) -> Response:
         request.scope[WHO].must(Role.READ)

@@ -37,10 +37,13 @@ class Credentials:
         return f"<Credentials of {len(self._pairs)}>"
 
     def name(self, authorization: str) -> str:
-        """The name in this header, where somebody here has it; else nothing."""
+        """The name in this header, whoever has it; a token comes without."""
         kind, _, given = authorization.partition(" ")
-        name = _basic(given.strip())[0] if kind.lower() == "basic" else ""
-        return name if any(who.name == name for _, _, who in self._pairs) else ""
+        return _basic(given.strip())[0] if kind.lower() == "basic" else ""
+
+    def has(self, name: str) -> bool:
+        """Whether somebody here has this name."""
+        return any(who.name == name for _, _, who in self._pairs)
 
     def who(self, authorization: str) -> Who | None:
         """Who sends this header; None where nobody does. Every pair is looked at, whichever fits: how long

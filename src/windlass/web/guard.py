@@ -1,8 +1,9 @@
 """The guard: everything that comes in passes here first [M5]. Plain ASGI, so that it costs little.
 
+    headers   is each said once?                                    400
     host      is this request meant for us?                         421
     who       whose credentials does it carry, if we have any?      401, 429, 403
-    origin    has a page of ours sent it, or a program?             403
+    origin    has a page of ours sent it, or a program?             403, 415
     size      its body, whether it says how long it is or not       413
     time      how long it may take                                  503
 
@@ -15,10 +16,7 @@ here: typed, and without the text of a driver or a stack.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
-from asyncio import sleep
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -26,9 +24,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.web.answers import dressed, refuse
-from windlass.web.credentials import Credentials
+from windlass.web.logins import Logins
 from windlass.web.origin import SAFE, Hosts, from_elsewhere, is_loopback, passed_on
-from windlass.web.patience import SLOWED, Patience
 from windlass.web.problems import Invalid, NotFound, Problem, problem_of, timed_out
 from windlass.web.texts import NOT_KEPT
 from windlass.web.who import Role, Who
@@ -40,10 +37,13 @@ OPEN: Final = frozenset({"/healthz", "/readyz"})
 """What anybody may ask; the answer holds no data. Probes call it by whatever address they know."""
 ENDLESS: Final = frozenset({"/api/stream"})
 """What may take as long as it likes."""
+ONCE: Final = frozenset(
+    {"host", "authorization", "origin", "content-type", "content-length", "sec-fetch-site"}
+)
+"""The headers that nobody may send twice."""
 WHO: Final = "windlass.who"
 """Where in the scope the guard leaves who asks."""
 _LOCAL: Final = Who("local", Role.OPERATE)
-_REMEMBERED: Final = 1_000
 
 
 class TooLarge(Problem):
@@ -60,20 +60,18 @@ class Guard:
         self,
         app: ASGIApp,
         *,
-        credentials: Credentials,
+        logins: Logins,
         hosts: Iterable[str] = (),
         authorize: Authorize | None = None,
         timeout: float = 5.0,
         max_body: int = 8 * 1024 * 1024,
     ) -> None:
         self._app = app
-        self._credentials = credentials
+        self._logins = logins
         self._authorize = authorize
-        self._hosts = Hosts(hosts, numbers=bool(credentials) or authorize is not None)
+        self._hosts = Hosts(hosts, numbers=bool(logins) or authorize is not None)
         self._timeout = timeout
         self._max_body = max_body
-        self._patience = Patience()
-        self._known: OrderedDict[bytes, Who] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -89,16 +87,17 @@ class Guard:
                 scope[WHO] = await self._admit(scope)
             await self._within_time(scope, visit, path)
         except Exception as error:  # noqa: BLE001 - the last place where it can become an answer
-            problem = problem_of(error)
+            problem = problem_of(error, look=scope["method"] in SAFE)
             if not visit.started:
                 await self._refuse(scope, visit, path, problem)
 
     async def _refuse(self, scope: Scope, visit: Visit, path: str, problem: Problem) -> None:
         """Programs are told in JSON, those who were let in by a page, and others, who may not have what a
-        page is drawn with, in a line of text."""
-        as_json = is_api(path)
-        if as_json or WHO not in scope:
-            await refuse(visit.send, problem, as_json=as_json)
+        page is drawn with, in a line of text. Whoever was not let in does not keep their connection."""
+        as_json, stranger = is_api(path), WHO not in scope
+        if as_json or stranger:
+            last = stranger and scope["http_version"].startswith("1")
+            await refuse(visit.send, problem, as_json=as_json, last=last)
             return
         from windlass.web.pages import error_page
 
@@ -115,13 +114,13 @@ class Guard:
         except TimeoutError:
             if not timing.expired():
                 raise
-            raise timed_out() from None
+            raise timed_out(look=scope["method"] in SAFE) from None
 
     # -- who ----------------------------------------------------------------------------------------------
 
     async def _admit(self, scope: Scope) -> Who:
         """Who asks. Raises a Problem where they may not."""
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = _headers(scope)
         if not self._hosts.allow(headers.get("host")):
             raise Problem(
                 421,
@@ -130,8 +129,8 @@ class Guard:
                 "--allow-host NAME, set WINDLASS_WEB_HOSTS, or pass hosts=[...] to app.web()",
             )
         who = await self._who(scope, headers)
-        if scope["method"] not in SAFE and from_elsewhere(headers):
-            raise Problem(403, "cross_origin", "a page of another site may not do this; do it from ours")
+        if scope["method"] not in SAFE:
+            self._check_sender(scope, headers)
         if "\0" in scope["path"]:
             raise NotFound("there is nothing at this address")
         if b"%00" in scope["query_string"]:
@@ -141,6 +140,19 @@ class Guard:
             raise TooLarge(self._max_body)
         return who
 
+    def _check_sender(self, scope: Scope, headers: Mapping[str, str]) -> None:
+        """What changes something must come from a page of ours or a program, and say what it brings: a page
+        of another site can send a body without a kind, and its browser would not ask us first."""
+        if from_elsewhere(headers, self._hosts.scheme(headers.get("host")) or scope.get("scheme", "http")):
+            told = (
+                "a page of another site may not do this; do it from ours. If TLS ends in front of this "
+                "server, name it as https://NAME in WINDLASS_WEB_HOSTS"
+            )
+            raise Problem(403, "cross_origin", told)
+        has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        if has_body and not headers.get("content-type", "").strip():
+            raise Problem(415, "unsupported", "say what the body is: send a Content-Type")
+
     async def _who(self, scope: Scope, headers: Mapping[str, str]) -> Who:
         if self._authorize is not None:
             found = self._authorize(Request(scope))
@@ -148,12 +160,9 @@ class Guard:
             if who is None or who.role is Role.NOBODY:
                 raise Problem(403, "forbidden", "the app that serves this page does not let you in here")
             return who
-        if not self._credentials:
+        if not self._logins:
             return self._local(scope, headers)
-        authorization = headers.get("authorization")
-        if not authorization:
-            raise Problem(401, "unauthenticated", "send a name and its secret, or a secret as Bearer token")
-        return await self._checked(authorization, (scope.get("client") or ("", 0))[0])
+        return await self._logins.check(headers.get("authorization"), (scope.get("client") or ("", 0))[0])
 
     def _local(self, scope: Scope, headers: Mapping[str, str]) -> Who:
         """Without credentials: this machine, and nobody on behalf of others."""
@@ -167,24 +176,6 @@ class Guard:
             "without credentials only this machine is served, directly; set WINDLASS_WEB_READ and "
             "WINDLASS_WEB_OPERATE to name:secret pairs",
         )
-
-    async def _checked(self, authorization: str, address: str) -> Who:
-        """By a table of those that were right before, else by comparing. Only a wrong answer is slowed."""
-        digest = hashlib.sha256(authorization.encode(errors="surrogatepass")).digest()
-        known = self._known.get(digest)
-        if known is not None:
-            return known
-        who = self._credentials.who(authorization)
-        if who is None:
-            if pause := self._patience.wrong(address, self._credentials.name(authorization)):
-                await sleep(SLOWED)
-                told = "too many wrong credentials from there; those that are right are taken at any time"
-                raise Problem(429, "too_many_attempts", told, retry_after=pause)
-            raise Problem(401, "unauthenticated", "these credentials are not known here")
-        self._known[digest] = who
-        while len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
-        return who
 
 
 class Visit:
@@ -214,6 +205,18 @@ class Visit:
             self.started = True
             dressed(message)
         await self._send(message)
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """By name. Those that decide who asks, and of whom, may be said once: others on the way may have gone by
+    another one than we do."""
+    found: dict[str, str] = {}
+    for raw, value in scope["headers"]:
+        name = raw.decode("latin-1").lower()
+        if name in found and name in ONCE:
+            raise Invalid(f"the header {name} is sent twice; send it once")
+        found[name] = value.decode("latin-1")
+    return found
 
 
 def is_api(path: str) -> bool:

@@ -31,8 +31,9 @@ from windlass.words.waiting import state_in_words, why_it_waits
 MOST_JOBS: Final = 500
 MOST_EVENTS: Final = 500
 STEPS: Final = 10
-"""A listing takes so many steps back through the log at most, and none after so long:"""
+"""Events of some kinds are looked for in so many steps back at most."""
 ENOUGH: Final = 0.05
+"""Seconds that a listing may go back through the log."""
 MOST_RATES: Final = 50
 """Of so many queues, the busiest, the rate is asked for."""
 MOST_HELD: Final = 5
@@ -103,7 +104,7 @@ class Looking(Asking):
         """A page of jobs, newest first. It walks back in bounded steps, and says how far it has come: a page
         may be short or empty and still have a cursor."""
         who.must(Role.READ)
-        page = await self.ask(lambda store: _walk(store, where, max(1, min(limit, MOST_JOBS)), cursor))
+        page = await self.ask(lambda store: _page(store, where, max(1, min(limit, MOST_JOBS)), cursor))
         return ListedJobs(
             jobs=[views.listed_job(job) for job in page.jobs],
             cursor=None if page.cursor is None else wrap(page.cursor),
@@ -239,26 +240,14 @@ async def _sift(
     )
 
 
-async def _walk(store: Store, where: JobFilter, limit: int, word: str | None) -> Page:
-    """Pages of the store until there are enough jobs, or enough was looked at."""
-    found: list[JobRecord] = []
+async def _page(store: Store, where: JobFilter, limit: int, word: str | None) -> Page:
     cursor = None if word is None else _cursor(word)
-    looked, back_to = 0, None
-    until = time.monotonic() + ENOUGH
-    for _ in range(STEPS):
-        try:
-            page = await store.jobs(where, limit - len(found), cursor)
-        except (ValueError, TypeError, LookupError):
-            if word is None:
-                raise
-            raise _no_cursor() from None
-        found += page.jobs
-        looked += page.looked
-        back_to = page.back_to if page.back_to is not None else back_to
-        cursor = page.cursor
-        if cursor is None or len(found) >= limit or time.monotonic() > until:
-            break
-    return Page(found, cursor, looked, back_to)
+    try:
+        return await store.jobs(where, limit, cursor, ENOUGH)
+    except (ValueError, TypeError, LookupError):
+        if word is None:
+            raise
+        raise _no_cursor() from None
 
 
 def _cursor(word: str) -> str:

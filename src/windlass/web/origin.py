@@ -30,10 +30,13 @@ _OWN: Final = frozenset({"same-origin", "none"})
 
 
 class Hosts:
-    """The names this app answers for: `*` for any, `.example.com` for whatever ends so."""
+    """The names this app answers for: `*` for any, `.example.com` for whatever ends so. One that is written
+    with a scheme, as `https://ops.example.com`, is reached by that: TLS may end in front of us."""
 
     def __init__(self, names: Iterable[str] = (), *, numbers: bool = False) -> None:
-        given = {name.strip().lower().strip("[]") for name in names if name.strip()}
+        told = [name.strip().lower().rpartition("://") for name in names if name.strip()]
+        given = {name.strip("[]/") for _, _, name in told}
+        self._schemes = {name.strip("[]/"): scheme for scheme, _, name in told if scheme}
         self._any = "*" in given
         self._names = LOOPBACK | {name for name in given if not name.startswith(".")}
         self._ends = tuple(name for name in given if name.startswith("."))
@@ -50,6 +53,14 @@ class Hosts:
         if name in self._names or (self._ends and name.endswith(self._ends)):
             return True
         return self._numbers and _is_number(name)
+
+    def scheme(self, header: str | None) -> str | None:
+        """The scheme of a host that is known by one."""
+        name = host_name(header) or ""
+        for known, scheme in self._schemes.items():
+            if name == known or (known.startswith(".") and name.endswith(known)) or known == "*":
+                return scheme
+        return None
 
 
 def host_name(header: str | None) -> str | None:
@@ -73,6 +84,19 @@ def is_loopback(address: str | None) -> bool:
     return bool((mapped or parsed).is_loopback)
 
 
+@lru_cache(1_000)
+def home_of(address: str) -> str:
+    """What an address counts as, where it is counted how much somebody asks: an IPv6 network of 64 bits is
+    one house, whose owner has all of its addresses."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ipaddress.ip_network((parsed.packed[:8] + bytes(8), 64)))
+
+
 def passed_on(headers: Iterable[str], http_version: str) -> bool:
     """Whether a proxy has had this in its hands, as far as can be seen: by a header that it adds, or by the
     version of HTTP, which some lower. One that does neither cannot be told from a program of this machine."""
@@ -81,16 +105,26 @@ def passed_on(headers: Iterable[str], http_version: str) -> bool:
     )
 
 
-def from_elsewhere(headers: Mapping[str, str]) -> bool:
-    """Whether a page of another site sent this. A program sends neither header."""
+def from_elsewhere(headers: Mapping[str, str], scheme: str) -> bool:
+    """Whether a page of another site sent this. A program sends neither header. `scheme` is the one by which
+    this request came, as far as we know."""
     site = headers.get("sec-fetch-site")
     if site is not None and site.lower() not in _OWN:
         return True
     origin = headers.get("origin")
     if origin is None:
         return False
-    # The scheme is left out: whoever ends TLS in front of us need not tell.
-    return _place(origin.partition("://")[2]) != _place(headers.get("host", ""))
+    theirs, _, place = origin.lower().partition("://")
+    if site is None and theirs != (_told_scheme(headers) or scheme):
+        return True  # where the browser told the site, it has compared the schemes, too
+    return _place(place) != _place(headers.get("host", ""))
+
+
+def _told_scheme(headers: Mapping[str, str]) -> str | None:
+    """The scheme that a proxy says it was asked by. A browser sends no such header for a page before it has
+    asked us whether it may, so it does no harm that this need not be a proxy we know."""
+    told = headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return told if told in ("http", "https") else None
 
 
 def _place(netloc: str) -> tuple[str | None, int | None]:

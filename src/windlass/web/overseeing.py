@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from windlass.core.names import check_name
 from windlass.core.rollup import MINUTE
@@ -12,9 +14,10 @@ from windlass.store.measures import Health
 from windlass.store.protocol import Store
 from windlass.web import views
 from windlass.web.judging import RANK, Judging
+from windlass.web.parts import Parts
 from windlass.web.points import FAILED, Range, percentiles, points, range_of, rate, summed
 from windlass.web.problems import Invalid
-from windlass.web.shapes import Operations, Overview, PointShape, Totals
+from windlass.web.shapes import FindingShape, Operations, Overview, PointShape, QueueView, Totals
 from windlass.web.who import Role, Who
 from windlass.words.alarms import lost
 from windlass.words.sample import Sample
@@ -36,32 +39,42 @@ class Overseeing(Judging):
         return await self.memo.get("overview", 0.9, lambda: self._overview(who))
 
     async def _overview(self, who: Who) -> Overview:
-        sample = await self.sample()
-        now = await self.now()
-        wanted = range_of(HOURS, now)
-        rows = await self.shared("hour", 2.0, lambda store: _rows(store, wanted))
-        queues = await self.queues(who)
-        found = await self._findings(sample, rows, now)
-        gone = lost(sample.workers, sample.at)
-        vitals = [worker.vitals for worker in sample.workers if worker.alive and worker.vitals is not None]
-        oldest = [depth.oldest for depth in sample.depth.values() if depth.oldest is not None]
+        parts = Parts()
+        sample, hour, events = await asyncio.gather(
+            parts.get("totals", self.sample()),
+            parts.get("rates", self._hour()),
+            parts.get("events", self.events(who, limit=20)),
+        )
+        parts.check()
+        now, wanted, rows = hour or (time.time(), None, [])
+        queues: list[QueueView] = []
+        found: list[FindingShape] | None = None
+        if sample is None:
+            parts.missing["queues"] = parts.missing["findings"] = parts.missing["totals"]
+        else:
+            per_minute, held, found = await asyncio.gather(
+                parts.get("rates of queues", self._rates(sample)),
+                parts.get("gates", self._held(sample)),
+                parts.get("findings", self._findings(sample, rows, now)),
+            )
+            queues = [views.queue_view(sample, name, per_minute or {}, held or {}) for name in sample.names()]
+        found = [*_missing(parts.missing), *(found or ())]
         return Overview(
             at=iso(now) or "",
             healthy=found[0].level if found else "ok",
             findings=found,
             queues=sorted(queues, key=views.worst_first),
-            totals=_totals(sample),
-            oldest=max(oldest, default=None),
-            workers_alive=len(sample.workers) - len(gone),
-            workers_lost=len(gone),
-            slots=sum(told.slots for told in vitals),
-            running=sum(told.running for told in vitals),
-            succeeded_per_second=rate(rows, now),
-            failed_per_second=rate(rows, now, FAILED),
-            **percentiles(summed(row for row in rows if row.at >= now - LATELY - MINUTE))._asdict(),
-            spark=points(rows, wanted),
-            events=await self.events(who, limit=20),
+            **({} if sample is None else _standing(sample)),
+            **({} if wanted is None else _rates(rows, now, wanted)),
+            events=events or [],
+            missing=parts.missing,
         )
+
+    async def _hour(self) -> tuple[float, Range, list[Measured]]:
+        """What was measured in the last hour, and when that was."""
+        now = await self.now()
+        wanted = range_of(HOURS, now)
+        return now, wanted, await self.shared("hour", 2.0, lambda store: _rows(store, wanted))
 
     # -- measures ---------------------------------------------------------------------------------------
 
@@ -120,12 +133,40 @@ async def _rows(store: Store, wanted: Range, queue: str = "", task: str = "") ->
     return await store.measured(wanted.span, wanted.since, wanted.until + MINUTE, queue=queue, task=task)
 
 
-def _totals(sample: Sample) -> Totals:
+def _missing(parts: Mapping[str, str]) -> list[FindingShape]:
+    """That something cannot be shown is itself what an operator should know."""
+    if not parts:
+        return []
+    told = f"not all of this can be shown: {', '.join(parts)}"
+    return [FindingShape(name="overview", level="error", told=told, advice=next(iter(parts.values())))]
+
+
+def _standing(sample: Sample) -> dict[str, Any]:
+    """What one look shows."""
+    gone = lost(sample.workers, sample.at)
+    vitals = [worker.vitals for worker in sample.workers if worker.alive and worker.vitals is not None]
     depths = sample.depth.values()
-    return Totals(
-        ready=sum(depth.ready for depth in depths),
-        running=sum(depth.running for depth in depths),
-        scheduled=sum(depth.scheduled for depth in depths),
-        retrying=sum(depth.retrying for depth in depths),
-        dead=sum(depth.dead for depth in depths),
-    )
+    return {
+        "totals": Totals(
+            ready=sum(depth.ready for depth in depths),
+            running=sum(depth.running for depth in depths),
+            scheduled=sum(depth.scheduled for depth in depths),
+            retrying=sum(depth.retrying for depth in depths),
+            dead=sum(depth.dead for depth in depths),
+        ),
+        "oldest": max((depth.oldest for depth in depths if depth.oldest is not None), default=None),
+        "workers_alive": len(sample.workers) - len(gone),
+        "workers_lost": len(gone),
+        "slots": sum(told.slots for told in vitals),
+        "running": sum(told.running for told in vitals),
+    }
+
+
+def _rates(rows: Sequence[Measured], now: float, wanted: Range) -> dict[str, Any]:
+    """What was measured lately."""
+    return {
+        "succeeded_per_second": rate(rows, now),
+        "failed_per_second": rate(rows, now, FAILED),
+        **percentiles(summed(row for row in rows if row.at >= now - LATELY - MINUTE))._asdict(),
+        "spark": points(rows, wanted),
+    }

@@ -28,6 +28,7 @@ from windlass.errors import (
     SchemaMissing,
     SchemaTooNew,
     Shed,
+    StoreBusy,
     StoreError,
     StoreFull,
     StoreUnavailable,
@@ -95,33 +96,38 @@ _INVALID: Final[dict[type[EnqueueError], str]] = {
 }
 
 
-def problem_of(error: Exception) -> Problem:
-    """How an error is told. One that nobody foresaw is logged with its traceback and told without."""
+def problem_of(error: Exception, look: bool = False) -> Problem:
+    """How an error is told; `look`: of a request that changes nothing. One that nobody foresaw is logged with
+    its traceback and told without."""
     match error:
         case Problem():
             return error
         case Forbidden():
             return Problem(403, "forbidden", f"{error}; ask for credentials of that role")
         case WindlassError():
-            return _of_ours(error)
+            return _of_ours(error, look)
         case TimeoutError():
-            return timed_out()
+            return timed_out(look)
         case ClientDisconnect():
             return Problem(400, "gone", "the client has left")
     logger.error("a request failed in a way that nobody foresaw", exc_info=error)
     return Problem(500, "internal", _UNFORESEEN)
 
 
-def timed_out() -> Problem:
-    """What to say where the store did not answer in time."""
-    told = (
-        "this took too long and was given up, and may have been done all the same; look before you try "
-        "again, and enqueue with an idempotency_key: sent again, it is done once"
-    )
-    return Problem(503, "timeout", told, retry_after=SOON)
+_LATE: Final = "the database took too long to answer, and this was given up; "
+_LATE_LOOK: Final = f"{_LATE}try again, and see `windlass doctor` for what it is busy with"
+_LATE_DEED: Final = (
+    f"{_LATE}it may have been done all the same: look before you try again, and enqueue with an "
+    "idempotency_key: sent again, it is done once"
+)
 
 
-def _of_ours(error: WindlassError) -> Problem:  # noqa: PLR0911 - one for each kind
+def timed_out(look: bool = False) -> Problem:
+    """What to say where the store did not answer in time. `look`: nothing was to be changed."""
+    return Problem(503, "timeout", _LATE_LOOK if look else _LATE_DEED, retry_after=SOON)
+
+
+def _of_ours(error: WindlassError, look: bool) -> Problem:  # noqa: PLR0911 - one for each kind
     told = one_line(_NOT_TAKEN if _in_a_drivers_words(error) else str(error))
     match error:
         case JobNotFound():
@@ -137,7 +143,7 @@ def _of_ours(error: WindlassError) -> Problem:  # noqa: PLR0911 - one for each k
             return Problem(413, "payload_too_large", told)
         case EnqueueError():
             return Problem(400, _INVALID.get(type(error), "invalid"), told)
-    return _of_store(error)
+    return _of_store(error, look)
 
 
 def _in_a_drivers_words(error: WindlassError) -> bool:
@@ -146,12 +152,14 @@ def _in_a_drivers_words(error: WindlassError) -> bool:
     return isinstance(code, str) and not code.startswith("WL")
 
 
-def _of_store(error: WindlassError) -> Problem:
+def _of_store(error: WindlassError, look: bool) -> Problem:
     """Drivers speak in these, so their words stay in the log."""
     foreseen = isinstance(error, StoreUnavailable)  # each request meets an outage
     told = "a request met a store in trouble: %s"
     _complaints.told("requests", told, type(error).__name__, error=None if foreseen else error)
     match error:
+        case StoreBusy():
+            return timed_out(look)
         case StoreUnavailable():
             told = "the database cannot be reached at the moment; try again"
             return Problem(503, "store_unavailable", told, retry_after=SOON)

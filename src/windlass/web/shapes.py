@@ -216,27 +216,30 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The worst first."""
     queues: list[QueueView]
     """The worst first."""
-    totals: Totals
-    oldest: float | None
+    totals: Totals | None = None
+    oldest: float | None = None
     """Seconds for which the oldest ready job of all queues has waited."""
-    workers_alive: int
-    workers_lost: int
-    slots: int
-    running: int
+    workers_alive: int | None = None
+    workers_lost: int | None = None
+    slots: int | None = None
+    running: int | None = None
     """Slots in use, as workers say."""
-    succeeded_per_second: float
-    failed_per_second: float
-    wait_p50: float | None
-    wait_p95: float | None
-    wait_p99: float | None
-    run_p50: float | None
-    run_p95: float | None
-    run_p99: float | None
+    succeeded_per_second: float | None = None
+    failed_per_second: float | None = None
+    wait_p50: float | None = None
+    wait_p95: float | None = None
+    wait_p99: float | None = None
+    run_p50: float | None = None
+    run_p95: float | None = None
+    run_p99: float | None = None
     """Of the last five minutes, in milliseconds."""
-    spark: list[PointShape]
+    spark: list[PointShape] = []
     """Minute by minute, the last hour."""
     events: list[EventShape]
     """The last 20, the latest first."""
+    missing: dict[str, str] = {}
+    """The parts that could not be had (totals, rates, queues, findings, events, …), and what is wrong with
+    them: their fields are null or empty."""
 
 
 class SegmentShape(msgspec.Struct, frozen=True, kw_only=True):

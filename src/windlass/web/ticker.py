@@ -87,6 +87,8 @@ class Ticker:
     async def _look(self) -> Tick:
         seen = await self._desk.overview(_WATCHER)
         totals = seen.totals
+        if totals is None:
+            raise Problem(503, "timeout", seen.missing["totals"])
         return Tick(
             at=seen.at,
             healthy=seen.healthy,
@@ -95,7 +97,7 @@ class Ticker:
             scheduled=totals.scheduled,
             retrying=totals.retrying,
             dead=totals.dead,
-            workers=seen.workers_alive,
-            succeeded_per_second=seen.succeeded_per_second,
-            failed_per_second=seen.failed_per_second,
+            workers=seen.workers_alive or 0,
+            succeeded_per_second=seen.succeeded_per_second or 0.0,
+            failed_per_second=seen.failed_per_second or 0.0,
         )

@@ -15,7 +15,7 @@ from windlass.app import Windlass
 from windlass.cli.queues import counts
 from windlass.core.states import State
 from windlass.store.protocol import Store
-from windlass.store.records import Depth, JobFilter, JobRecord, Page, QueueRecord
+from windlass.store.records import Depth, JobFilter, JobRecord, QueueRecord
 from windlass.words.deeds import steered
 from windlass.words.job_shapes import priority_name
 from windlass.words.sample import look
@@ -26,8 +26,8 @@ from windlass.words.waiting import load_in_words, state_in_words, why_or_reason
 
 logger = logging.getLogger("windlass.django")
 PAGE: Final = 50
-STEPS: Final = 20
-"""A page walks back through the log in so many bounded steps at most; then it is short, and goes on."""
+ENOUGH: Final = 0.1
+"""Seconds that a page may walk back through the log; then it is short, and goes on."""
 Verb = Literal["retry", "cancel"]
 
 
@@ -74,14 +74,8 @@ def list_jobs(app: Windlass, where: JobFilter, cursor: str | None) -> Listing:
     """A page of jobs, newest first. Raises ValueError for a cursor that no page gave."""
 
     async def walk(store: Store) -> Listing:
-        found: list[JobRecord] = []
-        page = Page([], None if cursor is None else unwrap(cursor))
-        for step in range(STEPS):
-            if (step and page.cursor is None) or len(found) >= PAGE:
-                break
-            page = await store.jobs(where, PAGE - len(found), page.cursor)
-            found += page.jobs
-        return Listing([_row(job) for job in found], None if page.cursor is None else wrap(page.cursor))
+        page = await store.jobs(where, PAGE, None if cursor is None else unwrap(cursor), ENOUGH)
+        return Listing([_row(job) for job in page.jobs], None if page.cursor is None else wrap(page.cursor))
 
     return app._home().call(walk)
 

@@ -18,6 +18,7 @@ from windlass.store.records import (
     Depth,
     JobFilter,
     JobRecord,
+    Matches,
     Page,
     RetryAnswer,
 )
@@ -54,7 +55,9 @@ class Look(Base):
         return known.record() if known else None
 
     @atomic
-    async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
+    async def jobs(
+        self, where: JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0
+    ) -> Page:
         before = math.inf if cursor is None else _number(cursor)
         page: list[JobRecord] = []
         looked, last = 0, None
@@ -67,6 +70,12 @@ class Look(Base):
                 page.append(job.record())
             looked, last = looked + 1, job
         return Page(page, None, looked, last.enqueued_at if last else None)
+
+    async def matches(
+        self, where: JobFilter, most: int, cursor: str | None = None, within: float | None = None
+    ) -> Matches:
+        page = await self.jobs(where, most, cursor)
+        return Matches([job.id for job in page.jobs], page.cursor)
 
     async def wait_finished(self, job: int, timeout: float) -> JobRecord:
         def look() -> JobRecord | None:

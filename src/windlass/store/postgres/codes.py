@@ -17,6 +17,7 @@ from windlass.errors import (
     Refused,
     SchemaMissing,
     Shed,
+    StoreBusy,
     StoreCorrupt,
     StoreError,
     StoreFull,
@@ -47,9 +48,10 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "22P05": InvalidPayload,
     "22021": InvalidPayload,
 }
-# Lost connections, shutdowns, exhausted resources, lock and statement timeouts, deadlocks and serialisation
-# failures, and a standby that is not promoted yet: all of them pass, and the same call may succeed.
-_PASSING = ("08", "57P", "53", "25006", "25P03", "55P03", "57014", "40")
+# Lost connections, shutdowns and a standby that is not promoted yet; exhausted resources, lock and statement
+# timeouts, deadlocks and serialisation failures: all of them pass, and the same call may succeed.
+_PASSING = ("08", "57P", "25006", "25P03")
+_BUSY = ("53", "55P03", "57014", "25P04", "40")
 
 
 def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) -> WindlassError | None:
@@ -63,6 +65,8 @@ def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) 
         return _refused(code, text, json.loads(detail))
     if code in _BY_CODE:
         return _BY_CODE[code](text)
+    if code is not None and code.startswith(_BUSY):
+        return StoreBusy(text)
     if code is not None and code.startswith(_PASSING):
         return StoreUnavailable(text)
     return None

@@ -211,12 +211,31 @@ class Database:
                 logger.log(logging.INFO if why == "copy" and not again else logging.WARNING, text, why, again)
                 return
 
+    @asynccontextmanager
+    async def moment(self) -> AsyncIterator[Any]:
+        """A connection from the pool whose statements all see the same moment: by a snapshot each, a job that
+        goes from one table to another between two of them would be in neither [S5]. A block must not last:
+        the server removes nothing that such a moment still sees."""
+        async with self.connection() as connection:
+            await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                yield connection
+            except TimeoutError:
+                raise  # it is cut off
+            except Exception:
+                await connection.execute("ROLLBACK")
+                raise
+            await connection.execute("COMMIT")
+
     def _call_off(self, pool: Any, connection: Any) -> None:
         """Whoever asked has left: tell the server, so that a statement which waits for a lock or takes long
         does not go on for nobody. They need not wait for that."""
 
         async def release() -> None:
             # Where the server does not answer, the pool cuts the connection off, and it finds out by itself.
+            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                if connection.is_in_transaction():
+                    await connection.execute("ROLLBACK", timeout=CALL_OFF)
             with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await pool.release(connection, timeout=CALL_OFF)
 

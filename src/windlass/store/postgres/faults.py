@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import asyncpg
 
-from windlass.errors import Refused, StoreUnavailable
+from windlass.errors import Refused, StoreBusy, StoreUnavailable
 from windlass.store.postgres.codes import typed
 
 
@@ -27,6 +27,9 @@ def translated() -> Iterator[None]:
     except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         # The last one: a server that says goodbye between two statements leaves the driver in the middle of
         # an answer that nobody awaits, and the next statement finds it "in progress".
+        if isinstance(error, TimeoutError) and error.errno is None:  # our own deadline, not the network's
+            told = "PostgreSQL did not answer in time: it is busy, or something holds a lock; try again"
+            raise StoreBusy(told) from error
         raise StoreUnavailable(f"PostgreSQL cannot be reached: {error or type(error).__name__}") from error
 
 

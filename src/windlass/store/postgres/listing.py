@@ -4,8 +4,10 @@ Jobs come from several sources: each lane, by its seqs from the highest down, an
 are in no lane, by when they were enqueued. The walk merges them. It looks at rows cheaply (position, time,
 and whether task, tag, text and error fit) and asks for the state, which costs more, only of those that fit;
 where a state is asked for, it visits only the sources and places that can hold it, and likewise for an error.
-A cursor says how far each source has come. Sources that have come to their end are left out of it: jobs that
-come later are not in the walk.
+A cursor says how far each source has come. Lanes that have come to their end are left out of it: jobs that
+come later are not in the walk. The tables stay in it to the end, at the time that the walk has come to: a job
+of a lane further back may go there before the next page is asked for [S5]. One that goes to the top of a lane
+meanwhile is where a new walk begins.
 """
 
 from __future__ import annotations
@@ -140,18 +142,17 @@ def read_cursor(text: str, states: Set[State]) -> list[Source]:
     ]
 
 
-def write_cursor(sources: Sequence[Source]) -> str | None:
+def write_cursor(sources: Sequence[Source], back_to: float | None) -> str | None:
     """How far a walk has come, or None where it has come to the end."""
-    told = _Cursor({}, {})
-    for source in sources:
-        if source.ended or source.before is None:
-            continue
-        if isinstance(source.name, int):
-            told.lanes[source.name] = source.before[0]
-        else:
-            told.aside[source.name] = source.before
-    if not told.lanes and not told.aside:
+    if back_to is None or all(source.ended or source.before is None for source in sources):
         return None
+    told = _Cursor({}, {})
+    here = (int(back_to * 1e6) + 1, 0)
+    for source in sources:
+        if isinstance(source.name, str):
+            told.aside[source.name] = min(source.before or here, here)
+        elif source.before is not None and not source.ended:
+            told.lanes[source.name] = source.before[0]
     return base64.urlsafe_b64encode(msgspec.msgpack.encode(told)).decode()
 
 
@@ -175,7 +176,7 @@ class Walk:
     @property
     def cursor(self) -> str | None:
         """Where to go on."""
-        return write_cursor(self._sources)
+        return write_cursor(self._sources, self.back_to)
 
     async def run(self, connection: Any) -> list[Any]:
         """The rows of the page, as the job view shows them."""
@@ -299,7 +300,7 @@ class Walk:
             where_from = {id: place for places in aside.values() for id, place in places.items()}
             for job in await connection.fetch(found, *(list(ids) for ids in aside.values())):
                 shown[where_from[job["id"]]] = job
-        # A row is read after it was looked at, and its job may have gone on in between.
+        # Those that run and those that split stand in the same places.
         return {place: job for place, job in shown.items() if job["state"] in self._states}
 
 

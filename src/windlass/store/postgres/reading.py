@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -14,7 +16,7 @@ from windlass.store.measures import Vitals
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.claims import decode_options
 from windlass.store.postgres.database import Database
-from windlass.store.postgres.listing import Walk
+from windlass.store.postgres.listing import MOST_ROWS, Walk
 from windlass.store.records import (
     Checkpoint,
     Claim,
@@ -23,6 +25,7 @@ from windlass.store.records import (
     Failure,
     JobFilter,
     JobRecord,
+    Matches,
     Page,
     QueueRecord,
     Steering,
@@ -110,12 +113,33 @@ class Reader:
         )
         return [_with_extras(record(row), extra) for row, extra in zip(rows, extras, strict=True)]
 
-    async def jobs(self, where: JobFilter, limit: int, cursor: str | None) -> Page:
+    async def jobs(self, where: JobFilter, limit: int, cursor: str | None, within: float) -> Page:
         """See Store.jobs."""
-        walk = Walk(self._schema, where, limit, cursor)
-        async with self._db.connection() as connection:
-            jobs = await self._complete(connection, await walk.run(connection))
-        return Page(jobs, walk.cursor, walk.looked, walk.back_to)
+        async with self._db.moment() as connection:
+            rows, more, looked, back_to = await self._walked(connection, where, limit, cursor, within)
+            return Page(await self._complete(connection, rows), more, looked, back_to)
+
+    async def matches(self, where: JobFilter, most: int, cursor: str | None, within: float | None) -> Matches:
+        """See Store.matches."""
+        async with self._db.moment() as connection:
+            rows, more, *_ = await self._walked(connection, where, most, cursor, within)
+        return Matches([row["id"] for row in rows], more)
+
+    async def _walked(
+        self, connection: Any, where: JobFilter, most: int, cursor: str | None, within: float | None
+    ) -> tuple[list[Any], str | None, int, float | None]:
+        """Walk on, for so many seconds, until there are enough: the rows, and what a page tells of them."""
+        rows: list[Any] = []
+        looked, back_to = 0, None
+        until = math.inf if within is None else time.monotonic() + within
+        while True:
+            walk = Walk(self._schema, where, min(most - len(rows), MOST_ROWS), cursor)
+            rows += await walk.run(connection)
+            looked += walk.looked
+            back_to = back_to if walk.back_to is None else walk.back_to
+            cursor = walk.cursor
+            if cursor is None or len(rows) >= most or time.monotonic() >= until:
+                return rows, cursor, looked, back_to
 
     async def held(self, worker: int) -> list[Claim]:
         """See Store.held. A claim whose answer was lost may still be under way: it is waited for."""

@@ -40,6 +40,7 @@ from windlass.store.records import (
     Finished,
     JobFilter,
     JobRecord,
+    Matches,
     Migration,
     Outcome,
     Page,
@@ -261,9 +262,17 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         """See Store.job."""
         return await self._reader.job(job) if 0 < job < 2**63 else None
 
-    async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
+    async def jobs(
+        self, where: JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0
+    ) -> Page:
         """See Store.jobs."""
-        return await self._reader.jobs(where, limit, cursor)
+        return await self._reader.jobs(where, limit, cursor, within)
+
+    async def matches(
+        self, where: JobFilter, most: int, cursor: str | None = None, within: float | None = None
+    ) -> Matches:
+        """See Store.matches."""
+        return await self._reader.matches(where, most, cursor, within)
 
     async def wait_finished(self, job: int, timeout: float) -> JobRecord:
         """See Store.wait_finished. Finishing notifies while somebody waits; polling stands behind it."""

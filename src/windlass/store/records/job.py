@@ -137,6 +137,14 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The type of the last failure kept with it, "" for none: finds dead and retrying jobs only."""
 
 
+class Matches(msgspec.Struct, frozen=True):
+    """The ids of the jobs that a filter found at one moment, newest first. Where it has a cursor there were
+    more, or too little time for all of them."""
+
+    ids: list[int]
+    cursor: str | None = None
+
+
 class Page(msgspec.Struct, frozen=True):
     """One page of a listing, newest first. Pass `cursor` on for the next; None says there is none."""
 

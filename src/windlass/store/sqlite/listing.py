@@ -7,14 +7,15 @@ early, perhaps empty, with a cursor to go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
-from typing import Final
+from typing import Final, TypeVar
 
 import apsw
 
 from windlass.core.states import State
-from windlass.store.records import JobFilter, JobRecord, Page
+from windlass.store.records import JobFilter, Matches, Page
 from windlass.store.sqlite.lookup import Found, Seen, record
 from windlass.store.sqlite.rows import (
     CANCELLED,
@@ -28,10 +29,13 @@ from windlass.store.sqlite.rows import (
 )
 from windlass.store.sqlite.statements import Statements
 
+T = TypeVar("T")
 _SQL = Statements("listing")
 MOST_ROWS: Final = 5_000
 MOST_BIRTHS: Final = 5_000
 """How many births a page goes through: of some, none of the jobs stands where it was born."""
+LONGEST: Final = 1.0
+"""Seconds that looking for all that matches may take: other reads of this process wait for it."""
 _NEWEST: Final = (1 << 63) - 1
 _ASIDE: Final = {
     State.DEAD: DEAD,
@@ -42,23 +46,63 @@ _ASIDE: Final = {
 }
 
 
-def jobs(connection: apsw.Connection, where: JobFilter, limit: int, cursor: str | None) -> Page:
-    """A page of jobs. The cursor is the number of the last job looked at."""
+def jobs(
+    connection: apsw.Connection, where: JobFilter, limit: int, cursor: str | None, within: float
+) -> Page:
+    """A page of jobs."""
+    return Page(*_walked(connection, where, limit, cursor, within, lambda seen: record(connection, seen)))
+
+
+def matches(
+    connection: apsw.Connection, where: JobFilter, most: int, cursor: str | None, within: float | None
+) -> Matches:
+    """The ids of the jobs that match. Here a job keeps its number, so that none is passed over where the walk
+    goes on in another snapshot; one may only have changed its state by then."""
+    within = LONGEST if within is None else within
+    ids, more, *_ = _walked(connection, where, most, cursor, within, lambda seen: seen.id)
+    return Matches(ids, more)
+
+
+def _walked(
+    connection: apsw.Connection,
+    where: JobFilter,
+    most: int,
+    cursor: str | None,
+    within: float,
+    made: Callable[[Seen], T],
+) -> tuple[list[T], str | None, int, float | None]:
+    """Walk on, for so many seconds, until there are enough: what was made of each, and what a page tells."""
+    found: list[T] = []
+    looked, back_to = 0, None
+    until = time.monotonic() + min(within, LONGEST)
+    while True:
+        some, cursor, rows, at = _step(connection, where, most - len(found), cursor, made)
+        found += some
+        looked += rows
+        back_to = back_to if at is None else at
+        if cursor is None or len(found) >= most or time.monotonic() >= until:
+            return found, cursor, looked, back_to
+
+
+def _step(
+    connection: apsw.Connection, where: JobFilter, limit: int, cursor: str | None, made: Callable[[Seen], T]
+) -> tuple[list[T], str | None, int, float | None]:
+    """One bounded step. The cursor is the number of the last job looked at."""
     before = _NEWEST if cursor is None else _number(cursor)
-    page: list[JobRecord] = []
+    page: list[T] = []
     last: Seen | None = None
     looked = 0
     for found in _newest_first(connection, where, before):
         if len(found) == 2:  # a floor: no job from this number on is missing
-            return Page(page, str(found[0]), looked, found[1])
+            return page, str(found[0]), looked, found[1]
         seen = Seen(found)
         fits = _matches(seen, where)
         if last is not None and (looked >= MOST_ROWS or (fits and len(page) >= limit)):
-            return Page(page, str(last.number), looked, last.enqueued_at)
+            return page, str(last.number), looked, last.enqueued_at
         if fits:
-            page.append(record(connection, seen))
+            page.append(made(seen))
         looked, last = looked + 1, seen
-    return Page(page, None, looked, last.enqueued_at if last else None)
+    return page, None, looked, last.enqueued_at if last else None
 
 
 def _number(cursor: str) -> int:

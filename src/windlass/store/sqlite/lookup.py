@@ -48,6 +48,12 @@ class Seen:
         ) = found  # fmt: skip
 
     @property
+    def id(self) -> int:
+        """Its place, unless it was given an id before it had one."""
+        id: int = self.pos if self.own_id is None else self.own_id
+        return id
+
+    @property
     def state(self) -> State:
         """The public state; the cursor of its lane tells ready from running."""
         if self.state_number not in OFFERED:
@@ -81,8 +87,7 @@ def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
 
 def record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     """A job with everything the store knows about it."""
-    id = seen.pos if seen.own_id is None else seen.own_id
-    ended = seen.state_number in ENDED
+    id, ended = seen.id, seen.state_number in ENDED
     state = seen.state
     claim: Found | None = None
     if (ended and seen.pos >> SEQ_BITS) or state in (State.RUNNING, State.SPLITTING):

@@ -29,6 +29,7 @@ from windlass.store.records import (
     Finished,
     JobFilter,
     JobRecord,
+    Matches,
     NewJob,
     Outcome,
     Page,
@@ -211,8 +212,15 @@ class SQLiteStore(Flowing, Measuring):
     async def job(self, job: int) -> JobRecord | None:
         return await self._read(lambda connection: lookup.job(connection, job))
 
-    async def jobs(self, where: JobFilter, limit: int = 50, cursor: str | None = None) -> Page:
-        return await self._read(lambda connection: listing.jobs(connection, where, limit, cursor))
+    async def jobs(
+        self, where: JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0
+    ) -> Page:
+        return await self._read(lambda connection: listing.jobs(connection, where, limit, cursor, within))
+
+    async def matches(
+        self, where: JobFilter, most: int, cursor: str | None = None, within: float | None = None
+    ) -> Matches:
+        return await self._read(lambda connection: listing.matches(connection, where, most, cursor, within))
 
     async def wait_finished(self, job: int, timeout: float) -> JobRecord:
         _, reader = self._opened()

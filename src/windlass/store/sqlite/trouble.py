@@ -6,7 +6,14 @@ import os
 
 import apsw
 
-from windlass.errors import ConfigurationError, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
+from windlass.errors import (
+    ConfigurationError,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
 
 # SQLite reports a disk that cannot take the shared-memory file as an I/O error, not as "full".
 _NO_ROOM = frozenset({apsw.SQLITE_IOERR_SHMSIZE})
@@ -24,7 +31,7 @@ def translate(error: BaseException, path: str) -> BaseException:
 def _translated(error: apsw.Error, path: str) -> Exception:  # noqa: PLR0911 - a table, one row per return
     match error:
         case apsw.BusyError() | apsw.LockedError():
-            return StoreUnavailable(
+            return StoreBusy(
                 f"{path} is busy: another process has held its write lock for too long; nothing was written. "
                 "Try again, and look for a long transaction on this file"
             )

@@ -142,7 +142,7 @@ def read_query(endpoint: Endpoint, raw: bytes) -> Any:
 
 def read_body(decoder: msgspec.json.Decoder[Any], kind: str, body: bytes) -> Any:
     """The body of a request."""
-    if kind and kind.partition(";")[0].strip().lower() != "application/json":
+    if kind.partition(";")[0].strip().lower() != "application/json":
         raise Problem(415, "unsupported", "send the body as application/json")
     try:
         found = decoder.decode(body)

@@ -82,7 +82,7 @@ class Api:
         except Gone:
             return
         except Exception as error:  # noqa: BLE001 - each becomes an answer of its own
-            problem = problem_of(error)
+            problem = problem_of(error, look=scope["method"] in LOOKS)
             headers = problem_headers(problem)
             if isinstance(error, NotAllowed):
                 headers.append((b"allow", error.allowed.encode()))

@@ -77,4 +77,4 @@ async def _answer(desk: Desk, methods: dict[str, Page], request: Request) -> Res
         who_asks(request).must(page.role)
         return await page.handler(desk, request)
     except Exception as error:  # noqa: BLE001 - `problem_of` logs what nobody foresaw
-        return error_page(request, problem_of(error))
+        return error_page(request, problem_of(error, look=page.method == "GET"))

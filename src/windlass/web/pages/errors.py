@@ -20,8 +20,21 @@ _TITLES: Final = {
     413: "That is too large",
     415: "That cannot be read",
     429: "Too much at once",
-    503: "The store cannot be reached",
+    421: "Not by this name",
 }
+_UNAVAILABLE: Final = {
+    "store_unavailable": "The store cannot be reached",
+    "timeout": "The store takes too long",
+    "store_full": "The store is full",
+    "schema": "The store does not fit",
+}
+"""What is not to be had for now, by its code."""
+
+
+def _title(problem: Problem) -> str:
+    if problem.status == 503:
+        return _UNAVAILABLE.get(problem.code, "Not now")
+    return _TITLES.get(problem.status, "This failed")
 
 
 def error_page(request: Request, problem: Problem) -> Response:
@@ -30,7 +43,7 @@ def error_page(request: Request, problem: Problem) -> Response:
         request,
         "error.html",
         problem.status,
-        title=_TITLES.get(problem.status, "This failed"),
+        title=_title(problem),
         message=problem.message,
         outage=problem.status == 503,
         repeatable=request.method in ("GET", "HEAD"),

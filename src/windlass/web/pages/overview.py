@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable
 from typing import Final
@@ -15,6 +16,7 @@ from windlass.web.ids import found_id
 from windlass.web.pages import charts, figures
 from windlass.web.pages.findings import place_of
 from windlass.web.pages.rendering import render, who_asks
+from windlass.web.parts import Parts
 from windlass.web.shapes import BulkShape
 from windlass.words.event_shapes import EventShape
 
@@ -38,8 +40,10 @@ async def overview(desk: Desk, request: Request) -> Response:
     """Healthy or not, where, since when."""
     who = who_asks(request)
     chosen = charts.range_named(request.query_params.get("range"))
-    seen = await desk.overview(who)
-    points = await desk.measured(who, last=charts.RANGES[chosen])
+    parts = Parts()
+    seen, points = await asyncio.gather(
+        desk.overview(who), parts.get("charts", desk.measured(who, last=charts.RANGES[chosen]))
+    )
     return render(
         request,
         "overview.html",
@@ -51,7 +55,8 @@ async def overview(desk: Desk, request: Request) -> Response:
         place_of=place_of,
         bulks=await under_way(desk, request),
         range=chosen,
-        charts=charts.measured(points, time.time())[:4],
+        charts=charts.measured(points, time.time())[:4] if points else [],
+        missing={**seen.missing, **parts.missing},
     )
 
 
