@@ -34,6 +34,7 @@ WindlassError
 │   └── SourceChanged           the file is not the one that was split; enqueue the job anew
 └── StoreError
     ├── StoreUnavailable        the database could not be reached; trying again is right
+    │   └── StoreReadOnly       it can be read and not written: a standby, or a session that may only read
     ├── StoreFull               disk or size limit reached
     └── StoreCorrupt            an invariant of the logs does not hold
 """
@@ -234,6 +235,11 @@ class StoreError(WindlassError):
 
 class StoreUnavailable(StoreError):
     """The database cannot be reached at the moment; the same call may succeed later."""
+
+
+class StoreReadOnly(StoreUnavailable):
+    """The database can be read and not written: it is a standby, or the session may only read. Once the
+    standby is promoted the same call succeeds."""
 
 
 class StoreFull(StoreError):

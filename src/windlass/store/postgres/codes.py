@@ -19,6 +19,7 @@ from windlass.errors import (
     StoreCorrupt,
     StoreError,
     StoreFull,
+    StoreReadOnly,
     StoreUnavailable,
     TermLost,
     WindlassError,
@@ -35,6 +36,7 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "WL008": StoreError,
     "WL009": TermLost,
     "WL010": JobNotFound,
+    "25006": StoreReadOnly,
     "53100": StoreFull,
     "28000": ConfigurationError,
     "28P01": ConfigurationError,
@@ -46,12 +48,16 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "22021": InvalidPayload,
 }
 # Lost connections, shutdowns, exhausted resources, lock and statement timeouts, deadlocks and serialisation
-# failures, and a standby that is not promoted yet: all of them pass, and the same call may succeed.
-_PASSING = ("08", "57P", "53", "25006", "25P03", "55P03", "57014", "40")
+# failures: all of them pass, and the same call may succeed.
+_PASSING = ("08", "57P", "53", "25P03", "55P03", "57014", "40")
 
 
 def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) -> WindlassError | None:
     """The error of ours that a SQLSTATE stands for, or None; adapters of other drivers use it, too."""
+    if code == "22P05":
+        hint = (
+            "The database is not in UTF8 and has no such character: leave it out, or use a database in UTF8"
+        )
     text = f"{message}. {hint}" if hint else message
     if code == "WL001":
         return AlreadyEnqueued(text, int(detail) if detail else None)

@@ -13,7 +13,7 @@ import asyncpg
 
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED
-from windlass.errors import JobNotFound, ResultTimeout, StoreUnavailable
+from windlass.errors import JobNotFound, ResultTimeout, StoreReadOnly, StoreUnavailable
 from windlass.store.flow import Needs
 from windlass.store.postgres import claims, flushes, schema, statements
 from windlass.store.postgres.cluster import Cluster
@@ -94,10 +94,16 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
 
     # -- life of the store ------------------------------------------------------------------------------
 
+    @property
+    def read_only(self) -> str | None:
+        """See Store.read_only."""
+        return self._db.read_only
+
     async def open(self) -> None:
         """See Store.open. A restored or switched-over copy is adopted before anything else [rule 15]."""
         await self._db.open()
-        with suppress(asyncpg.InsufficientPrivilegeError):  # a producer leaves that to the workers
+        # A producer, and who may only read, leave that to the workers.
+        with suppress(asyncpg.InsufficientPrivilegeError, StoreReadOnly):
             if await self._db.value("must_adopt"):
                 await self._adopt()
 
@@ -108,6 +114,8 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
                 async with self._db.connection() as connection:
                     await connection.execute(schema.call("adopt", 1, self.schema), False)
                 return
+            except StoreReadOnly:
+                raise
             except StoreUnavailable:
                 if not left:
                     raise
@@ -208,7 +216,7 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         checkpointed = self._checkpointed.setdefault(worker, set())
         async with self._db.connection(self._db.deadline) as connection:
             finished, freed = await flushes.finish(
-                connection, self.schema, worker, flush, outcomes, checkpointed
+                connection, self._db, worker, flush, outcomes, checkpointed
             )
             await self._advance(connection, flushes.parents_of(outcomes))
             await self._admit(connection, freed)
@@ -250,7 +258,7 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
     ) -> None:
         """See Store.checkpoint. A blocking connection is used in this thread, without awaiting anything."""
         self._checkpointed.setdefault(worker, set()).add(job.id)
-        call = statements.checkpoint_call(self.schema, worker, job, checkpoint)
+        call = statements.checkpoint_call(self.schema, worker, job, checkpoint, self._db.fit)
         if connection is not None:
             from windlass.contrib.adapters import run_one
 
@@ -285,7 +293,8 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         deadline = time.monotonic() + timeout
         pause = 0.02
         while True:
-            await self._db.value("await_jobs")
+            if not self._db.read_only:
+                await self._db.value("await_jobs")
             found = await self.job(job)
             if found is None:
                 raise JobNotFound(f"there is no job {job}; it was deleted or its retention has passed")

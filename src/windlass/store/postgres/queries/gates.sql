@@ -6,5 +6,5 @@ SELECT g.name, (SELECT count(*) FROM (SELECT FROM windlass.pass p WHERE p.gate =
   FROM (SELECT n.name, h.since
           FROM unnest(windlass.next_lines('', NULL, '', 2000)) AS n (name)
          CROSS JOIN LATERAL (SELECT x.since FROM windlass.held x WHERE x.gate = n.name ORDER BY x.turn LIMIT 1) AS h
-         ORDER BY h.since, n.name LIMIT $1) AS g
- ORDER BY g.since, g.name
+         ORDER BY h.since, n.name COLLATE "C" LIMIT $1) AS g
+ ORDER BY g.since, g.name COLLATE "C"
