@@ -29,6 +29,7 @@ from windlass.errors import (
     Shed,
     StoreError,
     StoreFull,
+    StoreReadOnly,
     StoreUnavailable,
     WindlassError,
 )
@@ -85,6 +86,10 @@ class Conflict(Problem):
 
 _UNFORESEEN: Final = "this failed in a way that nobody foresaw; the log of the server says more"
 _NOT_TAKEN: Final = "the database cannot keep a value of this; leave out what is no plain text or number"
+_ONLY_READ: Final = (
+    "this database can only be read here: it is a standby, or its sessions may only read; do this where the "
+    "primary is served"
+)
 _REFUSED: Final[dict[type[Refused], str]] = {QueueFull: "queue_full", Shed: "shed"}
 _INVALID: Final[dict[type[EnqueueError], str]] = {
     InvalidName: "invalid_name",
@@ -149,6 +154,8 @@ def _of_store(error: WindlassError) -> Problem:
     told = "a request met a store in trouble: %s"
     _complaints.told("requests", told, type(error).__name__, error=None if foreseen else error)
     match error:
+        case StoreReadOnly():
+            return Conflict(_ONLY_READ, "read_only")
         case StoreUnavailable():
             told = "the database cannot be reached at the moment; try again"
             return Problem(503, "store_unavailable", told, retry_after=SOON)

@@ -99,7 +99,13 @@ def start():
     await row.until(lambda: caplog.text.count("cannot be started: a start hook failed") >= 2)
     assert row.supervisor.readiness() == (
         True,
-        {"store": "reached", "processes": 1, "stopping": False, "coordinator": True},
+        {
+            "store": "reached",
+            "hand_backs": "done",
+            "processes": 1,
+            "stopping": False,
+            "coordinator": True,
+        },
     )
     (row.folder / "broken").unlink()
     await row.until(lambda: row.up == 2)

@@ -58,6 +58,8 @@ def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) 
         hint = (
             "The database is not in UTF8 and has no such character: leave it out, or use a database in UTF8"
         )
+    if code == "25006":
+        message = f"{message}: this is a standby, or the session may only read; write to the primary"
     text = f"{message}. {hint}" if hint else message
     if code == "WL001":
         return AlreadyEnqueued(text, int(detail) if detail else None)

@@ -144,7 +144,7 @@ class Database:
         finally:
             connection.terminate()
 
-        async def connect(**options: Any) -> Any:
+        async def connect(*_: Any, **__: Any) -> Any:
             return await self._connect(statement_cache_size=0 if self.pooled else 100)
 
         with translated():

@@ -47,6 +47,10 @@ class Fit:
         return found[0]
 
 
+AS_IT_IS: Final = Fit()
+"""For databases in UTF-8, which take any text."""
+
+
 def _name(encoding: str) -> str:
     name = re.sub(r"^WIN", "cp", encoding)
     try:

@@ -12,7 +12,6 @@ import asyncpg
 from windlass.errors import Refused, StoreUnavailable
 from windlass.store.postgres.codes import typed
 
-
 LATE: Final = "PostgreSQL did not answer in time"
 
 

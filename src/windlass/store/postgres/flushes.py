@@ -10,8 +10,7 @@ import msgspec
 from windlass.core.seqset import compress, contains, literal, parse
 from windlass.core.states import TERMINAL, WORKERS_OWN, Kind
 from windlass.store.postgres import schema as schemas
-from windlass.store.postgres.database import Database
-from windlass.store.postgres.encoding import Fit
+from windlass.store.postgres.encoding import AS_IT_IS, Fit
 from windlass.store.postgres.gates import is_carried
 from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Finished, Outcome
 
@@ -21,11 +20,12 @@ _encode = msgspec.json.Encoder().encode
 
 async def finish(
     connection: Any,
-    database: Database,
+    schema: str,
     worker: int,
     flush: int,
     outcomes: Sequence[Outcome],
     checkpointed: set[int],
+    fit: Fit = AS_IT_IS,
 ) -> tuple[Finished, list[str]]:
     """See Store.finish. The connection may be the handler's; `checkpointed` are jobs with a checkpoint. With
     it come the gates at which somebody waits for the room that was made."""
@@ -42,14 +42,14 @@ async def finish(
             if outcome.result is not None or outcome.forget or _has_satellites(job, checkpointed):
                 ended.append(outcome)
         elif outcome.kind in WORKERS_OWN:
-            others.append(_other(outcome, database.fit))
+            others.append(_other(outcome, fit))
         else:
             raise ValueError(
                 f"{outcome.kind.value} is not for a worker to say; it was said of job {outcome.job.id}"
             )
     groups = list(plain.values())
     row = await connection.fetchrow(
-        schemas.call("finish", 14, database.schema),
+        schemas.call("finish", 14, schema),
         worker,
         flush,
         [group[0].job.lane for group in groups] or None,
@@ -61,7 +61,7 @@ async def finish(
         [outcome.job.claim for outcome in ended] or None,
         [outcome.job.lane for outcome in ended] or None,
         [outcome.job.seq for outcome in ended] or None,
-        [outcome.result and database.fit(outcome.result) for outcome in ended] or None,
+        [outcome.result and fit(outcome.result) for outcome in ended] or None,
         _encode(others).decode() if others else None,
         [outcome.forget for outcome in ended] if any(outcome.forget for outcome in ended) else None,
     )

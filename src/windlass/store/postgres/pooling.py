@@ -92,7 +92,7 @@ async def _process(connection: Any) -> int:
 async def _begin(connection: Any) -> None:
     try:
         await connection.execute("BEGIN")
-    except asyncpg.ProtocolViolationError as error:
+    except asyncpg.PostgresError as error:
         if "statement pooling" not in str(error):
             raise
         raise ConfigurationError(

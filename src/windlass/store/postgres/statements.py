@@ -16,7 +16,7 @@ import msgspec
 from windlass.core import ids
 from windlass.core.admission import SOFT
 from windlass.errors import ClaimLost
-from windlass.store.postgres.encoding import Fit
+from windlass.store.postgres.encoding import AS_IT_IS, Fit
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, ClaimedJob, NewJob, Options, Receipt
 
 _encode = msgspec.json.Encoder().encode
@@ -207,7 +207,9 @@ def _one(schema: str, job: NewJob, place: int, judge: bool) -> Call:
     )
 
 
-def checkpoint_call(schema: str, worker: int, job: ClaimedJob, checkpoint: Checkpoint, fit: Fit) -> Call:
+def checkpoint_call(
+    schema: str, worker: int, job: ClaimedJob, checkpoint: Checkpoint, fit: Fit = AS_IT_IS
+) -> Call:
     """The call that makes a job's progress durable, fenced by worker and claim; false where it is refused."""
     return Call(
         f"SELECT {schema}.checkpoint($1::bigint, $2::bigint, $3::int, $4::bigint, $5::bigint, $6::text, "

@@ -216,7 +216,7 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         checkpointed = self._checkpointed.setdefault(worker, set())
         async with self._db.connection(self._db.deadline) as connection:
             finished, freed = await flushes.finish(
-                connection, self._db, worker, flush, outcomes, checkpointed
+                connection, self.schema, worker, flush, outcomes, checkpointed, self._db.fit
             )
             await self._advance(connection, flushes.parents_of(outcomes))
             await self._admit(connection, freed)

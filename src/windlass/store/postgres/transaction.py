@@ -34,7 +34,9 @@ async def transaction(
 
     async def end(connection: Any) -> None:
         told.append(outcome())
-        finished, gates = await flushes.finish(connection, database, worker, flush, told, checkpointed)
+        finished, gates = await flushes.finish(
+            connection, database.schema, worker, flush, told, checkpointed, database.fit
+        )
         freed.extend(gates)
         # One that had been applied before must not bring the block's data a second time.
         if finished.applied != 1:
