@@ -19,7 +19,7 @@ class Standby(Server):
     """A server of its own, with a copy of the primary's data that follows it."""
 
     def __init__(self, primary: Server) -> None:
-        super().__init__(primary.version, settings={**primary.settings, "hot_standby_feedback": "on"})
+        super().__init__(primary.version, settings=primary.settings)
         self.primary = primary
         self.password = primary.password
 

@@ -99,9 +99,14 @@ class Database:
         return self.pooling is Pooling.TRANSACTION
 
     @property
+    def standby(self) -> bool:
+        """Whether the session that was used last is one of a standby."""
+        return bool(getattr(self._told, "in_hot_standby", "off") == "on")
+
+    @property
     def read_only(self) -> str | None:
         """Why nothing can be written, as the session said that was used last; None where it can."""
-        if getattr(self._told, "in_hot_standby", "off") == "on":
+        if self.standby:
             return "this is a read-only standby: it shows what the primary has sent it, and changes nothing"
         if getattr(self._told, "default_transaction_read_only", "off") == "on":
             return "this database can only be read here: default_transaction_read_only is on for this session"
@@ -221,6 +226,8 @@ class Database:
 
     def _refusal(self) -> str:
         told = self.read_only or "this session can only read"
+        if not self.standby:
+            return f"{told}; set it off for the role or the database, or in the URL"
         if len(self.address.hosts) > 1 and self.address.wanted in ("any", "prefer-standby"):
             return (
                 f"{told}; add target_session_attrs=read-write to the URL to find the primary among its hosts"

@@ -124,7 +124,10 @@ async def migrate(connection: Any, schema: str, settings: StoreSettings) -> Migr
     # Whatever the database's default is: what is read after the lock must be younger than the lock.
     async with connection.transaction(isolation="read_committed"):
         # And however short of time sessions of this role are kept.
-        await connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
+        await connection.execute(
+            "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; "
+            "SET LOCAL idle_in_transaction_session_timeout = 0"
+        )
         lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
         await connection.execute(lock, f"windlass migrate {schema}")
         before, stamped = await version_of(connection, schema)
