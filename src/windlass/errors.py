@@ -35,6 +35,7 @@ WindlassError
 └── StoreError
     ├── StoreUnavailable        the database could not be reached; trying again is right
     │   └── StoreReadOnly       it can be read and not written: a standby, or a session that may only read
+    ├── StoreForbidden          the role that we connect as may not do this
     ├── StoreFull               disk or size limit reached
     └── StoreCorrupt            an invariant of the logs does not hold
 """
@@ -240,6 +241,10 @@ class StoreUnavailable(StoreError):
 class StoreReadOnly(StoreUnavailable):
     """The database can be read and not written: it is a standby, or the session may only read. Once the
     standby is promoted the same call succeeds."""
+
+
+class StoreForbidden(StoreError):
+    """The role that we connect as may not do this; the message says who can give it the right."""
 
 
 class StoreFull(StoreError):

@@ -28,6 +28,7 @@ from windlass.errors import (
     SchemaTooNew,
     Shed,
     StoreError,
+    StoreForbidden,
     StoreFull,
     StoreReadOnly,
     StoreUnavailable,
@@ -89,6 +90,10 @@ _NOT_TAKEN: Final = "the database cannot keep a value of this; leave out what is
 _ONLY_READ: Final = (
     "this database can only be read here: it is a standby, or its sessions may only read; do this where the "
     "primary is served"
+)
+_NO_RIGHT: Final = (
+    "the role that Mission Control connects to the database as may not do this; windlass.allow gives it the "
+    "right, or serve it with a role that has it"
 )
 _REFUSED: Final[dict[type[Refused], str]] = {QueueFull: "queue_full", Shed: "shed"}
 _INVALID: Final[dict[type[EnqueueError], str]] = {
@@ -156,6 +161,8 @@ def _of_store(error: WindlassError) -> Problem:
     match error:
         case StoreReadOnly():
             return Conflict(_ONLY_READ, "read_only")
+        case StoreForbidden():
+            return Conflict(_NO_RIGHT, "store_forbidden")
         case StoreUnavailable():
             told = "the database cannot be reached at the moment; try again"
             return Problem(503, "store_unavailable", told, retry_after=SOON)
@@ -165,6 +172,5 @@ def _of_store(error: WindlassError) -> Problem:
         case SchemaMissing() | SchemaTooNew():
             told = "the database and this version of Windlass do not fit; run `windlass migrate`, or upgrade"
             return Problem(503, "schema", told, retry_after=30.0)
-        case StoreError():
-            return Problem(500, "store", "the store could not do this; the log of the server says more")
-    return Problem(500, "internal", "this failed; the log of the server says more")
+    code = "store" if isinstance(error, StoreError) else "internal"
+    return Problem(500, code, "this failed; the log of the server says more")

@@ -18,6 +18,7 @@ from windlass.errors import (
     Shed,
     StoreCorrupt,
     StoreError,
+    StoreForbidden,
     StoreFull,
     StoreReadOnly,
     StoreUnavailable,
@@ -37,6 +38,7 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "WL009": TermLost,
     "WL010": JobNotFound,
     "25006": StoreReadOnly,
+    "42501": StoreForbidden,
     "53100": StoreFull,
     "28000": ConfigurationError,
     "28P01": ConfigurationError,
@@ -47,6 +49,12 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "22P05": InvalidPayload,
     "22021": InvalidPayload,
 }
+_HINTS = {
+    "22P05": "The database is not in UTF8 and has no such character: leave it out, or use a database in UTF8",
+    "25006": "This is a standby, or a session that may only read: write to the primary",
+    "42501": "The schema's owner gives rights with SELECT windlass.allow('ROLE', 'worker'), 'producer' or "
+    "'reader'",
+}
 # Lost connections, shutdowns, exhausted resources, lock and statement timeouts, deadlocks and serialisation
 # failures: all of them pass, and the same call may succeed.
 _PASSING = ("08", "57P", "53", "25P03", "55P03", "57014", "40")
@@ -54,12 +62,7 @@ _PASSING = ("08", "57P", "53", "25P03", "55P03", "57014", "40")
 
 def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) -> WindlassError | None:
     """The error of ours that a SQLSTATE stands for, or None; adapters of other drivers use it, too."""
-    if code == "22P05":
-        hint = (
-            "The database is not in UTF8 and has no such character: leave it out, or use a database in UTF8"
-        )
-    if code == "25006":
-        message = f"{message}: this is a standby, or the session may only read; write to the primary"
+    hint = _HINTS.get(code or "", hint)
     text = f"{message}. {hint}" if hint else message
     if code == "WL001":
         return AlreadyEnqueued(text, int(detail) if detail else None)

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, Literal
 
-import asyncpg
-
+from windlass.errors import StoreForbidden
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.database import SPARE, Database
 from windlass.store.postgres.listen import POLL_DEAF, Listener
@@ -48,10 +47,10 @@ class Diagnosis:
         for name, look in looks.items():
             try:
                 found += await look()
-            except asyncpg.InsufficientPrivilegeError as error:
+            except StoreForbidden as error:
                 found.append(
                     _finding(
-                        name, "warning", f"this role may not see it: {error}",
+                        name, "warning", f"this role may not see it: {str(error).partition('. ')[0]}",
                         "Run the doctor as a role of kind reader or worker (windlass.allow).",
                     )
                 )  # fmt: skip

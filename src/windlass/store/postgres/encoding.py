@@ -52,7 +52,7 @@ AS_IT_IS: Final = Fit()
 
 
 def _name(encoding: str) -> str:
-    name = re.sub(r"^WIN", "cp", encoding)
+    name = encoding.replace("WIN", "cp").replace("KOI8", "KOI8_")
     try:
         return codecs.lookup(name).name
     except LookupError:

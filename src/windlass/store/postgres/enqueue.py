@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from windlass.errors import ConfigurationError, Refused, Shed, StoreUnavailable
+from windlass.errors import ConfigurationError, Refused, Shed, StoreForbidden, StoreUnavailable
 from windlass.store.postgres import statements
 from windlass.store.postgres.faults import refused_jobs, translated
 from windlass.store.postgres.gates import lines_of, rings_of
@@ -65,7 +65,7 @@ class Enqueueing(Upkeep):
             receipts = statements.combine(jobs, calls, rows)
             if any(receipt.status == "replaced" for receipt in receipts):
                 # Who may only produce leaves that to others, too.
-                with suppress(asyncpg.InsufficientPrivilegeError):
+                with suppress(asyncpg.InsufficientPrivilegeError, StoreForbidden):
                     await self._steps(own, "replace_step", "promote")
             await self._admit(own, lines_of(jobs, receipts), rings_of(jobs, receipts))
         await self._note_pressure(jobs, calls, rows)
@@ -86,7 +86,7 @@ class Enqueueing(Upkeep):
     async def _declare(self, lanes: set[tuple[str, int]]) -> None:
         for queue, priority in lanes - self._declared:
             # Who may only produce leaves that to others: the job waits in deferred until the lane is there.
-            with suppress(asyncpg.InsufficientPrivilegeError):
+            with suppress(StoreForbidden):
                 await self._db.value("lane_sure", queue, priority)
             self._declared.add((queue, priority))
 

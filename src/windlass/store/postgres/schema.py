@@ -32,6 +32,12 @@ _RESERVED = re.compile(
 """The words that PostgreSQL takes for a name only in quotes."""
 
 
+_HIDDEN = (
+    "SELECT c.relname FROM pg_class c WHERE c.relnamespace = to_regnamespace($1) AND c.relrowsecurity "
+    "AND row_security_active(c.oid) ORDER BY 1 LIMIT 1"
+)
+
+
 def check_schema_name(schema: str) -> str:
     """A schema name that needs no quoting anywhere; anything else is refused."""
     if not _NAME.fullmatch(schema) or schema.startswith("pg_") or _RESERVED.fullmatch(schema):
@@ -160,6 +166,12 @@ async def check(connection: Any, schema: str) -> None:
             else "holds no Windlass schema"
         )
         raise SchemaMissing(f"the database {what} (schema {schema!r}); run `windlass migrate`")
+    # With it jobs would silently not be there.
+    if hidden := await connection.fetchval(_HIDDEN, schema):
+        raise ConfigurationError(
+            f"row security hides rows of {schema}.{hidden} from this role, and Windlass needs them: ALTER "
+            f"TABLE {schema}.{hidden} DISABLE ROW LEVEL SECURITY, or give the role BYPASSRLS"
+        )
 
 
 def _refuse_newer(version: int, schema: str) -> None:

@@ -13,7 +13,7 @@ import asyncpg
 
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED
-from windlass.errors import JobNotFound, ResultTimeout, StoreReadOnly, StoreUnavailable
+from windlass.errors import JobNotFound, ResultTimeout, StoreForbidden, StoreReadOnly, StoreUnavailable
 from windlass.store.flow import Needs
 from windlass.store.postgres import claims, flushes, schema, statements
 from windlass.store.postgres.cluster import Cluster
@@ -103,7 +103,7 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         """See Store.open. A restored or switched-over copy is adopted before anything else [rule 15]."""
         await self._db.open()
         # A producer, and who may only read, leave that to the workers.
-        with suppress(asyncpg.InsufficientPrivilegeError, StoreReadOnly):
+        with suppress(StoreForbidden, StoreReadOnly):
             if await self._db.value("must_adopt"):
                 await self._adopt()
 
@@ -134,6 +134,12 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
                 migration = await schema.migrate(connection, self.schema, self.settings)
                 await connection.close(timeout=self._db.deadline)
                 return migration
+        except StoreForbidden as error:
+            told = str(error).partition(". ")[0]
+            raise StoreForbidden(
+                f"{told}; migrate as a role that owns the schema or, where there is none yet, may CREATE in "
+                "the database"
+            ) from error
         finally:
             connection.terminate()
 
