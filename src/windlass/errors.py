@@ -35,7 +35,9 @@ WindlassError
 │   └── SourceChanged           the file is not the one that was split; enqueue the job anew
 └── StoreError
     ├── StoreUnavailable        the database could not be reached; trying again is right
-    │   └── StoreBusy           it did not answer in time: it is slow, or something is locked
+    │   ├── StoreBusy           it did not answer in time: it is slow, or something is locked
+    │   └── StoreReadOnly       it can be read and not written: a standby, or a session that may only read
+    ├── StoreForbidden          the role that we connect as may not do this
     ├── StoreFull               disk or size limit reached
     └── StoreCorrupt            an invariant of the logs does not hold
 """
@@ -260,6 +262,15 @@ class StoreUnavailable(StoreError):
 class StoreBusy(StoreUnavailable):
     """The database did not answer in time: it is slow, or somebody holds a lock; what was sent may have been
     done all the same."""
+
+
+class StoreReadOnly(StoreUnavailable):
+    """The database can be read and not written: it is a standby, or the session may only read. Once the
+    standby is promoted the same call succeeds."""
+
+
+class StoreForbidden(StoreError):
+    """The role that we connect as may not do this; the message says who can give it the right."""
 
 
 class StoreFull(StoreError):

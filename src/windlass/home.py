@@ -22,7 +22,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeAlias, TypeVar
 
 from windlass import loopthread
-from windlass.errors import StoreUnavailable, WindlassError
+from windlass.errors import StoreReadOnly, StoreUnavailable, WindlassError
 from windlass.store.protocol import Store
 from windlass.store.records import Migration
 
@@ -98,7 +98,7 @@ class StoreHome:
             return
         store = self._make()
         try:
-            await patiently(store.open, patience)
+            await patiently(store.open if patience is None else lambda: _opened_to_write(store), patience)
             self._own[loop] = store
             yield store
         finally:
@@ -183,6 +183,15 @@ class StoreHome:
             store, self._store, self._open = self._store, None, False
         if store is not None:
             await store.close()
+
+
+async def _opened_to_write(store: Store) -> None:
+    """Open a store for a worker. One that can only be read is opened anew later: a standby that was promoted
+    has to be looked at with other eyes."""
+    await store.open()
+    if told := store.read_only:
+        await store.close()
+        raise StoreReadOnly(told)
 
 
 async def patiently(opening: Callable[[], Awaitable[T]], patience: Patience | None) -> T:

@@ -81,7 +81,7 @@ async def test_a_deadlock_with_a_foreign_transaction_is_survived(base: Base) -> 
     """One that takes its keys one by one cannot be kept from it. Ours has written nothing, and goes again."""
     await base.lane()
     # A waiter looks for a deadlock once, so long after it began to wait: the other must be there by then.
-    store = await base.store(f"{base.dsn}?deadlock_timeout=700ms")
+    store = await base.store(f"{base.dsn}?options=-c%20deadlock_timeout%3D700ms")
     foreign = await base.session(deadlock_timeout="1min")
     await foreign.begin()
     await enqueue(foreign, [unique(base, "b")])

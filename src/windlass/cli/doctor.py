@@ -16,7 +16,7 @@ from rich.text import Text
 from windlass.cli.options import json_option, on_store
 from windlass.cli.target import Target
 from windlass.cli.text import console, print_json
-from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, WindlassError
+from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, StoreForbidden, WindlassError
 from windlass.settings import SECRET, Settings
 from windlass.store.factory import POSTGRES, describe, kind_of
 from windlass.store.protocol import Store
@@ -70,7 +70,13 @@ def _examine(target: Target) -> Iterator[Finding]:
 
 
 async def _look(store: Store) -> list[Finding]:
-    return [*await store.diagnose(), *await examine(store)]
+    found = await store.diagnose()
+    try:
+        return [*found, *await examine(store)]
+    except StoreForbidden as error:
+        told = f"this role may not see it: {str(error).partition('. ')[0]}"
+        advice = "Run the doctor as a role of kind reader or worker (windlass.allow)."
+        return [*found, Finding(name="flow", level="warning", told=told, advice=advice)]
 
 
 def _versions() -> Finding:
@@ -115,6 +121,8 @@ def _advice(error: WindlassError) -> str:
         return "run `windlass migrate`"
     if isinstance(error, SchemaTooNew):
         return "upgrade Windlass here to the version that migrated the database"
+    if isinstance(error, StoreForbidden):
+        return "connect as a role of kind reader or worker"
     if isinstance(error, ConfigurationError):
         return "correct the setting it names"
     return "see that the server runs and is reachable from here, and that user, password and database exist"

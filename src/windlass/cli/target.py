@@ -61,8 +61,15 @@ class Target:
         place = self.place
         if not create and (missing := self.missing()):
             raise click.ClickException(missing)
+
+        async def told(store: Store) -> T:
+            answer = await work(store)
+            if store.read_only:
+                click.echo(f"Note: {store.read_only}", err=True)
+            return answer
+
         try:
-            return self.ask(work)
+            return self.ask(told)
         except (StoreError, ConfigurationError) as error:
             raise click.ClickException(f"{place}: {self.told(error)}") from error
 

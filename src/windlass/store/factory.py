@@ -1,6 +1,6 @@
 """From a database URL to a store. Drivers are imported only when their database is asked for.
 
-postgresql://user:password@host/db      also postgres:// and postgresql+driver://
+postgresql://user:password@host/db      also postgres:// and postgresql+driver://, see store.postgres.url
 sqlite:///relative.db                   sqlite:////absolute.db with one slash more
 memory://                               jobs live and die with the process
 """
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from windlass.errors import ConfigurationError
+from windlass.store.postgres import url as urls
 from windlass.store.protocol import Store
 from windlass.store.settings import StoreSettings
 
@@ -22,7 +23,12 @@ MEMORY: Final = "memory"
 
 def kind_of(url: str) -> str:
     """Which store a URL asks for: `postgresql`, `sqlite` or `memory`."""
-    scheme = url.partition("://")[0].lower().partition("+")[0]
+    scheme, mark, _ = url.partition("://")
+    if not mark:  # whatever it is, it may hold a password
+        raise ConfigurationError(
+            "a database is named by a URL: set WINDLASS_DATABASE_URL to postgresql://…, sqlite:///path or memory://"
+        )
+    scheme = scheme.lower().partition("+")[0]
     scheme = POSTGRES if scheme == "postgres" else scheme
     if scheme not in (POSTGRES, SQLITE, MEMORY):
         raise ConfigurationError(
@@ -50,28 +56,11 @@ def make_store(
 
 
 def describe(url: str) -> str:
-    """The URL as it may be shown: without user, password and query, which can hold secrets."""
+    """The URL as it may be shown: without user, password and what else can hold secrets."""
     kind = kind_of(url)
     if kind == POSTGRES:
-        check_postgres_url(url)
-        parts = urlsplit(url)
-        # What stands behind the last @ is the host, however many the password holds.
-        return f"{kind}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return urls.shown(url)
     return f"{kind}://{url.partition('://')[2].partition('?')[0]}"
-
-
-def check_postgres_url(url: str) -> None:
-    """Refuse a URL whose parts cannot be told apart. The message quotes nothing: it may be the password."""
-    before_host = url.partition("://")[2].rpartition("@")[0]
-    try:
-        clear = not set(before_host) & set("/?#[]") and urlsplit(url).port is not False
-    except ValueError:
-        clear = False
-    if not clear:
-        raise ConfigurationError(
-            "the PostgreSQL URL cannot be read: the port must be a number, and / ? # [ ] @ in a user's name, "
-            "a password or a query must be percent-encoded (/ is %2F, # is %23)"
-        )
 
 
 def sqlite_path(url: str) -> str:
@@ -108,7 +97,6 @@ def _postgres(url: str, schema: str, settings: StoreSettings, deadline: float | 
     require_asyncpg()
     from windlass.store.postgres import PostgresStore
 
-    check_postgres_url(url)
     dsn = f"{POSTGRES}://{url.partition('://')[2]}"
     if deadline is None:
         return PostgresStore(dsn, schema=schema, settings=settings)

@@ -60,6 +60,11 @@ class Store(Flow, Measures, Protocol):
 
     # -- life of the store ------------------------------------------------------------------------------
 
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written here, in words, as far as the last call has shown; None where it can.
+        What writes raises StoreReadOnly then, and what reads works."""
+
     async def open(self) -> None:
         """Connect. Idempotent. Raises SchemaMissing or SchemaTooNew where `migrate` has not brought the
         schema to a version this code can work with (SQLite and memory migrate by themselves)."""

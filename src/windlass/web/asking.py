@@ -34,6 +34,8 @@ class Asking:
 
     def __init__(self, app: Windlass) -> None:
         self.app: Final = app
+        self.read_only: str | None = None
+        """Why nothing can be done here, as far as the last answer of the store has shown: it is a standby."""
         self.memo: Final = Memo()
         self.lasting: Final = Memo()
         """What no action of an operator changes."""
@@ -47,7 +49,14 @@ class Asking:
 
     async def ask(self, operation: Callable[[Store], Awaitable[T]]) -> T:
         """Ask the store, from whatever loop this is."""
-        return await self.home.acall(operation)
+
+        async def asked(store: Store) -> T:
+            try:
+                return await operation(store)
+            finally:
+                self.read_only = store.read_only
+
+        return await self.home.acall(asked)
 
     async def shared(self, key: Any, ttl: float, operation: Callable[[Store], Awaitable[T]]) -> T:
         """Ask the store, or take the answer that another got a moment ago."""

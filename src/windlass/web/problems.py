@@ -30,7 +30,9 @@ from windlass.errors import (
     Shed,
     StoreBusy,
     StoreError,
+    StoreForbidden,
     StoreFull,
+    StoreReadOnly,
     StoreUnavailable,
     WindlassError,
 )
@@ -87,6 +89,14 @@ class Conflict(Problem):
 
 _UNFORESEEN: Final = "this failed in a way that nobody foresaw; the log of the server says more"
 _NOT_TAKEN: Final = "the database cannot keep a value of this; leave out what is no plain text or number"
+_ONLY_READ: Final = (
+    "this database can only be read here: it is a standby, or its sessions may only read; do this where the "
+    "primary is served"
+)
+_NO_RIGHT: Final = (
+    "the role that Mission Control connects to the database as may not do this; windlass.allow gives it the "
+    "right, or serve it with a role that has it"
+)
 _REFUSED: Final[dict[type[Refused], str]] = {QueueFull: "queue_full", Shed: "shed"}
 _INVALID: Final[dict[type[EnqueueError], str]] = {
     InvalidName: "invalid_name",
@@ -152,7 +162,7 @@ def _in_a_drivers_words(error: WindlassError) -> bool:
     return isinstance(code, str) and not code.startswith("WL")
 
 
-def _of_store(error: WindlassError, look: bool) -> Problem:
+def _of_store(error: WindlassError, look: bool) -> Problem:  # noqa: PLR0911 - one for each kind
     """Drivers speak in these, so their words stay in the log."""
     foreseen = isinstance(error, StoreUnavailable)  # each request meets an outage
     told = "a request met a store in trouble: %s"
@@ -160,6 +170,10 @@ def _of_store(error: WindlassError, look: bool) -> Problem:
     match error:
         case StoreBusy():
             return timed_out(look)
+        case StoreReadOnly():
+            return Conflict(_ONLY_READ, "read_only")
+        case StoreForbidden():
+            return Conflict(_NO_RIGHT, "store_forbidden")
         case StoreUnavailable():
             told = "the database cannot be reached at the moment; try again"
             return Problem(503, "store_unavailable", told, retry_after=SOON)
@@ -169,6 +183,5 @@ def _of_store(error: WindlassError, look: bool) -> Problem:
         case SchemaMissing() | SchemaTooNew():
             told = "the database and this version of Windlass do not fit; run `windlass migrate`, or upgrade"
             return Problem(503, "schema", told, retry_after=30.0)
-        case StoreError():
-            return Problem(500, "store", "the store could not do this; the log of the server says more")
-    return Problem(500, "internal", "this failed; the log of the server says more")
+    code = "store" if isinstance(error, StoreError) else "internal"
+    return Problem(500, code, "this failed; the log of the server says more")

@@ -105,10 +105,12 @@ async def _rescue(store: Store, worker: int, beat: int, policy: DeathPolicy) -> 
     return None
 
 
-async def insist(step: Callable[[], Awaitable[None]], halt: Halt) -> bool:
+async def insist(
+    step: Callable[[], Awaitable[None]], halt: Halt, troubled: Callable[[], object] = lambda: None
+) -> bool:
     """Take a step of a hand-back again and again until it is done. False: given up, since the supervisor has
-    to leave, or since an error came back that no waiting mends."""
-    trying = asyncio.create_task(_try(step, halt))
+    to leave, or since an error came back that no waiting mends. `troubled` is called after each failure."""
+    trying = asyncio.create_task(_try(step, halt, troubled))
     try:
         await first(trying, halt.out_of_time())
         return trying.done() and trying.result()
@@ -117,7 +119,7 @@ async def insist(step: Callable[[], Awaitable[None]], halt: Halt) -> bool:
         await asyncio.gather(trying, return_exceptions=True)
 
 
-async def _try(step: Callable[[], Awaitable[None]], halt: Halt) -> bool:
+async def _try(step: Callable[[], Awaitable[None]], halt: Halt, troubled: Callable[[], object]) -> bool:
     complaints = Complaints(logger)
     troubles = unforeseen = 0
     while True:
@@ -131,6 +133,7 @@ async def _try(step: Callable[[], Awaitable[None]], halt: Halt) -> bool:
         else:
             complaints.over("hand-back")
             return True
+        troubled()
         if halt.hurrying.is_set() or unforeseen >= UNFORESEEN:
             return False
         troubles += 1

@@ -63,6 +63,8 @@ class Supervisor:
         self._changed = asyncio.Event()
         self._children: set[Process] = set()
         self._leavers: set[asyncio.Task[bool]] = set()
+        self._unsettled: set[int] = set()
+        """Processes that are gone, and whose jobs the store has refused to take back so far."""
         self._been_ready = False
         self._refused: str | None = None
         self._spares = Spares(settings.spares, self._start_spare)
@@ -70,12 +72,15 @@ class Supervisor:
         self.member = Member(store, settings, settings.queues, workers=settings.processes)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
-        """Whether jobs can be run right now, and what that hangs on: the store answers and a child is up."""
+        """Whether jobs can be run right now, and what that hangs on: the store answers, it takes back what
+        dead children held, and a child is up."""
         up = [child for child in self._children if child.ready.is_set()]
         reached, stopping = self.member.reached, self._halt.draining.is_set()
-        ready = reached and not stopping and not all(child.leaving for child in up)
+        settled = not self._unsettled
+        ready = reached and settled and not stopping and not all(child.leaving for child in up)
         return ready, {
             "store": "reached" if reached else "out of reach",
+            "hand_backs": "done" if settled else "failing",
             "processes": len(up),
             "stopping": stopping,
             "coordinator": self.member.coordinator.term is not None,
@@ -281,7 +286,11 @@ class Supervisor:
                 )
                 left.discard(worker)
 
-        if not await insist(step, self._halt):
+        try:
+            handed = await insist(step, self._halt, lambda: self._unsettled.add(child.pid))
+        finally:
+            self._unsettled.discard(child.pid)
+        if not handed:
             logger.warning(
                 "what process %d held could not be handed back; its jobs run elsewhere when its lease of "
                 "%g s is over",

@@ -1,4 +1,4 @@
-"""A real PgBouncer in transaction mode before a test's server, where this machine has one.
+"""A real PgBouncer before a test's server, where this machine has one.
 
 It may not run as root, so like the server it runs as another account. It is not installed here: a test that
 does not find it is skipped and says so loudly.
@@ -30,7 +30,7 @@ listen_addr = 127.0.0.1
 listen_port = {port}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
+pool_mode = {mode}
 default_pool_size = {size}
 max_client_conn = 200
 server_login_retry = 1
@@ -48,9 +48,11 @@ def program() -> str:
 
 
 @contextmanager
-def transaction_pooler(server: Server, dsn: str, folder: Path, size: int) -> Iterator[str]:
-    """The URL that leads to the database of `dsn` through a pooler with so few connections that every client
-    gets another one each time."""
+def pooler(
+    server: Server, dsn: str, folder: Path, size: int, mode: str = "transaction", more: str = ""
+) -> Iterator[str]:
+    """The URL that leads to the database of `dsn` through a pooler. In transaction mode so few connections
+    that every client gets another one each time; `more` are lines for its settings."""
     pgbouncer = program()
     with socket.socket() as probe:
         probe.bind((HOST, 0))
@@ -62,8 +64,8 @@ def transaction_pooler(server: Server, dsn: str, folder: Path, size: int) -> Ite
     ini.write_text(
         SETTINGS.format(
             host=HOST, upstream=server.port, user=USER, password=server.password,
-            port=port, size=size, folder=place,
-        ),
+            port=port, size=size, folder=place, mode=mode,
+        ) + more,
         encoding="utf-8",
     )  # fmt: skip
     user = account()

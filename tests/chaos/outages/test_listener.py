@@ -20,7 +20,7 @@ import pytest
 from tests.chaos.figures import Figure, median
 from tests.chaos.kit import connected, counts, depth_is_a_scan, opened, until
 from tests.chaos.outages.kit import COMMAND, QUEUE, Host, balance, produce, settled, work
-from tests.chaos.outages.pooler import transaction_pooler
+from tests.chaos.outages.pooler import pooler
 from tests.chaos.program import ROOT
 from tests.postgres import Server
 from windlass.store.postgres import PostgresStore
@@ -102,7 +102,7 @@ async def pooled(server: Server, dsn: str, folder: Path, seconds: float, figure:
     """Producers and two worker processes share three connections of a transaction pooler."""
     ids: list[int] = []
     over = asyncio.Event()
-    with transaction_pooler(server, dsn, folder, POOL) as url:
+    with pooler(server, dsn, folder, POOL) as url:
         async with Host(folder, url, lease=5.0, processes=2) as host, opened(url) as store:
             family = host.family()
             async with asyncio.TaskGroup() as group:

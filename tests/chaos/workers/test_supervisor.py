@@ -18,7 +18,7 @@ from tests.chaos.workers.row import Row
 from windlass.cluster.member import Member
 from windlass.core.retry import Backoff
 from windlass.core.slots import MOST
-from windlass.errors import ConfigurationError
+from windlass.errors import ConfigurationError, StoreUnavailable
 from windlass.settings import Settings
 from windlass.store.memory import MemoryStore
 from windlass.worker import channel as channels
@@ -99,7 +99,13 @@ def start():
     await row.until(lambda: caplog.text.count("cannot be started: a start hook failed") >= 2)
     assert row.supervisor.readiness() == (
         True,
-        {"store": "reached", "processes": 1, "stopping": False, "coordinator": True},
+        {
+            "store": "reached",
+            "hand_backs": "done",
+            "processes": 1,
+            "stopping": False,
+            "coordinator": True,
+        },
     )
     (row.folder / "broken").unlink()
     await row.until(lambda: row.up == 2)
@@ -248,3 +254,28 @@ async def _until_drain(reader: Channel) -> AsyncIterator[object]:
         yield message
         if isinstance(message, Drain):
             return
+
+
+async def test_a8_not_ready_while_jobs_cannot_be_handed_back(row: Row) -> None:
+    """Beats arrived, so `/readyz` said ready while the jobs of a dead child were stuck."""
+    await row.start(processes=2)
+    await row.until(lambda: row.up == 2 and all(child.workers for child in row.supervisor._children))
+    refused = asyncio.Event()
+    mended = asyncio.Event()
+
+    async def refuse(*_: Any) -> None:
+        if not mended.is_set():
+            refused.set()
+            raise StoreUnavailable("no answer in time through the pooler")
+
+    row.line.before["held"] = row.line.before["retire"] = refuse
+    next(iter(row.supervisor._children)).kill()
+    await refused.wait()
+    await row.until(lambda: row.supervisor.readiness()[1]["hand_backs"] == "failing")
+    ready, told = row.supervisor.readiness()
+    assert (ready, told["store"]) == (False, "reached")
+    mended.set()
+    await row.until(lambda: row.supervisor.readiness()[0])
+    assert row.supervisor.readiness()[1]["hand_backs"] == "done"
+    row.supervisor.stop()
+    await row.left()

@@ -85,15 +85,24 @@ def test_places_that_are_none(options: dict[str, Any], told: str) -> None:
             {"OPTIONS": {"sslmode": "require", "pool": True, "isolation_level": 3}},
             "postgresql://ada@db:6432/shop?sslmode=require",
         ),
+        (
+            {"HOST": "h1,h2", "PORT": "1,2", "OPTIONS": {"target_session_attrs": "read-write"}},
+            "postgresql://ada@/shop?target_session_attrs=read-write&host=h1%2Ch2&port=1%2C2",
+        ),
+        (
+            {"OPTIONS": {"options": "-c work_mem=5MB"}},
+            "postgresql://ada@db:6432/shop?options=-c%20work_mem%3D5MB",
+        ),
     ],
 )
 def test_the_url_of_a_database_of_django(changes: dict[str, Any], url: str) -> None:
     assert postgres_url({**POSTGRES, **changes}) == url
 
 
-def test_a_service_file_is_not_read() -> None:
-    with pytest.raises(ImproperlyConfigured, match="WINDLASS_DATABASE_URL"):
-        postgres_url({**POSTGRES, "NAME": "", "OPTIONS": {"service": "shop"}})
+def test_a_database_that_a_service_names() -> None:
+    """libpq reads the service file, and so do workers."""
+    named = {**POSTGRES, "NAME": "", "USER": "", "HOST": "", "PORT": "", "OPTIONS": {"service": "shop"}}
+    assert postgres_url(named) == "postgresql:///?service=shop"
 
 
 def test_the_store_beside_a_file(tmp_path: Path) -> None:

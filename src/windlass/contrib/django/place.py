@@ -27,12 +27,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from windlass.settings import SettingsInCode
+from windlass.store.postgres.url import KNOWN
 
 OWN: Final = ("database", "on_commit", "max_attempts", "timeout", "codec")
 """The options that are the backend's; the others are settings of its Windlass app."""
 FILE: Final = "windlass.db"
-_PASSED_ON: Final = ("application_name", "passfile", "sslcert", "sslcrl", "sslkey", "sslmode", "sslrootcert")
-"""What asyncpg reads in a URL as libpq does; the rest of a database's OPTIONS is psycopg's."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -87,14 +86,10 @@ def _check_alias(option: str, alias: str) -> None:
 def postgres_url(database: Mapping[str, Any]) -> str:
     """The URL of a PostgreSQL database in DATABASES, for workers and for those who look."""
     options = database.get("OPTIONS") or {}
-    if options.get("service") or not database["NAME"]:
-        raise ImproperlyConfigured(
-            "the database is named by a service file, which Windlass does not read: give workers its "
-            "address in WINDLASS_DATABASE_URL"
-        )
     user, password, host = (str(database.get(name) or "") for name in ("USER", "PASSWORD", "HOST"))
-    query = {name: str(options[name]) for name in _PASSED_ON if options.get(name)}
-    if host.startswith("/"):  # the folder of a socket
+    # What libpq knows; the rest is psycopg's or Django's.
+    query = {name: str(value) for name, value in options.items() if name in KNOWN and value}
+    if host.startswith("/") or "," in host:  # the folder of a socket, or several hosts
         query["host"], host = host, ""
     if database.get("PORT") and not host:
         query["port"] = str(database["PORT"])
@@ -102,7 +97,7 @@ def postgres_url(database: Mapping[str, Any]) -> str:
     port = f":{database['PORT']}" if database.get("PORT") and host else ""
     address = f"{login}@{host}{port}" if login else f"{host}{port}"
     return f"postgresql://{address}/{quote(str(database['NAME']), safe='')}" + (
-        f"?{urlencode(query)}" if query else ""
+        f"?{urlencode(query, quote_via=quote, safe='')}" if query else ""
     )
 
 

@@ -25,6 +25,11 @@ class MemoryStore(
 
     _version = 0
 
+    @property
+    def read_only(self) -> str | None:
+        """See Store.read_only: this store is never so."""
+        return None
+
     async def open(self) -> None:
         await self.migrate()
 

@@ -20,7 +20,9 @@ from windlass.errors import (
     StoreBusy,
     StoreCorrupt,
     StoreError,
+    StoreForbidden,
     StoreFull,
+    StoreReadOnly,
     StoreUnavailable,
     TermLost,
     WindlassError,
@@ -38,6 +40,8 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "WL009": TermLost,
     "WL010": JobNotFound,
     "WL013": StoreUnavailable,
+    "25006": StoreReadOnly,
+    "42501": StoreForbidden,
     "53100": StoreFull,
     "28000": ConfigurationError,
     "28P01": ConfigurationError,
@@ -48,19 +52,26 @@ _BY_CODE: dict[str, type[WindlassError]] = {
     "22P05": InvalidPayload,
     "22021": InvalidPayload,
 }
-# Lost connections, shutdowns and a standby that is not promoted yet; exhausted resources, lock and statement
-# timeouts, deadlocks and serialisation failures: all of them pass, and the same call may succeed.
-_PASSING = ("08", "57P", "25006", "25P03")
+_ABOUT_A_JOB = {"WL001": AlreadyEnqueued, "WL019": Finalizing}
+"""Which job it is about stands in the detail."""
+_HINTS = {
+    "22P05": "The database is not in UTF8 and has no such character: leave it out, or use a database in UTF8",
+    "25006": "This is a standby, or a session that may only read: write to the primary",
+    "42501": "The schema's owner gives rights with SELECT windlass.allow('ROLE', 'worker'), 'producer' or "
+    "'reader'",
+}
+# Lost connections and shutdowns; exhausted resources, lock and statement timeouts, deadlocks and
+# serialisation failures: all of them pass, and the same call may succeed.
+_PASSING = ("08", "57P", "25P03")
 _BUSY = ("53", "55P03", "57014", "25P04", "40")
 
 
 def typed(code: str | None, message: str, detail: Any = None, hint: Any = None) -> WindlassError | None:
     """The error of ours that a SQLSTATE stands for, or None; adapters of other drivers use it, too."""
+    hint = _HINTS.get(code or "", hint)
     text = f"{message}. {hint}" if hint else message
-    if code == "WL001":
-        return AlreadyEnqueued(text, int(detail) if detail else None)
-    if code == "WL019":
-        return Finalizing(text, int(detail) if detail else None)
+    if code in _ABOUT_A_JOB:
+        return _ABOUT_A_JOB[code](text, int(detail) if detail else None)
     if code in ("WL011", "WL012") and detail:
         return _refused(code, text, json.loads(detail))
     if code in _BY_CODE:

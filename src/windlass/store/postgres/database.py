@@ -11,17 +11,26 @@ from typing import Any, Final
 
 import asyncpg
 
-from windlass.errors import StoreUnavailable
+from windlass.errors import ConfigurationError, StoreForbidden, StoreReadOnly, StoreUnavailable
+from windlass.store.postgres import connecting, url
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connection import Connection
-from windlass.store.postgres.faults import translated
+from windlass.store.postgres.encoding import Fit
+from windlass.store.postgres.faults import LATE, translated
+from windlass.store.postgres.pooling import TOO_SMALL, Pooling, pooling_of
 from windlass.store.postgres.unread import Unread
 
 DEADLINE: Final = 30.0
 """Seconds after which any statement is given up: a half-open connection must not hang a worker [fault 9]."""
 
-CONNECT: Final = 10.0
-"""Seconds that a new connection may take."""
+SETTINGS: Final = {
+    "default_transaction_isolation": "read committed",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_session_timeout": "0",
+}
+"""What our sessions need, whatever role and database say: most functions want a snapshot per statement, and
+how long a call may take is ours to say. A URL that sets one of them itself has its way."""
 
 KEEPALIVES: Final = {
     "tcp_keepalives_idle": "30",
@@ -30,6 +39,9 @@ KEEPALIVES: Final = {
 }
 """How soon the server gives up on a client that vanished, and so on the locks of a handler's transaction: in
 a minute, where most systems take two hours. On our own side no call waits that long."""
+
+NAME: Final = {"application_name": "windlass"}
+"""Whose sessions these are, for who looks at them."""
 
 CLOSE: Final = 2.0
 """Seconds that closing may take."""
@@ -62,7 +74,7 @@ async def _acquired(pool: Any) -> Any:
     somebody may have closed or renamed the database, or be changing a password [fault 8]."""
     try:
         return await pool.acquire(timeout=DEADLINE)
-    except asyncpg.PostgresError as error:
+    except (asyncpg.PostgresError, ConfigurationError) as error:
         raise StoreUnavailable(f"PostgreSQL lets nobody in at the moment: {error}") from error
 
 
@@ -72,7 +84,7 @@ class Database:
     `deadline` bounds a whole call of a worker, from asking for a connection to the answer."""
 
     def __init__(self, dsn: str, schema: str, pool_size: int, deadline: float = DEADLINE) -> None:
-        self.dsn = dsn
+        self.address = url.read(dsn)
         self.schema = schemas.check_schema_name(schema)
         self.deadline = min(deadline, DEADLINE)
         self._pool_size = pool_size
@@ -83,50 +95,76 @@ class Database:
         self._asking = 0
         self._leaving: set[asyncio.Task[None]] = set()
         self._loans = asyncio.Semaphore(max(pool_size - SPARE, 1))
-        self.pooled = False
+        self._told: Any = None
+        self.pooling = Pooling.NONE
+        self.fit = Fit()
         self.unread = Unread()
         self._must_adopt = False
+
+    @property
+    def pooled(self) -> bool:
+        """Whether each transaction may be another session's: nothing lasts from one to the next then."""
+        return self.pooling is Pooling.TRANSACTION
+
+    @property
+    def standby(self) -> bool:
+        """Whether the session that was used last is one of a standby."""
+        return bool(getattr(self._told, "in_hot_standby", "off") == "on")
+
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written, as the session said that was used last; None where it can."""
+        if self.standby:
+            return "this is a read-only standby: it shows what the primary has sent it, and changes nothing"
+        if getattr(self._told, "default_transaction_read_only", "off") == "on":
+            return "this database can only be read here: default_transaction_read_only is on for this session"
+        return None
 
     async def connect(self) -> Any:
         """One connection outside the pool, for migrating and listening."""
         with translated():
-            return await asyncpg.connect(
-                self.dsn,
-                timeout=min(CONNECT, self.deadline),
-                command_timeout=DEADLINE,
-                statement_cache_size=0,
-                connection_class=Connection,
-            )
+            return await self._connect(statement_cache_size=0)
+
+    async def _connect(self, **options: Any) -> Any:
+        """What a session begins with is sent along; a pooler would refuse most of it. Where the session is
+        ours it is set afterwards."""
+        sent = (
+            NAME
+            if self._pool is None or self.pooling is not Pooling.NONE
+            else {**SETTINGS, **KEEPALIVES, **NAME}
+        )
+        connection = await connecting.connect(
+            self.address, sent, self.deadline, command_timeout=DEADLINE, **options
+        )
+        if self.pooling is Pooling.SESSION:
+            wanted = {name: value for name, value in SETTINGS.items() if not self.address.sets(name)}
+            await connection.execute(";".join(f"SET {name} = '{value}'" for name, value in wanted.items()))
+        return connection
 
     async def open(self) -> None:
         """Check the schema, find out whether a pooler stands between, and open the pool."""
         if self._pool is not None:
             return
+        self.pooling = Pooling.NONE
         connection = await self.connect()
         try:
             with translated():
-                # A transaction pooler hands out process ids of its own.
-                self.pooled = (
-                    await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid()
-                )
+                self.pooling = await pooling_of(connection, self.connect)
                 await schemas.check(connection, self.schema)
+                self._told = connection.get_settings()
+                self.fit = Fit(self._told.server_encoding)
                 await connection.close(timeout=self.deadline)
         finally:
             connection.terminate()
-        # Whatever the database's default is: most functions need a snapshot per statement. A pooler would
-        # refuse the settings.
-        settings = {"default_transaction_isolation": "read committed", **KEEPALIVES}
-        if "application_name" not in self.dsn:
-            settings["application_name"] = "windlass"  # whose sessions these are, for who looks at them
+
+        async def connect(*_: Any, **__: Any) -> Any:
+            return await self._connect(statement_cache_size=0 if self.pooled else 100)
+
         with translated():
             self._pool = await asyncpg.create_pool(
-                self.dsn,
+                connect=connect,
                 min_size=0,  # while the server is away, only calls try to reach it: they pause in between
                 max_size=self._pool_size,
-                timeout=min(CONNECT, self.deadline),
-                command_timeout=DEADLINE,
-                statement_cache_size=0 if self.pooled else 100,
-                server_settings=None if self.pooled else settings,
                 connection_class=Connection,
                 init=self._note,
                 reset=_leave_as_it_is,
@@ -155,17 +193,22 @@ class Database:
         swallowed the answer may have swallowed them, too [fault 9]. To bring it back in good order would
         mean to wait until the server agrees to a cancellation."""
         pool = self._opened()
-        with translated():
+        with translated(self._late()):
             async with asyncio.timeout(within) as timing:
                 if self._must_adopt:
                     await self.adopt()
                 connection = await self._rested(pool)
+                self._told = connection.get_settings()
                 process = connection.get_server_pid()
                 self._taken.add(process)
                 well = left = False
                 try:
                     yield connection
                     well = True
+                except asyncpg.ReadOnlySQLTransactionError:
+                    connection.terminate()  # there may be a primary by now, at the same address or another
+                    self._cut_idle()
+                    raise StoreReadOnly(self._refusal()) from None
                 except asyncpg.PostgresError as error:
                     self._must_adopt |= error.sqlstate == NOT_ADOPTED
                     raise
@@ -200,7 +243,7 @@ class Database:
                     if why is None:
                         return
                     again = await connection.fetchval(schemas.call("adopt", 1, self.schema), False)
-            except asyncpg.InsufficientPrivilegeError:
+            except (StoreForbidden, StoreReadOnly):
                 return
             except StoreUnavailable:
                 if not left:
@@ -226,6 +269,22 @@ class Database:
                 await connection.execute("ROLLBACK")
                 raise
             await connection.execute("COMMIT")
+
+    def _late(self) -> str:
+        """What to say where no answer came in time: a pooler has clients wait until it has a connection."""
+        if self.pooling is Pooling.NONE:
+            return LATE
+        return f"no answer in time through the pooler; if the server is well, {TOO_SMALL}"
+
+    def _refusal(self) -> str:
+        told = self.read_only or "this session can only read"
+        if not self.standby:
+            return f"{told}; set it off for the role or the database, or in the URL"
+        if len(self.address.hosts) > 1 and self.address.wanted in ("any", "prefer-standby"):
+            return (
+                f"{told}; add target_session_attrs=read-write to the URL to find the primary among its hosts"
+            )
+        return f"{told}; write to the primary"
 
     def _call_off(self, pool: Any, connection: Any) -> None:
         """Whoever asked has left: tell the server, so that a statement which waits for a lock or takes long

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, Literal
 
-import asyncpg
-
+from windlass.errors import StoreForbidden
 from windlass.store.budgets import FITS, over
 from windlass.store.postgres import schema as schemas
-from windlass.store.postgres.database import Database
+from windlass.store.postgres.database import SPARE, Database
 from windlass.store.postgres.listen import POLL_DEAF, Listener
+from windlass.store.postgres.pooling import LOAN, TOO_SMALL, Pooling, lends
 from windlass.store.records import Finding
 
 SUPPORTED: Final = range(15, 19)
@@ -41,6 +41,8 @@ class Diagnosis:
         looks: dict[str, Callable[[], Awaitable[list[Finding]]]] = {
             "schema": self._schema,
             "server": self._server,
+            "writes": self._writes,
+            "pooler": self._pooler,
             "speed": self._speed,
             "wake-ups": self._wake_ups,
             "queues": self._unserved,
@@ -53,10 +55,10 @@ class Diagnosis:
         for name, look in looks.items():
             try:
                 found += await look()
-            except asyncpg.InsufficientPrivilegeError as error:
+            except StoreForbidden as error:
                 found.append(
                     _finding(
-                        name, "warning", f"this role may not see it: {error}",
+                        name, "warning", f"this role may not see it: {str(error).partition('. ')[0]}",
                         "Run the doctor as a role of kind reader or worker (windlass.allow).",
                     )
                 )  # fmt: skip
@@ -98,6 +100,34 @@ class Diagnosis:
             )  # fmt: skip
         return [server, clock]
 
+    async def _writes(self) -> list[Finding]:
+        if not self._db.read_only:
+            return []
+        return [
+            _finding(
+                "writes", "warning", f"{self._db.read_only}; no worker runs jobs from here",
+                "Point workers and producers at the primary: several hosts in the URL with "
+                "target_session_attrs=read-write find it.",
+            )
+        ]  # fmt: skip
+
+    async def _pooler(self) -> list[Finding]:
+        """A worker uses a few connections at once; one that waits for the pooler to have one looks as if the
+        server were slow."""
+        if self._db.pooling is Pooling.NONE:
+            return []
+        wanted = SPARE + 1
+        lent = await lends(wanted, self._db.connect)
+        told = f"a pooler in {self._db.pooling.value} mode stands between, and lends"
+        if lent == wanted:
+            return [_finding("pooler", "ok", f"{told} {wanted} connections at once")]
+        return [
+            _finding(
+                "pooler", "warning", f"{told} no more than {lent} of {wanted} connections at once within "
+                f"{LOAN:g} s: each process of a worker needs as many", f"See to its pool: {TOO_SMALL}.",
+            )
+        ]  # fmt: skip
+
     async def _speed(self) -> list[Finding]:
         compiled = [row["name"] for row in await self._db.query("compiled")]
         if compiled:
@@ -128,6 +158,8 @@ class Diagnosis:
         ]  # fmt: skip
 
     async def _wake_ups(self) -> list[Finding]:
+        if self._db.read_only:
+            return []  # nobody may listen there, and nobody needs to
         if self._db.pooled:
             return [
                 _finding(
@@ -138,7 +170,7 @@ class Diagnosis:
                 )
             ]  # fmt: skip
         if await self._listener.check(10.0):
-            return [_finding("wake-ups", "ok", "NOTIFY arrives, and no pooler stands between")]
+            return [_finding("wake-ups", "ok", "NOTIFY arrives")]
         return [
             _finding(
                 "wake-ups", "warning",

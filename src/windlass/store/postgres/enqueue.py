@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from windlass.errors import ConfigurationError, Refused, Shed, WindlassError
+from windlass.errors import ConfigurationError, Refused, Shed, StoreForbidden, WindlassError
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres import statements
 from windlass.store.postgres.faults import refused_jobs, translated
@@ -84,7 +84,7 @@ class Enqueueing(Upkeep):
             with translated():
                 for step in ("replace_at_once", "promote_at_once"):
                     await connection.execute(schemas.query(step, self._db.schema), BACK_STEP)
-        except asyncpg.InsufficientPrivilegeError:
+        except StoreForbidden:
             return
         except (WindlassError, asyncpg.PostgresError) as error:
             logger.warning("a waiting twin was not taken back, which the next promote will do: %s", error)
@@ -104,7 +104,7 @@ class Enqueueing(Upkeep):
         for queue, priority in lanes - self._declared:
             # Who may only produce leaves that to others: the job waits in deferred until the lane is there.
             # So it does where somebody's open transaction is about to declare it: nobody waits for that [S2].
-            with suppress(asyncpg.InsufficientPrivilegeError):
+            with suppress(StoreForbidden):
                 if await self._db.value("lane_try", queue, priority) is None:
                     continue
             self._declared.add((queue, priority))

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import asyncpg
 
 from windlass.errors import Refused, StoreBusy, StoreUnavailable
 from windlass.store.postgres.codes import typed
 
+LATE: Final = "PostgreSQL did not answer in time"
+
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Turn driver errors into typed ones. What is unknown stays as it is: it is a bug worth its traceback."""
+def translated(late: str = LATE) -> Iterator[None]:
+    """Turn driver errors into typed ones. What is unknown stays as it is: it is a bug worth its traceback.
+    `late` is what to say of an answer that did not come."""
     try:
         yield
     except asyncpg.PostgresError as error:
@@ -24,7 +28,9 @@ def translated() -> Iterator[None]:
         if known is None:
             raise
         raise known from error
-    except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+    except TimeoutError as error:
+        raise StoreUnavailable(late) from error
+    except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         # The last one: a server that says goodbye between two statements leaves the driver in the middle of
         # an answer that nobody awaits, and the next statement finds it "in progress".
         if isinstance(error, TimeoutError) and error.errno is None:  # our own deadline, not the network's

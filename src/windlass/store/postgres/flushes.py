@@ -10,6 +10,7 @@ import msgspec
 from windlass.core.seqset import compress, contains, literal, parse
 from windlass.core.states import TERMINAL, WORKERS_OWN, Kind
 from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.encoding import AS_IT_IS, Fit
 from windlass.store.postgres.gates import is_carried
 from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Finished, Outcome
 
@@ -18,7 +19,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def finish(
-    connection: Any, schema: str, worker: int, flush: int, outcomes: Sequence[Outcome], checkpointed: set[int]
+    connection: Any,
+    schema: str,
+    worker: int,
+    flush: int,
+    outcomes: Sequence[Outcome],
+    checkpointed: set[int],
+    fit: Fit = AS_IT_IS,
 ) -> tuple[Finished, list[str]]:
     """See Store.finish. The connection may be the handler's; `checkpointed` are jobs with a checkpoint. With
     it come the gates at which somebody waits for the room that was made."""
@@ -35,7 +42,7 @@ async def finish(
             if outcome.result is not None or outcome.forget or _has_satellites(job, checkpointed):
                 ended.append(outcome)
         elif outcome.kind in WORKERS_OWN:
-            others.append(_other(outcome))
+            others.append(_other(outcome, fit))
         else:
             raise ValueError(
                 f"{outcome.kind.value} is not for a worker to say; it was said of job {outcome.job.id}"
@@ -54,7 +61,7 @@ async def finish(
         [outcome.job.claim for outcome in ended] or None,
         [outcome.job.lane for outcome in ended] or None,
         [outcome.job.seq for outcome in ended] or None,
-        [outcome.result for outcome in ended] or None,
+        [outcome.result and fit(outcome.result) for outcome in ended] or None,
         _encode(others).decode() if others else None,
         [outcome.forget for outcome in ended] if any(outcome.forget for outcome in ended) else None,
     )
@@ -89,7 +96,7 @@ def parents_of(outcomes: Sequence[Outcome]) -> set[int]:
     }
 
 
-def _other(outcome: Outcome) -> dict[str, Any]:
+def _other(outcome: Outcome, fit: Fit) -> dict[str, Any]:
     job, error = outcome.job, outcome.error
     row: dict[str, Any] = {
         "id": job.id,
@@ -100,5 +107,5 @@ def _other(outcome: Outcome) -> dict[str, Any]:
         "delay": outcome.delay,
     }
     if error is not None:
-        row.update(type=error.type, message=error.message, traceback=error.traceback)
+        row.update(type=fit(error.type), message=fit(error.message), traceback=fit(error.traceback))
     return row

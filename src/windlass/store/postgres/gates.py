@@ -13,7 +13,7 @@ import asyncpg
 
 from windlass.core.gates import gates_of
 from windlass.core.ids import SEQ_BITS
-from windlass.errors import WindlassError
+from windlass.errors import StoreForbidden, WindlassError
 from windlass.store.flow import GateRecord, Watermark
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.database import Database
@@ -116,7 +116,7 @@ class Gates:
                     await connection.fetchval(
                         schemas.call("admit_ring", 3, self._db.schema), queue, priority, ADMIT_STEP
                     )
-        except asyncpg.InsufficientPrivilegeError:
+        except StoreForbidden:
             return
         except (WindlassError, asyncpg.PostgresError) as error:
             logger.warning("jobs that wait aside were not let in, which the next promote will do: %s", error)

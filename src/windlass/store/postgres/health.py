@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import asyncpg
-
+from windlass.errors import StoreForbidden
 from windlass.store.measures import Health, Segment, Table
 from windlass.store.postgres.database import Database
 from windlass.store.postgres.diagnosis import HELD
@@ -46,7 +45,7 @@ async def _wal(database: Database) -> int | None:
     """Asked for by itself: some that run servers for others take the right to ask for it away."""
     try:
         (row,) = await database.query("wal")
-    except asyncpg.InsufficientPrivilegeError:
+    except StoreForbidden:
         return None
     return None if row["bytes"] is None else int(row["bytes"])
 

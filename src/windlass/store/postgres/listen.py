@@ -117,8 +117,9 @@ class Listener:
 
         Beginning is a task of its own: a waiter that is cancelled must not leave half a connection behind,
         and one whose time is up goes on polling while a server that does not answer is waited for. Behind a
-        transaction pooler nobody listens: the session is everybody's, and would listen for others later."""
-        if self._db.pooled:
+        transaction pooler nobody listens: the session is everybody's, and would listen for others later. Nor
+        on a standby, which allows no LISTEN."""
+        if self._db.pooled or self._db.read_only:
             return False
         if self._connection is not None and not self._connection.is_closed():
             return False

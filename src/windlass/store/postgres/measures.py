@@ -39,7 +39,8 @@ class Measures:
 
     async def tell(self, source: int, number: int, news: News) -> float:
         """See Measures.tell."""
-        events = [kept(event) for event in news.events]
+        fit = self._db.fit
+        events = [fit.event(kept(event)) for event in news.events]
         return float(
             await self._db.value(
                 "tell",
@@ -47,7 +48,7 @@ class Measures:
                 number,
                 _encode(news.samples).decode() if news.samples else None,
                 _encode(events).decode() if events else None,
-                None if news.vitals is None else _encode(news.vitals).decode(),
+                None if news.vitals is None else fit(_encode(news.vitals).decode()),
             )
         )
 

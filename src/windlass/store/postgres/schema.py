@@ -32,6 +32,12 @@ _RESERVED = re.compile(
 """The words that PostgreSQL takes for a name only in quotes."""
 
 
+_HIDDEN = (
+    "SELECT c.relname FROM pg_class c WHERE c.relnamespace = to_regnamespace($1) AND c.relrowsecurity "
+    "AND row_security_active(c.oid) ORDER BY 1 LIMIT 1"
+)
+
+
 def check_schema_name(schema: str) -> str:
     """A schema name that needs no quoting anywhere; anything else is refused."""
     if not _NAME.fullmatch(schema) or schema.startswith("pg_") or _RESERVED.fullmatch(schema):
@@ -123,6 +129,11 @@ async def migrate(connection: Any, schema: str, settings: StoreSettings) -> Migr
     """Bring the schema to this code's version, in one transaction and one process at a time."""
     # Whatever the database's default is: what is read after the lock must be younger than the lock.
     async with connection.transaction(isolation="read_committed"):
+        # And however short of time sessions of this role are kept.
+        await connection.execute(
+            "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; "
+            "SET LOCAL idle_in_transaction_session_timeout = 0"
+        )
         lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
         await connection.execute(lock, f"windlass migrate {schema}")
         before, stamped = await version_of(connection, schema)
@@ -155,6 +166,12 @@ async def check(connection: Any, schema: str) -> None:
             else "holds no Windlass schema"
         )
         raise SchemaMissing(f"the database {what} (schema {schema!r}); run `windlass migrate`")
+    # With it jobs would silently not be there.
+    if hidden := await connection.fetchval(_HIDDEN, schema):
+        raise ConfigurationError(
+            f"row security hides rows of {schema}.{hidden} from this role, and Windlass needs them: ALTER "
+            f"TABLE {schema}.{hidden} DISABLE ROW LEVEL SECURITY, or give the role BYPASSRLS"
+        )
 
 
 def _refuse_newer(version: int, schema: str) -> None:

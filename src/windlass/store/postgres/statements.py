@@ -16,6 +16,7 @@ import msgspec
 from windlass.core import ids
 from windlass.core.admission import SOFT
 from windlass.errors import ClaimLost
+from windlass.store.postgres.encoding import AS_IT_IS, Fit
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, ClaimedJob, NewJob, Options, Receipt
 
 _encode = msgspec.json.Encoder().encode
@@ -136,13 +137,16 @@ def _fields(job: NewJob) -> tuple[Any, ...]:
     )
 
 
-def checkpoint_call(schema: str, worker: int, job: ClaimedJob, checkpoint: Checkpoint) -> Call:
+def checkpoint_call(
+    schema: str, worker: int, job: ClaimedJob, checkpoint: Checkpoint, fit: Fit = AS_IT_IS
+) -> Call:
     """The call that makes a job's progress durable, fenced by worker and claim; false where it is refused."""
     return Call(
         f"SELECT {schema}.checkpoint($1::bigint, $2::bigint, $3::int, $4::bigint, $5::bigint, $6::text, "
         "$7::bigint, $8::bigint)",
         (
-            worker, job.id, job.lane, job.claim, job.seq, checkpoint.data, checkpoint.done, checkpoint.total,
+            worker, job.id, job.lane, job.claim, job.seq,
+            fit(checkpoint.data), checkpoint.done, checkpoint.total,
         ),
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ import asyncpg
 
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED
-from windlass.errors import JobNotFound, ResultTimeout, StoreUnavailable
+from windlass.errors import JobNotFound, ResultTimeout, StoreForbidden, StoreUnavailable
 from windlass.store.flow import Needs
 from windlass.store.postgres import claims, flushes, schema, statements
 from windlass.store.postgres.cluster import Cluster
@@ -94,6 +94,11 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
 
     # -- life of the store ------------------------------------------------------------------------------
 
+    @property
+    def read_only(self) -> str | None:
+        """See Store.read_only."""
+        return self._db.read_only
+
     async def open(self) -> None:
         """See Store.open. A restored or switched-over copy is adopted before anything else [rule 15]."""
         await self._db.open()
@@ -112,6 +117,12 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
                 migration = await schema.migrate(connection, self.schema, self.settings)
                 await connection.close(timeout=self._db.deadline)
                 return migration
+        except StoreForbidden as error:
+            told = str(error).partition(". ")[0]
+            raise StoreForbidden(
+                f"{told}; migrate as a role that owns the schema or, where there is none yet, may CREATE in "
+                "the database"
+            ) from error
         finally:
             connection.terminate()
 
@@ -194,7 +205,7 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         checkpointed = self._checkpointed.setdefault(worker, set())
         async with self._db.connection(self._db.deadline) as connection:
             finished, freed = await flushes.finish(
-                connection, self.schema, worker, flush, outcomes, checkpointed
+                connection, self.schema, worker, flush, outcomes, checkpointed, self._db.fit
             )
             await self._advance(connection, flushes.parents_of(outcomes))
             await self._admit(connection, freed)
@@ -236,7 +247,7 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
     ) -> None:
         """See Store.checkpoint. A blocking connection is used in this thread, without awaiting anything."""
         self._checkpointed.setdefault(worker, set()).add(job.id)
-        call = statements.checkpoint_call(self.schema, worker, job, checkpoint)
+        call = statements.checkpoint_call(self.schema, worker, job, checkpoint, self._db.fit)
         if connection is not None:
             from windlass.contrib.adapters import run_one
 
@@ -279,7 +290,8 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         deadline = time.monotonic() + timeout
         pause = 0.02
         while True:
-            await self._db.value("await_jobs")
+            if not self._db.read_only:
+                await self._db.value("await_jobs")
             found = await self.job(job)
             if found is None:
                 raise JobNotFound(f"there is no job {job}; it was deleted or its retention has passed")

@@ -34,7 +34,9 @@ async def transaction(
 
     async def end(connection: Any) -> None:
         told.append(outcome())
-        finished, gates = await flushes.finish(connection, database.schema, worker, flush, told, checkpointed)
+        finished, gates = await flushes.finish(
+            connection, database.schema, worker, flush, told, checkpointed, database.fit
+        )
         freed.extend(gates)
         # One that had been applied before must not bring the block's data a second time.
         if finished.applied != 1:
@@ -60,7 +62,7 @@ async def saving(
     checkpointed.add(job.id)
 
     async def end(connection: Any) -> None:
-        call = statements.checkpoint_call(database.schema, worker, job, checkpoint())
+        call = statements.checkpoint_call(database.schema, worker, job, checkpoint(), database.fit)
         statements.check_saved(job, await connection.fetchval(call.sql, *call.args))
 
     async with _ending(database, end) as connection:

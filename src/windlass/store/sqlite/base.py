@@ -51,6 +51,11 @@ class Base:
 
     # -- life of the store ------------------------------------------------------------------------------
 
+    @property
+    def read_only(self) -> str | None:
+        """See Store.read_only: this store is never so."""
+        return None
+
     async def open(self) -> None:
         if self._lines is None:
             check_version(apsw.sqlite_lib_version())

@@ -20,7 +20,7 @@ from windlass.web.desk import Desk
 from windlass.web.pages import dead, flow, jobs, overview, parents, queues
 from windlass.web.pages.errors import error_page
 from windlass.web.pages.page import Page
-from windlass.web.pages.rendering import who_asks
+from windlass.web.pages.rendering import READ_ONLY, who_asks
 from windlass.web.pages.static import Files
 from windlass.web.problems import problem_of
 from windlass.web.who import Role
@@ -72,6 +72,7 @@ def routes(desk: Desk) -> list[BaseRoute]:
 async def _answer(desk: Desk, methods: dict[str, Page], request: Request) -> Response:
     """Answer with the page, or with one that says what is wrong. The desk checks the role of an action; it is
     checked here as well, before anybody is told what is wrong with a form that is not theirs to send."""
+    request.scope[READ_ONLY] = lambda: desk.read_only
     page = methods["GET" if request.method == "HEAD" else request.method]
     try:
         who_asks(request).must(page.role)

@@ -31,6 +31,8 @@ from windlass.words.text import capped, one_line, plural
 
 HERE: Final = Path(__file__).parent.parent
 STATIC: Final = HERE / "static"
+READ_ONLY: Final = "windlass.read_only"
+"""Where a request has what says why nothing can be done, by the time its page is rendered."""
 _UNKNOWN: Final = Who("nobody", Role.NOBODY)
 
 
@@ -55,13 +57,15 @@ def link_name(name: str) -> str:
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """A page. Its addresses change with what is in the store, so nobody keeps it."""
     who = who_asks(request)
+    read_only = request.scope.get(READ_ONLY, lambda: None)()
     html = (
         _environment()
         .get_template(template)
         .render(
             root=request.scope.get("root_path", "").rstrip("/"),
             who=who,
-            may=who.role >= Role.OPERATE,
+            may=who.role >= Role.OPERATE and not read_only,
+            read_only=read_only,
             now=values.pop("now", time.time()),
             told=told(request.query_params),
             version=__version__,

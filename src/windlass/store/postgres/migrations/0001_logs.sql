@@ -26,7 +26,7 @@ CREATE TABLE windlass.queue (
     shards         smallint NOT NULL DEFAULT 1 CHECK (shards BETWEEN 1 AND 64)
 );
 
--- A lane is one queue × priority × shard. Its number is never used again; lane 0 is reserved.
+-- A lane is one queue x priority x shard. Its number is never used again; lane 0 is reserved.
 CREATE SEQUENCE windlass.lane_id MINVALUE 1 MAXVALUE 524287 NO CYCLE CACHE 1;
 CREATE TABLE windlass.lane (
     id       int PRIMARY KEY CHECK (id BETWEEN 1 AND 524287),

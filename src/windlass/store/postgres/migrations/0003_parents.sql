@@ -5,7 +5,7 @@ ALTER TABLE windlass.meta ADD COLUMN park_after int NOT NULL DEFAULT 3;
 
 -- A job from its split on, also after its end, until expire removes it [P4] [P9]. The counters are those of its parts
 -- by state; `pending` have not been released, or wait for their redrive. done and records are those of parts that have
--- succeeded: what the others have saved is in their checkpoints. final_state: NULL · out · how the finalizer ended.
+-- succeeded: what the others have saved is in their checkpoints. final_state: NULL, out, or how the finalizer ended.
 CREATE TABLE windlass.parent (
     id          bigint PRIMARY KEY,
     claim       bigint NOT NULL,
@@ -44,7 +44,7 @@ CREATE INDEX ON windlass.parent (created_at, id);
 CREATE INDEX ON windlass.parent (created_at, id) WHERE state = 'waiting';
 CREATE INDEX ON windlass.parent (queue, finished_at) WHERE state <> 'waiting';
 
--- A part: what it covers and the job that runs it, or ran it last. state: pending · out · succeeded · dead · cancelled.
+-- A part: what it covers and the job that runs it, or ran it last. state: pending, out, succeeded, dead, cancelled.
 -- -1 is the finalizer, once it was released. attempt, records and error are those it ended with.
 CREATE TABLE windlass.part (
     parent  bigint NOT NULL,

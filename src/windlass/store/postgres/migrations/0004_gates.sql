@@ -47,7 +47,7 @@ CREATE TABLE windlass.gate_look (
 INSERT INTO windlass.gate_look DEFAULT VALUES;
 
 -- How many jobs of an ordering key had their turn, and when the last of them ended [F6]. One that has its turn and has not
--- ended holds a pass: so the watermark is position − passes, and no count of its own.
+-- ended holds a pass: so the watermark is position - passes, and no count of its own.
 CREATE TABLE windlass.order_mark (
     position bigint NOT NULL,
     at       timestamptz NOT NULL,

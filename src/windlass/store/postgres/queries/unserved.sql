@@ -9,4 +9,4 @@ SELECT d.queue, d.ready + coalesce(due.n, 0) AS waiting
    AND NOT EXISTS (SELECT FROM windlass.queue q WHERE q.name = d.queue AND q.paused)  -- these are meant to wait
    AND NOT EXISTS (SELECT FROM windlass.worker w JOIN windlass.worker_life l USING (id)
                     WHERE l.alive AND d.queue = ANY (w.queues))
- ORDER BY d.queue
+ ORDER BY d.queue COLLATE "C"

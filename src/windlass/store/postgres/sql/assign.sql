@@ -1,5 +1,5 @@
 -- Replaces the whole assignment of slots, of workers that are alive; true if that changed anything [K1] [K3].
--- p_slots: [{"worker": …, "queue": …, "slots": …}, …]. Callers: the store. Lock: the leader row FOR SHARE, so that
+-- p_slots: [{"worker": ..., "queue": ..., "slots": ...}, ...]. Callers: the store. Lock: the leader row FOR SHARE, so that
 -- no other term begins before this is committed; then the rows that change.
 -- Where nothing changes nothing is written, not even a row lock: the coordinator asks every second or two.
 CREATE OR REPLACE FUNCTION windlass.assign(p_term bigint, p_slots json) RETURNS boolean

@@ -10,7 +10,7 @@ BEGIN
     IF p_payload IS NULL OR json_typeof(p_payload::json) NOT IN ('object', 'array') THEN
         RAISE EXCEPTION 'the payload must be a JSON object or array' USING ERRCODE = 'WL005';
     END IF;
-    IF position('\u0000' IN p_payload) > 0 AND p_payload ~ '(^|[^\\])(\\\\)*\\u0000' THEN
+    IF position(E'\\u0000' IN p_payload) > 0 AND p_payload ~ E'(^|[^\\\\])(\\\\\\\\)*\\\\u0000' THEN
         RAISE EXCEPTION 'the payload holds a NUL character' USING ERRCODE = 'WL005';
     END IF;
 END $$;

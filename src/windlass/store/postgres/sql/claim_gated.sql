@@ -24,7 +24,7 @@ BEGIN
                FROM unnest(tasks) WITH ORDINALITY AS u (task, i)
               WHERE u.task = ANY (v_tasks)
                 AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = v_jobs[u.i] AND p.gate = 'task:' || u.task OFFSET 0)
-              GROUP BY u.task ORDER BY u.task LOOP
+              GROUP BY u.task ORDER BY u.task COLLATE "C" LOOP
         v_room := 0;
         IF windlass.gate_lock(g.gate, 0) AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g.gate) THEN
             PERFORM windlass.count_running(g.task, p_claim);

@@ -1,7 +1,7 @@
 -- Takes the tokens that the jobs of a claim need, in its own transaction, and answers with the jobs that got theirs [F1]. The
 -- others go aside, to the line of the bucket that lacks tokens; while anybody stands in that line, so does whoever comes through
 -- the lane. Those let out of the line (they hold its pass) come first.
--- p_needs: {task: [{"budget": …, "n": …, "argument": …, "place": …}, …]}. `busy`: a bucket is not to be had, so the caller must
+-- p_needs: {task: [{"budget": ..., "n": ..., "argument": ..., "place": ...}, ...]}. `busy`: a bucket is not to be had, so the caller must
 -- roll back. Callers: claim, after claim_take. Lock: the rows of the buckets, in the order of budget and key, each waited for
 -- p_wait ms at most, then those of half-open budgets, by trying only, until the transaction ends; the caller holds the lane.
 -- Nobody who holds such a row waits for a lane.

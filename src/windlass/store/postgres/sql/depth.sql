@@ -36,5 +36,5 @@ BEGIN
       LEFT JOIN busy b ON b.queue = q.name
       LEFT JOIN later s ON s.queue = q.name
       LEFT JOIN gone g ON g.queue = q.name
-     ORDER BY q.name;
+     ORDER BY q.name COLLATE "C";
 END $$;

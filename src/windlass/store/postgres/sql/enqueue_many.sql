@@ -38,7 +38,7 @@ BEGIN
         PERFORM windlass.check_name('task', t) FROM (SELECT DISTINCT unnest(p_tasks) AS t) AS d;
     END IF;
     PERFORM windlass.check_payload(p) FROM unnest(p_payloads) AS p
-      WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91) OR position('\u0000' IN p) > 0;
+      WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91) OR position(E'\\u0000' IN p) > 0;
     IF p_judge THEN
         PERFORM windlass.judge_load(p_queue, p_priority, v_n);
     END IF;

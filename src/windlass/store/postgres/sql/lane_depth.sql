@@ -1,4 +1,4 @@
--- How many jobs wait in a lane, in O(1): position − hi + holes − ahead. Numbers drawn by transactions that have not
+-- How many jobs wait in a lane, in O(1): position - hi + holes - ahead. Numbers drawn by transactions that have not
 -- committed, and burnt ones that no claim has passed yet, count until then. Callers: admit_ring, depth, lane_heads,
 -- lane_tasks, queue_load, of which readers call some (with the owner's rights, since a lane declared after a grant has
 -- a sequence of its own). Lock: none.
@@ -8,6 +8,11 @@ DECLARE
     c          windlass.claim := windlass.cursor_of(p_lane);
     v_position regclass;
 BEGIN
+    -- The primary logs a sequence 32 numbers ahead, and a standby reads what was logged: there the newest row counts.
+    IF pg_is_in_recovery() THEN
+        RETURN coalesce((SELECT r.seq - c.hi FROM windlass.ready r WHERE r.lane = p_lane AND r.seq > c.hi
+                          ORDER BY r.seq DESC LIMIT 1), 0) + c.holes - c.ahead_n;
+    END IF;
     SELECT position INTO v_position FROM windlass.lane WHERE id = p_lane;
     RETURN coalesce(pg_sequence_last_value(v_position), 0) - c.hi + c.holes - c.ahead_n;
 END $$;

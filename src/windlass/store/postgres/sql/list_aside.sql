@@ -3,7 +3,7 @@
 -- Callers: the store's listing. Lock: none.
 -- The dead of one queue are written as a range, so that only the index of their queue can give them in order: by an equality the
 -- one of all queues could, past any number of others [rule 8].
--- Kinds: 'scheduled', 'retrying', 'held', 'dead', and 'parent waiting', 'parent dead', … by state.
+-- Kinds: 'scheduled', 'retrying', 'held', 'dead', and 'parent waiting', 'parent dead', ... by state.
 CREATE OR REPLACE FUNCTION windlass.list_aside(
     p_queue text, p_task text, p_tag text, p_text text, p_kinds text[], p_at timestamptz[], p_before bigint[], p_limit int,
     p_error text DEFAULT NULL)

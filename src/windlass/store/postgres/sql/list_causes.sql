@@ -33,7 +33,8 @@ BEGIN
           FROM named n GROUP BY n.task, n.error)
     SELECT (SELECT coalesce(json_agg(json_build_object(
                        'task', g.task, 'error', g.error, 'jobs', g.jobs, 'last_at', date_part('epoch', g.last_at),
-                       'message', coalesce(l.message, '')) ORDER BY g.jobs DESC, g.last_at DESC, g.task, g.error), '[]')
+                       'message', coalesce(l.message, '')) ORDER BY g.jobs DESC, g.last_at DESC, g.task COLLATE "C",
+                   g.error COLLATE "C"), '[]')
               FROM grouped g
               LEFT JOIN LATERAL (SELECT coalesce(windlass.failures_of(p.id) -> -1 ->> 'message', p.reason) AS message
                                    FROM windlass.parent p WHERE p.id = g.id AND p.state = 'dead'

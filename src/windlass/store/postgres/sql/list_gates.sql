@@ -9,6 +9,6 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit
       FROM (SELECT n.name, h.since
               FROM unnest(windlass.next_lines('', NULL, '', 2000)) AS n (name)
              CROSS JOIN LATERAL (SELECT x.since FROM windlass.held x WHERE x.gate = n.name ORDER BY x.turn LIMIT 1) AS h
-             ORDER BY h.since, n.name LIMIT p_limit) AS g
-     ORDER BY g.since, g.name
+             ORDER BY h.since, n.name COLLATE "C" LIMIT p_limit) AS g
+     ORDER BY g.since, g.name COLLATE "C"
 $$;

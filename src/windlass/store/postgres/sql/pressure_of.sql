@@ -1,4 +1,4 @@
--- How full a queue is, where it has a max_depth [F4]: {"fill": …, "was": …, "is": …}, the pressure that was noted last and
+-- How full a queue is, where it has a max_depth [F4]: {"fill": ..., "was": ..., "is": ...}, the pressure that was noted last and
 -- that of now; NULL below 70 % where they are the same. Callers: enqueue_mixed, the store and the adapters, with each enqueue. Lock: none. A queue
 -- without a max_depth costs one look at its row.
 CREATE OR REPLACE FUNCTION windlass.pressure_of(p_queue text) RETURNS text

@@ -1,5 +1,5 @@
 -- Adds up how runs went, by queue, for the governor's next look [F2]. Of queues without a governor nothing is kept.
--- p_runs: {queue: {"succeeded": …, "failed": …, "throttled": …, "times": {bucket: runs}}}. Callers: the store.
+-- p_runs: {queue: {"succeeded": ..., "failed": ..., "throttled": ..., "times": {bucket: runs}}}. Callers: the store.
 -- Lock: the governor's rows of those queues, in the order of their names, waited for 1 s at most: who holds one for
 -- longer is an operator with an open set_queue, and no worker waits for that [S2].
 CREATE OR REPLACE FUNCTION windlass.report(p_runs jsonb) RETURNS void

@@ -1,10 +1,10 @@
 -- Moves the unfinished rows of one lane out of the victim, in bounded steps; p_after and next_after walk the lane.
 -- Callers: the store's rotate, after the seal. Lock: the rotation row; pins the current segment. No lane lock: a
 -- move is one transaction, so any snapshot sees the row exactly once, and its position does not change.
---   waiting                           → the current segment
---   running, claimed in another one   → the segment of its claim, so that evidence and row go together
---   running, claimed in the victim    → stays; rotation_reclaim carries it with its claim
---   neither waiting nor covered       → offered again: no rule allows it, so it is counted as an alarm
+--   waiting                           -> the current segment
+--   running, claimed in another one   -> the segment of its claim, so that evidence and row go together
+--   running, claimed in the victim    -> stays; rotation_reclaim carries it with its claim
+--   neither waiting nor covered       -> offered again: no rule allows it, so it is counted as an alarm
 -- The cursor is read before the claims: a position behind it that no claim covers now was covered by none then. One
 -- beyond it waits, or was claimed since, in the current segment: it goes there in either case, without a look.
 -- Rows are deleted by their ctid: by position the planner may walk the whole lane for each of them [rule 8].

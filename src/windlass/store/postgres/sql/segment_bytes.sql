@@ -5,5 +5,5 @@ LANGUAGE sql VOLATILE AS $$
       FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
      WHERE i.inhparent IN ('windlass.ready'::regclass, 'windlass.claim'::regclass, 'windlass.outcome'::regclass,
                            'windlass.failure'::regclass, 'windlass.result'::regclass)
-       AND (p_segment IS NULL OR c.relname LIKE '%\_' || p_segment)
+       AND (p_segment IS NULL OR c.relname LIKE E'%\\_' || p_segment)
 $$;

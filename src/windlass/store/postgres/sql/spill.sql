@@ -1,6 +1,6 @@
 -- Writes a set of seqs aside, once, and answers with the list of sets that now stand for the lane.
 -- Callers: take_ahead, hole_state. Lock: the lane's, held by the caller.
--- A new set takes up older ones of up to twice its size, as a binary counter does: n ranges cost n·log n to
+-- A new set takes up older ones of up to twice its size, as a binary counter does: n ranges cost n*log n to
 -- keep in at most log n sets, while each claim row only repeats their ids. The horizon of the union is the
 -- caller's own xid, later than any of the old ones, so nothing dies early.
 CREATE OR REPLACE FUNCTION windlass.spill(

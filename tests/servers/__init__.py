@@ -1,0 +1,1 @@
+"""Servers as users have them: encodings, settings, rights, addresses, standbys [S1]."""
