@@ -133,10 +133,11 @@ class Engine:
     def _left_running(self, shift: Shift) -> bool:
         """Whether handlers do not stop though they were told to. Their jobs may not go to others while they
         run: where there is a supervisor, it gives them back once this process is gone."""
-        if shift.running:
+        running = list(shift.running.values())
+        if running:
             self._stained = True
-            logger.error("jobs %s do not stop", ", ".join(map(str, list(shift.running)[:10])))
-        return bool(shift.running) and self._supervised
+            logger.error("jobs %s do not stop", ", ".join(str(run.job.id) for run in running[:10]))
+        return bool(running) and self._supervised
 
     # -- what runs ask: see windlass.worker.runner.Policies -----------------------------------------------
 
