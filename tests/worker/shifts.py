@@ -42,7 +42,7 @@ async def on_shift(
     await line.register(WorkerInfo(id=worker, queues=(queue,)))
     runner = Runner(app.tasks, Calm(poison), hooks=app.hooks)
     view = View({queue: slots}, {queue: QueueRecord(name=queue, **settings)})
-    shift = Shift(line.as_store, worker, runner, view)
+    shift = Shift(line.as_store, worker, runner, view, lease=0.3)
     tasks = [asyncio.create_task(shift.claim_for_ever()), asyncio.create_task(shift.log.run())]
     try:
         yield shift

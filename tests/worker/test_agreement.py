@@ -23,8 +23,7 @@ from windlass.worker.shift import Shift
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare a hundred times as often as in earnest."""
-    monkeypatch.setattr(doubt, "EVERY", 0.05)
+    """Do not wait long where something is in doubt; the lease of these shifts is short already."""
     monkeypatch.setattr(doubt, "AGAIN", 0.02)
 
 

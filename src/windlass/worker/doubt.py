@@ -16,8 +16,8 @@ from typing import Final
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Fence
 
-EVERY: Final = 5.0
-"""Seconds between two comparisons where all seems well."""
+EVERY: Final = 1 / 6
+"""The part of a lease between two comparisons where all seems well: half of that between two beats."""
 
 DOUBT: Final = 3.0
 """Seconds after a lost answer for which a claim may still come about: it waits for its lane for 100 ms."""
@@ -30,10 +30,11 @@ class Doubt:
     """What one worker may hold without knowing it, or believe to hold without doing so. Compare while none
     of its claims is under way."""
 
-    def __init__(self, store: Store, worker: int) -> None:
+    def __init__(self, store: Store, worker: int, lease: float) -> None:
         self._store = store
         self._worker = worker
-        self._again = time.monotonic() + EVERY
+        self._every = lease * EVERY
+        self._again = time.monotonic() + self._every
         self._until = 0.0
         self._missed: set[Fence] = set()
 
@@ -71,7 +72,7 @@ class Doubt:
             jobs = await self._jobs() if fences - known else []
         missed = held - fences
         lost, self._missed = missed & self._missed, missed
-        self._again = asked + (AGAIN if self.open or missed else EVERY)
+        self._again = asked + (AGAIN if self.open or missed else self._every)
         return [job for job in jobs if job.fence not in known], lost
 
     async def _jobs(self) -> list[ClaimedJob]:

@@ -107,6 +107,7 @@ class _Drain:
             worker,
             runner,
             view,
+            lease=self._lease,
             total=self._concurrency,
             ended=self._count,
             record=self._teller.recorder,

@@ -202,6 +202,7 @@ class Engine:
             worker,
             self._runner,
             self._view,
+            lease=self._settings.lease,
             board=self._board,
             record=self.record,
         )
