@@ -24,6 +24,7 @@ class Calm:
 
     def __init__(self, poison: int = 3) -> None:
         self.poison = poison
+        self.lease = 0.3
 
     def backoff(self, queue: str) -> Backoff:
         return Backoff()
@@ -42,7 +43,7 @@ async def on_shift(
     await line.register(WorkerInfo(id=worker, queues=(queue,)))
     runner = Runner(app.tasks, Calm(poison), hooks=app.hooks)
     view = View({queue: slots}, {queue: QueueRecord(name=queue, **settings)})
-    shift = Shift(line.as_store, worker, runner, view, lease=0.3)
+    shift = Shift(line.as_store, worker, runner, view)
     tasks = [asyncio.create_task(shift.claim_for_ever()), asyncio.create_task(shift.log.run())]
     try:
         yield shift

@@ -146,6 +146,11 @@ class Engine:
         """How many deaths of its workers make a job poison [C8]."""
         return self._settings.poison
 
+    @property
+    def lease(self) -> float:
+        """Seconds without a heartbeat after which its jobs are others' [C4]."""
+        return self._settings.lease
+
     def backoff(self, queue: str) -> Backoff:
         """How the queue spaces the retries of tasks without a policy of their own [O2]."""
         return self._view.backoff(queue)
@@ -202,7 +207,6 @@ class Engine:
             worker,
             self._runner,
             self._view,
-            lease=self._settings.lease,
             board=self._board,
             record=self.record,
         )

@@ -44,11 +44,15 @@ Observer: TypeAlias = Callable[[ClaimedJob, Outcome, BaseException | None], None
 
 
 class Policies(Protocol):
-    """What a runner asks about queues, and a shift about deaths."""
+    """What a runner asks about queues, and a shift about deaths and leases."""
 
     @property
     def poison(self) -> int:
         """How many deaths of its workers make a job poison [C8]."""
+
+    @property
+    def lease(self) -> float:
+        """Seconds without a heartbeat after which a worker's jobs are others' [C4]."""
 
     def backoff(self, queue: str) -> Backoff:
         """How the queue spaces the retries of tasks without a policy of their own [O2]."""
@@ -77,6 +81,7 @@ class Runner:
         self.tasks = tasks
         self._policies = policies
         self.poison = policies.poison
+        self.lease = policies.lease
         self._hooks = hooks or Hooks()
         self._observe = observe
         self._interruptible = interruptible

@@ -77,7 +77,6 @@ class Shift(Slots):
         runner: Runner,
         view: View,
         *,
-        lease: float,
         total: int | None = None,
         board: Board | None = None,
         ended: Callable[[Outcome], None] | None = None,
@@ -88,7 +87,7 @@ class Shift(Slots):
         self._woken_at = 0.0
         self._yielding = False
         self._closed = False
-        self._doubt = Doubt(store, worker, lease)
+        self._doubt = Doubt(store, worker, runner.lease)
         self._came: Counter[str] = Counter()
         self._stuck: dict[str, tuple[int, float]] = {}
         self._complaints = Complaints(logger)

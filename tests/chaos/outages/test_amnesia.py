@@ -75,14 +75,14 @@ async def test_outcomes_that_the_server_lost_while_the_worker_was_full(
         async with Scene(dsn, tmp_path) as scene:
             host = await scene.host(lease=12.0, queues=[f"work={SLOTS}"])
             (child,) = host.children()
-            lost = turn = 0
-            while not lost:  # unless the server happened to write it all down just before
+            turn = 1
+            ended, running, lost = await forgotten(scene, server, turn)
+            while not lost:  # the server happened to write it all down just before
+                (scene.folder / f"waits-{turn}").touch()
+                await scene.all_ended(20.0)
                 turn += 1
                 assert turn <= 5, "the server forgot nothing"
                 ended, running, lost = await forgotten(scene, server, turn)
-                if not lost:
-                    (scene.folder / f"waits-{turn}").touch()
-                    await scene.all_ended(20.0)
             await all_are(scene, ended, "ready", "running", "succeeded")
             await scene.seen(what="stopped", n=SLOTS)
             (scene.folder / f"waits-{turn}").touch()
