@@ -26,6 +26,7 @@ from windlass.store.records import Steering
 from windlass.worker.recorder import recorder_for
 from windlass.worker.teller import Teller
 from windlass.worker.view import View, steer
+from windlass.worker.waiting import cancelled_from_outside
 
 logger = logging.getLogger("windlass.cluster")
 STEER_EVERY: Final = 1.0
@@ -143,6 +144,9 @@ class Member:
             try:
                 await chore()
             except Exception:
+                if cancelled_from_outside():  # or the cancel would be lost, and this go on for ever
+                    logger.exception("the member of the cluster failed while it ended")
+                    return
                 logger.exception("the member of the cluster failed, and begins again")
             await asyncio.sleep(min(1.0, self._lease / 10))
 

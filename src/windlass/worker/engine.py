@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from windlass.core.retry import Backoff
-from windlass.errors import StoreError, StoreUnavailable, WindlassError, WorkerLost
+from windlass.errors import StoreError, StoreUnavailable, WorkerLost
 from windlass.settings import Settings
 from windlass.store.measures import Vitals
 from windlass.store.protocol import Store
@@ -284,7 +284,7 @@ class Engine:
         try:
             async with asyncio.timeout(RELEASE_TIME):
                 await shift.let_go_of_the_unknown()
-        except (TimeoutError, WindlassError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the worker leaves
             logger.debug("what the last claim gave goes back when the worker retires: %s", error)
 
     async def _retire(self, worker: int) -> None:
@@ -294,8 +294,9 @@ class Engine:
         try:
             async with asyncio.timeout(RELEASE_TIME):
                 await self._store.retire(worker)
-        except (TimeoutError, WindlassError) as error:
-            logger.warning("worker %d could not retire; its jobs wait for a rescue: %s", worker, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, this process goes on, or ends
+            told = "worker %d could not retire; its jobs wait for a rescue: %s"
+            logger.warning(told, worker, str(error) or type(error).__name__)
         else:
             self._unretired.discard(worker)
 

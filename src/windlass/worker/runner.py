@@ -31,6 +31,7 @@ from windlass.worker.failures import causes, describe
 from windlass.worker.processes import Processes
 from windlass.worker.results import keep
 from windlass.worker.threads import Threads
+from windlass.worker.waiting import cancelled_from_outside
 
 logger = logging.getLogger("windlass.worker")
 THROTTLE_DELAY: Final = 60.0
@@ -138,7 +139,7 @@ class Runner:
                 self._observe(job, outcome, None)
             return outcome
         except asyncio.CancelledError as cancelled:
-            if _cancelled_from_outside():
+            if cancelled_from_outside():
                 raise
             return await self._raised(task, job, context, cancelled, began)
         except KeyboardInterrupt as interrupt:
@@ -175,7 +176,7 @@ class Runner:
                     task.name, await self._call_with(task, items, contexts[places[0]]), len(items)
                 )
             except asyncio.CancelledError as cancelled:
-                if _cancelled_from_outside():
+                if cancelled_from_outside():
                     raise
                 answers = [cancelled] * len(items)
             except BaseException as error:
@@ -350,11 +351,6 @@ def _retry_delay(backoff: Backoff, job: ClaimedJob, error: BaseException) -> flo
         return error.after
     delay = backoff.delay(job.attempt, random.random())
     return max(delay, SEALED_DELAY) if isinstance(error, CodecError) else delay
-
-
-def _cancelled_from_outside() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _with_time(outcome: Outcome, run_ms: float) -> Outcome:
