@@ -70,6 +70,8 @@ class Coordinator:
         self._notices = Notices(self._record)
         self._watch = BeatWatch()
         self._term: int | None = None
+        self.heeded_at = float("-inf")
+        """When the store last said who leads, which is a write."""
         self._until = 0.0
         self._unserved: set[str] = set()
         self._told: set[str] = set()
@@ -130,6 +132,7 @@ class Coordinator:
                 self._strange(self._lead.__name__, error)
             else:
                 self._complaints.over(_kind(self._lead.__name__))
+                self.heeded_at = asked
                 if term is None:
                     self._step_down()
                 else:

@@ -76,6 +76,7 @@ class Member:
         self._store = store
         self.expect(workers)
         self._lease = settings.lease
+        self._term = min(TERM, settings.lease / 2)
         self._queues = dict(queues)
         self._seats: dict[int, Seat] = {}
         self._told: Steering | None = None
@@ -93,7 +94,7 @@ class Member:
             secrets.randbelow(2**62) + 1,
             policy=DeathPolicy(poison=settings.poison),
             sweep=settings.sweep,
-            term=min(TERM, settings.lease / 2),
+            term=self._term,
             record=self.record,
         )
 
@@ -117,6 +118,11 @@ class Member:
     def reached(self) -> bool:
         """Whether the store answers: it did a moment ago, and the last two questions were not in vain."""
         return self._unanswered < 2 and time.monotonic() - self._heard_at < min(UNHEARD, self._lease)
+
+    @property
+    def heeded(self) -> bool:
+        """Whether the store takes writes, too: that of a standby only answers questions."""
+        return time.monotonic() - self.coordinator.heeded_at < self._term
 
     def backoff(self, queue: str) -> Backoff:
         """How this queue spaces retries, as far as is known here [O2]."""

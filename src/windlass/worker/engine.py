@@ -72,7 +72,7 @@ class Engine:
         self._board = board
         self._supervised = supervised
         self.record = record or Recorder()
-        self._pulse = Pulse(self.record.clock)
+        self._pulse = Pulse(self.record.clock, board)
         self._teller = Teller(store, self.record, self._vitals)
         self._view = View()
         self._shift: Shift | None = None

@@ -159,6 +159,12 @@ class Shift(Slots):
 
     async def claim_for_ever(self) -> None:
         """Claim whenever there is room and work. Raises WorkerLost."""
+        try:
+            await self._claim_for_ever()
+        finally:
+            self._answered()  # it has no answer from now on, for whatever reason
+
+    async def _claim_for_ever(self) -> None:
         troubles = 0
         woken = True
         while True:
@@ -170,20 +176,29 @@ class Shift(Slots):
                 troubles += 1
                 pause = TROUBLE.delay(troubles, random.random())
                 self._complaints.told("claims", "cannot claim, next try in %.1f s: %s", pause, error)
+                if isinstance(error, StoreFull):
+                    self._answered()
                 await asyncio.sleep(pause)
                 continue
             troubles = 0
             self._complaints.over("claims")
+            self._answered()
             if found:
                 self._in_vain = 0
             if not wants:
+                self._answered(room=False)
                 await self.changed.wait()
+                self._answered()
             elif not found:
                 await self._wait(wants)
             elif found < sum(wants.values()):
                 # A lone job: whom it woke looks again at once, so that the next one wakes them, too.
                 await asyncio.sleep(0 if woken else LINGER)
             woken = bool(wants) and not found
+
+    def _answered(self, *, room: bool = True) -> None:
+        if self._board is not None:
+            self._board.answered(room=room)
 
     async def claim(self, wants: dict[str, int] | None = None) -> int:
         """Claim once, as much as there is room for, and start it. The answer is the number of jobs."""

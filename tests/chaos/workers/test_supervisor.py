@@ -99,7 +99,7 @@ def start():
     await row.until(lambda: caplog.text.count("cannot be started: a start hook failed") >= 2)
     assert row.supervisor.readiness() == (
         True,
-        {"store": "reached", "processes": 1, "stopping": False, "coordinator": True},
+        {"store": "reached", "processes": 1, "deaf": 0, "stopping": False, "coordinator": True},
     )
     (row.folder / "broken").unlink()
     await row.until(lambda: row.up == 2)
