@@ -217,6 +217,8 @@ async def test_held_lists_what_a_worker_has_not_finished(rig: Rig) -> None:
     assert [job.id for job in left.jobs] == [ids[1]]
     assert left.jobs == claims[0].jobs[1:]
     assert await rig.store.fences(worker) == {left.jobs[0].fence}
+    assert await rig.store.fences(worker, left.id) == {left.jobs[0].fence}
+    assert await rig.store.fences(worker, left.id + 1) == set()
     assert (await rig.finish(worker, left.jobs, Kind.RELEASED)).applied == 1
     assert await rig.store.held(worker) == []
     assert [job.id for job in await rig.claim(worker)] == [ids[1]]

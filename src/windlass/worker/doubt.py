@@ -37,6 +37,9 @@ class Doubt:
         self._again = time.monotonic() + self._every
         self._until = 0.0
         self._missed: set[Fence] = set()
+        self._newest = 0
+        self._ended = self._ended_before = 0
+        """Claims below these had ended by the last comparison, and by the one before."""
 
     @property
     def due(self) -> bool:
@@ -57,6 +60,10 @@ class Doubt:
         """The answer to a claim was lost just now."""
         self._again, self._until = 0.0, time.monotonic() + DOUBT
 
+    def claimed(self, claim: int) -> None:
+        """This claim was answered."""
+        self._newest = max(self._newest, claim)
+
     async def compare(self, known: set[Fence], held: set[Fence]) -> tuple[list[ClaimedJob], set[Fence]]:
         """The jobs that are this worker's and not `known` here; and of what is `held` here, that which is not
         this worker's. The latter is missed twice before it is told: a job may end, or be carried to another
@@ -68,7 +75,12 @@ class Doubt:
             if asked >= self._until:
                 self._until = 0.0
         else:
-            fences = await self._store.fences(self._worker)
+            # Claims that had ended some time ago are not looked at again. What ended since the last but one
+            # comparison is: the server may have lost the end of it.
+            ended = self._newest + 1
+            fences = await self._store.fences(self._worker, self._ended_before)
+            ended = min((claim for _, claim, _ in fences | known), default=ended)
+            self._ended_before, self._ended = self._ended, ended
             jobs = await self._jobs() if fences - known else []
         missed = held - fences
         lost, self._missed = missed & self._missed, missed

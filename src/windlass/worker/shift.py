@@ -277,6 +277,7 @@ class Shift(Slots):
         for claim in claims:
             found += len(claim.jobs)
             self._tally.claimed(claim.id)
+            self._doubt.claimed(claim.id)
             if self._closed:
                 self._give_back(deque(claim.jobs))
             elif claim.jobs[0].deaths:

@@ -97,9 +97,10 @@ class Claims(Base):
         return list(claims.values())
 
     @atomic
-    async def fences(self, worker: int) -> set[Fence]:
+    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
         known = self._tables.workers.get(worker)
-        return {job.claimed().fence for job in known.running} if known else set()
+        fences = {job.claimed().fence for job in known.running} if known else set()
+        return {fence for fence in fences if fence[1] >= since}
 
     @atomic
     async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:

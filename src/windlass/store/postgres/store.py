@@ -202,9 +202,9 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         """See Store.held."""
         return await self._reader.held(worker)
 
-    async def fences(self, worker: int) -> set[Fence]:
+    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
         """See Store.fences."""
-        return await self._reader.fences(worker)
+        return await self._reader.fences(worker, since)
 
     async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
         """See Store.finish."""

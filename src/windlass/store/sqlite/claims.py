@@ -171,11 +171,12 @@ def held(connection: apsw.Connection, worker: int) -> list[Claim]:
     return claims
 
 
-def fences(connection: apsw.Connection, worker: int) -> set[Fence]:
+def fences(connection: apsw.Connection, worker: int, since: int) -> set[Fence]:
     """The same by their fences alone [S4]. Reads only."""
     return {
         (lane, claim, pos & MAX_SEQ)
         for claim, lane, first, last, _, _ in fetch(connection, _SQL["open"], (worker,))
+        if claim >= since
         for (pos,) in fetch(connection, _SQL["unfinished_places"], (first, last))
     }
 
