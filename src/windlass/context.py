@@ -295,8 +295,10 @@ class JobTransaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         context = self._context
-        context._transacting = False
-        swallowed = await self._inner.__aexit__(kind, error, trace)
+        try:
+            swallowed = await self._inner.__aexit__(kind, error, trace)
+        finally:
+            context._transacting = False
         context._ended = error is None
         return swallowed
 

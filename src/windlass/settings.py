@@ -36,10 +36,8 @@ OTHERS: Final = ("HEALTH", "LOG_FORMAT", "LOG_LEVEL")
 """Variables that begin with the prefix and are no settings: the worker's command reads them."""
 SECRET: Final = frozenset({"database_url", "web_read", "web_operate"})
 """Settings that hold secrets: never shown."""
-_NOT_OURS: Final = ("BENCH_", "SOAK_", "TEST_")
-"""Beginnings of variables that benchmarks and tests read."""
-_ALIKE: Final = 0.75
-"""How much a variable must look like a setting to be taken for a misspelt one."""
+_NOT_OURS: Final = ("BENCH_", "SOAK_", "TEST_")  # how variables begin that benchmarks and tests read
+_ALIKE: Final = 0.75  # how much a variable must look like a setting to be taken for a misspelt one
 Events = Literal["notable", "all", "off"]
 """Which runs make an event: those that did not just succeed, all of them, or none."""
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -59,6 +57,7 @@ class SettingsInCode(TypedDict, total=False):
     sweep: Duration
     shutdown: Duration
     grace: Duration
+    deaf: Duration
     poison: int
     queues: Mapping[str, int | None] | Sequence[str] | str
     processes: int
@@ -117,6 +116,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     grace: float = 5.0
     """Seconds beyond a job's deadline after which a child process that does not heed it is killed [C6]. One
     that does not leave is killed so long after `shutdown`, and 10 s more."""
+
+    deaf: float = 60.0
+    """Seconds after which a child that has room and gets no answer is replaced; 0: never [fault 32]."""
 
     poison: int = 3
     """After so many worker deaths a job is dead [C8]."""
@@ -248,8 +250,7 @@ def _warn_once(message: str) -> None:
         logger.warning("%s", message)
 
 
-_warned: Final[set[str]] = set()
-"""What was said: settings are read more than once, by a command and by its app."""
+_warned: Final[set[str]] = set()  # settings are read more than once, by a command and by its app
 
 
 def _url(value: Any) -> str:
@@ -380,6 +381,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "sweep": _sweep,
     "shutdown": seconds,
     "grace": seconds,
+    "deaf": seconds,
     "poison": _whole(1),
     "queues": read_queues,
     "processes": _whole(1),

@@ -11,7 +11,7 @@ from windlass import State, Windlass
 from windlass.cluster import member as module
 from windlass.cluster.member import Member
 from windlass.core.retry import Backoff
-from windlass.errors import StoreUnavailable
+from windlass.errors import SchemaMissing, StoreUnavailable
 from windlass.settings import Settings
 from windlass.store.records import NewJob, WorkerInfo
 from windlass.worker.view import View
@@ -333,3 +333,40 @@ async def test_a_worker_that_joins_is_steered_at_once(line: Line) -> None:
         (local,) = await seated(line, member, 7)
         await until(lambda: local.views)
         assert asyncio.get_running_loop().time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    "error", [SchemaMissing("it is gone"), RuntimeError("nobody foresaw this")], ids=repr
+)
+async def test_c23_a_coordinator_that_cannot_resign_ends_all_the_same(
+    line: Line, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[fault 33] The error took the place of the cancel, and the member began again: it led for ever."""
+    async with membership(line, {"mail": 1}) as member:
+        await until(lambda: member.coordinator.term is not None)
+        line.fail("resign", error)
+    assert member.coordinator.term is None
+    assert "could not resign from term" in caplog.text
+    leads = line.calls["lead"]
+    await asyncio.sleep(0.2)
+    assert line.calls["lead"] == leads
+
+
+async def test_c23_a_chore_that_fails_while_it_ends_does_not_begin_again(
+    line: Line, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[fault 33] Whatever it is."""
+    began: list[int] = []
+
+    async def fails_at_its_end(self: Member) -> None:
+        began.append(1)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("nobody foresaw this")
+
+    monkeypatch.setattr(Member, "_beat_for_ever", fails_at_its_end)
+    async with membership(line, {"mail": 1}):
+        await until(lambda: began)
+    assert began == [1]
+    assert "failed while it ended" in caplog.text

@@ -137,6 +137,7 @@ class Side:
 
     async def held(self, worker: int) -> Answer:
         jobs = [job for claim in await self.store.held(worker) for job in claim.jobs]
+        assert await self.store.fences(worker) == {job.fence for job in jobs}
         for job in jobs:
             assert self.claimed[worker, job.task] == job, "held tells another story than claim"
         return sorted(job.task for job in jobs)

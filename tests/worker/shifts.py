@@ -24,6 +24,7 @@ class Calm:
 
     def __init__(self, poison: int = 3) -> None:
         self.poison = poison
+        self.lease = 0.3
 
     def backoff(self, queue: str) -> Backoff:
         return Backoff()

@@ -1,10 +1,11 @@
 """The table of running jobs that a supervisor can read from outside [C8]."""
 
+import math
 import os
 import sys
 import time
 
-from windlass.worker.board import Board
+from windlass.worker.board import TABLE, Board
 
 
 def test_what_runs_is_on_the_board_and_what_has_ended_is_not() -> None:
@@ -66,7 +67,22 @@ def test_c6_what_should_have_ended_is_found() -> None:
 def test_an_entry_that_is_being_written_is_not_overdue() -> None:
     """[C8] The id is there and the deadline not yet: nobody must be killed for that."""
     board = Board.make(1)
-    board._memory[:8] = (7).to_bytes(8, sys.byteorder)
+    board._memory[TABLE : TABLE + 8] = (7).to_bytes(8, sys.byteorder)
     assert board.running() == {7: 0.0}
     assert board.overdue(0.0) == []
+    board.close()
+
+
+def test_fault_32_signs_of_life_stand_beside_the_jobs() -> None:
+    """[fault 32] A loop that turns, an answer of the store, and that no answer is waited for."""
+    board = Board.make(1)
+    board.enter(7, 5.0)
+    assert (board.ticked_at, board.answered_at) == (0.0, 0.0)
+    before = time.monotonic()
+    board.tick()
+    board.answered()
+    assert before <= board.ticked_at <= board.answered_at <= time.monotonic()
+    board.answered(room=False)
+    assert board.answered_at == math.inf
+    assert board.running() == {7: 5.0}
     board.close()

@@ -157,7 +157,7 @@ async def test_c8_a_suspect_is_passed_on(
         busy.steer(View({"default": 4, "other": 4}))
         await until(lambda: busy._yielding)
         idle.steer(View({"other": 4}))
-        await until(lambda: alone in idle.running)
+        await until(lambda: [run.job.id for run in idle.running.values()] == [alone])
         assert (await line.job(alone)).attempt == 1
 
 

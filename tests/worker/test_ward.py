@@ -1,14 +1,14 @@
 """Who may run beside whom, once a worker has died [C8]."""
 
-from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob
+from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Fence
 from windlass.worker.ward import QUIET_WAIT, Ward
 
 
-def job(id: int, deaths: int) -> ClaimedJob:
+def job(id: int, deaths: int, claim: int = 1) -> ClaimedJob:
     return ClaimedJob(
         id=id,
         lane=1,
-        claim=1,
+        claim=claim,
         seq=id,
         task="t",
         payload="[]",
@@ -30,8 +30,8 @@ class Clock:
         return self.now
 
 
-def running(*ids: int) -> dict[int, None]:
-    return dict.fromkeys(ids)
+def running(*ids: int) -> dict[Fence, None]:
+    return dict.fromkeys(job(id, 0).fence for id in ids)
 
 
 def test_c8_a_suspect_waits_for_the_innocent() -> None:
@@ -127,7 +127,7 @@ def test_c8_a_later_run_is_not_trusted_for_an_earlier_one() -> None:
     ward.receive(job(1, 1))
     earlier = ward.enter()
     assert ward.leave(earlier)
-    ward.receive(job(1, 1))
+    ward.receive(job(1, 1, claim=2))
     ward.enter()
     assert not ward.leave(earlier)
     assert ward.closed

@@ -44,6 +44,7 @@ LOOKS: Final = 0.2
 """The part of a term between two looks at the beats."""
 
 TERM: Final = 15.0
+RESIGN_TIME: Final = 2.0
 CHORES: Final = "chores of the cluster"
 
 
@@ -69,6 +70,8 @@ class Coordinator:
         self._notices = Notices(self._record)
         self._watch = BeatWatch()
         self._term: int | None = None
+        self.heeded_at = float("-inf")
+        """When the store last said who leads, which is a write."""
         self._until = 0.0
         self._unserved: set[str] = set()
         self._told: set[str] = set()
@@ -103,12 +106,20 @@ class Coordinator:
                 for every, chore in chores:
                     group.create_task(self._repeat(every, chore))
         finally:
-            if self._term is not None:
-                try:
-                    async with asyncio.timeout(2.0):
-                        await self._store.resign(self._candidate)
-                except (StoreError, TimeoutError) as error:
-                    logger.debug("could not resign: %s", error)
+            await self._resign()
+
+    async def _resign(self) -> None:
+        """Let another lead at once. Where that cannot be said, for whatever reason, the term runs out by
+        itself: an error that left here would cover the cancel, and this would never end [fault 33]."""
+        led, self._term = self._term, None
+        if led is None:
+            return
+        try:
+            async with asyncio.timeout(RESIGN_TIME):
+                await self._store.resign(self._candidate)
+        except Exception as error:  # noqa: BLE001 - see above
+            told = "could not resign from term %d, which ends by itself within %g s: %s"
+            logger.warning(told, led, self._length, str(error) or type(error).__name__)
 
     async def _lead(self) -> None:
         while True:
@@ -121,6 +132,7 @@ class Coordinator:
                 self._strange(self._lead.__name__, error)
             else:
                 self._complaints.over(_kind(self._lead.__name__))
+                self.heeded_at = asked
                 if term is None:
                     self._step_down()
                 else:

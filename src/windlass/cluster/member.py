@@ -26,6 +26,7 @@ from windlass.store.records import Steering
 from windlass.worker.recorder import recorder_for
 from windlass.worker.teller import Teller
 from windlass.worker.view import View, steer
+from windlass.worker.waiting import cancelled_from_outside
 
 logger = logging.getLogger("windlass.cluster")
 STEER_EVERY: Final = 1.0
@@ -75,6 +76,7 @@ class Member:
         self._store = store
         self.expect(workers)
         self._lease = settings.lease
+        self._term = min(TERM, settings.lease / 2)
         self._queues = dict(queues)
         self._seats: dict[int, Seat] = {}
         self._told: Steering | None = None
@@ -92,7 +94,7 @@ class Member:
             secrets.randbelow(2**62) + 1,
             policy=DeathPolicy(poison=settings.poison),
             sweep=settings.sweep,
-            term=min(TERM, settings.lease / 2),
+            term=self._term,
             record=self.record,
         )
 
@@ -116,6 +118,11 @@ class Member:
     def reached(self) -> bool:
         """Whether the store answers: it did a moment ago, and the last two questions were not in vain."""
         return self._unanswered < 2 and time.monotonic() - self._heard_at < min(UNHEARD, self._lease)
+
+    @property
+    def heeded(self) -> bool:
+        """Whether the store takes writes, too: that of a standby only answers questions."""
+        return time.monotonic() - self.coordinator.heeded_at < self._term
 
     def backoff(self, queue: str) -> Backoff:
         """How this queue spaces retries, as far as is known here [O2]."""
@@ -143,6 +150,9 @@ class Member:
             try:
                 await chore()
             except Exception:
+                if cancelled_from_outside():  # or the cancel would be lost, and this go on for ever
+                    logger.exception("the member of the cluster failed while it ended")
+                    return
                 logger.exception("the member of the cluster failed, and begins again")
             await asyncio.sleep(min(1.0, self._lease / 10))
 

@@ -26,13 +26,14 @@ KEPT: Final = {MINUTE: 86400.0 * 30, HOUR: 86400.0 * 365}
 COUNTS: Final = frozenset(
     {
         "succeeded", "retry", "dead", "cancelled", "snooze", "throttled", "unknown", "released",
-        "claims", "claimed", "empty", "refused", "rescued", "lost", "dropped",
+        "claims", "claimed", "empty", "refused", "rescued", "lost", "deaf", "dropped",
         "looks", "ready", "waited", "rounds", "waited_most",
     }
 )  # fmt: skip
 """What is counted. Outcomes by their kind; claims that found jobs, the jobs in them, claims that found none;
-writes that were refused by the fence [C5]; jobs taken back from dead workers, and those workers; events that
-found no room [M2]. Then what the coordinator sees when it looks at queues, see `standing`."""
+writes that were refused by the fence [C5]; jobs taken back from dead workers, those workers, and those that
+lived and took nothing [fault 32]; events that found no room [M2]. Then what the coordinator sees when it
+looks at queues, see `standing`."""
 
 
 class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):

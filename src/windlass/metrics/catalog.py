@@ -248,6 +248,7 @@ MEASURES: Final = (
     ),
     _counted("rescued_jobs", "Jobs taken back from dead workers.", "rescued"),
     _counted("lost_workers", "Workers that died without a word.", "lost"),
+    _counted("deaf_workers", "Workers that lived and took nothing though they could, replaced.", "deaf"),
     _counted("events_dropped", "Timeline events that found no room.", "dropped"),
     _gauge("workers", ("alive",), "Workers; alive=no are those whose jobs wait for a rescue.", _workers),
     _gauge(

@@ -27,6 +27,7 @@ from windlass.store.records import (
     DeleteAnswer,
     Depth,
     Expired,
+    Fence,
     Finding,
     Finished,
     JobFilter,
@@ -176,6 +177,10 @@ class Store(Flow, Measures, Protocol):
     async def held(self, worker: int) -> list[Claim]:
         """The worker's unfinished claims, each with its unfinished jobs. After a claim whose answer was lost
         the worker finishes, as RELEASED, what it finds here and does not know."""
+
+    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
+        """The same by their fences alone, of claims from number `since` on: for a worker that compares every
+        few seconds what it runs with what it holds [S4]. No job is read for it, and nobody is waited for."""
 
     async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
         """Record how claimed attempts ended, in one step [C5].

@@ -2,11 +2,13 @@
 
 A child that hangs, or that was killed, cannot say what it was doing. So it notes each job in a small table
 before it starts it, and wipes it out afterwards; the supervisor reads the table from outside, while the child
-lives and after. An entry is two machine words, so writing it costs a job less than a microsecond.
+lives and after. An entry is two machine words, so writing it costs a job less than a microsecond. Before the
+table stand two words more: when its loop last turned, and when the store last answered a claim.
 """
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import struct
@@ -19,13 +21,18 @@ ENTRY: Final = struct.Struct("@qd")
 word is stored in one piece then, where the standard one stores a number byte by byte."""
 
 
+WORD: Final = struct.Struct("@d")
+TICKED, ANSWERED, TABLE = 0, WORD.size, 2 * WORD.size
+"""Where on the board what stands; times are the monotonic clock's."""
+
+
 class Board:
     """A table of running jobs in a file without a name; `fd` is what a child inherits."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._memory = mmap.mmap(fd, 0)
-        self._free = list(range(0, len(self._memory) - ENTRY.size + 1, ENTRY.size))
+        self._free = list(range(TABLE, len(self._memory) - ENTRY.size + 1, ENTRY.size))
         self._free.reverse()
 
     @classmethod
@@ -33,7 +40,7 @@ class Board:
         """A new table with room for so many jobs."""
         fd, path = tempfile.mkstemp(prefix="windlass-board-")
         try:
-            os.ftruncate(fd, entries * ENTRY.size)
+            os.ftruncate(fd, TABLE + entries * ENTRY.size)
         finally:
             os.unlink(path)
         return cls(fd)
@@ -54,13 +61,31 @@ class Board:
 
     def running(self) -> dict[int, float]:
         """The jobs noted, each with its deadline."""
-        return {job: deadline for job, deadline in ENTRY.iter_unpack(self._memory[:]) if job}
+        return {job: deadline for job, deadline in ENTRY.iter_unpack(self._memory[TABLE:]) if job}
 
     def overdue(self, grace: float) -> list[int]:
         """The jobs that should have ended more than `grace` seconds ago. An entry with deadline 0 is being
         written: a child may lose the processor between its two words."""
         limit = time.monotonic() - grace
         return [job for job, deadline in self.running().items() if 0.0 < deadline < limit]
+
+    def tick(self) -> None:
+        """The loop turns."""
+        WORD.pack_into(self._memory, TICKED, time.monotonic())
+
+    def answered(self, *, room: bool = True) -> None:
+        """The store has answered a claim, or there is no `room` to claim anything for."""
+        WORD.pack_into(self._memory, ANSWERED, time.monotonic() if room else math.inf)
+
+    @property
+    def ticked_at(self) -> float:
+        """When the loop last turned; 0: never."""
+        return float(WORD.unpack_from(self._memory, TICKED)[0])
+
+    @property
+    def answered_at(self) -> float:
+        """When the store last answered a claim; infinity while there is no room for one, 0: never."""
+        return float(WORD.unpack_from(self._memory, ANSWERED)[0])
 
     def close(self) -> None:
         """Let go of the memory."""

@@ -55,6 +55,9 @@ class Lose(msgspec.Struct, frozen=True, tag=True):
 class Drain(msgspec.Struct, frozen=True, tag=True):
     """To the child: stop claiming, finish what runs, leave."""
 
+    stacks: bool = False
+    """Whether to log first where its tasks stand."""
+
 
 class Release(msgspec.Struct, frozen=True, tag=True):
     """To the child: hand everything back and leave now."""

@@ -54,6 +54,7 @@ from windlass.worker.reconcile import reconcile_for_ever
 from windlass.worker.recorder import recorder_for
 from windlass.worker.runner import Runner
 from windlass.worker.spares import rehearse
+from windlass.worker.stacks import task_stacks
 
 logger = logging.getLogger("windlass.worker")
 CHECK_EVERY: Final = 1.0
@@ -187,6 +188,8 @@ class Child:
                 case Lose():
                     engine.lose(message.worker)
                 case Drain():
+                    if message.stacks:
+                        logger.error("the tasks of this process stand at\n%s", task_stacks())
                     self._leaving = True
                     engine.drain()
                 case Release():

@@ -21,7 +21,7 @@ from windlass.complaints import Complaints
 from windlass.core.retry import Backoff
 from windlass.errors import ClaimLost, StoreError, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
-from windlass.store.records import Checkpoint, ClaimedJob, Outcome, PartOf, Plan, TaskRecord
+from windlass.store.records import Checkpoint, ClaimedJob, Fence, Outcome, PartOf, Plan, TaskRecord
 from windlass.words.text import plural
 from windlass.worker.outcomes import OutcomeLog
 
@@ -47,7 +47,7 @@ class Desk:
         self._codec = codec
         self._log = log
         self._complaints = Complaints(logger)
-        self._split: set[int] = set()
+        self._split: set[Fence] = set()
         self._settings: dict[str, TaskRecord] = {}
         self._settings_at = float("-inf")
         self.worker = worker
@@ -94,7 +94,7 @@ class Desk:
         except (ClaimLost, WorkerLost):
             self._log.refuse(job)
             raise
-        self._split.add(job.id)
+        self._split.add(job.fence)
         self._log.record.note("split", f"split into {plural(len(plan.parts), 'part')}", job=job)
 
     def span(self, task: str, part: PartOf) -> str:
@@ -103,8 +103,8 @@ class Desk:
 
     def ended(self, outcome: Outcome) -> None:
         """A run ended with a write of its own. Where that made it a parent, the job has not ended."""
-        if outcome.job.id in self._split:
-            self._split.discard(outcome.job.id)
+        if outcome.job.fence in self._split:
+            self._split.discard(outcome.job.fence)
         else:
             self._log.record.flushed([outcome], monotonic())
 

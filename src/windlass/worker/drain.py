@@ -92,7 +92,7 @@ class _Drain:
         self._concurrency = concurrency
         self._wait = wait
         self._promoted_at = float("-inf")
-        self._lease = settings.lease
+        self.lease = settings.lease
         self.poison = settings.poison
         self._ended: Counter[str] = Counter()
         self._helpers: list[asyncio.Task[None]] = []
@@ -101,7 +101,7 @@ class _Drain:
 
     async def run(self, runner: Runner) -> Drained:
         worker = secrets.randbelow(2**62) + 1
-        await self._store.register(introduce(worker, self._label, self._queues, self._lease))
+        await self._store.register(introduce(worker, self._label, self._queues, self.lease))
         view = everything(self._queues, self._concurrency)
         self._shift = shift = Shift(
             self._store,
@@ -114,7 +114,7 @@ class _Drain:
         )
         self._teller.start(worker)
         self._helpers = [
-            asyncio.create_task(self._beat(self._lease / BEATS)),
+            asyncio.create_task(self._beat(self.lease / BEATS)),
             asyncio.create_task(shift.log.run()),
         ]
         for helper in self._helpers:
@@ -187,7 +187,7 @@ class _Drain:
                 beat = await self._store.beat(self._shift.worker)
             except StoreUnavailable as error:
                 logger.warning("a heartbeat failed, next try in %.0f s: %s", every, error)
-                if time.monotonic() - beaten_at >= self._lease:
+                if time.monotonic() - beaten_at >= self.lease:
                     raise
                 continue
             beaten_at = time.monotonic()

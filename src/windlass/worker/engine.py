@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from windlass.core.retry import Backoff
-from windlass.errors import StoreError, StoreUnavailable, WindlassError, WorkerLost
+from windlass.errors import StoreError, StoreUnavailable, WorkerLost
 from windlass.settings import Settings
 from windlass.store.measures import Vitals
 from windlass.store.protocol import Store
@@ -72,7 +72,7 @@ class Engine:
         self._board = board
         self._supervised = supervised
         self.record = record or Recorder()
-        self._pulse = Pulse(self.record.clock)
+        self._pulse = Pulse(self.record.clock, board)
         self._teller = Teller(store, self.record, self._vitals)
         self._view = View()
         self._shift: Shift | None = None
@@ -133,10 +133,11 @@ class Engine:
     def _left_running(self, shift: Shift) -> bool:
         """Whether handlers do not stop though they were told to. Their jobs may not go to others while they
         run: where there is a supervisor, it gives them back once this process is gone."""
-        if shift.running:
+        running = list(shift.running.values())
+        if running:
             self._stained = True
-            logger.error("jobs %s do not stop", ", ".join(map(str, list(shift.running)[:10])))
-        return bool(shift.running) and self._supervised
+            logger.error("jobs %s do not stop", ", ".join(str(run.job.id) for run in running[:10]))
+        return bool(running) and self._supervised
 
     # -- what runs ask: see windlass.worker.runner.Policies -----------------------------------------------
 
@@ -144,6 +145,11 @@ class Engine:
     def poison(self) -> int:
         """How many deaths of its workers make a job poison [C8]."""
         return self._settings.poison
+
+    @property
+    def lease(self) -> float:
+        """Seconds without a heartbeat after which its jobs are others' [C4]."""
+        return self._settings.lease
 
     def backoff(self, queue: str) -> Backoff:
         """How the queue spaces the retries of tasks without a policy of their own [O2]."""
@@ -278,7 +284,7 @@ class Engine:
         try:
             async with asyncio.timeout(RELEASE_TIME):
                 await shift.let_go_of_the_unknown()
-        except (TimeoutError, WindlassError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the worker leaves
             logger.debug("what the last claim gave goes back when the worker retires: %s", error)
 
     async def _retire(self, worker: int) -> None:
@@ -288,8 +294,9 @@ class Engine:
         try:
             async with asyncio.timeout(RELEASE_TIME):
                 await self._store.retire(worker)
-        except (TimeoutError, WindlassError) as error:
-            logger.warning("worker %d could not retire; its jobs wait for a rescue: %s", worker, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, this process goes on, or ends
+            told = "worker %d could not retire; its jobs wait for a rescue: %s"
+            logger.warning(told, worker, str(error) or type(error).__name__)
         else:
             self._unretired.discard(worker)
 

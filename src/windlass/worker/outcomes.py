@@ -21,7 +21,7 @@ from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.errors import StoreFull, StoreUnavailable, WorkerLost
 from windlass.store.protocol import Store
-from windlass.store.records import ClaimedJob, Finished, Outcome
+from windlass.store.records import ClaimedJob, Fence, Finished, Outcome
 from windlass.worker.recorder import Recorder
 
 logger = logging.getLogger("windlass.worker")
@@ -100,9 +100,9 @@ class OutcomeLog:
         return not self._waiting and not self._sending
 
     @property
-    def unwritten(self) -> set[int]:
-        """The jobs whose outcomes are on their way."""
-        return {outcome.job.id for outcome in (*self._waiting, *self._sending)}
+    def unwritten(self) -> set[Fence]:
+        """The runs whose outcomes are on their way."""
+        return {outcome.job.fence for outcome in (*self._waiting, *self._sending)}
 
     async def run(self) -> None:
         """Flush for ever. Raises WorkerLost."""
@@ -147,11 +147,15 @@ class OutcomeLog:
         late = [*self._waiting, *self._sending]
         self._waiting, self._sending = [], []
         if late:
-            self.refused += len(late)
-            ended = [outcome for outcome in late if outcome.kind is not Kind.RELEASED]
-            ids = {outcome.job.id for outcome in ended}
-            self.record.flushed(ended, time.monotonic(), ids, tasks=self._tasks)
-            logger.warning("%d outcomes came too late: this worker had lost its lease", len(late))
+            self.too_late(late, "this worker had lost its lease")
+
+    def too_late(self, late: list[Outcome], why: str) -> None:
+        """These are not written, but counted as if they had been sent and refused [C5]."""
+        self.refused += len(late)
+        ended = [outcome for outcome in late if outcome.kind is not Kind.RELEASED]
+        ids = {outcome.job.id for outcome in ended}
+        self.record.flushed(ended, time.monotonic(), ids, tasks=self._tasks)
+        logger.warning("%d outcomes came too late: %s", len(late), why)
 
     def refuse(self, job: ClaimedJob) -> None:
         """A write of a handler for this job was refused [C5]."""

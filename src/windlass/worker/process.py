@@ -65,12 +65,15 @@ class Process:
         self.overdue: set[int] = set()
         self.ready = asyncio.Event()
         self.leaving = False
+        self.deaf = False
+        """It takes nothing though it could, and nobody has taken its place yet; see `hearing`."""
         self.killed = False
         """We ended it ourselves, so none of its jobs is to blame."""
         self.failure: str | None = None
         self.reason: str | None = None
         self.memory = 0
         """The bytes it used, where it leaves because of them."""
+        self._recycle: Callable[[], None] = lambda: None
 
     @classmethod
     async def start(cls, start: Start, member: Member, environment: Mapping[str, str]) -> Process:
@@ -159,10 +162,10 @@ class Process:
 
     # -- its life -------------------------------------------------------------------------------------------
 
-    def drain(self) -> None:
-        """Tell the child to finish and leave."""
+    def drain(self, *, stacks: bool = False) -> None:
+        """Tell the child to finish and leave; first, to say where its tasks stand."""
         self.leaving = True
-        self._channel.send(Drain())
+        self._channel.send(Drain(stacks))
 
     def release(self) -> None:
         """Tell the child to hand everything back and leave now."""
@@ -179,14 +182,30 @@ class Process:
         self.overdue.update(jobs)
         self.killed = True
         logger.error("jobs %s in process %d do not end; killing it. Its stacks:", jobs, self.pid)
+        await self._print_stacks()
+        self.kill()
+
+    async def replace(self, why: str, *, alive: bool) -> None:
+        """Have another take its place, after it was made to print its stacks. One that is `alive` may finish
+        what it runs."""
+        self.deaf, self.reason = True, why
+        await self._print_stacks()
+        if alive:
+            self.drain(stacks=True)
+            self._recycle()
+        else:
+            self.killed = True
+            self.kill()
+
+    async def _print_stacks(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGUSR2)
         await asyncio.sleep(STACK_TIME)
-        self.kill()
 
     async def listen(self, recycle: Callable[[], None], up: Callable[[], None] = lambda: None) -> None:
         """Hear the child out, until it is gone. `up` is called when it can work, and `recycle` when it wants
         to be replaced."""
+        self._recycle = recycle
         async for message in self._channel.messages():
             match message:
                 case Ready():

@@ -31,6 +31,7 @@ from windlass.worker.failures import causes, describe
 from windlass.worker.processes import Processes
 from windlass.worker.results import keep
 from windlass.worker.threads import Threads
+from windlass.worker.waiting import cancelled_from_outside
 
 logger = logging.getLogger("windlass.worker")
 THROTTLE_DELAY: Final = 60.0
@@ -44,11 +45,15 @@ Observer: TypeAlias = Callable[[ClaimedJob, Outcome, BaseException | None], None
 
 
 class Policies(Protocol):
-    """What a runner asks about queues, and a shift about deaths."""
+    """What a runner asks about queues, and a shift about deaths and leases."""
 
     @property
     def poison(self) -> int:
         """How many deaths of its workers make a job poison [C8]."""
+
+    @property
+    def lease(self) -> float:
+        """Seconds without a heartbeat after which a worker's jobs are others' [C4]."""
 
     def backoff(self, queue: str) -> Backoff:
         """How the queue spaces the retries of tasks without a policy of their own [O2]."""
@@ -88,6 +93,7 @@ class Runner:
         self.tasks = tasks
         self._policies = policies
         self.poison = policies.poison
+        self.lease = policies.lease
         self._hooks = hooks or Hooks()
         self._observe = observe
         self._interruptible = interruptible
@@ -144,7 +150,7 @@ class Runner:
                 self._observe(job, outcome, None)
             return outcome
         except asyncio.CancelledError as cancelled:
-            if _cancelled_from_outside():
+            if cancelled_from_outside():
                 raise
             return await self._raised(task, job, context, cancelled, began)
         except KeyboardInterrupt as interrupt:
@@ -181,7 +187,7 @@ class Runner:
                     task.name, await self._call_with(task, items, contexts[places[0]]), len(items)
                 )
             except asyncio.CancelledError as cancelled:
-                if _cancelled_from_outside():
+                if cancelled_from_outside():
                     raise
                 answers = [cancelled] * len(items)
             except BaseException as error:
@@ -356,11 +362,6 @@ def _retry_delay(backoff: Backoff, job: ClaimedJob, error: BaseException) -> flo
         return error.after
     delay = backoff.delay(job.attempt, random.random())
     return max(delay, SEALED_DELAY) if isinstance(error, CodecError) else delay
-
-
-def _cancelled_from_outside() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _with_time(outcome: Outcome, run_ms: float) -> Outcome:

@@ -14,7 +14,7 @@ from enum import Enum
 
 from windlass.context import Context
 from windlass.core.states import Kind
-from windlass.store.records import ClaimedJob, Outcome
+from windlass.store.records import ClaimedJob, Fence, Outcome
 
 
 class Why(Enum):
@@ -30,14 +30,15 @@ class Run:
     """One job in a slot."""
 
     __slots__ = (
-        "batch", "began", "context", "deadline", "job", "limit", "place", "stoppable", "task", "weight",
-        "why",
+        "batch", "began", "context", "deadline", "fence", "job", "limit", "place", "stoppable", "task",
+        "weight", "why",
     )  # fmt: skip
 
     def __init__(
         self, job: ClaimedJob, context: Context, began: float, limit: float, stoppable: bool
     ) -> None:
         self.job = job
+        self.fence = job.fence
         self.context = context
         self.began = began
         self.limit = limit
@@ -75,7 +76,7 @@ class Deadlines:
     """Watches runs; `overdue` is called for each whose time is over. `runs` are those in slots right now."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, runs: Mapping[int, Run], overdue: Callable[[Run], None]
+        self, loop: asyncio.AbstractEventLoop, runs: Mapping[Fence, Run], overdue: Callable[[Run], None]
     ) -> None:
         self._loop = loop
         self._runs = runs

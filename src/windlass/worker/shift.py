@@ -24,9 +24,10 @@ from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.errors import StoreError, StoreFull, StoreUnavailable
 from windlass.store.protocol import Store
-from windlass.store.records import Claim, ClaimedJob, Outcome
+from windlass.store.records import Claim, ClaimedJob, Fence, Outcome
+from windlass.words.text import plural
 from windlass.worker.board import Board
-from windlass.worker.doubt import AGAIN, Doubt
+from windlass.worker.doubt import Doubt
 from windlass.worker.recorder import Recorder
 from windlass.worker.runner import Runner
 from windlass.worker.running import Why
@@ -86,10 +87,11 @@ class Shift(Slots):
         self._woken_at = 0.0
         self._yielding = False
         self._closed = False
-        self._doubt = Doubt(store, worker)
+        self._doubt = Doubt(store, worker, runner.lease)
         self._came: Counter[str] = Counter()
         self._stuck: dict[str, tuple[int, float]] = {}
         self._complaints = Complaints(logger)
+        self._remind()
 
     # -- steering ---------------------------------------------------------------------------------------
 
@@ -122,8 +124,8 @@ class Shift(Slots):
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
         """Somebody wants these jobs cancelled [O5]."""
-        for id in jobs & self.running.keys():
-            self._stop(self.running[id], Why.CANCELLED)
+        for run in [run for run in self.running.values() if run.job.id in jobs]:
+            self._stop(run, Why.CANCELLED)
         for buffer in self._buffers.values():
             for job in [job for job in buffer if job.id in jobs]:
                 buffer.remove(job)
@@ -157,6 +159,12 @@ class Shift(Slots):
 
     async def claim_for_ever(self) -> None:
         """Claim whenever there is room and work. Raises WorkerLost."""
+        try:
+            await self._claim_for_ever()
+        finally:
+            self._answered()  # it has no answer from now on, for whatever reason
+
+    async def _claim_for_ever(self) -> None:
         troubles = 0
         woken = True
         while True:
@@ -168,14 +176,19 @@ class Shift(Slots):
                 troubles += 1
                 pause = TROUBLE.delay(troubles, random.random())
                 self._complaints.told("claims", "cannot claim, next try in %.1f s: %s", pause, error)
+                if isinstance(error, StoreFull):
+                    self._answered()
                 await asyncio.sleep(pause)
                 continue
             troubles = 0
             self._complaints.over("claims")
+            self._answered()
             if found:
                 self._in_vain = 0
             if not wants:
+                self._answered(room=False)
                 await self.changed.wait()
+                self._answered()
             elif not found:
                 await self._wait(wants)
             elif found < sum(wants.values()):
@@ -183,10 +196,14 @@ class Shift(Slots):
                 await asyncio.sleep(0 if woken else LINGER)
             woken = bool(wants) and not found
 
+    def _answered(self, *, room: bool = True) -> None:
+        if self._board is not None:
+            self._board.answered(room=room)
+
     async def claim(self, wants: dict[str, int] | None = None) -> int:
         """Claim once, as much as there is room for, and start it. The answer is the number of jobs."""
         if self._doubt.due:
-            await self.let_go_of_the_unknown()  # also without room: what it finds is nobody else's until then
+            await self._compare()  # also without room: what it finds is nobody else's until then
         wants = self._wants() if wants is None else wants
         if not wants:
             return 0
@@ -212,22 +229,55 @@ class Shift(Slots):
 
     async def let_go_of_the_unknown(self) -> None:
         """Where a claim's answer was lost, what it gave us that we do not know of goes back [C5]."""
-        if not self._doubt.open:
-            return
-        known = set(self.running) | {job.id for buffer in self._buffers.values() for job in buffer}
-        known |= self.log.unwritten
-        if self._ward.waiting is not None:
-            known.add(self._ward.waiting.id)
-        for job in await self._doubt.unknown(known):
-            self._hand_back(job)
         if self._doubt.open:
-            self.loop.call_later(AGAIN, self.changed.set)
+            await self._compare()
+
+    async def _compare(self) -> None:
+        """See to it that the store and this worker agree on what it holds [S4]."""
+        held = {job.fence for buffer in self._buffers.values() for job in buffer}
+        if self._ward.waiting is not None:
+            held.add(self._ward.waiting.fence)
+        known = held | self.running.keys() | self.log.unwritten
+        # One that ends with a write of its own may have ended in the store before it has heard of that.
+        held |= {fence for fence, run in self.running.items() if run.context._writable}
+        unknown, lost = await self._doubt.compare(known, held)
+        for job in unknown:  # its tokens stay spent: it may have run [F1]
+            self._settle(Outcome(job=job, kind=Kind.RELEASED))
+        if unknown and not self._doubt.open:
+            told = "%d jobs that the store takes for running here are handed back; the first: %d"
+            logger.warning(told, len(unknown), unknown[0].id)
+        if lost:
+            self._drop(lost)
+        self._remind()
+
+    def _drop(self, lost: set[Fence]) -> None:
+        """The store does not know of these, so that they are others' or will be: stop those that run. Nothing
+        is written for them [C5]."""
+        runs = [self.running[fence] for fence in lost & self.running.keys()]
+        logger.warning(
+            "%d jobs are not this worker's in the store, which may have lost their claims; %s stopped",
+            len(lost),
+            plural(len(runs), "handler"),
+        )
+        for buffer in self._buffers.values():
+            for job in [job for job in buffer if job.fence in lost]:
+                buffer.remove(job)
+        if self._ward.waiting is not None and self._ward.waiting.fence in lost:
+            self._end_waiting(None)
+        for run in runs:
+            self._stop(run, Why.LOST)
+        self.changed.set()
+
+    def _remind(self) -> None:
+        """Look up when the next comparison is due: a worker that is full claims nothing by itself."""
+        self.loop.call_later(max(0.0, self._doubt.pause) + 0.01, self.changed.set)
 
     def _take(self, claims: Sequence[Claim]) -> int:
         found = 0
         for claim in claims:
             found += len(claim.jobs)
             self._tally.claimed(claim.id)
+            self._doubt.claimed(claim.id)
             if self._closed:
                 self._give_back(deque(claim.jobs))
             elif claim.jobs[0].deaths:

@@ -18,7 +18,7 @@ from windlass.context import Context
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.store.protocol import Store
-from windlass.store.records import ClaimedJob, Outcome
+from windlass.store.records import ClaimedJob, Fence, Outcome
 from windlass.task import RegisteredTask
 from windlass.worker.board import Board
 from windlass.worker.desk import Desk
@@ -57,7 +57,9 @@ class Slots:
         self._needs = runner.needs
         self._tally = Tally(store, self._needs)
         self._look_at(view)
-        self.running: dict[int, Run] = {}
+        self.running: dict[Fence, Run] = {}
+        """By the fence and not by the job: it may come back under another claim while its old run, which was
+        lost, has not ended yet [S4]."""
         self.log = OutcomeLog(
             store,
             worker,
@@ -119,12 +121,14 @@ class Slots:
         if self._ward.leave(job):
             self._reopen()
 
-    def _end_waiting(self, kind: Kind) -> None:
-        """Nothing comes of the suspect that waits to be started, and its tokens go back [F1]."""
+    def _end_waiting(self, kind: Kind | None) -> None:
+        """Nothing comes of the suspect that waits to be started, and its tokens go back [F1]. None: it is not
+        ours any more."""
         job = self._ward.withdraw()
         if job is not None:
-            self._tally.unused(job)
-            self._settle(Outcome(job=job, kind=kind))
+            if kind is not None:
+                self._tally.unused(job)
+                self._settle(Outcome(job=job, kind=kind))
             if not self._ward.closed:
                 self._reopen()
 
@@ -139,7 +143,7 @@ class Slots:
             limit = own
         context = Context(job, self._desk) if task is None else task.context_type(job, self._desk)
         run = Run(job, context, time.monotonic(), limit, task is None or task.mode != "thread")
-        self.running[job.id] = run
+        self.running[run.fence] = run
         self._busy[queue] += 1
         if run.deadline < self._deadlines.next:
             self._deadlines.watch(run.deadline)
@@ -157,12 +161,12 @@ class Slots:
         buffer = self._buffers[first.job.queue]
         others = [job for job in buffer if job.task == first.job.task][: task.batch_size - 1]
         first.batch = [first]
-        for job in () if self._ward.holds(first.job.id) else others:
+        for job in () if self._ward.holds(first.job) else others:
             buffer.remove(job)
             run = Run(job, task.context_type(job, self._desk), first.began, first.limit, first.stoppable)
             run.batch, run.weight = first.batch, 0
             first.batch.append(run)
-            self.running[job.id] = run
+            self.running[run.fence] = run
             if self._board is not None:
                 run.place = self._board.enter(job.id, run.deadline)
 
@@ -224,7 +228,7 @@ class Slots:
     def _done(self, run: Run, outcome: Outcome | None) -> None:
         job = run.job
         queue = job.queue
-        del self.running[job.id]
+        del self.running[run.fence]
         if self._board is not None:
             self._board.leave(run.place)
         self._busy[queue] -= run.weight
@@ -234,6 +238,8 @@ class Slots:
             self._desk.ended(outcome)  # written by the handler's own transaction
             if self._ended is not None:
                 self._ended(outcome)
+        elif outcome is not None and run.why is Why.LOST:
+            self.log.too_late([outcome], "their jobs were not this worker's any more")
         elif outcome is not None:
             self._settle(outcome)
         if self._ward.closed:
@@ -270,7 +276,7 @@ class Slots:
         if run.task is None or (why is Why.CANCELLED and not run.stoppable):
             return
         members = run.batch or [run]
-        if why is Why.CANCELLED and any(each.why is None for each in members):
+        if why in (Why.CANCELLED, Why.LOST) and any(each.why is None for each in members):
             return  # the others of its batch go on
         for each in members:
             each.why = why if why is Why.LOST else each.why or why
@@ -279,7 +285,7 @@ class Slots:
         run.task.cancel()
         if unborn:  # a task that is cancelled before its first step takes none, not even into its `finally`
             for each in members:
-                if each.job.id in self.running:
+                if each.fence in self.running:
                     late = Outcome(job=each.job, kind=Kind.RELEASED)  # its time passed before it began
                     self._done(each, late if each.why is Why.TIMEOUT else each.instead(None))
 

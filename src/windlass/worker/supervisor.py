@@ -27,6 +27,7 @@ from windlass.worker.channel import Start
 from windlass.worker.groups import ending, to_the_end
 from windlass.worker.halt import Halt, Word
 from windlass.worker.handback import hand_back, insist
+from windlass.worker.hearing import BLOCKED, Hearing
 from windlass.worker.label import make_label
 from windlass.worker.life import RESTARTS, Life
 from windlass.worker.process import Process
@@ -65,6 +66,8 @@ class Supervisor:
         self._leavers: set[asyncio.Task[bool]] = set()
         self._unsettled: set[int] = set()
         """Processes that are gone, and whose jobs the store has refused to take back so far."""
+        deaf = max(settings.deaf, settings.lease) if settings.deaf else 0.0
+        self._hearing: Hearing[Process] = Hearing(deaf)
         self._been_ready = False
         self._refused: str | None = None
         self._spares = Spares(settings.spares, self._start_spare)
@@ -73,15 +76,18 @@ class Supervisor:
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Whether jobs can be run right now, and what that hangs on: the store answers, it takes back what
-        dead children held, and a child is up."""
+        dead children held, a child is up, and none takes nothing though it could."""
         up = [child for child in self._children if child.ready.is_set()]
         reached, stopping = self.member.reached, self._halt.draining.is_set()
         settled = not self._unsettled
-        ready = reached and settled and not stopping and not all(child.leaving for child in up)
+        deaf = sum(child.deaf for child in self._children)
+        well = reached and settled and not deaf
+        ready = well and not stopping and not all(child.leaving for child in up)
         return ready, {
             "store": "reached" if reached else "out of reach",
             "hand_backs": "done" if settled else "failing",
             "processes": len(up),
+            "deaf": deaf,
             "stopping": stopping,
             "coordinator": self.member.coordinator.term is not None,
         }
@@ -228,6 +234,8 @@ class Supervisor:
         def up() -> None:
             self._been_ready = True
             logger.info("worker %s is up, process %d", label, child.pid)
+            for each in self._children:
+                each.deaf &= not each.leaving  # its place is taken
             if sum(each.ready.is_set() and not each.leaving for each in self._children) >= wanted:
                 self._spares.proceed()
 
@@ -327,3 +335,20 @@ class Supervisor:
                     child.kill()
         for child in late.keys() - self._children:
             del late[child]
+        await self._listen_for_the_deaf()
+
+    async def _listen_for_the_deaf(self) -> None:
+        """Replace children that take nothing though they could [fault 32]."""
+        cut_off = not (self.member.reached and self.member.heeded)
+        works = {each: each.ready.is_set() and not each.leaving and not each.deaf for each in self._children}
+        excused = {child: cut_off or not at_work or not child.breathes() for child, at_work in works.items()}
+        for child in self._hearing.deaf(excused):
+            if child not in self._children:
+                continue
+            turns = time.monotonic() - child.board.ticked_at < BLOCKED
+            what = "had no answer to its claims" if turns else "did not turn its loop"
+            why = f"it {what} for {self._hearing.limit:g} s, though it has room and the store answers here"
+            logger.error("worker %s, process %d, is replaced: %s. Its stacks:", child.label, child.pid, why)
+            self.member.record.count("deaf")
+            self.member.record.note("lost", f"process {child.pid} is replaced: {why}", worker=child.label)
+            await child.replace(why, alive=turns)

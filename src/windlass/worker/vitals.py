@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from windlass.store.measures import Busy, Vitals
+from windlass.worker.board import Board
 from windlass.worker.memory import used_memory
 from windlass.worker.running import Run
 from windlass.worker.storeclock import StoreClock
@@ -19,10 +20,11 @@ TICK: Final = 0.5
 
 
 class Pulse:
-    """Watches one process and its loop, from `start` to `stop`."""
+    """Watches one process and its loop, from `start` to `stop`; `board` is told of every tick."""
 
-    def __init__(self, clock: StoreClock) -> None:
+    def __init__(self, clock: StoreClock, board: Board | None = None) -> None:
         self._clock = clock
+        self._board = board
         self._at, self._cpu = time.monotonic(), time.process_time()
         self._lag = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -34,6 +36,8 @@ class Pulse:
         def tick(due: float) -> None:
             now = loop.time()
             self._lag = max(self._lag, now - due)
+            if self._board is not None:
+                self._board.tick()
             self._timer = loop.call_later(TICK, tick, now + TICK)
 
         tick(loop.time())

@@ -1,4 +1,4 @@
-"""Waiting for the first of several things, without leaving the others behind."""
+"""Waiting for the first of several things, without leaving the others behind; and for one's own end."""
 
 from __future__ import annotations
 
@@ -18,3 +18,9 @@ async def first(*things: Coroutine[Any, Any, Any] | asyncio.Task[Any]) -> None:
         for task in own:
             task.cancel()
         await asyncio.gather(*own, return_exceptions=True)
+
+
+def cancelled_from_outside() -> bool:
+    """Whether this task was told to end, also where an error on its way out has covered that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, KeysView
 from typing import Final
 
-from windlass.store.records import ClaimedJob
+from windlass.store.records import ClaimedJob, Fence
 
 QUIET_WAIT: Final = 10.0
 """Seconds that a suspect waits for the innocent to end before it runs beside them."""
@@ -31,7 +31,7 @@ class Ward:
     def __init__(self, poison: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._last_life = poison - 1
-        self._inside: dict[int, ClaimedJob] = {}
+        self._inside: dict[Fence, ClaimedJob] = {}
         self._sated = False
         self._since = 0.0
         self._met: dict[int, float] = {}
@@ -56,7 +56,7 @@ class Ward:
         """What can be claimed now are no suspects: claim nothing more until this is over."""
         self._sated = self.closed
 
-    def admits(self, running: KeysView[int]) -> bool:
+    def admits(self, running: KeysView[Fence]) -> bool:
         """Whether the one that waits may start beside what runs."""
         if self.waiting is None:
             return False
@@ -70,14 +70,13 @@ class Ward:
         """The one that waits starts."""
         job = self.waiting
         assert job is not None
-        self._inside[job.id], self.waiting = job, None
+        self._inside[job.fence], self.waiting = job, None
         return job
 
     def leave(self, job: ClaimedJob) -> bool:
         """It has ended, or has run for so long that it is trusted. True: it was the last one."""
-        if self._inside.get(job.id) is not job:
+        if self._inside.pop(job.fence, None) is None:
             return False
-        del self._inside[job.id]
         return self._reopened()
 
     def withdraw(self) -> ClaimedJob | None:
@@ -86,9 +85,9 @@ class Ward:
         self._reopened()
         return job
 
-    def holds(self, job: int) -> bool:
+    def holds(self, job: ClaimedJob) -> bool:
         """Whether this one runs as a suspect."""
-        return job in self._inside
+        return job.fence in self._inside
 
     def _strict(self) -> bool:
         return any(job.deaths >= self._last_life for job in self._inside.values())

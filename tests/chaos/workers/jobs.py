@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import itertools
 import os
+import random
 import signal
 import threading
 import time
@@ -123,6 +124,15 @@ async def gated(ctx: Context, gate: str) -> None:
     with run(ctx) as written:
         await opened(gate)
         written.effect()
+
+
+@app.task(name="bulky", queue=QUEUE)
+async def bulky(ctx: Context, gate: str, size: int) -> str:
+    """The same, and returns so many characters that compress badly."""
+    with run(ctx) as written:
+        await opened(gate)
+        written.effect()
+        return random.Random(ctx.id).randbytes(size // 2).hex()
 
 
 @app.task(name="saver", queue=QUEUE)

@@ -103,6 +103,7 @@ def start():
             "store": "reached",
             "hand_backs": "done",
             "processes": 1,
+            "deaf": 0,
             "stopping": False,
             "coordinator": True,
         },

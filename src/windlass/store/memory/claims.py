@@ -19,7 +19,7 @@ from windlass.store.memory.tables import Lane, Worker
 from windlass.store.memory.tokens import take_for
 from windlass.store.memory.turns import refill
 from windlass.store.protocol import NOTHING
-from windlass.store.records import Checkpoint, Claim, ClaimedJob, Finished, Outcome
+from windlass.store.records import Checkpoint, Claim, ClaimedJob, Fence, Finished, Outcome
 
 
 class Claims(Base):
@@ -97,6 +97,12 @@ class Claims(Base):
         return list(claims.values())
 
     @atomic
+    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
+        known = self._tables.workers.get(worker)
+        fences = {job.claimed().fence for job in known.running} if known else set()
+        return {fence for fence in fences if fence[1] >= since}
+
+    @atomic
     async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
         for outcome in outcomes:
             if outcome.kind not in WORKERS_OWN:
@@ -106,7 +112,7 @@ class Claims(Base):
         applied = repeated = 0
         refused: list[int] = []
         for outcome in outcomes:
-            fence = (outcome.job.lane, outcome.job.claim, outcome.job.seq)
+            fence = outcome.job.fence
             job = self._running(mine, outcome.job)
             if job is not None:
                 mine.ended[fence] = flush

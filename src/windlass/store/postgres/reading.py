@@ -23,6 +23,7 @@ from windlass.store.records import (
     ClaimedJob,
     Depth,
     Failure,
+    Fence,
     JobFilter,
     JobRecord,
     Matches,
@@ -160,6 +161,11 @@ class Reader:
                 )
             )  # fmt: skip
         return list(claims.values())
+
+    async def fences(self, worker: int, since: int) -> set[Fence]:
+        """See Store.fences."""
+        spans = await self._db.rows("held_spans", worker, since)
+        return {(r["lane"], r["claim"], seq) for r in spans for seq in range(r["first"], r["beyond"])}
 
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
         """See Store.checkpoints."""

@@ -36,6 +36,7 @@ from windlass.store.records import (
     Claim,
     ClaimedJob,
     Depth,
+    Fence,
     Finding,
     Finished,
     JobFilter,
@@ -197,6 +198,10 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
     async def held(self, worker: int) -> list[Claim]:
         """See Store.held."""
         return await self._reader.held(worker)
+
+    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
+        """See Store.fences."""
+        return await self._reader.fences(worker, since)
 
     async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
         """See Store.finish."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from windlass.store.records.claim import (
     Claim,
     ClaimedJob,
+    Fence,
     Finished,
     Outcome,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "EnqueueStatus",
     "Expired",
     "Failure",
+    "Fence",
     "Finding",
     "Finished",
     "JobFilter",

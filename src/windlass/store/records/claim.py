@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from windlass.core.states import Kind
 from windlass.store.records.job import Failure, Options
 
+Fence: TypeAlias = tuple[int, int, int]
+"""See `ClaimedJob.fence`."""
+
 
 class ClaimedJob(msgspec.Struct, frozen=True, gc=False):
-    """One job of a claim. (lane, claim, seq) is its fence; `id` names the job over all its attempts."""
+    """One job of a claim. `fence` is this attempt's own; `id` names the job over all its attempts."""
 
     id: int
     lane: int
@@ -25,6 +30,11 @@ class ClaimedJob(msgspec.Struct, frozen=True, gc=False):
     enqueued_at: float
     ready_at: float = 0.0
     """When this attempt became ready, by the store's clock."""
+
+    @property
+    def fence(self) -> Fence:
+        """What proves that a write is about this attempt and no other: its lane, claim and position [C5]."""
+        return (self.lane, self.claim, self.seq)
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from windlass.core.priority import LaneHead, claim_order
 from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
 from windlass.store.flow import Needs
 from windlass.store.protocol import NOTHING
-from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Options
+from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Fence, Options
 from windlass.store.sqlite import governor, moves, parts, tolls, turns
 from windlass.store.sqlite.lanes import Lane
 from windlass.store.sqlite.rows import DEAD, OFFERED, Row, decode_options, encode, fetch, readable_options
@@ -169,6 +169,16 @@ def held(connection: apsw.Connection, worker: int) -> list[Claim]:
         jobs = _claimed(claim, lane, queue, priority, found, readable_options)
         claims.append(Claim(claim, lane, queue, priority, jobs))
     return claims
+
+
+def fences(connection: apsw.Connection, worker: int, since: int) -> set[Fence]:
+    """The same by their fences alone [S4]. Reads only."""
+    return {
+        (lane, claim, pos & MAX_SEQ)
+        for claim, lane, first, last, _, _ in fetch(connection, _SQL["open"], (worker,))
+        if claim >= since
+        for (pos,) in fetch(connection, _SQL["unfinished_places"], (first, last))
+    }
 
 
 def checkpoint(tx: Transaction, worker: int, job: ClaimedJob, given: Checkpoint) -> None:

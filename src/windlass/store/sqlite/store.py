@@ -25,6 +25,7 @@ from windlass.store.records import (
     DeleteAnswer,
     Depth,
     Expired,
+    Fence,
     Finding,
     Finished,
     JobFilter,
@@ -123,6 +124,9 @@ class SQLiteStore(Flowing, Measuring):
 
     async def held(self, worker: int) -> list[Claim]:
         return await self._read(lambda connection: claims.held(connection, worker))
+
+    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
+        return await self._read(lambda connection: claims.fences(connection, worker, since))
 
     async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
         return await self._write(lambda tx: finish(tx, worker, flush, outcomes))

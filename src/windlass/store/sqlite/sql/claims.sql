@@ -34,6 +34,9 @@ WHERE c.worker = ? AND c.unfinished > 0 ORDER BY c.id;
 SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at, touched_at
 FROM windlass_job WHERE pos BETWEEN ? AND ? AND state IN (2, 3) ORDER BY pos;
 
+-- :unfinished_places  where they are
+SELECT pos FROM windlass_job WHERE pos BETWEEN ? AND ? AND state IN (2, 3);
+
 -- :span
 SELECT lane << 44 | lo, lane << 44 | hi FROM windlass_claim WHERE id = ? AND worker = ?;
 
