@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.chaos.outages.pooler import transaction_pooler
+from tests.chaos.outages.pooler import pooler
 from tests.cli.kit import RealTime
 from tests.conformance.kit import Rig, failure
 from tests.pg.kit import Base
@@ -205,7 +205,7 @@ async def test_a_moment_holds_through_a_transaction_pooler(
 ) -> None:
     """[S5] Two sessions of the server for all clients, which take turns by transaction."""
     rig = Rig(await alone.store(), await alone.clock(), "postgres")
-    with transaction_pooler(pg_server, alone.dsn, tmp_path, 2) as url:
+    with pooler(pg_server, alone.dsn, tmp_path, 2) as url:
         store = await alone.store(url)
         for n in range(1, STATEMENTS + 1):
             world = await World.made(rig, f"q{n}")

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import asyncpg
 import pytest
 
+from tests import left_out
 from tests.pg.exercise import World
 from tests.postgres import Server
-from tests.postgres_install import STOCK, HarnessError
+from tests.postgres_install import STOCK, find_stock
 from windlass.store.postgres import PostgresStore
 
-SETTINGS = {
+SETTINGS: dict[str, str | int] = {
     "shared_preload_libraries": "pg_stat_statements",
     "pg_stat_statements.track": "all",
     "pg_stat_statements.max": 20000,
@@ -49,11 +50,9 @@ class Cost:
 @pytest.fixture(scope="module", params=[STOCK, 18])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server that counts what its statements read; the distribution's own with its jit on."""
-    try:
-        server = Server(request.param, fsync=False, settings=SETTINGS)
-    except HarnessError:
-        pytest.skip("no PostgreSQL of the distribution is installed")
-    with server:
+    if request.param == STOCK and find_stock() is None:
+        pytest.skip(left_out.STOCK.reason)
+    with Server(request.param, fsync=False, settings=SETTINGS) as server:
         yield server
 
 
