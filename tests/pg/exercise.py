@@ -134,7 +134,7 @@ class World:
     async def end(self, jobs: Sequence[ClaimedJob], kind: Kind) -> None:
         """All of them alike."""
         error = None if kind is Kind.SUCCEEDED else failure()
-        delay = 3600.0 if kind is Kind.RETRY else None
+        delay = 3600.0 if kind is Kind.RETRY else 0.0
         outcomes = [Outcome(job=each, kind=kind, error=error, delay=delay) for each in jobs]
         await self.store.finish(WORKER, next(self._flushes), outcomes)
 

@@ -58,7 +58,7 @@ class Plans:
     def blocks(self, table: str) -> float:
         """How many blocks the scans of a table and its indexes have read; needs auto_explain.log_buffers."""
         return sum(
-            node["Shared Hit Blocks"] + node["Shared Read Blocks"]
+            float(node["Shared Hit Blocks"] + node["Shared Read Blocks"])
             for _, node in self._nodes()
             if node.get("Relation Name") == table and "Scan" in node["Node Type"]
         )

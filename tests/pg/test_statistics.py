@@ -13,7 +13,7 @@ from tests.postgres import Server
 from tests.postgres_install import STOCK, HarnessError
 from windlass.store.postgres import PostgresStore
 
-SETTINGS = {
+SETTINGS: dict[str, str | int] = {
     "shared_preload_libraries": "pg_stat_statements",
     "pg_stat_statements.track": "all",
     "pg_stat_statements.max": 20000,
