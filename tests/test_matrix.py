@@ -44,9 +44,12 @@ def test_the_table_says_what_ran_where(tmp_path: Path) -> None:
     assert re.split(r"\s{2,}", row.strip()) == ["3.13.0", *"1001111", "7", ran.trouble]
 
 
-def test_an_interpreter_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interpreter_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(matrix, "find", lambda: {(3, 11): ("3.11.7", Path(sys.executable))})
     assert matrix.main(["3.99"]) == 2
-    assert "not found: 3.99" in capsys.readouterr().out
+    assert "not found: 3.99; there are 3.11.7" in capsys.readouterr().out
 
 
 def test_readme_and_classifiers_name_the_same_pythons() -> None:
