@@ -7,10 +7,12 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enab
 DECLARE
     d      record;
     v_done int := 0;
+    v_began timestamptz := clock_timestamp();
 BEGIN
     FOR d IN SELECT * FROM windlass.deferred WHERE replaces IS NOT NULL ORDER BY replaces LIMIT p_limit
                 FOR UPDATE SKIP LOCKED LOOP
-        EXIT WHEN v_done >= 50;
+        -- Lanes are not held for long.
+        EXIT WHEN v_done >= 50 OR v_done > 0 AND clock_timestamp() > v_began + interval '50 ms';
         CONTINUE WHEN NOT windlass.may_end(d.replaces);
         IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN
             -- It runs, or is on its way. Whatever is decided about it now may be wrong when this commits, so its
