@@ -42,8 +42,12 @@ Tables == <<"ready", "ready_v", "ready_c", "claim_v", "claim_c", "outcome_v", "o
 Programs ==
     [ enqueue |->           \* with a unique key; in the caller's transaction, before and after a switch
         <<Row("key"), Write("ready"), Write("ready_v"), Write("ready_c"), Row("notify")>>,
-      claim |->
-        <<Row("lane_1")>> \o Log("claim") \o Log("ready") \o <<Share("life"), Write("claim_c")>>,
+      claim |->             \* of jobs that need tokens: of the bucket it lets go after a moment
+        LET how == IF Broken = "claim_waits_for_tokens" THEN "wait" ELSE "try" IN
+        <<Row("lane_1")>> \o Log("claim") \o Log("ready")
+        \o <<Share("life"), Write("claim_c"), Step("bucket", "x", how)>>,
+      tokens |->            \* taken by hand, in a transaction that goes on
+        <<Row("bucket"), Row("lane_1")>>,
       finish |->            \* two rows in one flush; one job frees its key, one is offered again
         <<Share("life")>> \o Log("claim") \o <<Write("outcome_v"), Row("flush_1"), Row("flush_2"), Row("key")>>
         \o Offer \o <<Row("notify")>>,
@@ -63,6 +67,14 @@ Programs ==
         IF Broken = "cancel_after_enqueue" THEN <<Row("key")>> \o Offer \o <<Row("lane_1")>>
         ELSE IF Broken = "lanes_in_any_order" THEN <<Row("lane_2"), Row("lane_1")>>
         ELSE <<Row("lane_1"), Row("lane_2")>>,
+      cancel_aside |->      \* a job of a lane, then one that waits aside
+        <<Row("lane_1"), Row("aside")>> \o Offer \o <<Write("claim_c"), Write("outcome_c")>>,
+      cancel_parent |->     \* its parts, in two lanes; then the next ones are released
+        <<Row("parent"), Row("lane_1"), Row("lane_2")>> \o Log("claim") \o <<Write("claim_c"), Write("outcome_c")>> \o Offer,
+      take_back |->         \* a chore that ends a job for another one's sake: it holds the other one's row
+        LET how == IF Broken = "chore_waits_for_lane" THEN "wait" ELSE "try" IN
+        <<Step("aside", "x", "try"), Step("lane_1", "x", how)>> \o Log("claim") \o Log("ready")
+        \o <<Write("claim_c"), Write("outcome_c")>>,
       touch |->
         <<Row("rotation"), Row("lane_1")>> \o Log("claim") \o <<Write("claim_c")>>,
       move |->
@@ -84,8 +96,8 @@ Programs ==
         \o [n \in 1 .. Len(Tables) |-> Whole(Tables[n], IF Broken = "migration_waits" THEN "wait" ELSE "try")] ]
 
 (* Where nothing is broken, the two that differ only in their order are not needed. *)
-Names == <<"enqueue", "claim", "finish", "bury", "rescue", "cancel", "touch", "move", "reclaim", "adopt",
-           "retry", "migrate">>
+Names == <<"enqueue", "claim", "tokens", "finish", "bury", "rescue", "cancel", "cancel_aside", "cancel_parent", "take_back",
+           "touch", "move", "reclaim", "adopt", "retry", "migrate">>
          \o (IF Broken = "none" THEN <<>> ELSE <<"finish_again", "cancel_more">>)
 
 (* ---------------------------- who waits for whom --------------------------- *)

@@ -97,11 +97,13 @@ async def test_many_successors_that_must_wait_keep_no_other_from_its_place(alone
     caller = await alone.session()
     await caller.begin()
     await caller.value("SELECT windlass.cancel((SELECT min(id) FROM windlass.job WHERE queue = 'held'))")
-    assert await alone.look.value("SELECT windlass.replace_step(1000)") == 1
+    steps = [await alone.look.value("SELECT windlass.replace_step(1000)") for _ in range(3)]
+    assert sum(steps) == 1
     assert await alone.state(first) is None
     await caller.rollback()
-    assert await alone.look.value("SELECT windlass.replace_step(1000)") == 50
-    assert await alone.look.value("SELECT windlass.replace_step(1000)") == 10
+    steps = [await alone.look.value("SELECT windlass.replace_step(1000)") for _ in range(60)]
+    assert sum(steps) == 60
+    assert max(steps) <= 50, "lanes are not held for long"
 
 
 async def test_many_keys_that_are_held_keep_no_other_from_being_freed(alone: Base) -> None:

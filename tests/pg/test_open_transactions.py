@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from tests.pg.conftest import based
-from tests.pg.kit import Base
+from tests.pg.kit import Base, Session
 from tests.pg.open_calls import RUNS, Scene, calls
 from tests.pg.test_headers import FILES, FUNCTIONS, callers
 from tests.postgres import Server
@@ -124,13 +124,11 @@ async def test_an_open_call_holds_up_nobody_else(base: Base, store: PostgresStor
     await caller.rollback()
 
 
-async def test_what_was_passed_over_is_found_again(base: Base, store: PostgresStore) -> None:
-    """[S2] [rule 3] The locks of every call at once, and then none: nothing is lost."""
-    worker = await base.worker()
-    mine = await Scene(base, store, worker).build()
+async def opened(base: Base, mine: Scene) -> list[Session]:
+    """Open transactions, one for each function, that hold all they can get beside each other."""
     callers = []
     for made in calls(mine).values():
-        caller = await base.session(lock_timeout="10ms")
+        caller = await base.session(lock_timeout="10ms", application_name="left-open")
         await caller.begin()
         for call in made:
             await caller.run("SAVEPOINT one")
@@ -139,8 +137,38 @@ async def test_what_was_passed_over_is_found_again(base: Base, store: PostgresSt
             except asyncpg.LockNotAvailableError:  # another of these has it
                 await caller.run("ROLLBACK TO one")
         callers.append(caller)
+    return callers
+
+
+async def test_what_was_passed_over_is_found_again(base: Base, store: PostgresStore) -> None:
+    """[S2] [rule 3] The locks of every call at once, and then none: nothing is lost."""
+    worker = await base.worker()
+    mine = await Scene(base, store, worker).build()
+    callers = await opened(base, mine)
     chores = Chores(store, worker)
     await chores.all()
+    for caller in callers:
+        await caller.rollback()
+    await chores.all()
+    assert await mine.got() == RUNS
+
+
+@pytest.mark.soak
+async def test_a_minute_of_open_calls(base: Base, store: PostgresStore) -> None:
+    """[S2] [fault 27] All of them at once, for a minute; the doctor names them."""
+    worker = await base.worker()
+    mine = await Scene(base, store, worker).build()
+    callers = await opened(base, mine)
+    chores = Chores(store, worker)
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        free = await Scene(base, store, worker).build()
+        await chores.all()
+        assert await chores.once("claim and finish", free.got) == RUNS
+        chores.check()
+    told = [finding.told for finding in await store.diagnose() if finding.name == "locks"]
+    assert told
+    assert all("(left-open) has been in a transaction for 0:01:" in text for text in told)
     for caller in callers:
         await caller.rollback()
     await chores.all()

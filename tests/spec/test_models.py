@@ -75,6 +75,8 @@ VARIANTS = [
     Broken("adopt_waits", "locks", "NoRing", TWO_SESSIONS),
     Broken("adopt_takes_partitions", "locks", "NoRing", TWO_SESSIONS),
     Broken("cancel_after_enqueue", "locks", "NoRing", TWO_SESSIONS),
+    Broken("chore_waits_for_lane", "locks", "NoRing", TWO_SESSIONS),
+    Broken("claim_waits_for_tokens", "locks", "NoRing", TWO_SESSIONS),
     Broken("flush_in_any_order", "locks", "NoRing", TWO_SESSIONS),
     Broken("lanes_in_any_order", "locks", "NoRing", TWO_SESSIONS),
     Broken("migration_waits", "locks", "NoRing", TWO_SESSIONS),

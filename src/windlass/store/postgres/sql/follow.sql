@@ -32,13 +32,12 @@ BEGIN
         k.job := e.job;
         k.on_job := e.on_job;
         SELECT * INTO d FROM windlass.deferred x WHERE x.id = e.job AND x.run_at = 'infinity' FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND OR d.id = ANY (v_cancel) THEN
+        IF d.id IS NULL THEN
             DELETE FROM windlass.after_edge x
              WHERE x.job = e.job AND x.on_job = e.on_job
-               AND (e.job = ANY (v_cancel)
-                    OR NOT EXISTS (SELECT FROM windlass.deferred y WHERE y.id = e.job AND y.run_at = 'infinity'));
-            CONTINUE;
+               AND NOT EXISTS (SELECT FROM windlass.deferred y WHERE y.id = e.job AND y.run_at = 'infinity');
         END IF;
+        CONTINUE WHEN d.id IS NULL OR d.id = ANY (v_cancel);
         -- One snapshot: a job that is deleted right now is there, or noted.
         v_state := (SELECT coalesce((SELECT s.state FROM windlass.standing_of(e.on_job) AS s), e.ended,
                                     (SELECT o.kind FROM windlass.ended_otherwise o WHERE o.job = e.on_job), 'succeeded'));
@@ -46,11 +45,12 @@ BEGIN
         v_policy := CASE WHEN v_state = 'succeeded' THEN 'run' ELSE coalesce(d.options ->> 'otherwise', 'dead') END;
         -- One that has yet to replace another does so before it ends: see replace_step.
         CONTINUE WHEN d.replaces IS NOT NULL AND v_policy <> 'run';
-        CONTINUE WHEN v_policy = 'cancel' AND NOT windlass.may_end(e.job);
-        DELETE FROM windlass.after_edge x WHERE x.job = e.job AND x.on_job = e.on_job;
         IF v_policy = 'cancel' THEN
             v_cancel := v_cancel || e.job;
-        ELSIF v_policy = 'dead' THEN
+            CONTINUE;
+        END IF;
+        DELETE FROM windlass.after_edge x WHERE x.job = e.job AND x.on_job = e.on_job;
+        IF v_policy = 'dead' THEN
             PERFORM windlass.bury_deferred(d, format('job %s, which it comes after, is %s', e.on_job, v_state));
             v_ended := true;
         ELSIF NOT EXISTS (SELECT FROM windlass.after_edge x WHERE x.job = e.job) THEN
@@ -63,10 +63,14 @@ BEGIN
     UPDATE windlass.after_look x SET job = CASE WHEN around THEN 0 ELSE k.job END,
            on_job = CASE WHEN around THEN 0 ELSE k.on_job END
      WHERE looked > 0 OR x.job > 0;
-    IF v_cancel <> '{}' THEN
-        PERFORM windlass.end_waiting(u.job, 'cancelled') FROM unnest(v_cancel) AS u (job);
-        v_ended := true;
-    END IF;
+    -- Lanes are taken last, and not for long. Who cannot be cancelled now keeps its edges, and is looked at again.
+    FOREACH e.job IN ARRAY v_cancel LOOP
+        IF windlass.may_end(e.job) THEN
+            DELETE FROM windlass.after_edge x WHERE x.job = e.job;
+            PERFORM windlass.end_waiting(e.job, 'cancelled');
+            v_ended := true;
+        END IF;
+    END LOOP;
     IF v_ended AND pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
         PERFORM windlass.wake('!');
     END IF;

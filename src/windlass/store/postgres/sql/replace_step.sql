@@ -6,10 +6,11 @@
 CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    d      record;
-    v_n    int := least(p_limit, 50);
-    v_seen bigint[];
-    v_done int := 0;
+    d       record;
+    v_n     int := least(p_limit, 50);
+    v_seen  bigint[];
+    v_done  int := 0;
+    v_began timestamptz := clock_timestamp();
 BEGIN
     -- As in finish: the snapshot that says which twins run must be younger than any rotation that moved them.
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
@@ -17,6 +18,8 @@ BEGIN
                      WHERE x.replaces > pg_sequence_last_value('windlass.replace_from'::regclass) ORDER BY x.replaces LIMIT v_n);
     PERFORM setval('windlass.replace_from'::regclass, CASE WHEN cardinality(v_seen) < v_n THEN 0 ELSE v_seen[v_n] END, true);
     FOR d IN SELECT * FROM windlass.deferred x WHERE x.replaces = ANY (v_seen) ORDER BY x.replaces FOR UPDATE SKIP LOCKED LOOP
+        -- Lanes are not held for long.
+        EXIT WHEN v_done > 0 AND clock_timestamp() > v_began + interval '50 ms';
         CONTINUE WHEN EXISTS (SELECT FROM windlass.locate(d.replaces) l WHERE l.claim IS NOT NULL AND l.kind IS NULL)
                    OR NOT windlass.may_end(d.replaces);
         IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN
