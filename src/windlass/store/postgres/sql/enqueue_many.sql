@@ -56,7 +56,7 @@ BEGIN
         RETURN v_ids;
     END IF;
     PERFORM windlass.check_name('queue', p_queue);
-    IF (windlass.epoch_here() BETWEEN 0 AND 1 << 29) IS NOT TRUE THEN
+    IF windlass.epoch_here() IS NULL THEN
         PERFORM windlass.skip_ids();
     END IF;
     WITH added AS (

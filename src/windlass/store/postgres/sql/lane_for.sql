@@ -10,6 +10,6 @@ BEGIN
       FROM windlass.queue q
       JOIN windlass.lane l ON l.queue = q.name
      WHERE q.name = p_queue AND l.priority = p_priority AND l.shard = pg_backend_pid() % q.shards
-       AND l.epoch = windlass.epoch_here();
+       AND l.epoch = (SELECT windlass.epoch_here());
     RETURN v_lane;
 END $$;

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION windlass.worker_fence(p_worker bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive AND epoch = windlass.epoch_here() FOR SHARE;
+    PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive AND epoch = (SELECT windlass.epoch_here()) FOR SHARE;
     IF NOT FOUND THEN
         PERFORM windlass.check_epoch();
         RAISE EXCEPTION 'worker % is not alive', p_worker USING ERRCODE = 'WL002',
