@@ -3,8 +3,8 @@
 -- Unlogged on purpose: a recovery, after a crash as after a promotion or a restore, empties it, and a clean restart leaves it
 -- as it is. place is the oid of the table itself: a row that came with a dump names another one.
 CREATE UNLOGGED TABLE windlass.epoch_mark (
-    epoch bigint NOT NULL,
-    place bigint NOT NULL
+    place bigint PRIMARY KEY,
+    epoch bigint NOT NULL
 );
 INSERT INTO windlass.epoch_mark (epoch, place) VALUES (1, 'windlass.epoch_mark'::regclass::oid);
 

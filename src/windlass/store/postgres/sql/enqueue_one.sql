@@ -37,7 +37,7 @@ BEGIN
         RAISE EXCEPTION 'a key is longer than 1020 bytes' USING ERRCODE = 'WL005';
     END IF;
     v_run_at := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
-    IF windlass.epoch_here() IS NULL THEN
+    IF NOT EXISTS (SELECT FROM windlass.epoch_mark e WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
         PERFORM windlass.skip_ids();
     END IF;
     job := nextval('windlass.job_id');

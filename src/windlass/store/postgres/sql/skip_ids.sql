@@ -12,7 +12,7 @@ DECLARE
 BEGIN
     PERFORM windlass.check_unsubscribed();
     PERFORM pg_advisory_lock(windlass.lock_space(), -1);
-    SELECT m.ids_from INTO v_from FROM windlass.meta m;
+    SELECT m.ids_from INTO v_from FROM windlass.meta m WHERE m.single;
     v_last := greatest(pg_sequence_last_value('windlass.job_id'::regclass), p_highest, 0);
     IF p_highest IS NOT NULL OR v_last < v_from THEN
         PERFORM setval('windlass.job_id', s.high + windlass.skip_of(s.high), true)
