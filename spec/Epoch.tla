@@ -2,7 +2,7 @@
 (* A server that forgets: a standby that lags is promoted, a backup is         *)
 (* restored, a crash undoes what was not flushed. Its tables and sequences go  *)
 (* back to an earlier moment; what callers and workers know does not. The mark *)
-(* is an unlogged sequence, which every recovery resets.                       *)
+(* is an unlogged table, which every recovery empties.                         *)
 (*                                                                             *)
 (* There is one lane, and each claim takes one job. A position stands for the  *)
 (* id of its job, too. Jobs have names of their own here, which no program     *)

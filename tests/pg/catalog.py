@@ -27,7 +27,6 @@ SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid
 SEQUENCES = """
 SELECT 'sequence', s.seqrelid::regclass::text, s.seqstart, s.seqmin, s.seqmax, s.seqcache, s.seqcycle,
        pg_sequence_last_value(s.seqrelid)
-           - CASE WHEN c.relname = 'epoch_mark' THEN c.oid::bigint << 30 ELSE 0 END
   FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid WHERE c.relnamespace = $1::text::regnamespace
 """
 FUNCTIONS = """

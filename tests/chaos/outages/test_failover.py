@@ -54,7 +54,7 @@ async def test_a_worker_goes_on_after_a_failover_with_lag(tmp_path: Path, figure
                 # The standby knows the worker and none of what follows: jobs that ended, jobs that run.
                 lost = await ids_of(store, [work()] * 50)
                 await host.runs(lost)
-                running = await ids_of(store, [work("pause", '{"seconds": 3}')] * 40)
+                running = await ids_of(store, [work("pause", '{"seconds": 10}')] * 40)
                 began = time.monotonic()
 
                 async def started() -> bool:
@@ -70,7 +70,7 @@ async def test_a_worker_goes_on_after_a_failover_with_lag(tmp_path: Path, figure
                 proxy.restore()
                 # While the old handlers still run, as many new jobs come in, for the places of the lost ones.
                 fresh = await ids_of(store, [work("pause", '{"seconds": 0.5}')] * 90)
-                assert time.monotonic() - began < 3.0, "too slow to show anything"
+                assert time.monotonic() - began < 10.0, "too slow to show anything"
                 await host.runs(fresh, within=30.0)
                 resumed = min(e.at for e in host.effects() if e.job in set(fresh)) - promoted
                 await settled(store)

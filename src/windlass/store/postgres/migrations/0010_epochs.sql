@@ -1,13 +1,19 @@
 -- Epochs [S3]: a history of this store that nothing was lost from. See windlass.epoch_here and docs/adr/0025.
 
--- Unlogged on purpose: a recovery, after a crash as after a promotion or a restore, leaves it as new, and a clean restart
--- leaves it as it is. The number in it names the sequence itself, too: one that came with a dump names another.
-CREATE UNLOGGED SEQUENCE windlass.epoch_mark MINVALUE 0 NO CYCLE CACHE 1;
-SELECT setval('windlass.epoch_mark', 'windlass.epoch_mark'::regclass::oid::bigint << 30 | 1, true);
+-- Unlogged on purpose: a recovery, after a crash as after a promotion or a restore, empties it, and a clean restart leaves it
+-- as it is. place is the oid of the table itself: a row that came with a dump names another one.
+CREATE UNLOGGED TABLE windlass.epoch_mark (
+    place bigint PRIMARY KEY,
+    epoch bigint NOT NULL
+);
+INSERT INTO windlass.epoch_mark (epoch, place) VALUES (1, 'windlass.epoch_mark'::regclass::oid);
 
+-- ids_from: where the ids of jobs outside of lanes go on after a loss, see skip_ids.
 ALTER TABLE windlass.meta
     ADD COLUMN epoch    bigint NOT NULL DEFAULT 1,
+    ADD COLUMN ids_from bigint NOT NULL DEFAULT 0,
     ADD COLUMN timeline int;
+UPDATE windlass.meta SET ids_from = coalesce(pg_sequence_last_value('windlass.job_id'::regclass), 0) + (1 << 29);
 
 -- The epoch in which a worker is alive, and a lane's numbers are sure to be new. Whoever adds a row says which.
 ALTER TABLE windlass.worker_life ADD COLUMN epoch bigint NOT NULL DEFAULT 1;

@@ -7,8 +7,6 @@
 -- After a crash workers live on: their claims are still theirs, and what they know of others is refused, since no claim has
 -- that number any more. After anything else all of them are dead, and what they held is offered again. A copy of a store that
 -- was never used is a new one.
--- The mark obeys no transaction, but the epoch in meta, in lanes and in workers' life rows does: until this is committed, and
--- where it is rolled back, the two differ, and nobody goes on.
 CREATE OR REPLACE FUNCTION windlass.adopt(p_force boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -42,14 +40,17 @@ BEGIN
         UPDATE windlass.leader SET holder = NULL, until = '-infinity', term = term + (1 << 20) + floor(random() * (1 << 20))::int;
     END IF;
     UPDATE windlass.meta SET epoch = epoch + (v_why <> 'new')::int, timeline = windlass.timeline(),
+           ids_from = s.last + windlass.skip_of(s.last),
            system_identifier = (SELECT s.system_identifier FROM pg_control_system() AS s),
            database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      FROM (SELECT coalesce(pg_sequence_last_value('windlass.job_id'::regclass), 0) AS last) AS s
     RETURNING epoch INTO v_epoch;
+    DELETE FROM windlass.epoch_mark;
+    INSERT INTO windlass.epoch_mark (epoch, place) VALUES (v_epoch, 'windlass.epoch_mark'::regclass::oid);
     PERFORM FROM windlass.worker_life WHERE NOT settled FOR UPDATE NOWAIT;
     FOR l IN SELECT * FROM windlass.lane ORDER BY id LOOP
         v_again := v_again + windlass.adopt_lane(l, v_epoch, v_why = 'copy');
     END LOOP;
-    PERFORM setval('windlass.epoch_mark', ('windlass.epoch_mark'::regclass::oid::bigint << 30) + v_epoch, true);
     UPDATE windlass.worker_life SET epoch = v_epoch, alive = alive AND v_why = 'crash' WHERE NOT settled;
     IF v_why <> 'crash' THEN
         FOR w IN SELECT id FROM windlass.worker_life WHERE NOT settled ORDER BY id LOOP

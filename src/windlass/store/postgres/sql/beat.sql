@@ -9,7 +9,8 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET j
 DECLARE
     v_floor bigint;
 BEGIN
-    PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive AND epoch = windlass.epoch_here() FOR NO KEY UPDATE SKIP LOCKED;
+    PERFORM FROM windlass.worker_life w JOIN windlass.epoch_mark e ON e.epoch = w.epoch AND e.place = 'windlass.epoch_mark'::regclass::oid::bigint
+      WHERE w.id = p_worker AND w.alive FOR NO KEY UPDATE OF w SKIP LOCKED;
     IF FOUND AND current_setting('transaction_isolation') = 'read committed' THEN
         SELECT coalesce(min(c.id) FILTER (WHERE NOT isempty(windlass.unfinished(c.id, c.seqs))), max(c.id) + 1) INTO v_floor
           FROM (SELECT x.id, x.seqs FROM windlass.claim x

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION windlass.check_epoch() RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF windlass.epoch_here() IS DISTINCT FROM (SELECT m.epoch FROM windlass.meta m) THEN
+    IF windlass.epoch_here() IS DISTINCT FROM (SELECT m.epoch FROM windlass.meta m WHERE m.single) THEN
         PERFORM windlass.check_unsubscribed();
         RAISE EXCEPTION 'this server has recovered, was promoted or holds a copy, and was not adopted since'
             USING ERRCODE = 'WL013', HINT = 'The next worker adopts it, or you do: SELECT windlass.adopt(false).';

@@ -18,7 +18,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(('windlass.lane_id'::regclass::oid::bigint - 2147483648)::int, hashtext(p_queue));
     INSERT INTO windlass.queue (name) VALUES (p_queue) ON CONFLICT DO NOTHING;
     SELECT shards INTO v_shards FROM windlass.queue WHERE name = p_queue;
-    SELECT m.epoch INTO v_epoch FROM windlass.meta m;
+    SELECT m.epoch INTO v_epoch FROM windlass.meta m WHERE m.single;
     FOR v_shard IN SELECT s FROM generate_series(0, v_shards - 1) s
                     WHERE NOT EXISTS (SELECT FROM windlass.lane l
                                        WHERE l.queue = p_queue AND l.priority = p_priority AND l.shard = s) LOOP

@@ -28,7 +28,7 @@ BEGIN
     END IF;
     PERFORM windlass.check_new(p_priority, p_delay, p_run_at, p_on_conflict, p_idempotency_key, v_key);
     v_run_at := coalesce(p_run_at, v_now + make_interval(secs => p_delay));
-    IF (windlass.epoch_here() BETWEEN 0 AND 1 << 29) IS NOT TRUE THEN
+    IF NOT EXISTS (SELECT FROM windlass.epoch_mark e WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
         PERFORM windlass.skip_ids();
     END IF;
     job := nextval('windlass.job_id');

@@ -9,7 +9,7 @@ BEGIN
     SELECT l.id INTO v_lane
       FROM windlass.queue q
       JOIN windlass.lane l ON l.queue = q.name
-     WHERE q.name = p_queue AND l.priority = p_priority AND l.shard = pg_backend_pid() % q.shards
-       AND l.epoch = windlass.epoch_here();
+      JOIN windlass.epoch_mark e ON e.epoch = l.epoch AND e.place = 'windlass.epoch_mark'::regclass::oid::bigint
+     WHERE q.name = p_queue AND l.priority = p_priority AND l.shard = pg_backend_pid() % q.shards;
     RETURN v_lane;
 END $$;

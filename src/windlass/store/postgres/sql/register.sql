@@ -7,7 +7,7 @@ BEGIN
         RAISE EXCEPTION 'a worker id must be positive' USING ERRCODE = 'WL005';
     END IF;
     PERFORM windlass.check_epoch();
-    INSERT INTO windlass.worker_life (id, epoch) SELECT p_id, m.epoch FROM windlass.meta m;
+    INSERT INTO windlass.worker_life (id, epoch) SELECT p_id, m.epoch FROM windlass.meta m WHERE m.single;
     INSERT INTO windlass.worker_beat (id, at) VALUES (p_id, windlass.now());
     INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease)
     VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease);

@@ -16,6 +16,9 @@ DECLARE
 BEGIN
     PERFORM windlass.require_read_committed();
     PERFORM windlass.check_epoch();
+    -- Far enough ahead at all times; see skip_ids.
+    UPDATE windlass.meta SET ids_from = s.last + windlass.skip_of(s.last)
+      FROM (SELECT coalesce(pg_sequence_last_value('windlass.job_id'::regclass), 0) AS last) AS s WHERE ids_from < s.last + (1 << 28);
     SELECT * INTO r FROM windlass.rotation FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;

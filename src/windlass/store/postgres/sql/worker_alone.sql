@@ -11,7 +11,7 @@ DECLARE
     v_epoch bigint;
 BEGIN
     SELECT alive, epoch INTO v_alive, v_epoch FROM windlass.worker_life WHERE id = p_worker FOR NO KEY UPDATE;
-    IF v_epoch <> windlass.epoch_here() OR windlass.epoch_here() IS NULL THEN
+    IF v_epoch IS DISTINCT FROM windlass.epoch_here() THEN
         PERFORM windlass.check_epoch();
     END IF;
     RETURN coalesce(v_alive, false);

@@ -4,7 +4,8 @@
 CREATE OR REPLACE FUNCTION windlass.worker_fence(p_worker bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive AND epoch = windlass.epoch_here() FOR SHARE;
+    PERFORM FROM windlass.worker_life w JOIN windlass.epoch_mark e ON e.epoch = w.epoch AND e.place = 'windlass.epoch_mark'::regclass::oid::bigint
+      WHERE w.id = p_worker AND w.alive FOR SHARE OF w;
     IF NOT FOUND THEN
         PERFORM windlass.check_epoch();
         RAISE EXCEPTION 'worker % is not alive', p_worker USING ERRCODE = 'WL002',
