@@ -20,7 +20,7 @@ from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
 from windlass.store.postgres import PostgresStore, schema
 from windlass.store.records import NewJob, Outcome, QueueRecord, Rescued, WorkerInfo
 
-LATEST = 8
+LATEST = schema.latest()
 LEAKS = """
 SELECT proname FROM pg_proc WHERE pronamespace = $1::text::regnamespace AND prosrc ~ '\\mwindlass[.'']'
 """
