@@ -156,15 +156,12 @@ async def test_no_more_than_the_rate_and_a_burst(rig: Rig) -> None:
 
 
 async def test_a_clock_going_backwards_grants_nothing(rig: Rig) -> None:
-    """[F1] Until it has caught up with where it was."""
-    await declare(rig, burst=10, rate=1.0)
+    """[F1] However often; what it grants from there on, `test_clock_steps` shows."""
+    await declare(rig, burst=10, rate=0.02)
     assert await taken(rig, 10)
-    await rig.clock.advance(-100)
-    assert not await taken(rig)
-    await rig.clock.advance(50)
-    assert not await taken(rig)
-    await rig.clock.advance(55)
-    assert await taken(rig, 4)
+    for _ in range(3):
+        await rig.clock.advance(-1000)
+        assert not await taken(rig)
 
 
 async def test_each_key_has_a_bucket_of_its_own(rig: Rig) -> None:

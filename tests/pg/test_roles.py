@@ -164,7 +164,7 @@ async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: Make
     await denied(session, "SELECT windlass.allow('public', 'worker')")
     await denied(session, "DELETE FROM windlass.ready")
     for worker in (1, 2):
-        await store.register(WorkerInfo(id=worker, queues=("mail",)))
+        await store.register(WorkerInfo(id=worker, queues=("mail", "limited")))
     new = NewJob(task="t", payload="{}", queue="mail")
     ids = [receipt.id for receipt in await store.enqueue([new] * 5)]
     await store.enqueue(

@@ -14,7 +14,7 @@ from tests.sqlite.invariants import check
 from tests.sqlite.kit import foreign, job, opened
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED, Kind, State
-from windlass.errors import AlreadyEnqueued, ClaimLost, JobNotFound, WorkerLost
+from windlass.errors import AlreadyEnqueued, ClaimLost, Finalizing, JobNotFound, WorkerLost
 from windlass.store.flow import Needs
 from windlass.store.protocol import NOTHING
 from windlass.store.records import (
@@ -152,6 +152,8 @@ class Crowd:
                 await self.store.redrive(parent.id)
             except AlreadyEnqueued:
                 assert parent.state in FINISHED
+            except Finalizing:
+                assert parent.state not in FINISHED
 
     async def resize(self) -> None:
         for parent in await self.store.parents(active=True, limit=1):

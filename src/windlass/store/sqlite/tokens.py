@@ -128,5 +128,7 @@ def _record(connection: apsw.Connection, budget: Budget, now: float) -> BudgetRe
         blocked=max(0.0, bucket.blocked_until - now, budget.breaker.left(now)),
         state=budget.breaker.state(now),
         failures=budget.breaker.failures,
-        waiting=fetch(connection, _SQL["waiting"], (name, COUNTED))[0][0],
+        waiting=sum(
+            fetch(connection, _SQL["waiting"], (kind + name, COUNTED))[0][0] for kind in ("budget:", "over:")
+        ),
     )

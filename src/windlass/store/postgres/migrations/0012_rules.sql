@@ -11,3 +11,7 @@ CREATE TABLE windlass.uncounted_task (
 -- When all buckets of a budget were drained last; and `at` of a bucket is never a time to come any more.
 ALTER TABLE windlass.budget ADD COLUMN drained_at float8 NOT NULL DEFAULT 0;
 UPDATE windlass.bucket SET at = date_part('epoch', clock_timestamp()) WHERE at > date_part('epoch', clock_timestamp());
+
+-- These take or answer more from now on.
+DROP FUNCTION IF EXISTS windlass.redrive_parts(bigint);
+DROP FUNCTION IF EXISTS windlass.count_running(text);

@@ -7,10 +7,6 @@ FROM windlass_budget ORDER BY name;
 -- :bucket
 SELECT tokens, at, blocked_until FROM windlass_bucket WHERE budget = ? AND key = ?;
 
--- :waiting  those who stand in one of its lines: '0' comes right after '/'
-SELECT (SELECT count(*) FROM (
-            SELECT 1 FROM windlass_job
-            WHERE state = 9 AND gate >= 'budget:' || ?1 || '/' AND gate < 'budget:' || ?1 || '0' LIMIT ?2))
-     + (SELECT count(*) FROM (
-            SELECT 1 FROM windlass_job
-            WHERE state = 9 AND gate >= 'over:' || ?1 || '/' AND gate < 'over:' || ?1 || '0' LIMIT ?2));
+-- :waiting  those who stand in a line of a budget, by what its name begins with: '0' comes right after '/'
+SELECT count(*) FROM (
+    SELECT 1 FROM windlass_job WHERE state = 9 AND gate >= ?1 || '/' AND gate < ?1 || '0' LIMIT ?2);
