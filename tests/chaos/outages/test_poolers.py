@@ -1,6 +1,7 @@
 """PgBouncer in each of its modes, and with too few connections: what works is used, what does not is said
 [fault 18]. A worker under load behind one in transaction mode is in `test_listener`."""
 
+import asyncio
 import logging
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.chaos.outages.pooler import pooler
 from tests.postgres import Server
 from windlass.errors import ConfigurationError, StoreUnavailable
 from windlass.store.postgres import PostgresStore, pooling
-from windlass.store.postgres.pooling import Pooling
+from windlass.store.postgres.pooling import LOAN, Pooling
 from windlass.store.records import NewJob
 
 FIFO = "server_round_robin = 1\n"
@@ -82,7 +83,7 @@ async def test_what_a_pooler_refuses_is_said(pg_server: Server, pg_dsn: str, tmp
 
 
 @pytest.mark.parametrize("mode", ["transaction", "session"])
-async def test_a_pool_of_one_is_said_at_the_start(
+async def test_a_pool_of_one_is_said(
     mode: str,
     pg_server: Server,
     pg_dsn: str,
@@ -101,10 +102,27 @@ async def test_a_pool_of_one_is_said_at_the_start(
             (finding,) = [found for found in await store.diagnose() if found.name == "pooler"]
         finally:
             await store.close()
-    assert "default_pool_size" in caplog.text
+    # A session of its own is what a second client waits for; transactions it gets in turn.
+    assert ("default_pool_size" in caplog.text) is (mode == "session")
     assert finding.level == "warning"
     assert "no more than" in finding.told
     assert "default_pool_size" in finding.advice
+
+
+async def test_many_that_begin_at_once_do_not_wait_for_each_other(
+    pg_server: Server, pg_dsn: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Finding out the mode holds no connection while it waits for another."""
+    with pooler(pg_server, pg_dsn, tmp_path, 2) as url:
+        stores = [PostgresStore(url) for _ in range(8)]
+        try:
+            async with asyncio.timeout(LOAN):
+                await asyncio.gather(*(store.open() for store in stores))
+            assert {store._db.pooling for store in stores} == {Pooling.TRANSACTION}
+        finally:
+            for store in stores:
+                await store.close()
+    assert caplog.text == ""
 
 
 async def test_a_call_that_waits_for_the_pool_says_so(pg_server: Server, pg_dsn: str, tmp_path: Path) -> None:

@@ -34,33 +34,33 @@ class Pooling(enum.Enum):
 
 
 async def pooling_of(first: Any, another: Callable[[], Awaitable[Any]]) -> Pooling:
-    """Find out. `first` is a connection outside of a transaction; `another` makes a second one."""
+    """Find out. `first` is a connection outside of a transaction; `another` makes a second one.
+
+    A process of the server that two clients have in turn, or a client whose process changes, is lent for a
+    transaction. Nothing is held meanwhile: many workers that begin at once would wait for each other."""
     if await _process(first) == first.get_server_pid():
         return Pooling.NONE
+    await _begin(first)
+    await first.execute("COMMIT")
     second: Any = None
+    seen: dict[Any, set[int]] = {}
     try:
-        await _begin(first)
-        mine = await _process(first)
         async with asyncio.timeout(LOAN):
             second = await another()
-            its = await _process(second)
-            await first.execute("COMMIT")
-            # What came back last is lent first, or the other way round: each is caught by one of these.
-            await _begin(second)
-            changed = await _process(second) != its
-            changed |= await _process(first) != mine
-            await second.execute("COMMIT")
-            changed |= await _process(second) != its
+            # One after the other, and each twice in a row: whatever the order in which it lends, one differs.
+            for client in (first, second, second, first) * 2:
+                seen.setdefault(client, set()).add(await _process(client))
     except (TimeoutError, StoreUnavailable):
         logger.warning(
             "the pooler lends no second connection within %g s, so workers will wait for each other: %s",
             LOAN, TOO_SMALL,
         )  # fmt: skip
-        changed = True  # which is safe, whatever it is
+        return Pooling.TRANSACTION  # which is safe, whatever it is
     finally:
         if second is not None:
             second.terminate()
-    return Pooling.TRANSACTION if changed else Pooling.SESSION
+    lent = [process for processes in seen.values() for process in processes]
+    return Pooling.SESSION if len(lent) == len(set(lent)) == 2 else Pooling.TRANSACTION
 
 
 async def lends(wanted: int, another: Callable[[], Awaitable[Any]]) -> int:
