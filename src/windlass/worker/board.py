@@ -2,8 +2,8 @@
 
 A child that hangs, or that was killed, cannot say what it was doing. So it notes each job in a small table
 before it starts it, and wipes it out afterwards; the supervisor reads the table from outside, while the child
-lives and after. An entry is two machine words, so writing it costs a job less than a microsecond. Before the
-table stand two words more: when its loop last turned, and when the store last answered a claim.
+lives and after. An entry is two machine words, so writing it costs a job less than a microsecond. Before
+them stand two words more: when its loop last turned, and when the store last answered a claim.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ word is stored in one piece then, where the standard one stores a number byte by
 
 
 WORD: Final = struct.Struct("@d")
-TICKED, ANSWERED, TABLE = 0, WORD.size, 2 * WORD.size
-"""Where on the board what stands; times are the monotonic clock's."""
+TICKED, ANSWERED, TABLE = 8, 24, 32
+"""Where on the board what stands; times are the monotonic clock's. The first two are entries without a job: a
+supervisor that was started before an upgrade, and knows nothing of them, takes them for free."""
 
 
 class Board:
@@ -61,7 +62,7 @@ class Board:
 
     def running(self) -> dict[int, float]:
         """The jobs noted, each with its deadline."""
-        return {job: deadline for job, deadline in ENTRY.iter_unpack(self._memory[TABLE:]) if job}
+        return {job: deadline for job, deadline in ENTRY.iter_unpack(self._memory[:]) if job}
 
     def overdue(self, grace: float) -> list[int]:
         """The jobs that should have ended more than `grace` seconds ago. An entry with deadline 0 is being

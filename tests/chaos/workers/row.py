@@ -68,7 +68,7 @@ class Row:
             **os.environ,
             **{f"WINDLASS_{name.upper()}": str(value) for name, value in settings.items()},
             "WINDLASS_DATABASE_URL": self.url,
-            "PYTHONPATH": f"{self.folder}{os.pathsep}{ROOT}",
+            "PYTHONPATH": os.pathsep.join(map(str, (self.folder, ROOT, ROOT / "src"))),
             "PYTHONDONTWRITEBYTECODE": "1",  # two versions of a file may be of the same second
         }
         self._supervisor = Supervisor(
