@@ -3,7 +3,7 @@
 -- until the rate allows more. Callers: claim. Lock: none; the caller holds that of the queue. It writes nothing: a claim must get
 -- its xid later (see claim_take).
 CREATE OR REPLACE FUNCTION windlass.claim_room(p_lane int, p_limit int, OUT room int, OUT status text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     q windlass.queue;
 BEGIN

@@ -3,7 +3,7 @@
 -- Lock: advisory, lane 0 of the schema's lock space; then pins the segment.
 -- A lane without a cursor is an error, so its first claim row (hi = 0) is written with it.
 CREATE OR REPLACE FUNCTION windlass.declare_lane(p_queue text, p_priority smallint) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_shards smallint;
     v_shard  smallint;

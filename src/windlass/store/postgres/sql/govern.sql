@@ -2,7 +2,7 @@
 -- [F2] [K3]. Callers: the store. Lock: the leader row FOR SHARE, the governor's row, then those of budget_change.
 -- Where the governor was switched off meanwhile, nothing is kept.
 CREATE OR REPLACE FUNCTION windlass.govern(p_term bigint, p_queue text, p_state jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
     PERFORM windlass.check_term(p_term);
     PERFORM FROM windlass.queue q WHERE q.name = p_queue AND q.governor FOR NO KEY UPDATE;

@@ -2,7 +2,7 @@
 -- p_runs: {queue: {"succeeded": …, "failed": …, "throttled": …, "times": {bucket: runs}}}. Callers: the store.
 -- Lock: the governor's rows of those queues, in the order of their names.
 CREATE OR REPLACE FUNCTION windlass.report(p_runs jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     r record;
 BEGIN

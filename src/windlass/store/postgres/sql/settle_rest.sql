@@ -1,6 +1,6 @@
 -- Frees the keys that settle had to leave. Callers: the store's promote. Lock: the rows it frees, by trying only.
 CREATE OR REPLACE FUNCTION windlass.settle_rest(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     u      windlass.unsettled;
     v_done int := 0;

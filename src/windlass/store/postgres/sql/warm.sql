@@ -1,7 +1,7 @@
 -- Forgets the throttles of a queue that went well for 120 s after its last cool-down, or at once where an operator says
 -- so; true if it did [O3]. Callers: the store. Lock: the queue's row, where there is something to forget.
 CREATE OR REPLACE FUNCTION windlass.warm(p_queue text, p_force boolean DEFAULT false) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
     UPDATE windlass.queue SET throttles = 0, cool_until = NULL
      WHERE name = p_queue AND throttles > 0 AND (p_force OR cool_until <= windlass.now() - interval '120 s');
