@@ -97,8 +97,8 @@ async def test_steps_for_many_read_little_however_many_there_are(alone: Base) ->
 
 
 async def test_a_bulk_of_any_kind_is_one_statement_that_costs_the_same_for_each_job(alone: Base) -> None:
-    """[E1] Delayed and keyed jobs took a statement each, 16,000 of them 16 s. However many there are, each reads
-    as much, with plans that were made while there was nothing."""
+    """[E1] Delayed and keyed jobs took a statement each, 16,000 of them 16 s. However many there are, each
+    reads as much, with plans that were made while there was nothing."""
     await alone.lane()
     await alone.look.run("ANALYZE")
     read: list[float] = []

@@ -17,7 +17,10 @@ from tests.chaos.proxy import Loses
 from tests.postgres import Server
 from windlass.errors import StoreUnavailable
 
-MARKS = ("enqueue_one", "enqueue_many", "enqueue_mixed", "COMMIT;", "finish", ".claim(", "beat", "lane_heads", "held")
+MARKS = (
+    "enqueue_one", "enqueue_many", "enqueue_mixed", "COMMIT;", "finish", ".claim(", "beat", "lane_heads",
+    "held",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("loses", ["answer", "request"])

@@ -56,6 +56,7 @@ SPARE: Final = 3
 """Connections that are never lent to handlers: claims, flushes and beats must not wait for their work."""
 
 NOT_ADOPTED: Final = "WL013"
+READ_ONLY: Final = "25006"
 ADOPT_TRIES: Final = 100
 ADOPT_PAUSE: Final = 0.05
 
@@ -205,11 +206,12 @@ class Database:
                 try:
                     yield connection
                     well = True
-                except asyncpg.ReadOnlySQLTransactionError:
-                    connection.terminate()  # there may be a primary by now, at the same address or another
-                    self._cut_idle()
-                    raise StoreReadOnly(self._refusal()) from None
                 except asyncpg.PostgresError as error:
+                    # A standby cannot be adopted, so that is what it may say first.
+                    if error.sqlstate == READ_ONLY or (self.standby and error.sqlstate == NOT_ADOPTED):
+                        connection.terminate()  # there may be a primary by now, at the same address or another
+                        self._cut_idle()
+                        raise StoreReadOnly(self._refusal()) from None
                     self._must_adopt |= error.sqlstate == NOT_ADOPTED
                     raise
                 except TimeoutError:

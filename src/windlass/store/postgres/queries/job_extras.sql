@@ -1,8 +1,8 @@
 -- What hangs on jobs: result, failures, cancel request, checkpoint. $1 ids, $2 their states. Callers: Reader. Lock: none.
--- Each is looked up by its index, job by job (LIMIT 1 is the fence [rule 8]); most jobs have none of them.
+-- Each is looked up by its index, job by job (LIMIT 1 and OFFSET 0 are fences [rule 8]); most jobs have none of them.
 SELECT coalesce(r.result, p.result) AS result,
        CASE WHEN d.errors IS NOT NULL THEN d.errors
-            WHEN EXISTS (SELECT FROM windlass.failure f WHERE f.job = j.id) THEN windlass.failures_of(j.id) END AS errors,
+            WHEN EXISTS (SELECT FROM windlass.failure f WHERE f.job = j.id OFFSET 0) THEN windlass.failures_of(j.id) END AS errors,
        q.job IS NOT NULL OR coalesce(p.cancelling, false) AS cancel, k.data, k.done, k.total, k.at
   FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS j (id, state, i)
   LEFT JOIN LATERAL (SELECT x.result FROM windlass.result x

@@ -3,7 +3,7 @@
 -- no other term begins before this is committed; then the rows that change.
 -- Where nothing changes nothing is written, not even a row lock: the coordinator asks every second or two.
 CREATE OR REPLACE FUNCTION windlass.assign(p_term bigint, p_slots json) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_wanted windlass.slot[];
     v_lost   boolean;

@@ -2,7 +2,7 @@
 -- Callers: the store's rescue, in a transaction of its own. Lock: the life row, by trying only: a rescue that
 -- waited would stand before the worker's own beats. True: dead (now or before); false: it lives or is writing.
 CREATE OR REPLACE FUNCTION windlass.bury(p_worker bigint, p_beat bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_alive boolean;
 BEGIN

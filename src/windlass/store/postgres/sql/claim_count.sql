@@ -2,7 +2,7 @@
 -- False: its bucket is not to be had, as in bucket_try, and the caller must roll back. Callers: claim, after claim_take.
 -- Lock: the bucket's row; the caller holds the locks of queue and lane.
 CREATE OR REPLACE FUNCTION windlass.claim_count(p_lane int, p_claim bigint, p_n int, p_wait int) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     q windlass.queue;
 BEGIN

@@ -5,7 +5,7 @@
 -- ended; till then 'busy'. It writes nothing: a claim must get
 -- its xid later (see claim_take).
 CREATE OR REPLACE FUNCTION windlass.claim_room(p_lane int, p_limit int, OUT room int, OUT status text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     q windlass.queue;
 BEGIN

@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION windlass.declare_budget(
     p_name text, p_rate float8, p_burst float8, p_key text DEFAULT NULL, p_breaker bigint DEFAULT 0,
     p_breaker_pause float8 DEFAULT 30)
 RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     b windlass.budget;
 BEGIN

@@ -5,7 +5,7 @@
 -- A lane without a cursor is an error, so its first claim row is written with it. A server that was promoted may have
 -- forgotten a lane of the same number, hence its first seq is 1 in the first epoch only [S3].
 CREATE OR REPLACE FUNCTION windlass.declare_lane(p_queue text, p_priority smallint) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_shards smallint;
     v_shard  smallint;

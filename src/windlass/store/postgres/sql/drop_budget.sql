@@ -1,7 +1,7 @@
 -- Removes a budget and its buckets; false where there is none [F1]. Callers: users, the store. Lock: that of budget_lock, then
 -- the rows, those of buckets first.
 CREATE OR REPLACE FUNCTION windlass.drop_budget(p_name text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
     IF position(':' IN p_name) > 0 THEN
         RETURN false;  -- that of a queue's governor

@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION windlass.enqueue(
     headers json DEFAULT NULL, trace text DEFAULT NULL, after bigint[] DEFAULT NULL, otherwise text DEFAULT 'dead',
     ordering_key text DEFAULT NULL, concurrency_key text DEFAULT NULL, key_limit int DEFAULT 1)
 RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_priority smallint := array_position(ARRAY['urgent', 'high', 'normal', 'low'], priority) - 1;
     v_options  text;

@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION windlass.enqueue_many(
     p_queue text, p_priority smallint, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
     p_judge boolean DEFAULT true)
 RETURNS bigint[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_n       int := cardinality(p_payloads);
     v_lane    int;

@@ -24,7 +24,7 @@ BEGIN
     PERFORM windlass.check_name('task', t) FROM (SELECT DISTINCT unnest(p_tasks) AS t) AS d;
     PERFORM windlass.check_name('queue', q) FROM (SELECT DISTINCT unnest(p_queues) AS q) AS d;
     PERFORM windlass.check_payload(p) FROM unnest(p_payloads) AS p
-      WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91) OR position('\u0000' IN p) > 0;
+      WHERE p IS NULL OR octet_length(p) > 1048576 OR ascii(p) NOT IN (123, 91) OR position(E'\\u0000' IN p) > 0;
     SELECT array_agg(CASE WHEN u.o IS NOT NULL THEN windlass.check_options(u.o) END ORDER BY u.i) INTO p_options
       FROM unnest(p_options) WITH ORDINALITY AS u (o, i);
     SELECT array_agg(u.o::json ->> 'unique_key' ORDER BY u.i) INTO v_unique FROM unnest(p_options) WITH ORDINALITY AS u (o, i);

@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION windlass.enqueue_one(
     p_task text, p_payload text, p_queue text, p_priority smallint, p_delay float8, p_run_at timestamptz,
     p_options text, p_on_conflict text, p_idempotency_key text, p_automatic boolean DEFAULT false,
     p_known boolean DEFAULT false, p_judge boolean DEFAULT true, OUT job bigint, OUT status text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_now      timestamptz := windlass.now();
     v_run_at   timestamptz;

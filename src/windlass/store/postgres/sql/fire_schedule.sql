@@ -9,7 +9,7 @@
 CREATE OR REPLACE FUNCTION windlass.fire_schedule(
     p_term bigint, p_name text, p_expected float8, p_times float8[], p_next_at float8, p_skipped bigint, p_error text,
     OUT fired boolean, OUT jobs bigint[], OUT statuses text[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms' SET jit = off AS $$
 DECLARE
     s         windlass.schedule;
     e         record;

@@ -3,7 +3,7 @@
 -- governor's row, then those of budget_change. Where the governor was switched off meanwhile, or somebody is about to, nothing is
 -- kept.
 CREATE OR REPLACE FUNCTION windlass.govern(p_term bigint, p_queue text, p_state jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET jit = off AS $$
 BEGIN
     PERFORM windlass.check_term(p_term);
     PERFORM FROM windlass.queue q WHERE q.name = p_queue AND q.governor FOR NO KEY UPDATE SKIP LOCKED;

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION windlass.governed(p_term bigint)
 RETURNS TABLE (queue text, rate_min float8, rate_max float8, succeeded bigint, failed bigint, throttled bigint, times jsonb,
                waiting bigint, state jsonb)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     q windlass.queue;
 BEGIN

@@ -2,7 +2,7 @@
 -- it [F4] [F5]. p_keys: the jobs' idempotency keys; a queue whose jobs were all seen before is not judged.
 -- Callers: enqueue_mixed. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.judge_call(p_queues text[], p_priorities smallint[], p_keys text[]) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     SELECT windlass.judge_load(u.queue, u.priority, u.n)
       FROM (SELECT x.queue, x.priority, count(*)::int AS n, min(x.i) AS i
               FROM unnest(p_queues, p_priorities, p_keys) WITH ORDINALITY AS x (queue, priority, key, i)

@@ -3,7 +3,7 @@
 -- lane_tasks, queue_load, of which readers call some (with the owner's rights, since a lane declared after a grant has
 -- a sequence of its own). Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lane_depth(p_lane int) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     c          windlass.claim := windlass.cursor_of(p_lane);
     v_position regclass;

@@ -3,7 +3,7 @@
 -- Callers: the store's claim, at most once a second. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lane_heads(p_queues text[])
 RETURNS TABLE (lane int, queue text, priority smallint, waited float8, waiting boolean, limited boolean, ring boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT l.id, l.queue, l.priority, coalesce(date_part('epoch', windlass.now() - windlass.lane_head(l.id, 1)), 0),

@@ -1,7 +1,7 @@
 -- Stands for coordinator, or goes on being it: the number of the term, or NULL while another holds one [K3].
 -- Callers: the store. Lock: the leader row; whoever finds that another leads has looked without it.
 CREATE OR REPLACE FUNCTION windlass.lead(p_candidate bigint, p_length float8) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     l windlass.leader;
 BEGIN

@@ -3,7 +3,7 @@
 -- it had acknowledged. Callers: adopt, the store at open. Lock: none. On a standby there is
 -- nothing to adopt yet.
 CREATE OR REPLACE FUNCTION windlass.must_adopt() RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     m windlass.meta;
 BEGIN

@@ -1,7 +1,7 @@
 -- Keeps the pressure on each queue that has a max_depth up to date [F4]. Callers: the store, with each promote. Lock: the rows
 -- of queues whose pressure has changed, by trying only.
 CREATE OR REPLACE FUNCTION windlass.note_pressure() RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     q          windlass.queue;
     v_pressure text;

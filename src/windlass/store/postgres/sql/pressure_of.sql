@@ -2,7 +2,7 @@
 -- that of now; NULL below 70 % where they are the same. Callers: enqueue_mixed, the store and the adapters, with each enqueue. Lock: none. A queue
 -- without a max_depth costs one look at its row.
 CREATE OR REPLACE FUNCTION windlass.pressure_of(p_queue text) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     q       windlass.queue;
     v_depth bigint;

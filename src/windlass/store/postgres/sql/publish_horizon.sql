@@ -4,7 +4,7 @@
 -- The own xid comes first. Whoever is not seen in pg_locks after that draws its numbers later, and no hole with
 -- a horizon up to the own xid can be of its making.
 CREATE OR REPLACE FUNCTION windlass.publish_horizon() RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_own    bigint := pg_current_xact_id()::text::bigint;
     v_oldest bigint;

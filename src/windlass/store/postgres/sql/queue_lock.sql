@@ -2,7 +2,7 @@
 -- out the rest. False: another had it for longer than p_wait ms. Callers: claim. Lock: advisory, (oid of the queue table, hash
 -- of the queue), until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.queue_lock(p_lane int, p_wait int) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_space  int := ('windlass.queue'::regclass::oid::bigint - 2147483648)::int;
     v_key    int := (SELECT hashtext(l.queue) FROM windlass.lane l WHERE l.id = p_lane);

@@ -1,7 +1,7 @@
 -- Runs the dead and cancelled parts of a parent again, each from its last checkpoint; answers with how many [P9].
 -- Callers: users, the store. Lock: those of redrive_parts.
 CREATE OR REPLACE FUNCTION windlass.redrive(parent bigint) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     r record;
 BEGIN

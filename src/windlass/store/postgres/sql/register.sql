@@ -1,7 +1,7 @@
 -- Makes a worker known and alive; an id that was ever used is a unique violation. Callers: the store. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.register(
     p_id bigint, p_label text, p_host text, p_pid int, p_queues text[], p_lease float8 DEFAULT 30) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
     IF p_id <= 0 THEN
         RAISE EXCEPTION 'a worker id must be positive' USING ERRCODE = 'WL005';

@@ -3,7 +3,7 @@
 -- Lock: the governor's rows of those queues, in the order of their names, waited for 1 s at most: who holds one for
 -- longer is an operator with an open set_queue, and no worker waits for that [S2].
 CREATE OR REPLACE FUNCTION windlass.report(p_runs jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET jit = off AS $$
 DECLARE
     r record;
 BEGIN

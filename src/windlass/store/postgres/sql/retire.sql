@@ -1,7 +1,7 @@
 -- A worker leaves in good order: what it still holds is offered again, uncharged. Callers: the store.
 -- Lock: the life row FOR UPDATE, then those of give_back.
 CREATE OR REPLACE FUNCTION windlass.retire(p_worker bigint) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     g record;
 BEGIN

@@ -5,7 +5,7 @@
 -- in a sequence, so every producer and claim sees the switch at once, whatever its snapshot.
 CREATE OR REPLACE FUNCTION windlass.rotation_begin(
     p_force boolean, p_skip smallint[], OUT victim smallint, OUT turn bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     r          windlass.rotation;
     m          windlass.meta;

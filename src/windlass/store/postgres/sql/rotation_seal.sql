@@ -3,7 +3,7 @@
 -- A writer reads the current number again after it has locked the partition (pin_segment). So with another segment
 -- current, whoever may still write into this one shows in pg_locks, and nobody new can join.
 CREATE OR REPLACE FUNCTION windlass.rotation_seal(p_turn bigint) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     r windlass.rotation;
     v_who text;

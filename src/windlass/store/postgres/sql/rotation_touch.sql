@@ -3,7 +3,7 @@
 -- Claims read the current segment under the lane lock. So after this no claim row of the lane can go into the
 -- victim, whether or not there was a cursor to carry.
 CREATE OR REPLACE FUNCTION windlass.rotation_touch(p_turn bigint, p_lane int) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     r windlass.rotation;
     c windlass.claim;

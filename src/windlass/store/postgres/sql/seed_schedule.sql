@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION windlass.seed_schedule(
     p_definition jsonb, p_payload text, p_options text, p_next_at float8, p_error text)
 RETURNS windlass.schedule
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     d windlass.schedule := jsonb_populate_record(NULL::windlass.schedule, p_definition);
     s windlass.schedule;

@@ -1,7 +1,7 @@
 -- Changes some settings of a budget live, or makes it, which needs a rate [F1]. Callers: users, the store. Lock: those of
 -- budget_change. A setting that does not exist, or makes no sense, is refused, and nothing is changed.
 CREATE OR REPLACE FUNCTION windlass.set_budget(p_name text, p_changes jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     b windlass.budget;
 BEGIN

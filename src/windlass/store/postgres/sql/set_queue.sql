@@ -1,7 +1,7 @@
 -- Declares a queue, or changes some of its settings; unnamed ones stay. Callers: users, the store. Lock: the row, then those of
 -- set_rate. A setting that does not exist, or makes no sense, is refused, and nothing is changed [K1].
 CREATE OR REPLACE FUNCTION windlass.set_queue(p_name text, p_changes jsonb DEFAULT '{}') RETURNS windlass.queue
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     q          windlass.queue;
     v_wrong    text;

@@ -1,7 +1,7 @@
 -- Changes some settings of a task; NULL goes back to what the code says, and unnamed ones stay [P6]. Callers: users, the
 -- store. Lock: the row. A setting that does not exist, or makes no sense, is refused, and nothing is changed.
 CREATE OR REPLACE FUNCTION windlass.set_task(p_name text, p_changes jsonb) RETURNS windlass.task_setting
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     t       windlass.task_setting;
     v_wrong text;

@@ -2,7 +2,7 @@
 -- Callers: the store's promote. Lock: the rows it frees, by trying only, before they are counted: many that somebody holds keep
 -- nobody else's waiting; ACCESS SHARE on claim, as in finish.
 CREATE OR REPLACE FUNCTION windlass.settle_rest(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     u      windlass.unsettled;
     v_done int := 0;

@@ -2,7 +2,7 @@
 -- to ask again. Callers: users, the store. Lock: the bucket's row until the transaction ends, so outside of long ones.
 CREATE OR REPLACE FUNCTION windlass.take_tokens(
     p_budget text, p_n int DEFAULT 1, p_key text DEFAULT '', OUT granted boolean, OUT wait float8)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
     IF p_n IS NULL OR p_n < 1 OR EXISTS (SELECT FROM windlass.budget b WHERE b.name = p_budget AND b.burst < p_n) THEN
         RAISE EXCEPTION '% tokens of budget % can never be granted at once', p_n, p_budget USING ERRCODE = 'WL005',

@@ -2,7 +2,7 @@
 -- [M1]. `estimate`: there are more in that queue, of whatever task. Callers: users, the store; not on any job's path, and not cheap. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.task_depths(p_most int)
 RETURNS TABLE (queue text, task text, ready bigint, estimate boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT x.queue, x.task, sum(x.n)::bigint, bool_or(bool_or(x.capped)) OVER (PARTITION BY x.queue)

@@ -4,7 +4,7 @@
 -- future, so that those with lower numbers are the older ones.
 CREATE OR REPLACE FUNCTION windlass.tell(
     p_source bigint, p_number bigint, p_samples json, p_events json, p_vitals json) RETURNS float8
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_now timestamptz := windlass.now();
 BEGIN

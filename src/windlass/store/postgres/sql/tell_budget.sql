@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION windlass.tell_budget(
     p_budget text, p_succeeded bigint, p_failed bigint, p_now float8 DEFAULT NULL)
 RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     b          windlass.budget;
     v_now      float8;

@@ -3,7 +3,7 @@
 -- what to do where this fails. Only the first in a window counts: whoever finds the queue cooling is told
 -- how long, without a lock, since all its siblings come at about the same moment.
 CREATE OR REPLACE FUNCTION windlass.throttle(p_queue text, p_hint float8 DEFAULT NULL) RETURNS float8
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET jit = off AS $$
 DECLARE
     q       windlass.queue;
     v_left  float8;

@@ -2,7 +2,7 @@
 -- so; true if it did [O3]. Callers: the store. Lock: the queue's row, where there is something to forget,
 -- waited for 1 s at most.
 CREATE OR REPLACE FUNCTION windlass.warm(p_queue text, p_force boolean DEFAULT false) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET jit = off AS $$
 BEGIN
     UPDATE windlass.queue SET throttles = 0, cool_until = NULL
      WHERE name = p_queue AND throttles > 0 AND (p_force OR cool_until <= windlass.now() - interval '120 s');

@@ -5,7 +5,7 @@
 -- look after it, in a later statement: a snapshot taken before cannot see what it is about to commit. It must be the
 -- first lock on that row in its transaction: two that held it FOR SHARE would wait for each other.
 CREATE OR REPLACE FUNCTION windlass.worker_alone(p_worker bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_alive boolean;
     v_epoch bigint;
