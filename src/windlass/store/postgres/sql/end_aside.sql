@@ -23,7 +23,8 @@ BEGIN
                            FROM (SELECT d.queue, d.priority FROM windlass.deferred d
                                   WHERE d.id = ANY (v_plain) AND d.replaces IS NULL
                                   UNION
-                                 SELECT h.queue, h.priority FROM windlass.held h WHERE h.id = ANY (v_plain)) AS w);
+                                 SELECT h.queue, h.priority FROM windlass.held h WHERE h.id = ANY (v_plain)
+                                  ORDER BY queue) AS w);
         PERFORM windlass.lane_lock(l.lane) FROM (SELECT u.lane FROM unnest(v_lanes) AS u (lane) ORDER BY u.lane OFFSET 0) AS l;
     END IF;
     v_late := ARRAY(SELECT d.id FROM windlass.deferred d WHERE d.id = ANY (v_plain) AND d.replaces IS NULL
