@@ -1,10 +1,15 @@
 -- Proves that a worker is alive and keeps it so until the transaction ends [C5].
--- Callers: claim_take, finish, split, checkpoint, beat. Lock: the life row FOR SHARE. At a higher isolation level
--- that fails when the row has changed, instead of passing an old snapshot.
-CREATE OR REPLACE FUNCTION windlass.worker_fence(p_worker bigint) RETURNS void
+-- Callers: claim_take, finish, split, checkpoint, beat. Lock: the life row FOR SHARE, with p_long FOR KEY SHARE: for what
+-- stands in a handler's own transaction, and keeps the worker alive but nothing else of it waiting (see worker_alone; who is about to
+-- end it takes FOR UPDATE) [S2]. At a higher isolation level that fails when the row has changed, instead of passing an old snapshot.
+CREATE OR REPLACE FUNCTION windlass.worker_fence(p_worker bigint, p_long boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive FOR SHARE;
+    IF p_long THEN
+        PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive FOR KEY SHARE;
+    ELSE
+        PERFORM FROM windlass.worker_life WHERE id = p_worker AND alive FOR SHARE;
+    END IF;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'worker % is not alive', p_worker USING ERRCODE = 'WL002',
             HINT = 'It was retired, or rescued after its heartbeats stopped; its jobs belong to others now.';
