@@ -1,7 +1,7 @@
 -- Transactions that have been open for more than $1 seconds and hold what others want: locks of lanes, gates, queues or budgets,
 -- and rows of tables that chores write; as far as this role may see who they are [S2]. Callers: diagnosis, health, rotation. Lock: none.
 -- Not those of the logs, which hold up nobody but the rotation (see blocked_rotation), nor what a handler's own transaction keeps
--- of its worker. The first key of an advisory lock is the oid of a table: see lock_space.
+-- of its worker, nor tables that are only added to. The first key of an advisory lock is the oid of a table: see lock_space.
 SELECT CASE WHEN a.pid IS NULL THEN format('prepared transaction %L of %s', p.gid, p.owner)
             ELSE format('process %s of %s (%s)', a.pid, a.usename, coalesce(nullif(a.application_name, ''), a.backend_type)) END AS who,
        date_part('epoch', clock_timestamp() - coalesce(a.xact_start, p.prepared)) AS seconds, h.what
@@ -18,7 +18,8 @@ SELECT CASE WHEN a.pid IS NULL THEN format('prepared transaction %L of %s', p.gi
            AND l.locktype IN ('advisory', 'relation') AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
            AND l.mode <> 'AccessShareLock'
            AND c.relnamespace = (SELECT m.relnamespace FROM pg_class m WHERE m.oid = 'windlass.meta'::regclass)
-           AND c.relkind IN ('r', 'S') AND NOT c.relispartition AND c.relname NOT IN ('worker_life', 'checkpoint')
+           AND (l.locktype = 'advisory' OR c.relkind = 'r' AND NOT c.relispartition)
+           AND c.relname NOT IN ('worker_life', 'checkpoint', 'stirred_gate', 'ended_otherwise', 'part_event', 'cancel_request')
          GROUP BY l.pid, l.virtualtransaction) AS h
   LEFT JOIN pg_stat_activity a ON a.pid = h.pid
   LEFT JOIN pg_locks x ON h.pid IS NULL AND x.pid IS NULL AND x.virtualtransaction = h.transaction AND x.locktype = 'transactionid'

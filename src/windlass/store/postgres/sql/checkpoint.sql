@@ -1,7 +1,5 @@
 -- Makes a job's progress durable, fenced by worker and claim [C5]. False: the claim is not the worker's, or the job
--- has ended. Callers: the store, also inside a handler's own transaction. Lock: the life row FOR KEY SHARE, which keeps the
--- worker alive as worker_fence does (who is about to end it takes FOR UPDATE), but lets its other jobs end while the handler's
--- transaction is open (see worker_alone) [S2].
+-- has ended. Callers: the store, also inside a handler's own transaction. Lock: the life row FOR KEY SHARE, see worker_fence.
 -- That the claim holds the job is looked up once: from then on the checkpoint says so itself, until the attempt has
 -- ended (see finish_others, give_back, settle). Nobody but its own worker can end the attempt of a worker that is alive.
 CREATE OR REPLACE FUNCTION windlass.checkpoint(
@@ -10,10 +8,7 @@ RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
-    PERFORM FROM windlass.worker_life l WHERE l.id = p_worker AND l.alive FOR KEY SHARE;
-    IF NOT FOUND THEN
-        PERFORM windlass.worker_fence(p_worker);
-    END IF;
+    PERFORM windlass.worker_fence(p_worker, true);
     UPDATE windlass.checkpoint k
        SET at = windlass.now(), done = p_done, total = p_total, data = p_data::json
      WHERE k.job = p_job AND k.claim = p_claim AND k.worker = p_worker;

@@ -25,8 +25,8 @@ BEGIN
                                                        WHERE x.id = u.id AND x.replaces IS NULL OFFSET 0) AS d
                                   UNION
                                  SELECT h.queue, h.priority FROM unnest(v_plain) AS u (id)
-                                  CROSS JOIN LATERAL (SELECT x.queue, x.priority FROM windlass.held x WHERE x.id = u.id OFFSET 0) AS h)
-                             AS w);
+                                  CROSS JOIN LATERAL (SELECT x.queue, x.priority FROM windlass.held x WHERE x.id = u.id OFFSET 0) AS h
+                                  ORDER BY queue) AS w);
         PERFORM windlass.lane_lock(l.lane) FROM (SELECT u.lane FROM unnest(v_lanes) AS u (lane) ORDER BY u.lane OFFSET 0) AS l;
     END IF;
     v_late := ARRAY(SELECT d.id FROM windlass.deferred d WHERE d.id = ANY (v_plain) AND d.replaces IS NULL

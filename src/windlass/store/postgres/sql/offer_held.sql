@@ -13,7 +13,7 @@ BEGIN
                array_agg(u.since ORDER BY u.i) AS since
           FROM unnest(p_rows) WITH ORDINALITY
             AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload, options, gate, need, i)
-         GROUP BY u.queue, u.priority
+         GROUP BY u.queue, u.priority ORDER BY u.queue
     LOOP
         PERFORM windlass.offer(windlass.lane_sure(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options, g.ids,
                                g.attempts, g.deaths, g.enqueued, g.since);
