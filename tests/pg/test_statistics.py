@@ -35,8 +35,8 @@ UPDATE pg_class SET reltuples = $1, relpages = $2
 """Nobody has ten million queues, workers or settings, and what is read of them is all of them."""
 MANY = 800
 """Jobs of every kind: so many that reading a whole table or index shows."""
-SLACK = 100
-"""Blocks that a call may need more than three times what it needs at best."""
+SLACK = 300
+"""Blocks that a call may need beyond three times what it needs at best: empty partitions cost nothing then."""
 
 
 @dataclass(frozen=True)
