@@ -25,7 +25,8 @@ class Missing:
 
 BROWSER: Final = Missing("browser tests", f"no Chromium found: {chromium.HOW}")
 STOCK: Final = Missing("stock PostgreSQL tests", f"no stock PostgreSQL found: {postgres_install.HOW}")
-ALL: Final = (BROWSER, STOCK)
+CLOCK: Final = Missing("tests that set a server's clock", "libfaketime is not installed: apt-get install libfaketime")
+ALL: Final = (BROWSER, STOCK, CLOCK)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

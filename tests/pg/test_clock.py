@@ -3,12 +3,12 @@ really is set [fault 31]."""
 
 import os
 import tempfile
-import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import left_out
 from tests.conformance import test_clock_steps as steps
 from tests.conformance.kit import Rig
 from tests.pg.kit import Base
@@ -44,8 +44,7 @@ class FileClock:
 def stepped() -> Iterator[tuple[Server, FileClock]]:
     """A server whose clock can be set."""
     if LIBRARY is None:
-        warnings.warn("libfaketime is not installed: no test sets the clock of a real server", stacklevel=1)
-        pytest.skip("libfaketime is not installed")
+        pytest.skip(left_out.CLOCK.reason)
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "offset"
         file.parent.chmod(0o755)  # the server may run under another account

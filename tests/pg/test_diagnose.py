@@ -10,7 +10,7 @@ from tests.postgres import Server
 from windlass.store.postgres import PostgresStore, diagnosis, health
 from windlass.store.records import Finding, NewJob, WorkerInfo
 
-NAMES = ["schema", "server", "clock", "speed", "wake-ups", "queues", "rotation", "locks", "snapshots"]
+NAMES = ["schema", "server", "clock", "speed", "wake-ups", "queues", "budgets", "rotation", "locks", "snapshots"]
 MakeRole = Callable[[str | None], str]
 
 
@@ -151,5 +151,5 @@ async def test_a_reader_may_ask_and_a_producer_is_told_what_it_cannot_see(
     """[rule 11] A look that was not taken is no good news."""
     assert await wrong(await alone.store(role("reader"))) == {}
     found = await wrong(await alone.store(role("producer")))
-    assert set(found) == {"speed", "queues", "rotation", "locks"}
+    assert set(found) == {"speed", "queues", "budgets", "rotation", "locks"}
     assert "may not see" in found["queues"].told

@@ -56,7 +56,7 @@ async def base(dsn: str) -> AsyncIterator[Base]:
 @pytest.fixture
 async def store(base: Base) -> PostgresStore:
     """One whose statements fail where they wait without a bound."""
-    return await base.store(f"{base.dsn}?statement_timeout={STUCK}")
+    return await base.store(f"{base.dsn}?options=-c%20statement_timeout%3D{STUCK}")
 
 
 class Chores:

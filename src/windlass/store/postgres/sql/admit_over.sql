@@ -3,7 +3,7 @@
 -- The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
 CREATE OR REPLACE FUNCTION windlass.admit_over(p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
                                                OUT rings windlass.held[])
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_line text := 'budget:' || substr(p_gate, 6);
 BEGIN

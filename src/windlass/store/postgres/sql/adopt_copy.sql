@@ -4,7 +4,7 @@
 -- The lock is on ready alone, without its partitions: whoever draws a number takes it there first (see offer), and retry,
 -- which holds a partition by then, would wait for us while we wait for it.
 CREATE OR REPLACE FUNCTION windlass.adopt_copy() RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     l windlass.lane;
 BEGIN

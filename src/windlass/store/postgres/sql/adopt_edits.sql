@@ -3,7 +3,7 @@
 -- One that has begun and goes on, or has ended and could not free its key, may have missed the edit: by the snapshot of its
 -- claim it is owed a rerun (see free_key) or not. Whoever begins after this has not missed it.
 CREATE OR REPLACE FUNCTION windlass.adopt_edits() RETURNS void
-LANGUAGE sql SET enable_seqscan = off AS $$
+LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
     UPDATE windlass.unique_key u SET touched = NULL,
            rerun = CASE WHEN EXISTS (SELECT FROM windlass.parent p
                                       WHERE p.id = u.job AND NOT pg_visible_in_snapshot(u.touched, p.snapshot))

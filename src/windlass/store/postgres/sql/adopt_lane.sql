@@ -6,7 +6,7 @@
 -- p_copy: with no producer under way, every hole that is not visible is burnt: horizon 0 says so, and the next claim takes what
 -- is visible and drops the rest. Rows behind the cursor that no claim covers are offered again.
 CREATE OR REPLACE FUNCTION windlass.adopt_lane(l windlass.lane, p_epoch bigint, p_copy boolean) RETURNS bigint
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     c         windlass.claim;
     v_ahead   int8multirange;

@@ -2,7 +2,7 @@
 -- written, but one that has nothing to grant is not. Up to p_limit; answers with how many.
 -- Callers: the store's promote, when its own watermark lies in a time to come. Lock: the rows it changes, by trying only.
 CREATE OR REPLACE FUNCTION windlass.clock_back(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_now  float8 := windlass.epoch();
     v_done int;

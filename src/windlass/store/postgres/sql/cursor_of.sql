@@ -1,5 +1,5 @@
 -- The cursor of a lane: its newest claim row [rule 2]. Callers: claim_take, take_ahead, rotation_touch,
--- rotation_move, rotation_reclaim, adopt_lane, must_adopt_lane, expire, lane_depth, lane_seen, lane_head, lane_tasks,
+-- rotation_move, rotation_reclaim, adopt_lane, must_adopt, expire, lane_depth, lane_seen, lane_head, lane_tasks,
 -- list_spans.
 -- Lock: none; who writes a claim row after it holds the lane lock.
 CREATE OR REPLACE FUNCTION windlass.cursor_of(p_lane int) RETURNS windlass.claim

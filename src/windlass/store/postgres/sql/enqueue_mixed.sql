@@ -38,7 +38,7 @@ BEGIN
     IF num_nonnulls(VARIADIC p_keys) + num_nonnulls(VARIADIC v_unique) > 0 THEN
         PERFORM windlass.line_up(array_remove(p_keys, NULL), array_remove(v_unique, NULL));
     END IF;
-    IF NOT EXISTS (SELECT FROM windlass.epoch_mark e WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
+    IF NOT EXISTS (SELECT FROM windlass.epoch_mark x WHERE x.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
         PERFORM windlass.skip_ids();
     END IF;
     SELECT array_agg(w.at ORDER BY w.i), array_agg(w.way ORDER BY w.i),

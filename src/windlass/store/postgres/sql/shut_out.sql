@@ -4,7 +4,7 @@
 -- as in finish.
 -- For the log their attempts have ended as `held`, claimed ahead by worker 0 [rule 13].
 CREATE OR REPLACE FUNCTION windlass.shut_out(p_gate text, p_queues text[]) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     j      record;
     v_done int := 0;
