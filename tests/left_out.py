@@ -25,7 +25,9 @@ class Missing:
 
 BROWSER: Final = Missing("browser tests", f"no Chromium found: {chromium.HOW}")
 STOCK: Final = Missing("stock PostgreSQL tests", f"no stock PostgreSQL found: {postgres_install.HOW}")
-CLOCK: Final = Missing("tests that set a server's clock", "libfaketime is not installed: apt-get install libfaketime")
+CLOCK: Final = Missing(
+    "tests that set a server's clock", "libfaketime is not installed: apt-get install libfaketime"
+)
 ALL: Final = (BROWSER, STOCK, CLOCK)
 
 

@@ -90,6 +90,7 @@ async def test_a_worker_whose_claims_a_crash_has_undone() -> None:
             await worker.finish(jobs)
         assert sorted([j.id for j in known] + [j.id for j in taken] + rest) == sorted(kept + fresh)
         await depth_is_a_scan(store, dsn)
+        assert (await store.depth())["default"].offered < 100, "numbers that nobody had are no jobs"
 
 
 async def test_a_clean_restart_begins_no_epoch() -> None:

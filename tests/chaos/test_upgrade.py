@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ def upgrade(old: Server, new: Server) -> None:
     os.chown(folder, user, -1)
     for server in (old, new):
         (server.data_dir / "pg_hba.conf").write_text(TRUST, encoding="ascii")
-    run = [
+    run: list[list[str | Path]] = [
         [new.bin_dir / "pg_checksums", "--disable", "-D", new.data_dir],
         [new.bin_dir / "pg_upgrade", "-b", old.bin_dir, "-B", new.bin_dir, "-d", old.data_dir,
          "-D", new.data_dir, "-U", "postgres", "-s", folder, "-p", str(old.port), "-P", str(new.port)],

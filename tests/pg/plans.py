@@ -56,11 +56,11 @@ class Plans:
         return {node["Node Type"] for plan, node in self._nodes() if id(plan) in logs}
 
     def blocks(self, table: str) -> float:
-        """How many blocks the scans of a table and its indexes have read; needs auto_explain.log_buffers."""
+        """How many blocks the index scans of a table have read; needs auto_explain.log_buffers."""
         return sum(
             float(node["Shared Hit Blocks"] + node["Shared Read Blocks"])
             for _, node in self._nodes()
-            if node.get("Relation Name") == table and "Scan" in node["Node Type"]
+            if node.get("Relation Name") == table and node["Node Type"].startswith("Index")
         )
 
     def _nodes(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -10,7 +10,18 @@ from tests.postgres import Server
 from windlass.store.postgres import PostgresStore, diagnosis, health
 from windlass.store.records import Finding, NewJob, WorkerInfo
 
-NAMES = ["schema", "server", "clock", "speed", "wake-ups", "queues", "budgets", "rotation", "locks", "snapshots"]
+NAMES = [
+    "schema",
+    "server",
+    "clock",
+    "speed",
+    "wake-ups",
+    "queues",
+    "budgets",
+    "rotation",
+    "locks",
+    "snapshots",
+]
 MakeRole = Callable[[str | None], str]
 
 
@@ -105,6 +116,7 @@ async def test_who_holds_what_others_want(alone: Base, monkeypatch: pytest.Monke
     (job,) = (await alone.claim(lane, worker, 1)).jobs
     caller = await alone.session(application_name="console")
     await caller.begin()
+    await caller.run("SET LOCAL windlass.notify = off")  # else it could not be prepared
     await caller.run(
         "SELECT windlass.checkpoint($1, $2, $3, $4, $5, '{}', 1, 2)", worker, job.id, lane, job.claim, job.seq
     )

@@ -15,7 +15,8 @@ SELECT array_agg(windlass.enqueue('t', queue => $1, run_at => now() + interval '
   FROM generate_series(1, $2::int) AS i
 """
 AT_ONCE = """
-SELECT windlass.enqueue('t', queue => $1, run_at => now() + interval '1 s') FROM generate_series(1, 1000)
+SELECT windlass.enqueue('t', to_json(ARRAY[repeat('x', 1000)]), queue => $1, run_at => now() + interval '1 s')
+  FROM generate_series(1, 1000)
 """
 SOON = timedelta(milliseconds=1)
 LEFT = "SELECT count(*) FROM windlass.deferred_left"

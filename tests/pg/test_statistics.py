@@ -36,7 +36,7 @@ UPDATE pg_class SET reltuples = $1, relpages = $2
 MANY = 800
 """Jobs of every kind: so many that reading a whole table or index shows."""
 SLACK = 300
-"""Blocks that a call may need beyond three times what it needs at best: empty partitions cost nothing then."""
+"""Blocks that a call may need beyond three times the best: empty partitions that are known cost nothing."""
 
 
 @dataclass(frozen=True)
