@@ -209,7 +209,7 @@ class Database:
                 except asyncpg.PostgresError as error:
                     # A standby cannot be adopted, so that is what it may say first.
                     if error.sqlstate == READ_ONLY or (self.standby and error.sqlstate == NOT_ADOPTED):
-                        connection.terminate()  # there may be a primary by now, at the same address or another
+                        connection.terminate()  # there may be a primary by now, here or elsewhere
                         self._cut_idle()
                         raise StoreReadOnly(self._refusal()) from None
                     self._must_adopt |= error.sqlstate == NOT_ADOPTED

@@ -9,11 +9,7 @@
 -- was never used is a new one.
 CREATE OR REPLACE FUNCTION windlass.adopt(p_force boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
-<<<<<<< .merge_file_wwStiI
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-=======
-SET search_path = pg_catalog, pg_temp AS $$
->>>>>>> .merge_file_b6RRLm
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     l       windlass.lane;
     w       bigint;
