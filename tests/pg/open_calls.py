@@ -150,6 +150,11 @@ def calls(scene: Scene) -> dict[str, list[str]]:
         "enqueue_many": [
             f"enqueue_many('{q}', 2::smallint, '{{t}}', array_fill('{{}}'::text, '{{1000}}'))",
         ],
+        "enqueue_mixed": [
+            "enqueue_mixed(array_fill('t'::text, '{3}'), array_fill('{}'::text, '{3}'), "
+            f"'{{{q},{q},{q}-mixed}}', '{{2,2,2}}', '{{NULL,60,NULL}}', '{{NULL,NULL,NULL}}', "
+            f"'{{NULL,NULL,NULL}}', '{{skip,skip,skip}}', '{{{q}-m,{q}-n,NULL}}', '{{f,f,f}}')"
+        ],
         "enqueue_one": [
             f"enqueue_one('t', '{{}}', '{q}-new', 1::smallint, NULL, NULL, NULL, 'skip', '{q}-o')"
         ],
