@@ -78,7 +78,7 @@ BEGIN
         END IF;
         COMMIT;
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
-        IF status = 'jobs' THEN
+        IF status = 'jobs' AND EXISTS (SELECT FROM windlass.task_setting s WHERE s.concurrency IS NOT NULL) THEN
             SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END, t.seqs, t.ids, t.tasks, t.payloads, t.options,
                    t.attempts, t.deaths, t.enqueued, t.offered
               INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
