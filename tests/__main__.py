@@ -65,9 +65,8 @@ def missing() -> str:
     browser, stock = chromium.bring(), postgres_install.find_stock()
     os.environ[chromium.VARIABLE] = browser or ""  # the test processes need not look again
     os.environ[postgres_install.VARIABLE] = str(stock or "")
-    left = [
-        str(each) for each, found in ((left_out.BROWSER, browser), (left_out.STOCK, stock)) if found is None
-    ]
+    lacking = {left_out.BROWSER: browser, left_out.STOCK: stock, left_out.CLOCK: left_out.faketime()}
+    left = [str(each) for each, found in lacking.items() if found is None]
     for each in left:
         say(each)
     return "".join(f" · {each}" for each in left)

@@ -3,7 +3,9 @@ tests were left out for want of it."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -29,6 +31,13 @@ CLOCK: Final = Missing(
     "tests that set a server's clock", "libfaketime is not installed: apt-get install libfaketime"
 )
 ALL: Final = (BROWSER, STOCK, CLOCK)
+
+
+def faketime() -> str | None:
+    """The library that sets a program's clock apart from the machine's; LIBFAKETIME may name another."""
+    named = os.environ.get("LIBFAKETIME")
+    found = next(map(str, Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
+    return found if named is None else named or None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

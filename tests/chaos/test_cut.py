@@ -46,7 +46,7 @@ async def test_an_enqueue_cut_off_yields_one_job(
     jobs = [job(idempotency_key=secrets.token_hex(8)) for _ in range(n)]
     async with through(pg_server, pg_dsn) as (proxy, store):
         await store.enqueue([job(queue="other")])
-        cut = proxy.cut("COMMIT;" if n > 1 else "enqueue_one", loses)
+        cut = proxy.cut("enqueue_mixed" if n > 1 else "enqueue_one", loses)
         with pytest.raises(StoreUnavailable):
             await store.enqueue(jobs)
         await cut.done.wait()

@@ -1,7 +1,6 @@
 """The database's clock is set back: what claims compare with it, and the whole of it on a server whose clock
 really is set [fault 31]."""
 
-import os
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -16,10 +15,6 @@ from tests.postgres import Server
 from windlass.store.postgres import PostgresStore
 
 HOUR = 3600.0
-LIBRARY = os.environ.get("LIBFAKETIME") or next(
-    map(str, Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None
-)
-"""What sets the clock of a server apart from the machine's: Debian's package libfaketime."""
 
 
 class FileClock:
@@ -43,14 +38,15 @@ class FileClock:
 @pytest.fixture(scope="module")
 def stepped() -> Iterator[tuple[Server, FileClock]]:
     """A server whose clock can be set."""
-    if LIBRARY is None:
+    library = left_out.faketime()
+    if library is None:
         pytest.skip(left_out.CLOCK.reason)
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "offset"
         file.parent.chmod(0o755)  # the server may run under another account
         clock = FileClock(file)
         environment = {
-            "LD_PRELOAD": LIBRARY,
+            "LD_PRELOAD": library,
             "FAKETIME_TIMESTAMP_FILE": str(file),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",

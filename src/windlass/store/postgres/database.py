@@ -57,6 +57,8 @@ SPARE: Final = 3
 
 NOT_ADOPTED: Final = "WL013"
 READ_ONLY: Final = "25006"
+NO_EPOCH: Final = (NOT_ADOPTED, "0A000")
+"""What a standby answers where the epoch matters: tables that are not logged cannot be read there."""
 ADOPT_TRIES: Final = 100
 ADOPT_PAUSE: Final = 0.05
 
@@ -207,8 +209,8 @@ class Database:
                     yield connection
                     well = True
                 except asyncpg.PostgresError as error:
-                    # A standby cannot be adopted, so that is what it may say first.
-                    if error.sqlstate == READ_ONLY or (self.standby and error.sqlstate == NOT_ADOPTED):
+                    # A standby cannot be adopted, nor asked for its epoch: so that is what it may say first.
+                    if error.sqlstate == READ_ONLY or (self.standby and error.sqlstate in NO_EPOCH):
                         connection.terminate()  # there may be a primary by now, here or elsewhere
                         self._cut_idle()
                         raise StoreReadOnly(self._refusal()) from None
