@@ -9,74 +9,23 @@ There is one rule that draws an action, and not a rule per action: Hypothesis sw
 in each run to vary them, and a run without claims, or without finishes, would compare nothing of worth.
 """
 
-import itertools
-from collections.abc import Callable
-from typing import ClassVar
-
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from tests.model.pair import Pair
+from tests.model.gated import Gated
 from tests.model.side import GOES, End
-from tests.model.wishes import KINDS, PUT_OFF, QUEUES, STEERING, STEP, fair_job, jobs_of, steps, wishes
+from tests.model.steps import ACTIONS, WINDOW, Draw, action, no_suspect_is_ready, somebody_runs
+from tests.model.wishes import GATED, KINDS, PUT_OFF, QUEUES, STEERING, STEP, fair_job, jobs_of, steps, wishes
 from windlass.core.retry import Backoff, DeathPolicy
-from windlass.core.states import FINISHED, Kind, State
-
-WINDOW = 3
-ACTIONS: dict[str, tuple[int, Callable[["StoreMachine"], object]]] = {}
-
-Draw = st.DataObject
-Method = Callable[["StoreMachine", Draw], None]
+from windlass.core.states import Kind, State
 
 
-def action(
-    weight: int, when: Callable[["StoreMachine"], object] = lambda machine: True
-) -> Callable[[Method], Method]:
-    """Let the machine choose this method so often, where the condition holds."""
-
-    def note(method: Method) -> Method:
-        ACTIONS[method.__name__] = weight, when
-        return method
-
-    return note
-
-
-def somebody_runs(machine: "StoreMachine") -> object:
-    return any(machine.known[worker] for worker in machine.alive)
-
-
-def no_suspect_is_ready(machine: "StoreMachine") -> object:
-    """A job that has seen a death ends the answer of a claim, wherever it stands."""
-    ready = (record for record in machine.model.seen.values() if record.state is State.READY)
-    return not any(record.deaths for record in ready)
-
-
-class StoreMachine(Pair):
+class StoreMachine(Gated):
     """Drives a store beside the memory model. Subclasses say which store."""
-
-    alone: ClassVar[bool] = False
-    """Whether jobs that may be refused or replace others come alone, with nothing due. Where producers take
-    no locks, what stands beside a refused job leaves numbers behind that count until a claim has passed them,
-    and a replacement is promoted into its lane after the call, along with whatever else is due."""
-    late: ClassVar[bool] = False
-    """Whether fair jobs are admitted by `promote` alone, and not with the commit that makes room for them, as
-    the model does it. Then there is a promotion after every step while there are such jobs, and no claim asks
-    for more than the window, so that when it was does not matter."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers = itertools.count(1)
-        self.delays = itertools.count(1)
-        self.worker_ids = itertools.count(1)
-        self.flushes: dict[int, itertools.count[int]] = {}
-        self.alive: list[int] = []
-        self.gone: list[int] = []
-        self.known: dict[int, list[str]] = {}
-        self.term = 0
 
     @initialize()
     def declare(self) -> None:
-        for queue in QUEUES:
+        for queue in (*QUEUES, *GATED):
             # Cool-downs end, as delays do, half a step after a step of the clock.
             self.both(
                 "set_queue",
@@ -91,24 +40,6 @@ class StoreMachine(Pair):
         weighted = [name for name in possible for _ in range(ACTIONS[name][0])]
         getattr(self, data.draw(st.sampled_from(weighted), label="action"))(data)
         self.catch_up()
-
-    def catch_up(self) -> None:
-        """Bring a store that is late to where the model is; how many it admits for that is its own affair."""
-        if self.late and self.has_fair_jobs():
-            for side in (self.model, self.other):
-                for _ in range(2):
-                    side.do("promote", 1000)
-
-    def has_fair_jobs(self) -> bool:
-        seen = self.run(self.model.look()).values()
-        return any(record.options.fair_key and record.state not in FINISHED for record in seen)
-
-    def delay(self, steps: int) -> float:
-        """A delay that ends between two steps of the clock, a little later than every delay before it."""
-        return steps * STEP - STEP / 2 + next(self.delays) * 0.001 if steps else 0.0
-
-    def worker(self, data: Draw, workers: list[int] | None = None) -> int:
-        return data.draw(st.sampled_from(self.alive if workers is None else workers), label="worker")
 
     # -- producers --------------------------------------------------------------------------------------
 
@@ -133,13 +64,6 @@ class StoreMachine(Pair):
     @action(1, lambda machine: len(machine.alive) < 3)
     def register(self, data: Draw) -> None:
         self.new_worker()
-
-    def new_worker(self) -> None:
-        worker = next(self.worker_ids)
-        self.both("register", worker)
-        self.alive.append(worker)
-        self.known[worker] = []
-        self.flushes[worker] = itertools.count(1)
 
     @action(6)
     def claim(self, data: Draw) -> None:
@@ -245,13 +169,6 @@ class StoreMachine(Pair):
         if worker in self.alive:
             self.bury(worker)
 
-    def bury(self, worker: int) -> None:
-        self.alive.remove(worker)
-        self.gone.append(worker)
-        self.known[worker] = []
-        if not self.alive:
-            self.new_worker()
-
     # -- operators and time -----------------------------------------------------------------------------
 
     @action(3, lambda machine: machine.model.ids)
@@ -281,7 +198,7 @@ class StoreMachine(Pair):
         lanes = {(record.queue, record.priority) for record in ready if record.options.fair_key}
         limits = [1, 2, 1000] if len(lanes) < 2 else [1000]
         limit = data.draw(st.sampled_from(limits), label="limit")
-        if self.late and self.has_fair_jobs():
+        if self.has_late_jobs():
             limit = 1000  # a smaller one would leave the two apart
         self.both("promote", limit)
 

@@ -1,10 +1,11 @@
 """One of the two stores under comparison, spoken to in labels.
 
-Ids, claims and seqs differ from store to store. So every job carries its label as its task name, and a side
+Ids, claims and seqs differ from store to store. So every job carries its label in its payload, and a side
 translates: labels in, store operations, labels out. What comes out of the two sides must be equal.
 """
 
 import math
+import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tests.conformance.kit import Clock
-from tests.model.wishes import STEP
+from tests.model.wishes import GATED, STEP
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED, Kind, State
 from windlass.errors import AlreadyEnqueued, WindlassError
@@ -36,6 +37,9 @@ GOES = frozenset({State.SUCCEEDED, State.CANCELLED})
 """States in which a job may be forgotten by a forced rotation."""
 
 
+SERVED = ((), ("a", *GATED), ("a", "b", *GATED))
+"""What workers say they serve, in turn: any queue, some, and all."""
+
 STANDS_FOR = frozenset({"skipped", "rerun", "repeated"})
 """What a receipt says when its id is another job's."""
 
@@ -43,6 +47,11 @@ STANDS_FOR = frozenset({"skipped", "rerun", "repeated"})
 def bare(queue: QueueRecord) -> QueueRecord:
     """A queue, with its cool-down in steps of the clock: the two sides are moments apart."""
     return msgspec.structs.replace(queue, cooling=float(math.ceil(queue.cooling / STEP)))
+
+
+def label_of(job: JobRecord | ClaimedJob | NewJob) -> str:
+    """What the machine calls a job."""
+    return str(msgspec.json.decode(job.payload)["job"])
 
 
 @dataclass(frozen=True)
@@ -83,9 +92,10 @@ class Side:
         while True:
             page = await self.store.jobs(JobFilter(), 200, cursor)
             for record in page.jobs:
-                assert record.task not in self.seen, f"{record.task} is listed twice"
-                self._know(record.id, record.task)
-                self.seen[record.task] = record
+                label = label_of(record)
+                assert label not in self.seen, f"{label} is listed twice"
+                self._know(record.id, label)
+                self.seen[label] = record
             cursor = page.cursor
             if cursor is None:
                 return self.seen
@@ -96,17 +106,24 @@ class Side:
 
     # -- producers --------------------------------------------------------------------------------------
 
-    async def enqueue(self, jobs: Sequence[NewJob]) -> Answer:
-        receipts = await self.store.enqueue(jobs)
+    async def enqueue(self, jobs: Sequence[NewJob], after: Sequence[str] = ()) -> Answer:
+        """Add jobs, all of them to come after those of these labels."""
+        ids = tuple(self.ids[label] for label in after)
+        receipts = await self.store.enqueue(
+            [
+                msgspec.structs.replace(job, options=msgspec.structs.replace(job.options, after=ids))
+                for job in jobs
+            ]
+        )
         for job, receipt in zip(jobs, receipts, strict=True):
             if receipt.status not in STANDS_FOR:
-                self._know(receipt.id, job.task)
+                self._know(receipt.id, label_of(job))
         return [(receipt.status, self.labels[receipt.id]) for receipt in receipts]
 
     # -- workers ----------------------------------------------------------------------------------------
 
     async def register(self, worker: int) -> None:
-        await self.store.register(WorkerInfo(id=worker, queues=("a", "b")[: worker % 3]))
+        await self.store.register(WorkerInfo(id=worker, queues=SERVED[worker % 3]))
 
     async def beat(self, worker: int) -> Answer:
         return sorted(self.labels[job] for job in (await self.store.beat(worker)).cancel)
@@ -131,16 +148,18 @@ class Side:
             assert {job.lane for job in claim.jobs} == {claim.lane}
         jobs = [job for claim in claims for job in claim.jobs]
         for job in jobs:
-            assert self.labels[job.id] == job.task
-            self.claimed[worker, job.task] = job
-        return [(job.task, job.queue, job.priority, job.attempt, job.deaths, job.payload) for job in jobs]
+            assert self.labels[job.id] == label_of(job)
+            self.claimed[worker, label_of(job)] = job
+        return [
+            (label_of(job), job.queue, job.priority, job.attempt, job.deaths, job.payload) for job in jobs
+        ]
 
     async def held(self, worker: int) -> Answer:
         jobs = [job for claim in await self.store.held(worker) for job in claim.jobs]
         assert await self.store.fences(worker) == {job.fence for job in jobs}
         for job in jobs:
-            assert self.claimed[worker, job.task] == job, "held tells another story than claim"
-        return sorted(job.task for job in jobs)
+            assert self.claimed[worker, label_of(job)] == job, "held tells another story than claim"
+        return sorted(map(label_of, jobs))
 
     async def finish(self, worker: int, flush: int, ends: Sequence[End]) -> Answer:
         self.sent[worker] = flush, [self._outcome(worker, end) for end in ends]
@@ -209,6 +228,15 @@ class Side:
         seen = await self.store.steering(workers)
         return {name: bare(queue) for name, queue in seen.queues.items()}, seen.slots, seen.serving
 
+    async def set_task(self, task: str, changes: dict[str, Any]) -> Answer:
+        return await self.store.set_task(task, changes)
+
+    async def gates(self) -> Answer:
+        return {gate.name: (gate.passes, gate.waiting) for gate in await self.store.gates()}
+
+    async def watermarks(self, queue: str) -> Answer:
+        return [(mark.key, mark.position, mark.waiting) for mark in await self.store.watermarks(queue)]
+
     async def advance(self, seconds: float) -> None:
         await self.clock.advance(seconds)
 
@@ -231,7 +259,7 @@ class Side:
                 record.worker if record.state is State.RUNNING else None,
                 record.cancel_requested if record.state is State.RUNNING else False,
                 record.checkpoint.data if record.checkpoint else None,
-                record.reason,
+                self._reason(record),
                 [(error.message, error.attempt) for error in record.errors],
                 (record.finished_at is None) == (record.state not in FINISHED),
             )
@@ -239,12 +267,22 @@ class Side:
             if record.state not in GOES
         }
 
-    @staticmethod
-    def _options(record: JobRecord) -> Options:
+    def _options(self, record: JobRecord) -> Answer:
         """Whether nobody knows its task, and not since when: each side has a clock of its own. Of a job that
-        has ended nobody asks any more."""
+        has ended nobody asks any more. Those it comes after are named by their labels."""
         unknown = record.options.unknown_since is not None and record.state not in FINISHED
-        return msgspec.structs.replace(record.options, unknown_since=1.0 if unknown else None)
+        options = msgspec.structs.replace(record.options, unknown_since=1.0 if unknown else None, after=())
+        return options, [self.labels[id] for id in record.options.after]
+
+    def _reason(self, record: JobRecord) -> str | None:
+        """Why it stands there. Which of several jobs it names is for ids to decide, and these differ; of one
+        that is gone PostgreSQL knows how it went."""
+        found = re.search(r"\bjob (\d+)(, which it comes after, is .*)?", record.reason or "")
+        if record.reason is None or found is None or int(found[1]) not in record.options.after:
+            return record.reason
+        named = found[0] if found[2] and len(record.options.after) > 1 else f"job {found[1]}"
+        label = "one of them" if len(record.options.after) > 1 else self.labels[int(found[1])]
+        return re.sub("is (deleted|replaced)$", "is gone", record.reason.replace(named, label, 1))
 
     def finished(self) -> dict[str, Answer]:
         """What has ended well or was cancelled, for as long as it is remembered."""

@@ -1,0 +1,94 @@
+"""Jobs that wait at gates [F3] [F6]: ordering keys, concurrency keys and limits of tasks, which change while
+claims are held.
+
+They have queues of their own. When those who stand aside come to their lane differs from store to store, and so
+does their order there; so claims of these queues take all there is, and what they give is compared as a whole.
+Who is let through, in which order, and who waits where is compared exactly.
+
+These queues are never paused, and somebody always serves them: at which moment a job that nobody would run
+gives its slots back is the store's own affair, and so is its place afterwards. What others may rely on is in
+tests/conformance/test_shut_queues.py.
+"""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant
+
+from tests.model.edges import Edges
+from tests.model.steps import Draw, action
+from tests.model.wishes import GATED, jobs_of, steps
+from windlass.core.states import Priority
+
+LIMITS = st.sampled_from([None, 1, 1, 2, 3])
+
+
+@st.composite
+def gated_wishes(draw: st.DrawFn) -> dict[str, Any]:
+    """A job with one gate or several."""
+    gates = draw(st.sampled_from(["order", "key", "task", "order key", "key task", "any"]))
+    return {
+        "task": draw(st.sampled_from("vw")),
+        "queue": draw(st.sampled_from(GATED)),
+        "priority": draw(st.sampled_from([Priority.NORMAL, Priority.HIGH])),
+        "steps": draw(steps),
+        "max_attempts": draw(st.integers(1, 3)),
+        "ordering_key": draw(st.sampled_from("op")) if "order" in gates or gates == "any" else None,
+        "concurrency_key": draw(st.sampled_from("kl")) if "key" in gates or gates == "any" else None,
+        "key_limit": draw(st.integers(1, 2)),
+        "task_limit": draw(LIMITS) if "task" in gates or gates == "any" else None,
+    }
+
+
+class Gated(Edges):
+    """Producers and operators of gates, and the workers who claim what has come through."""
+
+    @action(3)
+    def enqueue_gated(self, data: Draw) -> None:
+        """One at a time where a call's jobs would come to their gates in no order."""
+        wanted = data.draw(st.lists(gated_wishes(), min_size=1, max_size=3), label="jobs")
+        expected, answer = (
+            side.do("enqueue", jobs)
+            for jobs in [jobs_of(wanted[: 1 if self.late else 3], self.numbers, self.delay)]
+            for side in (self.model, self.other)
+        )
+        self.same_receipts(expected, answer)
+
+    def same_receipts(self, expected: Any, answer: Any) -> None:
+        """Where there is room at once, a job is held or enqueued as the store likes."""
+        likes = {"held", "enqueued"} if self.late else set()
+        assert len(expected) == len(answer)
+        for (due, label), (status, given) in zip(expected, answer, strict=True):
+            assert label == given
+            assert status == due or {status, due} <= likes, (
+                f"{label}: the model says {due}, the store {status}"
+            )
+
+    @action(4)
+    def claim_gated(self, data: Draw) -> None:
+        worker, queue = self.worker(data), data.draw(st.sampled_from(GATED), label="queue")
+        self.known[worker] += [job[0] for job in self.claim_all(worker, [queue])]
+
+    def claim_all(self, worker: int, queues: list[str]) -> list[Any]:
+        """Claim until nothing is left: one that has seen a death is the last of its answer."""
+        answers: list[list[Any]] = []
+        for side in (self.model, self.other):
+            answers.append([])
+            while more := side.do("claim", worker, queues, 1000):
+                answers[-1] += more
+        expected, answer = answers
+        assert sorted(answer) == sorted(expected), f"the model gives {expected}, the store {answer}"
+        return expected
+
+    @action(1)
+    def limit_a_task(self, data: Draw) -> None:
+        """Set, changed or taken away, whoever runs."""
+        task = data.draw(st.sampled_from("vw"), label="task")
+        setting = data.draw(st.sampled_from(["concurrency", "key_concurrency"]), label="setting")
+        self.both("set_task", task, {setting: data.draw(LIMITS, label="limit")})
+
+    @invariant()
+    def the_same_lines(self) -> None:
+        self.both("gates")
+        for queue in GATED:
+            self.both("watermarks", queue)

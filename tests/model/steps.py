@@ -1,0 +1,104 @@
+"""What all actions of the machine stand on: how one is chosen, who is alive, and what is kept in step.
+
+Actions live in `machine` (producers, workers, operators and time), `edges` and the modules beside them.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+
+from tests.model.pair import Pair
+from tests.model.wishes import GATED, STEP
+from windlass.core.states import FINISHED, State
+from windlass.store.records import JobRecord
+
+WINDOW = 3
+ACTIONS: dict[str, tuple[int, Callable[["Steps"], object]]] = {}
+
+Draw = st.DataObject
+Method = Callable[[Any, Draw], None]
+
+
+def action(
+    weight: int, when: Callable[["Steps"], object] = lambda machine: True
+) -> Callable[[Method], Method]:
+    """Let the machine choose this method so often, where the condition holds."""
+
+    def note(method: Method) -> Method:
+        ACTIONS[method.__name__] = weight, when
+        return method
+
+    return note
+
+
+def somebody_runs(machine: "Steps") -> object:
+    return any(machine.known[worker] for worker in machine.alive)
+
+
+def no_suspect_is_ready(machine: "Steps") -> object:
+    """A job that has seen a death ends the answer of a claim, wherever it stands."""
+    ready = (record for record in machine.model.seen.values() if record.state is State.READY)
+    return not any(record.deaths for record in ready)
+
+
+class Steps(Pair):
+    """The pair with its workers, and what an action needs of both."""
+
+    alone: ClassVar[bool] = False
+    """Whether jobs that may be refused or replace others come alone, with nothing due. Where producers take
+    no locks, what stands beside a refused job leaves numbers behind that count until a claim has passed them,
+    and a replacement is promoted into its lane after the call, along with whatever else is due."""
+    late: ClassVar[bool] = False
+    """Whether jobs that stand aside are admitted by `promote` alone, and not with the commit that makes room
+    for them, as the model does it. Then there is a promotion after every step while there are such jobs, and
+    no claim asks for more than the window, so that when it was does not matter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = itertools.count(1)
+        self.delays = itertools.count(1)
+        self.worker_ids = itertools.count(1)
+        self.flushes: dict[int, itertools.count[int]] = {}
+        self.alive: list[int] = []
+        self.gone: list[int] = []
+        self.known: dict[int, list[str]] = {}
+        self.term = 0
+
+    def catch_up(self) -> None:
+        """Bring a store that is late to where the model is; how many it admits for that is its own affair."""
+        if self.has_late_jobs():
+            for side in (self.model, self.other):
+                for _ in range(2):
+                    side.do("promote", 1000)
+
+    def has_late_jobs(self) -> bool:
+        """Whether there are jobs for which a store may do something with `promote`, or sooner, or later."""
+        seen = self.run(self.model.look()).values()
+        return any(self.moves_late(record) for record in seen if record.state not in FINISHED)
+
+    def moves_late(self, record: JobRecord) -> bool:
+        follows = record.state is State.SCHEDULED and bool(record.options.after)
+        return follows or (self.late and (record.options.fair_key is not None or record.queue in GATED))
+
+    def delay(self, steps: int) -> float:
+        """A delay that ends between two steps of the clock, a little later than every delay before it."""
+        return steps * STEP - STEP / 2 + next(self.delays) * 0.001 if steps else 0.0
+
+    def worker(self, data: Draw, workers: list[int] | None = None) -> int:
+        return data.draw(st.sampled_from(self.alive if workers is None else workers), label="worker")
+
+    def new_worker(self) -> None:
+        worker = next(self.worker_ids)
+        self.both("register", worker)
+        self.alive.append(worker)
+        self.known[worker] = []
+        self.flushes[worker] = itertools.count(1)
+
+    def bury(self, worker: int) -> None:
+        self.alive.remove(worker)
+        self.gone.append(worker)
+        self.known[worker] = []
+        if not self.alive:
+            self.new_worker()
