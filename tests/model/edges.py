@@ -10,7 +10,7 @@ from windlass.store.records import NewJob
 class Edges(Steps):
     """Producers who ask for an order, and an operator who stops a queue."""
 
-    @action(3, lambda machine: machine.model.seen)
+    @action(3, lambda machine: machine.model.seen, theme="edges")
     def enqueue_after(self, data: Draw) -> None:
         """After jobs in whatever state, also after such as wait for others themselves."""
         pool = sorted(self.model.seen)
@@ -22,7 +22,7 @@ class Edges(Steps):
         jobs: list[NewJob] = jobs_of([wish], self.numbers, self.delay)
         self.both("enqueue", jobs, after)
 
-    @action(1)
+    @action(1, theme="lanes")
     def pause_or_resume(self, data: Draw) -> None:
         """Whatever else happens to a queue meanwhile, it gives out nothing."""
         queue = data.draw(st.sampled_from(QUEUES), label="queue")

@@ -12,38 +12,52 @@ in each run to vary them, and a run without claims, or without finishes, would c
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from tests.model.gated import Gated
+from tests.model.keyed import Keyed
 from tests.model.side import GOES, End
-from tests.model.steps import ACTIONS, WINDOW, Draw, action, no_suspect_is_ready, somebody_runs
-from tests.model.wishes import GATED, KINDS, PUT_OFF, QUEUES, STEERING, STEP, fair_job, jobs_of, steps, wishes
+from tests.model.steps import ACTIONS, THEMES, WINDOW, Draw, action, no_suspect_is_ready, somebody_runs
+from tests.model.wishes import (
+    QUEUES,
+    SET_ASIDE,
+    STEERING,
+    STEP,
+    fair_job,
+    jobs_of,
+    wishes,
+)
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.core.states import Kind, State
 
 
-class StoreMachine(Gated):
+class StoreMachine(Keyed):
     """Drives a store beside the memory model. Subclasses say which store."""
 
-    @initialize()
-    def declare(self) -> None:
-        for queue in (*QUEUES, *GATED):
+    @initialize(themes=st.sampled_from(THEMES))
+    def declare(self, themes: tuple[str, ...]) -> None:
+        self.themes = themes
+        for queue in (*QUEUES, *SET_ASIDE):
             # Cool-downs end, as delays do, half a step after a step of the clock.
             self.both(
                 "set_queue",
                 queue,
                 {"window": WINDOW, "dead_retention": 3050.0, "backoff": False, "cool_base": STEP * 1.5},
             )
+        self.declare_budgets()
         self.new_worker()
 
     @rule(data=st.data())
     def step(self, data: Draw) -> None:
-        possible = [name for name, (_, when) in ACTIONS.items() if when(self)]
-        weighted = [name for name in possible for _ in range(ACTIONS[name][0])]
+        possible = [
+            name for name, (_, theme, when) in ACTIONS.items() if theme in (None, *self.themes) and when(self)
+        ]
+        weighted = [
+            name for name in possible for _ in range(ACTIONS[name][0] * (2 if ACTIONS[name][1] else 1))
+        ]
         getattr(self, data.draw(st.sampled_from(weighted), label="action"))(data)
         self.catch_up()
 
     # -- producers --------------------------------------------------------------------------------------
 
-    @action(5)
+    @action(5, theme="lanes")
     def enqueue(self, data: Draw) -> None:
         wanted = data.draw(st.lists(wishes(), min_size=1, max_size=4), label="jobs")
         delicate = [wish for wish in wanted if wish["on_conflict"] != "skip" and wish["unique_key"]]
@@ -52,7 +66,7 @@ class StoreMachine(Gated):
             wanted = delicate[:1]
         self.both("enqueue", jobs_of(wanted, self.numbers, self.delay))
 
-    @action(1)
+    @action(1, theme="lanes")
     def enqueue_fair(self, data: Draw) -> None:
         """More jobs of several keys than the window lets in."""
         queue = data.draw(st.sampled_from(QUEUES), label="queue")
@@ -65,11 +79,12 @@ class StoreMachine(Gated):
     def register(self, data: Draw) -> None:
         self.new_worker()
 
-    @action(6)
+    @action(6, theme="lanes")
     def claim(self, data: Draw) -> None:
         """One queue at a time: between queues a tie in waiting time is nobody's promise."""
         worker = self.worker(data)
         ready = {record.queue for record in self.model.seen.values() if record.state is State.READY}
+        ready -= set(SET_ASIDE) if self.late else set()
         queue = data.draw(st.sampled_from(sorted(ready) or QUEUES), label="queue")
         # How a claim ends before a suspect is the store's own affair; one job at a time there is no choice.
         limits = [1, 2, WINDOW] if self.late else [1, 2, WINDOW, 10]
@@ -79,7 +94,7 @@ class StoreMachine(Gated):
         if data.draw(st.sampled_from([True, True, True, False]), label="arrives"):
             self.known[worker] += [job[0] for job in answer]
 
-    @action(1, no_suspect_is_ready)
+    @action(1, no_suspect_is_ready, theme="lanes")
     def claim_bounded(self, data: Draw) -> None:
         """At most so many of a queue, however many are asked for in all."""
         worker = self.worker(data)
@@ -88,7 +103,7 @@ class StoreMachine(Gated):
         answer = self.both("claim", worker, {queue: bound}, 10)
         self.known[worker] += [job[0] for job in answer]
 
-    @action(2, no_suspect_is_ready)
+    @action(2, no_suspect_is_ready, theme="lanes")
     def claim_everything(self, data: Draw) -> None:
         """All queues at once, without a limit that could cut at a tie: the order holds within each lane."""
         worker = self.worker(data)
@@ -103,19 +118,11 @@ class StoreMachine(Gated):
             assert given == due, f"lane {lane}: the model gives {due}, the store {given}"
         self.known[worker] += [job[0] for job in expected]
 
-    @action(6, somebody_runs)
+    @action(8, somebody_runs)
     def finish(self, data: Draw) -> None:
         worker = self.worker(data, [worker for worker in self.alive if self.known[worker]])
         size = data.draw(st.integers(1, 8), label="flush")
-        ends = []
-        for label in data.draw(st.permutations(self.known[worker]), label="jobs")[:size]:
-            kind = data.draw(st.sampled_from(KINDS), label="kind")
-            wait = data.draw(steps, label="steps") if kind in PUT_OFF else 0
-            forget = kind is Kind.SUCCEEDED and data.draw(st.booleans(), label="forget")
-            ends.append(End(label, kind, self.delay(wait), forget))
-        self.both("finish", worker, next(self.flushes[worker]), ends)
-        done = {end.label for end in ends}
-        self.known[worker] = [label for label in self.known[worker] if label not in done]
+        self.end(data, worker, data.draw(st.permutations(self.known[worker]), label="jobs")[:size])
 
     @action(1, lambda machine: machine.model.sent)
     def send_again(self, data: Draw) -> None:
@@ -193,12 +200,13 @@ class StoreMachine(Gated):
 
     @action(3)
     def promote(self, data: Draw) -> None:
-        """In small steps only where one lane at most has jobs to admit: nobody promises which is first."""
+        """In small steps only where one lane at most has jobs to admit: nobody promises which is first, or
+        whether who waits at a gate counts."""
         ready = [record for record in self.model.seen.values() if record.state is State.READY]
         lanes = {(record.queue, record.priority) for record in ready if record.options.fair_key}
         limits = [1, 2, 1000] if len(lanes) < 2 else [1000]
         limit = data.draw(st.sampled_from(limits), label="limit")
-        if self.has_late_jobs():
+        if self.has_late_jobs() or any(record.queue in SET_ASIDE for record in ready):
             limit = 1000  # a smaller one would leave the two apart
         self.both("promote", limit)
 
@@ -212,7 +220,7 @@ class StoreMachine(Gated):
     def expire(self, data: Draw) -> None:
         self.both("expire")
 
-    @action(1)
+    @action(1, theme="lanes")
     def pause(self, data: Draw) -> None:
         """For a while: paused for good, a queue would have nothing more to compare."""
         queue = data.draw(st.sampled_from(QUEUES), label="queue")
@@ -221,7 +229,7 @@ class StoreMachine(Gated):
             assert self.both("claim", worker, [queue], 10) == []
         self.both("set_queue", queue, {"paused": False})
 
-    @action(1)
+    @action(1, theme="lanes")
     def cool(self, data: Draw) -> None:
         """A handler was throttled; sometimes an operator ends the cool-down at once."""
         queue = data.draw(st.sampled_from(QUEUES), label="queue")
@@ -230,7 +238,7 @@ class StoreMachine(Gated):
             assert self.both("claim", worker, [queue], 10) == []
         self.both("warm", queue, data.draw(st.booleans(), label="force"))
 
-    @action(1)
+    @action(1, theme="lanes")
     def warm(self, data: Draw) -> None:
         self.both("warm", data.draw(st.sampled_from(QUEUES), label="queue"), False)
 

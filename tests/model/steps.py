@@ -4,30 +4,44 @@ Actions live in `machine` (producers, workers, operators and time), `edges` and 
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
 from tests.model.pair import Pair
-from tests.model.wishes import GATED, STEP
-from windlass.core.states import FINISHED, State
+from tests.model.side import End
+from tests.model.wishes import KINDS, PUT_OFF, SET_ASIDE, STEP, steps
+from windlass.core.states import FINISHED, Kind, State
 from windlass.store.records import JobRecord
 
 WINDOW = 3
-ACTIONS: dict[str, tuple[int, Callable[["Steps"], object]]] = {}
+ACTIONS: dict[str, tuple[int, str | None, Callable[["Steps"], object]]] = {}
+THEMES = (
+    ("lanes",),
+    ("lanes", "edges"),
+    ("lanes", "keys"),
+    ("gates", "keys"),
+    ("gates",),
+    ("budgets",),
+    ("families",),
+    ("families", "gates"),
+    ("lanes", "edges", "families"),
+    ("lanes", "keys", "edges", "gates", "budgets", "families"),
+)
+"""What a run may be about: one of all things at once would seldom come far with any of them."""
 
 Draw = st.DataObject
 Method = Callable[[Any, Draw], None]
 
 
 def action(
-    weight: int, when: Callable[["Steps"], object] = lambda machine: True
+    weight: int, when: Callable[["Steps"], object] = lambda machine: True, *, theme: str | None = None
 ) -> Callable[[Method], Method]:
-    """Let the machine choose this method so often, where the condition holds."""
+    """Let the machine choose this method so often, where the condition holds and the run is about it."""
 
     def note(method: Method) -> Method:
-        ACTIONS[method.__name__] = weight, when
+        ACTIONS[method.__name__] = weight, theme, when
         return method
 
     return note
@@ -65,6 +79,7 @@ class Steps(Pair):
         self.gone: list[int] = []
         self.known: dict[int, list[str]] = {}
         self.term = 0
+        self.themes: tuple[str, ...] = ()
 
     def catch_up(self) -> None:
         """Bring a store that is late to where the model is; how many it admits for that is its own affair."""
@@ -80,7 +95,7 @@ class Steps(Pair):
 
     def moves_late(self, record: JobRecord) -> bool:
         follows = record.state is State.SCHEDULED and bool(record.options.after)
-        return follows or (self.late and (record.options.fair_key is not None or record.queue in GATED))
+        return follows or (self.late and (record.options.fair_key is not None or record.queue in SET_ASIDE))
 
     def delay(self, steps: int) -> float:
         """A delay that ends between two steps of the clock, a little later than every delay before it."""
@@ -88,6 +103,17 @@ class Steps(Pair):
 
     def worker(self, data: Draw, workers: list[int] | None = None) -> int:
         return data.draw(st.sampled_from(self.alive if workers is None else workers), label="worker")
+
+    def end(self, data: Draw, worker: int, labels: Sequence[str]) -> None:
+        """End these attempts in one flush, each in some way."""
+        ends = []
+        for label in labels:
+            kind = data.draw(st.sampled_from(KINDS), label="kind")
+            wait = data.draw(steps, label="steps") if kind in PUT_OFF else 0
+            forget = kind is Kind.SUCCEEDED and data.draw(st.booleans(), label="forget")
+            ends.append(End(label, kind, self.delay(wait), forget))
+        self.both("finish", worker, next(self.flushes[worker]), ends)
+        self.known[worker] = [label for label in self.known[worker] if label not in labels]
 
     def new_worker(self) -> None:
         worker = next(self.worker_ids)

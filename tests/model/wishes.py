@@ -14,10 +14,15 @@ STEP = 100.0
 QUEUES = ("a", "b")
 GATED = ("g", "h")
 """The queues of jobs with gates."""
+METERED = "m"
+"""The queue of jobs that need tokens."""
+FAMILIES = "p"
+"""The queue of parents and parts."""
+SET_ASIDE = (*GATED, METERED, FAMILIES)
 
 OPTIONS = (
     "unique_key", "fair_key", "max_attempts", "otherwise",
-    "ordering_key", "concurrency_key", "key_limit", "task_limit",
+    "ordering_key", "concurrency_key", "key_limit", "task_limit", "chunked",
 )  # fmt: skip
 PUT_OFF = (Kind.RETRY, Kind.SNOOZE, Kind.THROTTLED, Kind.UNKNOWN)
 KINDS = (Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED, Kind.RELEASED, Kind.RETRY, *PUT_OFF)
