@@ -36,10 +36,10 @@ class Families(Metered):
     def claim_parts(self, data: Draw) -> None:
         """And perhaps run those of them that are parts."""
         worker = self.worker(data)
-        given = [job[0] for job in self.claim_all(worker, [FAMILIES])]
+        given = [job[0] for job in self.claim_all(worker, FAMILIES)]
         self.known[worker] += given
         parts = [label for label in given if "/" in label]
-        if parts and data.draw(st.booleans(), label="run"):
+        if data.draw(st.booleans(), label="run") and parts:
             self.end(data, worker, parts)
 
     @action(4, somebody_splits, theme="families")

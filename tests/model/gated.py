@@ -19,6 +19,8 @@ from tests.model.edges import Edges
 from tests.model.steps import Draw, action
 from tests.model.wishes import GATED, jobs_of, steps
 from windlass.core.states import Priority
+from windlass.store.flow import Needs
+from windlass.store.protocol import NOTHING
 
 LIMITS = st.sampled_from([None, 1, 1, 2, 3])
 APART = {
@@ -79,15 +81,16 @@ class Gated(Edges):
     @action(4, theme="gates")
     def claim_gated(self, data: Draw) -> None:
         worker, queue = self.worker(data), data.draw(st.sampled_from(GATED), label="queue")
-        self.known[worker] += [job[0] for job in self.claim_all(worker, [queue])]
+        self.known[worker] += [job[0] for job in self.claim_all(worker, queue)]
 
-    def claim_all(self, worker: int, queues: list[str]) -> list[Any]:
-        """Claim until nothing is left: one that has seen a death is the last of its answer."""
+    def claim_all(self, worker: int, queue: str, needs: Needs = NOTHING) -> list[Any]:
+        """Claim until the lanes are empty: one that has seen a death ends an answer, and so may one that has
+        to wait after all."""
         answers: list[list[Any]] = []
         for side in (self.model, self.other):
             answers.append([])
-            while more := side.do("claim", worker, queues, 1000):
-                answers[-1] += more
+            while more := side.do("claim", worker, [queue], 1000, needs) or self.run(side.in_lanes(queue)):
+                answers[-1] += more if isinstance(more, list) else []
         expected, answer = answers
         assert sorted(answer) == sorted(expected), f"the model gives {expected}, the store {answer}"
         return expected

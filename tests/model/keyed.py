@@ -5,8 +5,14 @@ from hypothesis import strategies as st
 
 from tests.model.families import Families
 from tests.model.gated import gated_wishes
-from tests.model.steps import Draw, action
+from tests.model.steps import Draw, Steps, action
 from tests.model.wishes import jobs_of, wishes
+
+
+def keyed(machine: Steps) -> list[str]:
+    """Jobs that hold a key, or held one once."""
+    known = machine.model.seen.items()
+    return sorted(label for label, record in known if record.options.unique_key is not None)
 
 
 class Keyed(Families):
@@ -31,13 +37,9 @@ class Keyed(Families):
         ]
         self.same_receipts(*answers)
 
-    @action(2, lambda machine: machine.keyed(), theme="keys")
+    @action(2, keyed, theme="keys")
     def steer_keyed(self, data: Draw) -> None:
         """Cancelled, deleted or retried: one that holds a key, or held it once."""
         verb = data.draw(st.sampled_from(["cancel", "delete", "retry"]), label="verb")
-        label = data.draw(st.sampled_from(self.keyed()), label="job")
+        label = data.draw(st.sampled_from(keyed(self)), label="job")
         self.both("steer", verb, [label])
-
-    def keyed(self) -> list[str]:
-        known = self.model.seen.items()
-        return sorted(label for label, record in known if record.options.unique_key is not None)

@@ -12,6 +12,7 @@ in each run to vary them, and a run without claims, or without finishes, would c
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
+from tests.model.gated import LIMITS
 from tests.model.keyed import Keyed
 from tests.model.side import GOES, End
 from tests.model.steps import ACTIONS, THEMES, WINDOW, Draw, action, no_suspect_is_ready, somebody_runs
@@ -197,6 +198,23 @@ class StoreMachine(Keyed):
     @action(2)
     def advance(self, data: Draw) -> None:
         self.both("advance", data.draw(st.sampled_from([1, 1, 2, 5, 16]), label="steps") * STEP)
+
+    @action(1, lambda machine: "budgets" not in machine.themes)
+    def set_clock_back(self, data: Draw) -> None:
+        """[fault 31] By one step. Somebody looks after the store before anything else: who wrote down a time
+        that is yet to come learns of it then. Not where budgets are used: a bucket goes back to where it was
+        last written, and when that was is the store's own affair."""
+        self.both("advance", -STEP)
+        self.set_back = True
+        for _ in range(2):
+            for side in (self.model, self.other):
+                side.do("promote", 1000)
+
+    @action(1, theme="lanes")
+    def limit_a_queue(self, data: Draw) -> None:
+        """Set, changed or taken away, whoever runs [F3]."""
+        queue = data.draw(st.sampled_from(QUEUES), label="queue")
+        self.both("set_queue", queue, {"concurrency": data.draw(LIMITS, label="limit")})
 
     @action(3)
     def promote(self, data: Draw) -> None:

@@ -44,14 +44,15 @@ class Metered(Gated):
 
     @action(3, theme="budgets")
     def claim_metered(self, data: Draw) -> None:
-        """Those who find no tokens stand in line from then on."""
+        """Those who find no tokens stand in line from then on. How far along its lane a claim with a limit
+        looks for others is the store's own affair."""
         worker = self.worker(data)
-        # How far along its lane a claim looks beyond its limit, for such as need nothing, is its own affair.
-        limits = [1000] if self.late else [1, 2, 1000]
-        answer = self.both(
-            "claim", worker, [METERED], data.draw(st.sampled_from(limits), label="limit"), NEEDS
-        )
-        self.known[worker] += [job[0] for job in answer]
+        limit = 1000 if self.late else data.draw(st.sampled_from([1, 2, 1000]), label="limit")
+        if limit == 1000:
+            given = self.claim_all(worker, METERED, NEEDS)
+        else:
+            given = self.both("claim", worker, [METERED], limit, NEEDS)
+        self.known[worker] += [job[0] for job in given]
 
     @action(1, theme="budgets")
     def change_budget(self, data: Draw) -> None:

@@ -84,6 +84,7 @@ class Side:
     seen: dict[str, JobRecord] = field(default_factory=dict)
     claimed: dict[tuple[int, str], ClaimedJob] = field(default_factory=dict)
     sent: dict[int, tuple[int, list[Outcome]]] = field(default_factory=dict)
+    terms: list[int] = field(default_factory=list)
     parents: set[str] = field(default_factory=set)
     """Labels of all that were ever split."""
     parts: dict[tuple[str, int], list[int]] = field(default_factory=dict)
@@ -180,6 +181,11 @@ class Side:
             for job in jobs
         ]
 
+    async def in_lanes(self, queue: str) -> bool:
+        """Whether anybody of this queue could be claimed."""
+        seen = (await self.look()).values()
+        return any(job.queue == queue and job.state is State.READY and job.reason is None for job in seen)
+
     async def held(self, worker: int) -> Answer:
         jobs = [job for claim in await self.store.held(worker) for job in claim.jobs]
         assert await self.store.fences(worker) == {job.fence for job in jobs}
@@ -243,13 +249,18 @@ class Side:
         return await self.store.warm(queue, force=force)
 
     async def lead(self, candidate: int, length: float) -> int | None:
-        return await self.store.lead(candidate, length)
+        """Which of its terms that is: a new epoch leaves numbers out."""
+        term = await self.store.lead(candidate, length)
+        if term is not None and term not in self.terms:
+            assert not self.terms or term > self.terms[-1]
+            self.terms.append(term)
+        return None if term is None else self.terms.index(term)
 
     async def resign(self, candidate: int) -> None:
         await self.store.resign(candidate)
 
     async def assign(self, term: int, slots: dict[int, dict[str, int]]) -> None:
-        await self.store.assign(term, slots)
+        await self.store.assign(self.terms[term] if self.terms else 0, slots)
 
     async def steering(self, workers: Sequence[int]) -> Answer:
         seen = await self.store.steering(workers)

@@ -12,6 +12,7 @@ from tests.model.machine import StoreMachine
 from tests.model.pair import COUNTED, COUNTED_AS, SETTINGS, counts
 from tests.model.profiles import ci, soak
 from tests.model.side import Side
+from tests.model.steps import Draw, action
 from tests.postgres import Server
 from windlass.store.postgres import PostgresStore
 
@@ -36,6 +37,21 @@ class PostgresMachine(StoreMachine):
         await self.clock.close()
         await self.other.store.close()
         self.server.drop_database(self.database)
+
+    @action(1)
+    def adopt(self, data: Draw) -> None:
+        """[rule 15] The server was restored, or another has taken over: every worker is dead, what they held
+        is offered again, and nobody leads. For the model all of them retire."""
+        held = sum(self.model.do("retire", worker) for worker in sorted(self.alive))
+        for candidate in range(1, 4):
+            self.model.do("resign", candidate)
+        with psycopg.connect(self.server.dsn(self.database), autocommit=True) as connection:
+            assert connection.execute("SELECT windlass.adopt()").fetchone() == (held,)
+        for worker in list(self.alive):
+            self.alive.remove(worker)
+            self.gone.append(worker)
+            self.known[worker] = []
+        self.new_worker()
 
     def depth_is_a_scan(self) -> None:
         """[M1] Of the view, as anybody with psql would count."""
