@@ -22,6 +22,8 @@ class Families(Metered):
 
     @action(2, theme="families")
     def enqueue_parent(self, data: Draw) -> None:
+        """Some with a unique key, which stays theirs until they end, or with gates, which let parts in."""
+        limits = data.draw(st.sampled_from(["", "", "key", "order", "order key"]), label="gates")
         wish = {
             "task": "p",
             "queue": FAMILIES,
@@ -29,8 +31,15 @@ class Families(Metered):
             "steps": 0,
             "max_attempts": data.draw(st.integers(1, 2), label="attempts"),
             "chunked": True,
+            "unique_key": data.draw(st.sampled_from([None, None, "x", "y"]), label="key"),
+            "ordering_key": "s" if "order" in limits else None,
+            "concurrency_key": "t" if "key" in limits else None,
+            "key_limit": data.draw(st.integers(1, 3), label="limit"),
         }
-        self.both("enqueue", jobs_of([wish], self.numbers, self.delay))
+        if self.alone:
+            self.both("promote", 1000)
+        jobs = jobs_of([wish], self.numbers, self.delay)
+        self.same_receipts(*(side.do("enqueue", jobs) for side in (self.model, self.other)))
 
     @action(4, theme="families")
     def claim_parts(self, data: Draw) -> None:
