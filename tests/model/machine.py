@@ -48,7 +48,9 @@ class StoreMachine(Keyed):
     @rule(data=st.data())
     def step(self, data: Draw) -> None:
         possible = [
-            name for name, (_, theme, when) in ACTIONS.items() if theme in (None, *self.themes) and when(self)
+            name
+            for name, (_, theme, when) in ACTIONS.items()
+            if hasattr(self, name) and theme in (None, *self.themes) and when(self)
         ]
         weighted = [
             name for name in possible for _ in range(ACTIONS[name][0] * (2 if ACTIONS[name][1] else 1))
@@ -205,7 +207,6 @@ class StoreMachine(Keyed):
         that is yet to come learns of it then. Not where budgets are used: a bucket goes back to where it was
         last written, and when that was is the store's own affair."""
         self.both("advance", -STEP)
-        self.set_back = True
         for _ in range(2):
             for side in (self.model, self.other):
                 side.do("promote", 1000)

@@ -84,6 +84,8 @@ class Side:
     seen: dict[str, JobRecord] = field(default_factory=dict)
     claimed: dict[tuple[int, str], ClaimedJob] = field(default_factory=dict)
     sent: dict[int, tuple[int, list[Outcome]]] = field(default_factory=dict)
+    set_back: bool = False
+    """Whether the clock was set back. Failures may be out of order then: PostgreSQL has their times alone."""
     terms: list[int] = field(default_factory=list)
     parents: set[str] = field(default_factory=set)
     """Labels of all that were ever split."""
@@ -328,6 +330,7 @@ class Side:
         return [(mark.key, mark.position, mark.waiting) for mark in await self.store.watermarks(queue)]
 
     async def advance(self, seconds: float) -> None:
+        self.set_back |= seconds < 0
         await self.clock.advance(seconds)
 
     # -- what must be equal after every step ------------------------------------------------------------
@@ -350,7 +353,9 @@ class Side:
                 record.cancel_requested if record.state in BEGUN else False,
                 record.checkpoint.data if record.checkpoint else None,
                 self._reason(record),
-                [(error.message, error.attempt) for error in record.errors],
+                (sorted if self.set_back else list)(
+                    (error.message, error.attempt) for error in record.errors
+                ),
                 (record.finished_at is None) == (record.state not in FINISHED),
             )
             for label, record in self.seen.items()

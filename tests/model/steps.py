@@ -90,7 +90,7 @@ class Steps(Pair):
 
     def has_late_jobs(self) -> bool:
         """Whether there are jobs for which a store may do something with `promote`, or sooner, or later."""
-        seen = self.run(self.model.look()).values()
+        seen = [record for side in (self.model, self.other) for record in self.run(side.look()).values()]
         return any(self.moves_late(record) for record in seen if record.state not in FINISHED)
 
     def moves_late(self, record: JobRecord) -> bool:
@@ -110,7 +110,12 @@ class Steps(Pair):
         for label in labels:
             kind = data.draw(st.sampled_from(KINDS), label="kind")
             wait = data.draw(steps, label="steps") if kind in PUT_OFF else 0
-            forget = kind is Kind.SUCCEEDED and data.draw(st.booleans(), label="forget")
+            # What is forgotten is what failed before, by the clock: see `Side.set_back`.
+            forget = (
+                kind is Kind.SUCCEEDED
+                and data.draw(st.booleans(), label="forget")
+                and not self.model.set_back
+            )
             ends.append(End(label, kind, self.delay(wait), forget))
         self.both("finish", worker, next(self.flushes[worker]), ends)
         self.known[worker] = [label for label in self.known[worker] if label not in labels]
