@@ -77,4 +77,5 @@ class Families(Metered):
 
     @invariant()
     def the_same_families(self) -> None:
-        self.both("families")
+        if "families" in self.themes:
+            self.both("families")

@@ -17,7 +17,7 @@ from hypothesis.stateful import invariant
 
 from tests.model.edges import Edges
 from tests.model.steps import Draw, action
-from tests.model.wishes import GATED, jobs_of, steps
+from tests.model.wishes import FAMILIES, GATED, jobs_of, steps
 from windlass.core.states import Priority
 from windlass.store.flow import Needs
 from windlass.store.protocol import NOTHING
@@ -104,6 +104,8 @@ class Gated(Edges):
 
     @invariant()
     def the_same_lines(self) -> None:
+        if not {"gates", "budgets", "families"} & set(self.themes):
+            return
         self.both("gates")
-        for queue in GATED:
+        for queue in (*GATED, FAMILIES):
             self.both("watermarks", queue)

@@ -75,4 +75,5 @@ class Metered(Gated):
 
     @invariant()
     def the_same_budgets(self) -> None:
-        self.both("budgets")
+        if "budgets" in self.themes:
+            self.both("budgets")

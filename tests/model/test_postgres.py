@@ -78,7 +78,7 @@ def machine(pg_server: Server) -> type[PostgresMachine]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_postgres_does_what_the_model_does(machine: type[PostgresMachine]) -> None:
-    """[C1] [C2] [C3] [C5] [C8] [E6] [E7] [O4] [O5] [O6] [K6] [M1]"""
+    """[C1] [C2] [C3] [C5] [C8] [E6] [E7] [O4] [O5] [O6] [K6] [M1] [F1] [F3] [F6] [P4] [P9] [P12]"""
     run_state_machine_as_test(machine, settings=ci(15, shrink=False))
 
 
