@@ -178,3 +178,13 @@ async def test_a_repeated_job_names_the_first(rig: Rig) -> None:
     assert claimed.options.replay_of == first
     await rig.finish(worker, claimed, Kind.RETRY, delay=10)
     assert (await due(rig, worker, second)).options.replay_of == first
+
+
+async def test_a_parent_that_somebody_knew_at_last_is_not_unknown(rig: Rig) -> None:
+    """[O4] [P4] The model said of a job that was split that nobody knew its task."""
+    worker = await rig.worker()
+    (id,) = await rig.add("t", chunked=True)
+    await put_off(rig, worker, id)
+    await rig.split(worker, await due(rig, worker, id))
+    assert (await rig.look(id)).options.unknown_since is None
+    assert all(job.options.unknown_since is None for job in await rig.claim(worker))

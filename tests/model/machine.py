@@ -9,110 +9,58 @@ There is one rule that draws an action, and not a rule per action: Hypothesis sw
 in each run to vary them, and a run without claims, or without finishes, would compare nothing of worth.
 """
 
-import itertools
-from collections.abc import Callable
-from typing import ClassVar
-
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from tests.model.pair import Pair
+from tests.model.gated import LIMITS
+from tests.model.keyed import Keyed
 from tests.model.side import GOES, End
-from tests.model.wishes import KINDS, PUT_OFF, QUEUES, STEERING, STEP, fair_job, jobs_of, steps, wishes
+from tests.model.steps import ACTIONS, THEMES, WINDOW, Draw, action, no_suspect_is_ready, somebody_runs
+from tests.model.wishes import (
+    QUEUES,
+    SET_ASIDE,
+    STEERING,
+    STEP,
+    fair_job,
+    jobs_of,
+    wishes,
+)
 from windlass.core.retry import Backoff, DeathPolicy
-from windlass.core.states import FINISHED, Kind, State
-
-WINDOW = 3
-ACTIONS: dict[str, tuple[int, Callable[["StoreMachine"], object]]] = {}
-
-Draw = st.DataObject
-Method = Callable[["StoreMachine", Draw], None]
+from windlass.core.states import Kind, State
 
 
-def action(
-    weight: int, when: Callable[["StoreMachine"], object] = lambda machine: True
-) -> Callable[[Method], Method]:
-    """Let the machine choose this method so often, where the condition holds."""
-
-    def note(method: Method) -> Method:
-        ACTIONS[method.__name__] = weight, when
-        return method
-
-    return note
-
-
-def somebody_runs(machine: "StoreMachine") -> object:
-    return any(machine.known[worker] for worker in machine.alive)
-
-
-def no_suspect_is_ready(machine: "StoreMachine") -> object:
-    """A job that has seen a death ends the answer of a claim, wherever it stands."""
-    ready = (record for record in machine.model.seen.values() if record.state is State.READY)
-    return not any(record.deaths for record in ready)
-
-
-class StoreMachine(Pair):
+class StoreMachine(Keyed):
     """Drives a store beside the memory model. Subclasses say which store."""
 
-    alone: ClassVar[bool] = False
-    """Whether jobs that may be refused or replace others come alone, with nothing due. Where producers take
-    no locks, what stands beside a refused job leaves numbers behind that count until a claim has passed them,
-    and a replacement is promoted into its lane after the call, along with whatever else is due."""
-    late: ClassVar[bool] = False
-    """Whether fair jobs are admitted by `promote` alone, and not with the commit that makes room for them, as
-    the model does it. Then there is a promotion after every step while there are such jobs, and no claim asks
-    for more than the window, so that when it was does not matter."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers = itertools.count(1)
-        self.delays = itertools.count(1)
-        self.worker_ids = itertools.count(1)
-        self.flushes: dict[int, itertools.count[int]] = {}
-        self.alive: list[int] = []
-        self.gone: list[int] = []
-        self.known: dict[int, list[str]] = {}
-        self.term = 0
-
-    @initialize()
-    def declare(self) -> None:
-        for queue in QUEUES:
+    @initialize(themes=st.sampled_from(THEMES))
+    def declare(self, themes: tuple[str, ...]) -> None:
+        self.themes = themes
+        for queue in (*QUEUES, *SET_ASIDE):
             # Cool-downs end, as delays do, half a step after a step of the clock.
             self.both(
                 "set_queue",
                 queue,
                 {"window": WINDOW, "dead_retention": 3050.0, "backoff": False, "cool_base": STEP * 1.5},
             )
+        self.declare_budgets()
         self.new_worker()
 
     @rule(data=st.data())
     def step(self, data: Draw) -> None:
-        possible = [name for name, (_, when) in ACTIONS.items() if when(self)]
-        weighted = [name for name in possible for _ in range(ACTIONS[name][0])]
+        possible = [
+            name
+            for name, (_, theme, when) in ACTIONS.items()
+            if hasattr(self, name) and theme in (None, *self.themes) and when(self)
+        ]
+        weighted = [
+            name for name in possible for _ in range(ACTIONS[name][0] * (2 if ACTIONS[name][1] else 1))
+        ]
         getattr(self, data.draw(st.sampled_from(weighted), label="action"))(data)
         self.catch_up()
 
-    def catch_up(self) -> None:
-        """Bring a store that is late to where the model is; how many it admits for that is its own affair."""
-        if self.late and self.has_fair_jobs():
-            for side in (self.model, self.other):
-                for _ in range(2):
-                    side.do("promote", 1000)
-
-    def has_fair_jobs(self) -> bool:
-        seen = self.run(self.model.look()).values()
-        return any(record.options.fair_key and record.state not in FINISHED for record in seen)
-
-    def delay(self, steps: int) -> float:
-        """A delay that ends between two steps of the clock, a little later than every delay before it."""
-        return steps * STEP - STEP / 2 + next(self.delays) * 0.001 if steps else 0.0
-
-    def worker(self, data: Draw, workers: list[int] | None = None) -> int:
-        return data.draw(st.sampled_from(self.alive if workers is None else workers), label="worker")
-
     # -- producers --------------------------------------------------------------------------------------
 
-    @action(5)
+    @action(5, theme="lanes")
     def enqueue(self, data: Draw) -> None:
         wanted = data.draw(st.lists(wishes(), min_size=1, max_size=4), label="jobs")
         delicate = [wish for wish in wanted if wish["on_conflict"] != "skip" and wish["unique_key"]]
@@ -121,7 +69,7 @@ class StoreMachine(Pair):
             wanted = delicate[:1]
         self.both("enqueue", jobs_of(wanted, self.numbers, self.delay))
 
-    @action(1)
+    @action(1, theme="lanes")
     def enqueue_fair(self, data: Draw) -> None:
         """More jobs of several keys than the window lets in."""
         queue = data.draw(st.sampled_from(QUEUES), label="queue")
@@ -134,18 +82,12 @@ class StoreMachine(Pair):
     def register(self, data: Draw) -> None:
         self.new_worker()
 
-    def new_worker(self) -> None:
-        worker = next(self.worker_ids)
-        self.both("register", worker)
-        self.alive.append(worker)
-        self.known[worker] = []
-        self.flushes[worker] = itertools.count(1)
-
-    @action(6)
+    @action(6, theme="lanes")
     def claim(self, data: Draw) -> None:
         """One queue at a time: between queues a tie in waiting time is nobody's promise."""
         worker = self.worker(data)
         ready = {record.queue for record in self.model.seen.values() if record.state is State.READY}
+        ready -= set(SET_ASIDE) if self.late else set()
         queue = data.draw(st.sampled_from(sorted(ready) or QUEUES), label="queue")
         # How a claim ends before a suspect is the store's own affair; one job at a time there is no choice.
         limits = [1, 2, WINDOW] if self.late else [1, 2, WINDOW, 10]
@@ -155,7 +97,7 @@ class StoreMachine(Pair):
         if data.draw(st.sampled_from([True, True, True, False]), label="arrives"):
             self.known[worker] += [job[0] for job in answer]
 
-    @action(1, no_suspect_is_ready)
+    @action(1, no_suspect_is_ready, theme="lanes")
     def claim_bounded(self, data: Draw) -> None:
         """At most so many of a queue, however many are asked for in all."""
         worker = self.worker(data)
@@ -164,7 +106,7 @@ class StoreMachine(Pair):
         answer = self.both("claim", worker, {queue: bound}, 10)
         self.known[worker] += [job[0] for job in answer]
 
-    @action(2, no_suspect_is_ready)
+    @action(2, no_suspect_is_ready, theme="lanes")
     def claim_everything(self, data: Draw) -> None:
         """All queues at once, without a limit that could cut at a tie: the order holds within each lane."""
         worker = self.worker(data)
@@ -179,19 +121,11 @@ class StoreMachine(Pair):
             assert given == due, f"lane {lane}: the model gives {due}, the store {given}"
         self.known[worker] += [job[0] for job in expected]
 
-    @action(6, somebody_runs)
+    @action(8, somebody_runs)
     def finish(self, data: Draw) -> None:
         worker = self.worker(data, [worker for worker in self.alive if self.known[worker]])
         size = data.draw(st.integers(1, 8), label="flush")
-        ends = []
-        for label in data.draw(st.permutations(self.known[worker]), label="jobs")[:size]:
-            kind = data.draw(st.sampled_from(KINDS), label="kind")
-            wait = data.draw(steps, label="steps") if kind in PUT_OFF else 0
-            forget = kind is Kind.SUCCEEDED and data.draw(st.booleans(), label="forget")
-            ends.append(End(label, kind, self.delay(wait), forget))
-        self.both("finish", worker, next(self.flushes[worker]), ends)
-        done = {end.label for end in ends}
-        self.known[worker] = [label for label in self.known[worker] if label not in done]
+        self.end(data, worker, data.draw(st.permutations(self.known[worker]), label="jobs")[:size])
 
     @action(1, lambda machine: machine.model.sent)
     def send_again(self, data: Draw) -> None:
@@ -245,13 +179,6 @@ class StoreMachine(Pair):
         if worker in self.alive:
             self.bury(worker)
 
-    def bury(self, worker: int) -> None:
-        self.alive.remove(worker)
-        self.gone.append(worker)
-        self.known[worker] = []
-        if not self.alive:
-            self.new_worker()
-
     # -- operators and time -----------------------------------------------------------------------------
 
     @action(3, lambda machine: machine.model.ids)
@@ -274,14 +201,31 @@ class StoreMachine(Pair):
     def advance(self, data: Draw) -> None:
         self.both("advance", data.draw(st.sampled_from([1, 1, 2, 5, 16]), label="steps") * STEP)
 
+    @action(1, lambda machine: "budgets" not in machine.themes)
+    def set_clock_back(self, data: Draw) -> None:
+        """[fault 31] By one step. Somebody looks after the store before anything else: who wrote down a time
+        that is yet to come learns of it then. Not where budgets are used: a bucket goes back to where it was
+        last written, and when that was is the store's own affair."""
+        self.both("advance", -STEP)
+        for _ in range(2):
+            for side in (self.model, self.other):
+                side.do("promote", 1000)
+
+    @action(1, theme="lanes")
+    def limit_a_queue(self, data: Draw) -> None:
+        """Set, changed or taken away, whoever runs [F3]."""
+        queue = data.draw(st.sampled_from(QUEUES), label="queue")
+        self.both("set_queue", queue, {"concurrency": data.draw(LIMITS, label="limit")})
+
     @action(3)
     def promote(self, data: Draw) -> None:
-        """In small steps only where one lane at most has jobs to admit: nobody promises which is first."""
+        """In small steps only where one lane at most has jobs to admit: nobody promises which is first, or
+        whether who waits at a gate counts."""
         ready = [record for record in self.model.seen.values() if record.state is State.READY]
         lanes = {(record.queue, record.priority) for record in ready if record.options.fair_key}
         limits = [1, 2, 1000] if len(lanes) < 2 else [1000]
         limit = data.draw(st.sampled_from(limits), label="limit")
-        if self.late and self.has_fair_jobs():
+        if self.has_late_jobs() or any(record.queue in SET_ASIDE for record in ready):
             limit = 1000  # a smaller one would leave the two apart
         self.both("promote", limit)
 
@@ -295,7 +239,7 @@ class StoreMachine(Pair):
     def expire(self, data: Draw) -> None:
         self.both("expire")
 
-    @action(1)
+    @action(1, theme="lanes")
     def pause(self, data: Draw) -> None:
         """For a while: paused for good, a queue would have nothing more to compare."""
         queue = data.draw(st.sampled_from(QUEUES), label="queue")
@@ -304,7 +248,7 @@ class StoreMachine(Pair):
             assert self.both("claim", worker, [queue], 10) == []
         self.both("set_queue", queue, {"paused": False})
 
-    @action(1)
+    @action(1, theme="lanes")
     def cool(self, data: Draw) -> None:
         """A handler was throttled; sometimes an operator ends the cool-down at once."""
         queue = data.draw(st.sampled_from(QUEUES), label="queue")
@@ -313,7 +257,7 @@ class StoreMachine(Pair):
             assert self.both("claim", worker, [queue], 10) == []
         self.both("warm", queue, data.draw(st.booleans(), label="force"))
 
-    @action(1)
+    @action(1, theme="lanes")
     def warm(self, data: Draw) -> None:
         self.both("warm", data.draw(st.sampled_from(QUEUES), label="queue"), False)
 

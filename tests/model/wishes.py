@@ -12,6 +12,18 @@ STEP = 100.0
 """Seconds by which time moves at least."""
 
 QUEUES = ("a", "b")
+GATED = ("g", "h")
+"""The queues of jobs with gates."""
+METERED = "m"
+"""The queue of jobs that need tokens."""
+FAMILIES = "p"
+"""The queue of parents and parts."""
+SET_ASIDE = (*GATED, METERED, FAMILIES)
+
+OPTIONS = (
+    "unique_key", "fair_key", "max_attempts", "otherwise",
+    "ordering_key", "concurrency_key", "key_limit", "task_limit", "chunked",
+)  # fmt: skip
 PUT_OFF = (Kind.RETRY, Kind.SNOOZE, Kind.THROTTLED, Kind.UNKNOWN)
 KINDS = (Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED, Kind.RELEASED, Kind.RETRY, *PUT_OFF)
 STEERING = (
@@ -33,6 +45,7 @@ def wishes(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(["plain", "plain", "delayed", "unique", "unique", "fair", "once", "any"]))
     every = kind == "any"
     return {
+        "task": draw(st.sampled_from("tu")),
         "queue": draw(st.sampled_from(QUEUES)),
         "priority": draw(st.sampled_from([Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW])),
         "steps": draw(steps) if kind == "delayed" or every else 0,
@@ -51,17 +64,17 @@ def jobs_of(
     jobs = []
     for wish in wanted:
         number = next(numbers)
-        options = {name: wish[name] for name in ("unique_key", "fair_key", "max_attempts")}
+        options = {name: wish[name] for name in OPTIONS if name in wish}
         jobs.append(
             NewJob(
-                task=f"j{number}",
-                payload=f"[{number}]",
+                task=wish["task"],
+                payload=f'{{"job": "j{number}"}}',
                 queue=wish["queue"],
                 priority=wish["priority"],
                 delay=delay(wish["steps"]) or None,
                 options=Options(**options),
-                on_conflict=wish["on_conflict"],
-                idempotency_key=wish["idempotency_key"],
+                on_conflict=wish.get("on_conflict", "skip"),
+                idempotency_key=wish.get("idempotency_key"),
             )
         )
     return jobs
@@ -69,4 +82,4 @@ def jobs_of(
 
 def fair_job(number: int, queue: str, key: str) -> NewJob:
     """One of many that share a lane by turns."""
-    return NewJob(task=f"j{number}", payload="{}", queue=queue, options=Options(fair_key=key))
+    return NewJob(task="t", payload=f'{{"job": "j{number}"}}', queue=queue, options=Options(fair_key=key))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windlass.core.states import State
+from windlass.store import unknown
 from windlass.store.memory.base import atomic
 from windlass.store.memory.claims import Claims
 from windlass.store.memory.family import Parent, advance
@@ -29,6 +30,7 @@ class Parents(Claims):
             self._tables.end(running, State.CANCELLED, now)
             return
         running.checkpoint = None
+        running.options = unknown.since(running.options, None)
         parent = Parent.planned(running, plan, now)
         self._tables.parents[running.id] = parent
         self._tables.wait_for_parts(running, now)
