@@ -57,6 +57,8 @@ SPARE: Final = 3
 
 NOT_ADOPTED: Final = "WL013"
 READ_ONLY: Final = "25006"
+UNLOGGED: Final = "0A000"
+"""What a standby says where something looks for the mark of its epoch first, which only a primary has."""
 ADOPT_TRIES: Final = 100
 ADOPT_PAUSE: Final = 0.05
 
@@ -100,7 +102,8 @@ class Database:
         self.pooling = Pooling.NONE
         self.fit = Fit()
         self.unread = Unread()
-        self._must_adopt = False
+        self.must_adopt = False
+        """Whether the server refused something because it was not adopted yet: the next call adopts it."""
 
     @property
     def pooled(self) -> bool:
@@ -196,7 +199,7 @@ class Database:
         pool = self._opened()
         with translated(self._late()):
             async with asyncio.timeout(within) as timing:
-                if self._must_adopt:
+                if self.must_adopt:
                     await self.adopt()
                 connection = await self._rested(pool)
                 self._told = connection.get_settings()
@@ -208,11 +211,13 @@ class Database:
                     well = True
                 except asyncpg.PostgresError as error:
                     # A standby cannot be adopted, so that is what it may say first.
-                    if error.sqlstate == READ_ONLY or (self.standby and error.sqlstate == NOT_ADOPTED):
+                    if error.sqlstate == READ_ONLY or (
+                        self.standby and error.sqlstate in (NOT_ADOPTED, UNLOGGED)
+                    ):
                         connection.terminate()  # there may be a primary by now, here or elsewhere
                         self._cut_idle()
                         raise StoreReadOnly(self._refusal()) from None
-                    self._must_adopt |= error.sqlstate == NOT_ADOPTED
+                    self.must_adopt |= error.sqlstate == NOT_ADOPTED
                     raise
                 except TimeoutError:
                     connection.terminate()
@@ -237,7 +242,7 @@ class Database:
         """Begin a new epoch where the server was promoted, restored or has recovered [S3]. A role that may
         not leaves that to the workers. It only tries for locks that a worker may hold while it waits for one
         of its own, hence again."""
-        self._must_adopt = False
+        self.must_adopt = False
         for left in reversed(range(ADOPT_TRIES)):
             try:
                 async with self.connection() as connection:
