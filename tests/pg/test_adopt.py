@@ -234,3 +234,40 @@ async def test_adopting_and_retrying_many_do_not_wait_for_each_other(alone: Base
     assert await retry == [dead]
     assert await adopt == 0
     assert await alone.drain(lane, await alone.worker()) == [dead]
+
+
+async def test_no_epoch_begins_while_a_lane_is_being_declared(alone: Base) -> None:
+    """[S3] The lane was left in the old epoch, where nobody offers anything: its jobs waited for good."""
+    store = await alone.store()
+    declaring = await alone.session()
+    await declaring.begin()
+    await declaring.run("SELECT windlass.lane_sure('late', 2::smallint)")
+    with pytest.raises(asyncpg.LockNotAvailableError):
+        await alone.look.run("SELECT windlass.adopt()")
+    await declaring.commit()
+    await alone.look.run("SELECT windlass.adopt()")
+    await store.enqueue([NewJob(task="t", payload="{}", queue="late")])
+    await store.promote()
+    assert (await store.depth())["late"].ready == 1
+
+
+async def test_a_lane_waits_for_the_epoch_that_begins(alone: Base) -> None:
+    """[S3] The other way round: it is one of the new epoch."""
+    adopting, declaring = await alone.sessions(2)
+    await adopting.begin()
+    await adopting.run("SELECT windlass.adopt()")
+    lane = asyncio.create_task(declaring.value("SELECT windlass.lane_sure('late', 2::smallint)"))
+    await alone.blocked(declaring)
+    await adopting.commit()
+    assert await lane is not None
+    assert await declaring.value("SELECT windlass.lane_for('late', 2::smallint)") == await lane
+
+
+async def test_a_producer_of_a_new_queue_is_not_refused_before_adoption(alone: Base) -> None:
+    """[S3] Only jobs for queues that the store had declared before were taken; others met an error."""
+    store = await alone.store()
+    await store.enqueue([job(alone)])
+    await alone.look.run("DELETE FROM windlass.epoch_mark")  # as a recovery does
+    await store.enqueue([NewJob(task="t", payload="{}", queue="fresh")])
+    await store.promote()
+    assert (await store.depth())["fresh"].ready == 1

@@ -88,3 +88,17 @@ async def test_an_open_bulk_keeps_no_fair_job_aside(base: Base) -> None:
     ids = [await base.look.enqueue(fair_key=key) for key in "abc"]
     assert await base.look.value("SELECT windlass.admit_ring($1, 2::smallint, 100)", base.queue) == 3
     assert (await base.claim(lane, worker)).ids == ids
+
+
+async def test_a_queue_stays_full_when_an_epoch_begins(alone: Base) -> None:
+    """[F4] [S3] Half a billion numbers lie between its jobs and the next one then. All places that were
+    looked at lay among them, so that a queue with any max_depth above 1,000 took whatever came."""
+    store = await alone.store()
+    await store.enqueue([job(alone)] * 3000)
+    await store.set_queue(alone.queue, {"max_depth": 2000})
+    for _ in range(2):
+        await alone.look.run("SELECT windlass.adopt()")
+        await alone.look.run(BULK[:-1] + ", p_judge => false)", alone.queue, 100)
+    with pytest.raises(QueueFull) as refused:
+        await store.enqueue([job(alone)] * 2)
+    assert "3200 jobs are ready" in str(refused.value)

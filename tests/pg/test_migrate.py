@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import Schema
 from tests.pg.catalog import picture
-from tests.pg.kit import connect
+from tests.pg.kit import Base, connect
 from windlass.core.retry import DeathPolicy
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
 from windlass.store.postgres import PostgresStore, schema
@@ -298,3 +298,13 @@ async def test_every_reserved_word_is_refused(pg_database: str) -> None:
         except ConfigurationError:
             pass
     assert accepted == []
+
+
+async def test_every_table_can_be_published(base: Base) -> None:
+    """[fault 30] Where nothing tells a table's rows apart, none can be removed while it is published: with a
+    limit on a task, its claims failed."""
+    sql = """SELECT c.relname FROM pg_class c
+              WHERE c.relnamespace = 'windlass'::regnamespace AND c.relkind = 'r' AND c.relpersistence = 'p'
+                AND c.relreplident = 'd'
+                AND NOT EXISTS (SELECT FROM pg_index p WHERE p.indrelid = c.oid AND p.indisprimary)"""
+    assert [row["relname"] for row in await base.look.rows(sql)] == []

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from tests.cli.kit import Desk
@@ -74,6 +75,15 @@ def test_a_job_is_shown(pair: Pair, filled: dict[str, int]) -> None:
 
 def test_depth_is_that_of_the_rows(pair: Pair, filled: dict[str, int]) -> None:
     """A standby reads a sequence up to 32 numbers ahead of its primary: one ready job was shown as 33."""
+    (here,), (there,) = (Desk(url).json("queues")["queues"] for url in (pair.here, pair.there))
+    assert here["ready"] == there["ready"] == 1
+
+
+def test_depth_is_that_of_the_rows_after_an_epoch_began(pair: Pair, filled: dict[str, int]) -> None:
+    """[S3] The numbers that it passed over have no rows: queues were shown with minus half a billion jobs."""
+    with psycopg.connect(pair.here) as primary:
+        primary.execute("SELECT windlass.adopt()")
+    pair.standby.caught_up()
     (here,), (there,) = (Desk(url).json("queues")["queues"] for url in (pair.here, pair.there))
     assert here["ready"] == there["ready"] == 1
 

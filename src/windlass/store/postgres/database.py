@@ -102,7 +102,8 @@ class Database:
         self.pooling = Pooling.NONE
         self.fit = Fit()
         self.unread = Unread()
-        self._must_adopt = False
+        self.must_adopt = False
+        """Whether the server refused something because it was not adopted yet: the next call adopts it."""
 
     @property
     def pooled(self) -> bool:
@@ -198,7 +199,7 @@ class Database:
         pool = self._opened()
         with translated(self._late()):
             async with asyncio.timeout(within) as timing:
-                if self._must_adopt:
+                if self.must_adopt:
                     await self.adopt()
                 connection = await self._rested(pool)
                 self._told = connection.get_settings()
@@ -214,7 +215,7 @@ class Database:
                         connection.terminate()  # there may be a primary by now, here or elsewhere
                         self._cut_idle()
                         raise StoreReadOnly(self._refusal()) from None
-                    self._must_adopt |= error.sqlstate == NOT_ADOPTED
+                    self.must_adopt |= error.sqlstate == NOT_ADOPTED
                     raise
                 except TimeoutError:
                     connection.terminate()
@@ -239,7 +240,7 @@ class Database:
         """Begin a new epoch where the server was promoted, restored or has recovered [S3]. A role that may
         not leaves that to the workers. It only tries for locks that a worker may hold while it waits for one
         of its own, hence again."""
-        self._must_adopt = False
+        self.must_adopt = False
         for left in reversed(range(ADOPT_TRIES)):
             try:
                 async with self.connection() as connection:

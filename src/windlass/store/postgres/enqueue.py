@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from windlass.errors import ConfigurationError, Refused, Shed, StoreForbidden, WindlassError
+from windlass.errors import ConfigurationError, Refused, Shed, StoreForbidden, StoreUnavailable, WindlassError
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres import statements
 from windlass.store.postgres.faults import refused_jobs, translated
@@ -104,9 +104,16 @@ class Enqueueing(Upkeep):
         for queue, priority in lanes - self._declared:
             # Who may only produce leaves that to others: the job waits in deferred until the lane is there.
             # So it does where somebody's open transaction is about to declare it: nobody waits for that [S2].
-            with suppress(StoreForbidden):
+            # And where the store is not adopted yet: the enqueue itself is not refused [S3].
+            try:
                 if await self._db.value("lane_try", queue, priority) is None:
                     continue
+            except StoreForbidden:
+                pass
+            except StoreUnavailable:
+                if not self._db.must_adopt:
+                    raise
+                return
             self._declared.add((queue, priority))
 
 

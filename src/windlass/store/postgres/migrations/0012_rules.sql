@@ -7,6 +7,7 @@ SELECT setval('windlass.replace_from', 0, true);
 CREATE TABLE windlass.uncounted_task (
     task text NOT NULL
 );
+ALTER TABLE windlass.uncounted_task REPLICA IDENTITY FULL;  -- as in 0010
 
 -- When all buckets of a budget were drained last; and `at` of a bucket is never a time to come any more.
 ALTER TABLE windlass.budget ADD COLUMN drained_at float8 NOT NULL DEFAULT 0;

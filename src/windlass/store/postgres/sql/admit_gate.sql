@@ -15,6 +15,8 @@ DECLARE
     v_limit bigint;
     v_burst float8;
     v_shut  text[] := '{}';
+    v_busy  text[] := '{}';  -- lanes that were waited for in vain
+    v_lane  text;
     v_taken bigint;
     v_next  text;
 BEGIN
@@ -67,8 +69,12 @@ BEGIN
             INSERT INTO windlass.stirred_gate (gate) VALUES (p_gate);
             EXIT;
         END IF;
-        PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND OR windlass.lane_try(h.queue, h.priority) IS NULL THEN
+        v_lane := h.queue || '/' || h.priority;
+        IF v_lane <> ALL (v_busy) AND windlass.lane_try(h.queue, h.priority) IS NULL THEN
+            v_busy := v_busy || v_lane;
+        END IF;
+        PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate AND v_lane <> ALL (v_busy) FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
             CONTINUE WHEN v_kind <> 'order' OR NOT EXISTS (SELECT FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate);
             -- Whoever has locked it may leave it there, and say nothing.
             INSERT INTO windlass.stirred_gate (gate) VALUES (p_gate);

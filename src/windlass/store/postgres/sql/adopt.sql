@@ -1,9 +1,10 @@
 -- Begins a new epoch [S3] [rule 15]: what a server that was promoted, restored or has recovered may have given out and
 -- forgotten is not given out again, and a restored or switched-over copy is made fit to work. Answers with how many jobs
 -- were offered again. Callers: users; the store at open, and where check_epoch has refused a call.
--- Lock: the rotation row; lanes and workers' life rows, by trying only, since a flush may hold its life row while it waits for
--- ready; for a copy those of adopt_copy first. Of several processes that come at once, the first adopts it: without p_force
--- it looks again, under the lock, whether there is need.
+-- Lock: the rotation row; for a copy those of adopt_copy. Then by trying only: the row of meta, which whoever declares a lane or
+-- registers a worker holds until that can be seen here; workers' life rows, since a flush may hold its own while it waits for
+-- ready; lanes. Of several processes that come at once, the first adopts it: without p_force it looks again, under the lock,
+-- whether there is need.
 -- After a crash workers live on: their claims are still theirs, and what they know of others is refused, since no claim has
 -- that number any more. After anything else all of them are dead, and what they held is offered again. A copy of a store that
 -- was never used is a new one.
@@ -39,6 +40,7 @@ BEGIN
            FROM (SELECT coalesce(pg_sequence_last_value('windlass.lane_id'::regclass), 0) AS last) AS s;
         UPDATE windlass.leader SET holder = NULL, until = '-infinity', term = term + (1 << 20) + floor(random() * (1 << 20))::int;
     END IF;
+    PERFORM FROM windlass.meta FOR UPDATE NOWAIT;
     UPDATE windlass.meta SET epoch = epoch + (v_why <> 'new')::int, timeline = windlass.timeline(),
            ids_from = s.last + windlass.skip_of(s.last),
            system_identifier = (SELECT s.system_identifier FROM pg_control_system() AS s),

@@ -26,10 +26,15 @@ BEGIN
                 AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = v_jobs[u.i] AND p.gate = 'task:' || u.task OFFSET 0)
               GROUP BY u.task ORDER BY u.task COLLATE "C" LOOP
         v_room := 0;
-        IF windlass.gate_lock(g.gate, 0) AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g.gate) THEN
-            PERFORM windlass.count_running(g.task, p_claim);
-            v_room := greatest((SELECT t.concurrency FROM windlass.task_setting t WHERE t.name = g.task)
-                               - (SELECT count(*) FROM windlass.pass p WHERE p.gate = g.gate), 0);
+        IF windlass.gate_lock(g.gate, 0) THEN
+            -- Whoever counted what runs may have committed since the passes were looked at.
+            g.places := ARRAY(SELECT u FROM unnest(g.places) AS u
+                               WHERE NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = v_jobs[u] AND p.gate = g.gate OFFSET 0) ORDER BY u);
+            IF NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g.gate) THEN
+                PERFORM windlass.count_running(g.task, p_claim);
+                v_room := greatest((SELECT t.concurrency FROM windlass.task_setting t WHERE t.name = g.task)
+                                   - (SELECT count(*) FROM windlass.pass p WHERE p.gate = g.gate), 0);
+            END IF;
         END IF;
         INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
         SELECT g.gate, v_jobs[u.place], 1, nextval('windlass.held_turn'), to_timestamp(enqueued[u.place]), windlass.now()

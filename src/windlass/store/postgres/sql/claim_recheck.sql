@@ -11,6 +11,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_tasks text[] := windlass.limited_tasks(tasks);
+    v_n     int := cardinality(seqs);
 BEGIN
     IF v_tasks = '{}'
        OR NOT EXISTS (SELECT FROM unnest(seqs, ids, tasks) AS u (seq, id, task)
@@ -23,4 +24,8 @@ BEGIN
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
       FROM windlass.claim_gated(p_lane, p_claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered);
+    IF seqs IS NULL OR cardinality(seqs) < v_n THEN
+        -- Somebody may count at this moment, and give those their passes who went aside.
+        INSERT INTO windlass.uncounted_task (task) SELECT unnest(v_tasks);
+    END IF;
 END $$;

@@ -11,6 +11,9 @@ BEGIN
     END IF;
     DELETE FROM windlass.uncounted_task u WHERE u.task = p_task;
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    -- One that was counted while its claim put it aside would wait for its own slot.
+    DELETE FROM windlass.pass p
+     WHERE p.gate = 'task:' || p_task AND EXISTS (SELECT FROM windlass.held h WHERE h.id = p.job AND h.gate = p.gate OFFSET 0);
     INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
     SELECT 'task:' || p_task, windlass.job_of(h.ready), 1, nextval('windlass.held_turn'), windlass.enqueued_of(h.ready),
            windlass.now()

@@ -1,7 +1,8 @@
 -- Makes sure that a queue has its lanes of one priority, and answers with the lane of shard 0.
 -- Callers: lane_sure. Never a producer's transaction [rule 11].
 -- Lock: advisory, (oid of the sequence of lanes, hash of the queue), so that who declares lanes of another queue, and leaves the
--- transaction open, is in nobody's way; then pins the segment.
+-- transaction open, is in nobody's way; the row of meta FOR KEY SHARE, so that no epoch begins before the lane is to be seen; then pins
+-- the segment.
 -- A lane without a cursor is an error, so its first claim row is written with it. A server that was promoted may have
 -- forgotten a lane of the same number, hence its first seq is 1 in the first epoch only [S3].
 CREATE OR REPLACE FUNCTION windlass.declare_lane(p_queue text, p_priority smallint) RETURNS int
@@ -18,7 +19,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock(('windlass.lane_id'::regclass::oid::bigint - 2147483648)::int, hashtext(p_queue));
     INSERT INTO windlass.queue (name) VALUES (p_queue) ON CONFLICT DO NOTHING;
     SELECT shards INTO v_shards FROM windlass.queue WHERE name = p_queue;
-    SELECT m.epoch INTO v_epoch FROM windlass.meta m WHERE m.single;
+    SELECT m.epoch INTO v_epoch FROM windlass.meta m WHERE m.single FOR KEY SHARE;
     FOR v_shard IN SELECT s FROM generate_series(0, v_shards - 1) s
                     WHERE NOT EXISTS (SELECT FROM windlass.lane l
                                        WHERE l.queue = p_queue AND l.priority = p_priority AND l.shard = s) LOOP

@@ -1,6 +1,6 @@
 -- Records how claimed attempts ended: one row per claim for those that succeeded, the rest through
 -- finish_others. Callers: the store, also inside a handler's own transaction. Lock: the worker's life row FOR
--- SHARE, or FOR UPDATE where an attempt did not simply succeed (see worker_alone); ACCESS SHARE on claim first, so
+-- SHARE, or FOR NO KEY UPDATE where an attempt did not simply succeed (see worker_alone); ACCESS SHARE on claim first, so
 -- that the snapshot that finds a claim's segment is younger than any rotation that moved it. The outcome row is inserted by the statement that finds that segment [rule 7].
 -- Unique (claim, flush, kind): sending a flush again adds nothing and counts as repeated. So does one whose claim is
 -- gone, if its number was seen when that segment was reclaimed. What ended in another flush is refused. `freed`: gates at

@@ -19,9 +19,5 @@ BEGIN
             v_done := v_done + 1;
         END IF;
     END LOOP;
-    WITH gone AS (SELECT x.job FROM windlass.unsettled x
-                   WHERE NOT EXISTS (SELECT FROM windlass.unique_key k WHERE k.job = x.job)
-                   LIMIT p_limit FOR UPDATE SKIP LOCKED)
-    DELETE FROM windlass.unsettled x USING gone g WHERE x.job = g.job;
     RETURN v_done;
 END $$;

@@ -1,6 +1,6 @@
 -- Ends a claimed attempt by making its job a parent, with its parts, and releases the first of them [P4]. Answers with
 -- 'split', 'cancelled' (its cancel had been asked for), 'repeated' or 'refused'.
--- Callers: the store. Lock: the worker's life row FOR UPDATE, so that of two that were sent at once the second sees what
+-- Callers: the store. Lock: the worker's life row FOR NO KEY UPDATE, so that of two that were sent at once the second sees what
 -- the first has done; ACCESS SHARE on claim, as in finish; then those of advance.
 CREATE OR REPLACE FUNCTION windlass.split(
     p_worker bigint, p_flush bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint,
