@@ -57,6 +57,7 @@ SPARE: Final = 3
 
 NOT_ADOPTED: Final = "WL013"
 READ_ONLY: Final = "25006"
+UNLOGGED: Final = "0A000"
 ADOPT_TRIES: Final = 100
 ADOPT_PAUSE: Final = 0.05
 
@@ -207,8 +208,9 @@ class Database:
                     yield connection
                     well = True
                 except asyncpg.PostgresError as error:
-                    # A standby cannot be adopted, so that is what it may say first.
-                    if error.sqlstate == READ_ONLY or (self.standby and error.sqlstate == NOT_ADOPTED):
+                    # A standby cannot be adopted and has no unlogged tables: it may say that first.
+                    unfit = self.standby and error.sqlstate in (NOT_ADOPTED, UNLOGGED)
+                    if unfit or error.sqlstate == READ_ONLY:
                         connection.terminate()  # there may be a primary by now, here or elsewhere
                         self._cut_idle()
                         raise StoreReadOnly(self._refusal()) from None
