@@ -8,6 +8,10 @@ import asyncpg
 import pytest
 
 from tests.pg.kit import Base, Session
+from tests.worker.line import until
+from windlass.cluster.member import Member
+from windlass.errors import SchemaMissing
+from windlass.settings import Settings
 
 LEAD = "SELECT windlass.lead($1, 30)"
 ASSIGN = "SELECT windlass.assign($1, $2)"
@@ -131,3 +135,24 @@ async def test_steering_is_one_statement(alone: Base) -> None:
     assert steering.slots == {worker: {"a": 3}}
     assert steering.serving == {}, "that worker serves no queue"
     assert [queue.name for queue in await store.queues()] == ["a", "b"]
+
+
+async def test_a_schema_that_is_gone_is_told_in_lines(alone: Base, caplog: pytest.LogCaptureFixture) -> None:
+    """It was dropped under a running worker, for a restore: each chore filled the log with tracebacks, twice
+    a second, that said nothing of what to do."""
+    member = Member(await alone.store(), Settings(lease=0.6, sweep=60.0), {"mail": None})
+    running = asyncio.create_task(member.run())
+    try:
+        await until(lambda: member.coordinator.term is not None)
+        await alone.look.run("DROP SCHEMA windlass CASCADE")
+        await until(lambda: "the member of the cluster failed" in caplog.text)
+        await asyncio.sleep(0.3)  # it begins again meanwhile, in vain
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    lines = [each for each in caplog.records if each.name.startswith("windlass")]
+    traced = [each.exc_info[1] for each in lines if each.exc_info]
+    assert [each for each in traced if isinstance(each, SchemaMissing)] == []  # others were under way then
+    failed = [each.getMessage() for each in lines if "the member of the cluster failed" in each.getMessage()]
+    assert len(failed) == len(set(failed))
+    assert all("run `windlass migrate`" in each for each in failed)

@@ -1,12 +1,15 @@
-"""Connections ask the server about PostgreSQL's own types once in a process."""
+"""Connections ask the server about PostgreSQL's own types once in a process, and do not wait for ever."""
 
+import errno
 from typing import Any
 
 import asyncpg
 import pytest
 
 from tests.pg.kit import Base
+from windlass.errors import StoreBusy, StoreUnavailable
 from windlass.store.postgres.connection import ARRAYS, Connection
+from windlass.store.postgres.faults import translated
 from windlass.store.records import Outcome, WorkerInfo
 
 NAMES = ("boolean[]", "bytea[]", "smallint[]", "int[]", "bigint[]", "float8[]", "timestamptz[]")
@@ -52,3 +55,15 @@ async def test_types_of_the_users_own_are_asked_for_each_time(alone: Base, asked
         assert tuple(await connection.fetchval("SELECT (1, 2)::pair")) == (1, 2)
         await connection.close()
     assert len(asked) == 2
+
+
+async def test_a_server_that_is_late_is_busy_and_not_away(alone: Base) -> None:
+    """[M3] Who waited for somebody's lock was told that PostgreSQL did not answer, as if it were away,
+    and not what to do; the network's own timeouts are no such thing."""
+    store = await alone.store()
+    with pytest.raises(StoreBusy, match="somebody holds a lock; see `windlass doctor`"):
+        async with store._db.connection(within=0.2) as connection:
+            await connection.execute("SELECT pg_sleep(5)")
+    with pytest.raises(StoreUnavailable, match="cannot be reached") as away, translated():
+        raise TimeoutError(errno.ETIMEDOUT, "the connection timed out")
+    assert type(away.value) is StoreUnavailable

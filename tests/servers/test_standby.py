@@ -53,7 +53,8 @@ READING = [
 ]  # fmt: skip
 WRITING = [
     ("enqueue", "mail.send", "--queue", "mail"), ("queue", "pause", "mail"),
-    ("dead", "retry", "--all", "--yes"), ("maintain", "promote", "--once"), ("migrate",),
+    ("dead", "retry", "--all", "--yes"), ("maintain", "promote", "--once"),
+    ("maintain", "retention", "--once"), ("migrate",),
 ]  # fmt: skip
 
 

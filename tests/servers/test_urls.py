@@ -161,6 +161,13 @@ async def test_what_a_url_sets_is_set(pg_dsn: str) -> None:
         assert connection.execute("SHOW work_mem").fetchone() == ("5MB",)
 
 
+@pytest.mark.parametrize("setting", ["nosuch%3D1", "work_mem%3Dmuch", "port%3D1"])
+async def test_a_setting_that_the_server_refuses_is_said(pg_dsn: str, setting: str) -> None:
+    """It was a traceback of the driver's."""
+    with pytest.raises(ConfigurationError, match=r"refuses what the URL's `options` set: .*parameter"):
+        await PostgresStore(f"{pg_dsn}?options=-c%20{setting}").open()
+
+
 async def test_a_password_file_and_a_service_lead_to_the_server(
     pg_server: Server, pg_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from windlass.cluster.notices import Notices
 from windlass.cluster.watch import BeatWatch
 from windlass.complaints import Complaints
 from windlass.core.retry import DeathPolicy
-from windlass.errors import StoreError, TermLost
+from windlass.errors import SchemaMissing, StoreError, TermLost
 from windlass.store.protocol import Store
 from windlass.worker.recorder import Recorder
 
@@ -174,7 +174,7 @@ class Coordinator:
             await chore()
         except TermLost:
             self._step_down()
-        except StoreError as error:
+        except (StoreError, SchemaMissing) as error:
             self._failing.add(chore.__name__)
             self._complaints.told(CHORES, "a chore of the cluster failed and is tried again: %s", error)
         except Exception as error:  # noqa: BLE001 - one that cannot be done must not end the others

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from windlass.cluster.coordinator import TERM, Coordinator
 from windlass.complaints import Complaints
 from windlass.core.retry import Backoff, DeathPolicy
-from windlass.errors import StoreError, WorkerLost
+from windlass.errors import SchemaMissing, StoreError, WorkerLost
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Steering
@@ -149,11 +149,13 @@ class Member:
         while True:
             try:
                 await chore()
-            except Exception:
+            except Exception as error:
                 if cancelled_from_outside():  # or the cancel would be lost, and this go on for ever
                     logger.exception("the member of the cluster failed while it ended")
                     return
-                logger.exception("the member of the cluster failed, and begins again")
+                told = "the member of the cluster failed, and begins again: %s"
+                foreseen = isinstance(error, SchemaMissing)
+                self._complaints.told(chore.__qualname__, told, error, error=None if foreseen else error)
             await asyncio.sleep(min(1.0, self._lease / 10))
 
     # -- beats ------------------------------------------------------------------------------------------

@@ -246,7 +246,7 @@ class Engine:
     async def _mourn(self, shift: Shift) -> None:
         """The identity is dead: its jobs belong to others, so nothing is written for them."""
         told = f"has lost its lease; {plural(len(shift.running), 'handler')} stopped"
-        logger.warning("worker %d %s", shift.worker, told)
+        logger.warning("worker %s %s", self.record.label, told)
         self.record.note("lost", f"the worker {told}")
         await shift.stop(Why.LOST)
         shift.log.drop()

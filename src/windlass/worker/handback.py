@@ -22,7 +22,7 @@ from typing import Final
 from windlass.complaints import Complaints
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.core.states import Kind
-from windlass.errors import StoreError, WorkerLost
+from windlass.errors import SchemaMissing, StoreError, WorkerLost
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Failure, Outcome, Rescued
 from windlass.worker.engine import RECONNECT
@@ -127,8 +127,9 @@ async def _try(step: Callable[[], Awaitable[None]], halt: Halt, troubled: Callab
             await step()
         except StoreError as error:
             complaints.told("hand-back", "cannot hand jobs back yet: %s", error)
-        except Exception:
-            logger.exception("jobs could not be handed back")
+        except Exception as error:
+            trace = None if isinstance(error, SchemaMissing) else error
+            logger.error("jobs could not be handed back: %s", error, exc_info=trace)
             unforeseen += 1
         else:
             complaints.over("hand-back")

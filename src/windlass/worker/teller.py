@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from windlass.complaints import Complaints
-from windlass.errors import StoreError
+from windlass.errors import SchemaMissing, StoreError
 from windlass.store.measures import News, Vitals
 from windlass.store.protocol import Store
 from windlass.words.text import plural
@@ -162,7 +162,7 @@ class Teller:
         try:
             async with asyncio.timeout(ANSWER_TIME):
                 now = await self._store.tell(sent.source, sent.number, sent.news)
-        except (StoreError, TimeoutError) as error:
+        except (StoreError, SchemaMissing, TimeoutError) as error:
             self._complaints.told("measures", "measures wait to be told: %s", str(error) or "no answer")
             return False
         except Exception:

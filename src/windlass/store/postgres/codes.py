@@ -54,7 +54,10 @@ _BY_CODE: dict[str, type[WindlassError]] = {
 }
 _ABOUT_A_JOB = {"WL001": AlreadyEnqueued, "WL019": Finalizing}
 """Which job it is about stands in the detail."""
+_GONE = "The schema is not there (any more): restore it, or run `windlass migrate`"
 _HINTS = {
+    "3F000": _GONE,
+    "42P01": _GONE,
     "22P05": "The database is not in UTF8 and has no such character: leave it out, or use a database in UTF8",
     "25006": "This is a standby, or a session that may only read: write to the primary",
     "42501": "The schema's owner gives rights with SELECT windlass.allow('ROLE', 'worker'), 'producer' or "

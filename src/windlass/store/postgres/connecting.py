@@ -60,6 +60,14 @@ async def connect(
                 failures.append((host, error))
             except asyncpg.ProtocolViolationError as error:
                 raise _from_a_pooler(error) from error
+            except (
+                asyncpg.UndefinedObjectError,
+                asyncpg.InvalidParameterValueError,
+                asyncpg.CantChangeRuntimeParamError,
+                asyncpg.PostgresSyntaxError,
+            ) as error:
+                told = f"the server refuses what the URL's `options` set: {error}"
+                raise ConfigurationError(told) from error
             else:
                 _keep_alive(address, connection)
                 return connection  # type: ignore[no-any-return]
@@ -134,7 +142,7 @@ def _nowhere(wanted: str, failures: list[tuple[Host, Exception]]) -> StoreUnavai
 
 def _reason(error: Exception, wanted: str) -> str:
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
-        return f"the URL wants one that {_WANTED[wanted]}, and this one is not (target_session_attrs)"
+        return f"the URL wants one that {_WANTED[wanted]}, and this is another kind (target_session_attrs)"
     if isinstance(error, asyncio.TimeoutError):
         return "no answer in time"
     return str(error) or type(error).__name__

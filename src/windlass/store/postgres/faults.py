@@ -12,7 +12,7 @@ import asyncpg
 from windlass.errors import Refused, StoreBusy, StoreUnavailable
 from windlass.store.postgres.codes import typed
 
-LATE: Final = "PostgreSQL did not answer in time"
+LATE: Final = "PostgreSQL did not answer in time: it is busy, or somebody holds a lock; see `windlass doctor`"
 
 
 @contextmanager
@@ -28,14 +28,11 @@ def translated(late: str = LATE) -> Iterator[None]:
         if known is None:
             raise
         raise known from error
-    except TimeoutError as error:
-        raise StoreUnavailable(late) from error
     except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         # The last one: a server that says goodbye between two statements leaves the driver in the middle of
         # an answer that nobody awaits, and the next statement finds it "in progress".
         if isinstance(error, TimeoutError) and error.errno is None:  # our own deadline, not the network's
-            told = "PostgreSQL did not answer in time: it is busy, or something holds a lock; try again"
-            raise StoreBusy(told) from error
+            raise StoreBusy(late) from error
         raise StoreUnavailable(f"PostgreSQL cannot be reached: {error or type(error).__name__}") from error
 
 

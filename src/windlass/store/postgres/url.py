@@ -192,7 +192,7 @@ def _named(name: str, value: str) -> dict[str, str]:
 
 def _unreadable() -> ConfigurationError:
     return ConfigurationError(
-        "the PostgreSQL URL cannot be read: the port must be a number, a parameter is name=value, and "
+        "the PostgreSQL URL cannot be read: a port is a number up to 65535, a parameter is name=value, and "
         "/ ? # [ ] @ in a user's name, a password or a query must be percent-encoded (/ is %2F, # is %23)"
     )
 
