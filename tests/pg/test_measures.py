@@ -354,3 +354,17 @@ async def test_a_claim_tells_since_when_its_jobs_were_ready(alone: Base) -> None
     assert all(job.ready_at - job.enqueued_at >= 0.05 for job in second.jobs)
     held = {job.id: job.ready_at for claim in await store.held(worker) for job in claim.jobs}
     assert held == {job.id: job.ready_at for job in (*first.jobs, *second.jobs)}
+
+
+async def test_events_of_the_epoch_before_stay(alone: Base) -> None:
+    """[M2] [S3] An epoch passes over a billion of their numbers, by which they are counted: with the first
+    event of a new one all others were removed."""
+    store = await alone.store()
+    for n in range(3):
+        events = [Event(at=await store.now(), kind="dead", told=f"{n}{m}") for m in range(3)]
+        await store.tell(1, n + 1, News(events=events))
+        await alone.look.run("SELECT windlass.adopt()")
+    for most, left in ((9, 9), (5, 5), (4, 4), (3, 3), (2, 2)):
+        await alone.look.run("SELECT windlass.rollup_expire(100, '{}', '{}', 3600, $1, 3600)", most)
+        assert len(await store.events()) == left
+    assert [event.told for event in await store.events()] == ["22", "21"]
