@@ -82,8 +82,8 @@ class Enqueueing(Upkeep):
         promote does that as well. Who may only produce leaves it to others, too."""
         try:
             with translated():
-                for step in ("replace_at_once", "promote_at_once"):
-                    await connection.execute(schemas.query(step, self._db.schema), BACK_STEP)
+                await connection.execute(schemas.query("replace_at_once", self._db.schema), BACK_STEP)
+                await connection.execute(schemas.call("promote", 1, self._db.schema), BACK_STEP)
         except StoreForbidden:
             return
         except (WindlassError, asyncpg.PostgresError) as error:

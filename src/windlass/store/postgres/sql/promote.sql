@@ -77,7 +77,7 @@ BEGIN
         -- A lane that is not there is declared. Where somebody holds that up, its jobs are left.
         v_busy := v_busy || ARRAY(SELECT x.queue || '/' || x.priority
                                     FROM (SELECT DISTINCT u.queue, u.priority FROM unnest(s.queues, s.priorities) AS u (queue, priority)) AS x
-                                   WHERE windlass.lane_try(x.queue, x.priority) IS NULL);
+                                   WHERE x.queue || '/' || x.priority <> ALL (v_busy) AND windlass.lane_try(x.queue, x.priority) IS NULL);
         v_got := ARRAY(SELECT d.ctid FROM unnest(s.places, s.queues, s.priorities) AS u (place, queue, priority)
                          JOIN windlass.deferred d ON d.ctid = u.place
                         WHERE v_busy = '{}' OR u.queue || '/' || u.priority <> ALL (v_busy)
