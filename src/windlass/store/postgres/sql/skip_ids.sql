@@ -12,11 +12,16 @@ DECLARE
 BEGIN
     PERFORM windlass.check_unsubscribed();
     PERFORM pg_advisory_lock(windlass.lock_space(), -1);
-    SELECT m.ids_from INTO v_from FROM windlass.meta m WHERE m.single;
-    v_last := greatest(pg_sequence_last_value('windlass.job_id'::regclass), p_highest, 0);
-    IF p_highest IS NOT NULL OR v_last < v_from THEN
-        PERFORM setval('windlass.job_id', s.high + windlass.skip_of(s.high), true)
-           FROM (SELECT greatest(v_last, v_from) AS high) AS s;
-    END IF;
+    BEGIN
+        SELECT m.ids_from INTO v_from FROM windlass.meta m WHERE m.single;
+        v_last := greatest(pg_sequence_last_value('windlass.job_id'::regclass), p_highest, 0);
+        IF p_highest IS NOT NULL OR v_last < v_from THEN
+            PERFORM setval('windlass.job_id', s.high + windlass.skip_of(s.high), true)
+               FROM (SELECT greatest(v_last, v_from) AS high) AS s;
+        END IF;
+    EXCEPTION WHEN query_canceled OR OTHERS THEN
+        PERFORM pg_advisory_unlock(windlass.lock_space(), -1);  -- it is the session's, and would stay with it
+        RAISE;
+    END;
     PERFORM pg_advisory_unlock(windlass.lock_space(), -1);
 END $$;
