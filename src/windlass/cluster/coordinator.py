@@ -126,7 +126,7 @@ class Coordinator:
             asked = time.monotonic()
             try:
                 term = await self._store.lead(self._candidate, self._length)
-            except StoreError as error:
+            except (StoreError, SchemaMissing) as error:
                 logger.debug("cannot ask for a term: %s", error)
             except Exception as error:  # noqa: BLE001 - the chores go on while the term lasts
                 self._strange(self._lead.__name__, error)
