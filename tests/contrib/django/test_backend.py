@@ -228,12 +228,12 @@ def test_e4_arguments_and_values_may_be_encrypted(on_sqlite: Windlass) -> None:
     options = {"database": f"{on_sqlite.settings.database_url}.sealed", "codec": codec}
     backend = {"BACKEND": "windlass.contrib.django.WindlassBackend", "OPTIONS": options}
     with override_settings(TASKS={"default": {}, "sealed": backend}):
-        result = kit.add.using(backend="sealed").enqueue(20, b=22)
+        result = kit.add.using(backend="sealed").enqueue(20, b=1234567890)
         app = get_app("sealed")
         app.run_until_idle()
-        assert "22" not in app.job(result.id).record().payload
+        assert "1234567890" not in app.job(result.id).record().payload
         found = task_backends["sealed"].get_result(result.id)
-        assert (found.args, found.kwargs, found.return_value) == ([20], {"b": 22}, 42)
+        assert (found.args, found.kwargs, found.return_value) == ([20], {"b": 1234567890}, 1234567910)
         app.close()
 
 
