@@ -53,7 +53,8 @@ async def refused(server: Server, dsn: str, folder: Path, seconds: float, figure
         rate = (proxy.attempts - tries) / span
         figure("tries to connect a second, whole host", rate)
         figure("processor seconds a second, whole host", (host.cpu_seconds() - cpu) / span)
-        assert 0 < rate < 15, "a busy loop, or nobody tries"
+        # Twelve where nothing else runs; the first tries come quicker, and a busy loop makes thousands.
+        assert 0 < rate < 100, "a busy loop, or nobody tries"
         assert host.family() == family, "a process did not survive"
         assert _seen(host, long, "ran") == 0
         proxy.restore()
