@@ -24,7 +24,7 @@ pythons:        ## core, app and the suite of all stores on every Python that is
 soak:           ## long runs under load and faults
 	$(PYTHON) -m pytest -m soak --timeout 0
 
-bench:          ## Windlass beside its peers, two hours at most: bench/results/<date>
+bench:          ## Windlass beside its peers, two hours at most: bench/results/<date>; more: python -m bench --help
 	$(PYTHON) -m bench
 
 bench-quick:    ## the same as a look, fifteen minutes at most

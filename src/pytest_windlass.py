@@ -49,7 +49,7 @@ def windlass_app(pytestconfig: pytest.Config) -> Windlass:
             pytrace=False,
         )
     from windlass.errors import ConfigurationError
-    from windlass.loading import load_app
+    from windlass.tasks.loading import load_app
 
     try:
         return load_app(address)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from windlass import Windlass
-from windlass.store.memory import MemoryStore
+from windlass.store.sqlite import SQLiteStore
 from windlass.testing import Clock
 
 
@@ -23,7 +23,7 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def app() -> Iterator[Windlass]:
     """An app in memory."""
-    with Windlass("memory://") as app:
+    with Windlass("sqlite:///:memory:") as app:
         yield app
 
 
@@ -32,7 +32,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database of each kind, empty and migrated."""
     if request.param == "postgresql":
         return str(request.getfixturevalue("pg_dsn"))
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path.as_posix()}/jobs.db"
+    return "sqlite:///:memory:" if request.param == "memory" else f"sqlite:///{tmp_path.as_posix()}/jobs.db"
 
 
 @pytest.fixture
@@ -46,5 +46,5 @@ def any_app(url: str) -> Iterator[Windlass]:
 def clocked() -> Iterator[tuple[Windlass, Clock]]:
     """An app in memory whose time stands still."""
     clock = Clock(1_700_000_000)
-    with Windlass(store=MemoryStore(clock=clock)) as app:
+    with Windlass(store=SQLiteStore(":memory:", clock=clock)) as app:
         yield app, clock

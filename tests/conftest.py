@@ -28,7 +28,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # SQLite waits for the disk at every commit, which takes longer than most tests and shows nothing: no test
-# cuts the power. That it asks for the wait is what tests/sqlite looks at.
+# cuts the power. That it asks for the wait is what tests/store/sqlite looks at.
 if place := memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place))
 

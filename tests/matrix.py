@@ -26,7 +26,9 @@ from tests.__main__ import ROOT, say, workers
 
 PLACE: Final = ROOT / ".matrix"
 OLDEST: Final = (3, 11)
-SUITES: Final = ("tests/core", "tests/app", "tests/conformance")
+APP: Final = ("app", "handles", "running", "tasks")
+"""Folders that are counted as the tests of the app."""
+SUITES: Final = ("tests/core", *(f"tests/{room}" for room in APP), "tests/conformance")
 STORES: Final = ("memory", "sqlite", "postgres")
 COLUMNS: Final = ("core", "app", *(f"conformance, {store}" for store in STORES))
 MARKS: Final = "not soak and not postgres16 and not stock"
@@ -45,7 +47,7 @@ class Ran:
     passed: Counter[str] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
-    trouble: str = ""
+    error: str = ""
 
 
 def find() -> dict[Minor, tuple[str, Path]]:
@@ -74,12 +76,12 @@ def candidates() -> Iterator[Path]:
 def version_of(path: Path) -> tuple[int, ...]:
     """Which CPython this is; () where it is none that a virtual environment can be made with."""
     try:
-        told = subprocess.run(
+        done = subprocess.run(
             [path, "-I", "-c", ASK], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True
         ).stdout.split()
     except (OSError, subprocess.SubprocessError):
         return ()  # a shim of pyenv for a version that is not chosen, or a distribution's without venv
-    *numbers, kind, without_lock = told
+    *numbers, kind, without_lock = done
     return tuple(map(int, numbers)) if (kind, without_lock) == ("cpython", "0") else ()
 
 
@@ -105,7 +107,7 @@ def run(version: str, python: Path) -> Ran:
     for name, command in steps.items():
         say(f"Python {version}: {name}")
         if code := subprocess.run(command, cwd=ROOT, check=False).returncode:
-            ran.trouble = f"{name} ended with {code}"
+            ran.error = f"{name} ended with {code}"
             break
     if report.exists():
         count(report, ran)
@@ -127,7 +129,7 @@ def column(module: str, test: str) -> str:
     """Where a test is counted; one of conformance that asks for no store is counted with memory's."""
     suite = module.split(".")[1]
     if suite != "conformance":
-        return suite
+        return "app" if suite in APP else suite
     parameters = re.split(r"[\[\]-]", test)[1:]
     return f"conformance, {next((store for store in STORES if store in parameters), STORES[0])}"
 
@@ -142,7 +144,7 @@ def table(rows: Sequence[Ran]) -> Iterator[str]:
             str(each.others["failure"] + each.others["error"]),
             str(each.others["skipped"]),
             f"{each.seconds:.0f}",
-            each.trouble or "passed",
+            each.error or "passed",
         )
         for each in rows
     ]
@@ -166,7 +168,7 @@ def main(arguments: Sequence[str]) -> int:
     say("Pythons: tests that passed, by suite and store")
     for line in table(rows):
         print(line, flush=True)  # noqa: T201 - this module is a command
-    failed = [each.version for each in rows if each.trouble]
+    failed = [each.version for each in rows if each.error]
     alone = " · OTHER PYTHONS LEFT OUT, this is the only one found" if len(found) == 1 else ""
     say((f"FAILED: Python {', '.join(failed)}" if failed else "PASSED") + alone)
     return 1 if failed else 0

@@ -251,7 +251,7 @@ class Server:
     def _launch(self) -> None:
         for attempt in range(5):
             if attempt or not self.port:
-                self.port = _free_port()
+                self.port = free_port()
             options = [f"-c{name}={value}" for name, value in self.settings.items()]
             self._process = self._spawn("postgres", "-D", str(self.data_dir), f"-p{self.port}", *options)
             self._tell_guard(self._process.pid)
@@ -317,7 +317,7 @@ class Server:
         return "\n".join(self.log_path.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A free port below those that systems use for outgoing connections, so that a restart finds it free."""
     for _ in range(200):
         port = 15000 + secrets.randbelow(15000)

@@ -120,7 +120,7 @@ def _major(place: Path) -> int:
     if not (place / "initdb").exists():
         return 0
     try:
-        told = subprocess.run(
+        done = subprocess.run(
             [place / "postgres", "--version"],
             cwd="/",
             capture_output=True,
@@ -132,7 +132,7 @@ def _major(place: Path) -> int:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return 0
-    version = re.match(r"postgres \(PostgreSQL\) (\d+)", told)
+    version = re.match(r"postgres \(PostgreSQL\) (\d+)", done)
     return int(version[1]) if version else 0
 
 

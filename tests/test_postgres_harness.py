@@ -54,8 +54,8 @@ def test_version_16_runs_beside_it(pg_server: Server, pg16_server: Server) -> No
 @pytest.mark.stock
 def test_the_stock_server_is_as_it_was_shipped(stock_server: Server, stock_dsn: str) -> None:
     """[S1] Nothing but its place and fsync differs from what its packages bring; jit is on."""
-    told = "SELECT string_agg(name, ' ' ORDER BY name) FROM pg_settings WHERE source = 'command line'"
-    assert scalar(stock_dsn, told) == "fsync listen_addresses port unix_socket_directories"
+    message = "SELECT string_agg(name, ' ' ORDER BY name) FROM pg_settings WHERE source = 'command line'"
+    assert scalar(stock_dsn, message) == "fsync listen_addresses port unix_socket_directories"
     assert scalar(stock_dsn, "SHOW jit") == "on"
     assert scalar(stock_dsn, "SELECT count(*) FROM windlass.queue") is not None
     assert (stock_server.bin_dir / "initdb").exists()

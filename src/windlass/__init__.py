@@ -15,23 +15,29 @@ The names below are the public face. Exceptions live in `windlass.errors`, the k
 `windlass.chunks`, what a codec has to be in `windlass.codec`, who may use Mission Control in `windlass.web`,
 and what goes with other packages in `windlass.contrib.django`, `.encryption` and `.otel`. Of these,
 `docs/reference/python.md` has every public name; everything else may change without notice.
+
+A name is imported when it is first used: the command and the test plugin need few of them.
 """
 
-from windlass.app import Windlass
-from windlass.budget import Budget
-from windlass.chunks.items import Items, planner
-from windlass.chunks.ndjson import NDJSON
-from windlass.chunks.parts import Part
-from windlass.chunks.ranges import Ranges, Shards
-from windlass.context import Context, current_context
-from windlass.core.states import Priority, State
-from windlass.errors import WindlassError
-from windlass.job import Job
-from windlass.parent import Parent
-from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
-from windlass.task import Task
-from windlass.version import __version__
-from windlass.worker.pool import WarmPool
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+    from windlass.chunks.items import Items, planner
+    from windlass.chunks.ndjson import NDJSON
+    from windlass.chunks.parts import Part
+    from windlass.chunks.ranges import Ranges, Shards
+    from windlass.core.states import Priority, State
+    from windlass.errors import WindlassError
+    from windlass.handles.budget import Budget
+    from windlass.handles.job import Job
+    from windlass.handles.parent import Parent
+    from windlass.running.context import Context, current_context
+    from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
+    from windlass.tasks.task import Task
+    from windlass.worker.handlers.pool import WarmPool
+
+__version__ = "0.1.0"
 
 __all__ = [
     "NDJSON",
@@ -59,3 +65,41 @@ __all__ = [
     "current_context",
     "planner",
 ]
+
+_HOMES: Final = {
+    "app": ("Windlass",),
+    "chunks.items": ("Items", "planner"),
+    "chunks.ndjson": ("NDJSON",),
+    "chunks.parts": ("Part",),
+    "chunks.ranges": ("Ranges", "Shards"),
+    "core.states": ("Priority", "State"),
+    "errors": ("WindlassError",),
+    "handles.budget": ("Budget",),
+    "handles.job": ("Job",),
+    "handles.parent": ("Parent",),
+    "running.context": ("Context", "current_context"),
+    "signals": ("Cancelled", "Dead", "Retry", "Snooze", "SourceGone", "Throttled"),
+    "tasks.task": ("Task",),
+    "worker.handlers.pool": ("WarmPool",),
+}
+"""The same as the imports above, for those who run: tests/house holds the two together."""
+
+_MODULES: Final = ("app", "codec", "errors", "settings", "signals")
+"""What `import windlass` gives access to besides."""
+
+if not TYPE_CHECKING:  # type checkers would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name in _MODULES:
+            return import_module(f"windlass.{name}")
+        for home, names in _HOMES.items():
+            if name in names:
+                globals()[name] = value = getattr(import_module(f"windlass.{home}"), name)
+                return value
+        raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -2,11 +2,12 @@
 
     app = Windlass()    # WINDLASS_DATABASE_URL, DATABASE_URL, else sqlite:///windlass.db
 
-What it knows by name is in `windlass.registry`. Making jobs is the business of `windlass.task`, sending them
-that of `windlass.producer`, and where the store lives that of `windlass.home`. An app works from any thread
-and any event loop, also after a fork. Every method that asks the store has a synchronous name and one
-beginning with `a` for use with `await`. Those of a `Budget` are the other way round: `acquire` is awaited,
-and `acquire_sync` is plain.
+What it knows by name is in `windlass.tasks.registry`. Making jobs is the business of `windlass.tasks.task`,
+sending them that of `windlass.running.producer`, and opening the store that of
+`windlass.running.store_handle`.
+An app works from any thread and any event loop, also after a fork. Every method that asks the store has a
+synchronous name and one beginning with `a` for use with `await`. Those of a `Budget` are the other way
+round: `acquire` is awaited, and `acquire_sync` is plain.
 """
 
 from __future__ import annotations
@@ -19,34 +20,35 @@ from functools import cached_property
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
-from windlass import builtin, loopthread
-from windlass.bulk import Jobs, job_filter
 from windlass.codec import Codec, Purpose, unseal
 from windlass.core.durations import Duration, seconds
 from windlass.core.routing import Routes
 from windlass.core.states import State
-from windlass.encoding import decode
 from windlass.errors import ConfigurationError
-from windlass.gaps import RECONCILE, reconciler
-from windlass.home import StoreHome
-from windlass.job import Job
-from windlass.parent import Parent
-from windlass.producer import Producer
-from windlass.registry import _Registry
-from windlass.schedules import Schedules
+from windlass.handles.bulk import Jobs, job_filter
+from windlass.handles.job import Job
+from windlass.handles.parent import Parent
+from windlass.running import loopthread
+from windlass.running.encoding import decode
+from windlass.running.producer import Producer
+from windlass.running.store_handle import StoreHandle
 from windlass.settings import Settings, SettingsInCode, load
-from windlass.store.factory import MEMORY, POSTGRES, kind_of, make_store
+from windlass.store.factory import POSTGRES, is_in_memory, kind_of, make_store
 from windlass.store.protocol import Store
 from windlass.store.records import JobRecord, Migration
+from windlass.tasks import builtin
+from windlass.tasks.gaps import RECONCILE, reconciler
+from windlass.tasks.registry import _Registry
+from windlass.tasks.schedules import Schedules
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from windlass.testing import Clock, TestMode
     from windlass.testing.mode import CallerThread
-    from windlass.web.guard import Authorize
-    from windlass.worker.drain import Drained
-    from windlass.worker.embedded import Worker
+    from windlass.web.http.guard import Authorize
+    from windlass.worker.engine.drain import Drained
+    from windlass.worker.engine.embedded import Worker
 
 T = TypeVar("T")
 
@@ -54,8 +56,8 @@ T = TypeVar("T")
 class Windlass(_Registry):
     """A durable job engine.
 
-    `database_url` and the settings are the code's own wish; environment and pyproject.toml override them (see
-    `windlass.settings`). `store` hands in a store that works on any loop, such as a MemoryStore, and
+    `database_url` and the settings are the code's defaults; environment and pyproject.toml override them (see
+    `windlass.settings`). `store` hands in a store that works on any loop, such as an SQLiteStore, and
     overrides every URL; it is meant for tests. `codec` turns users' data into something else on its way into
     the store, such as `windlass.contrib.encryption.Encrypted`; see `windlass.codec`.
     """
@@ -72,9 +74,9 @@ class Windlass(_Registry):
         self._code = {"database_url": database_url, **settings}
         self._given = store
         if codec is not None and (isinstance(codec, type) or not hasattr(codec, "decode")):
-            raise ConfigurationError(f"codec={codec!r} is none; write codec=Encrypted(keys={{…}}), say")
+            raise ConfigurationError(f"codec={codec!r} is not a codec; write codec=Encrypted(keys={{…}})")
         self.codec: Final = codec
-        """What users' data passes on its way into the store and out of it; None: nothing."""
+        """Encodes users' data on its way into the store and decodes it on its way out; None: neither."""
         self.schedules: Final = Schedules(self)
         """The schedules: those this app declares, and those in the store [K4]."""
         self._test_mode: TestMode | None = None
@@ -99,11 +101,15 @@ class Windlass(_Registry):
 
     def job(self, id: int | str) -> Job[Any]:
         """The handle of a job, from its id."""
-        return Job(int(id), home=self._home, decode=lambda record: decode(self._unsealed_result(record)))
+        return Job(
+            int(id),
+            store_handle=self._store_handle,
+            decode=lambda record: decode(self._unsealed_result(record)),
+        )
 
     def parent(self, id: int | str) -> Parent:
         """The handle of a job that was split into parts, from its id."""
-        return Parent(int(id), home=self._home)
+        return Parent(int(id), store_handle=self._store_handle)
 
     def jobs(
         self,
@@ -119,7 +125,7 @@ class Windlass(_Registry):
         what the payload, as JSON text, contains; `error` the type of the last failure, "RuntimeError", and
         finds dead and retrying jobs only."""
         where = job_filter(queue=queue, task=task, state=state, tag=tag, text=text, error=error)
-        return Jobs(self._home, where)
+        return Jobs(self._store_handle, where)
 
     def run_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
@@ -136,10 +142,10 @@ class Windlass(_Registry):
         they fall due within `wait` after the last job ended. `async def` tasks run on this loop, at most
         `concurrency` at a time, plain functions in as many threads.
         """
-        from windlass.worker.declare import declare_budgets
-        from windlass.worker.drain import drain
+        from windlass.worker.engine.declare import declare_budgets
+        from windlass.worker.engine.drain import drain
 
-        async with self._home().here() as store:
+        async with self._store_handle().here() as store:
             await declare_budgets(self, store)
             await self.hooks.start()
             try:
@@ -162,7 +168,7 @@ class Windlass(_Registry):
         `queues` may name slots: {"mail": 8}. Without it, the settings say, else every queue that a task of
         this app goes to. For production, run `windlass worker`: it survives handlers that crash or hang."""
         from windlass.settings import read_queues
-        from windlass.worker.embedded import Worker
+        from windlass.worker.engine.embedded import Worker
 
         wanted = read_queues(queues) if queues is not None else dict(self.settings.queues)
         return Worker(self, wanted or dict.fromkeys(sorted({task.queue for task in self._tasks.values()})))
@@ -181,7 +187,7 @@ class Windlass(_Registry):
 
         `read` and `operate` are name:secret pairs and `hosts` the names to answer for; what is None is as the
         settings say. Without credentials only this machine is served. `authorize` leaves it to your own app:
-        a function, plain or `async def`, from a Starlette request to a `windlass.web.Who`, or None for
+        a function, plain or `async def`, from a Starlette request to a `windlass.web.Principal`, or None for
         nobody. Needs `pip install 'windlass[web]'` [M5]."""
         from windlass.web.app import make_web
 
@@ -208,17 +214,17 @@ class Windlass(_Registry):
 
     async def amigrate(self) -> Migration:
         """Bring the database's schema to this version; safe to call from many processes at once."""
-        return await self._home().migrate()
+        return await self._store_handle().migrate()
 
     def close(self) -> None:
-        """Let go of the database. The app can be used again and then reconnects."""
+        """Close the connections to the database. The app can be used again and then reconnects."""
         if self._built is not None:
-            self._built.home.close()
+            self._built.store_handle.close()
 
     async def aclose(self) -> None:
-        """Let go of the database. The app can be used again and then reconnects."""
+        """Close the connections to the database. The app can be used again and then reconnects."""
         if self._built is not None:
-            await self._built.home.aclose()
+            await self._built.store_handle.aclose()
 
     def __enter__(self) -> Self:
         return self
@@ -232,7 +238,7 @@ class Windlass(_Registry):
         """Give the running loop a store of its own, until the block ends: no thread between it and the
         database. Put this around the life of an async service."""
         stack = AsyncExitStack()
-        await stack.enter_async_context(self._home().here())
+        await stack.enter_async_context(self._store_handle().here())
         self._visits.setdefault(asyncio.get_running_loop(), []).append(stack)
         return self
 
@@ -278,8 +284,8 @@ class Windlass(_Registry):
             return loopthread.run_here(coroutine)
         return self._caller_thread.drive(coroutine)
 
-    def _home(self) -> StoreHome:
-        return self._producer.home
+    def _store_handle(self) -> StoreHandle:
+        return self._producer.store_handle
 
     def _unsealed_result(self, record: JobRecord) -> str | None:
         text = record.result
@@ -288,10 +294,10 @@ class Windlass(_Registry):
     def _build(self) -> Producer:
         settings, given = self.settings, self._given
         url = settings.database_url
-        if given is None and kind_of(url) == MEMORY:
+        if given is None and is_in_memory(url):
             given = self._given = make_store(url, settings=settings.for_store())
         if given is not None:  # a second one would not know the jobs of the first
-            return Producer(StoreHome(lambda: given, roams=True), None, settings.schema, self.hooks)
+            return Producer(StoreHandle(lambda: given, roams=True), None, settings.schema, self.hooks)
         return self._producer_at(url)
 
     def _producer_at(self, url: str) -> Producer:
@@ -303,4 +309,4 @@ class Windlass(_Registry):
                 url, schema=settings.schema, settings=settings.for_store(), deadline=settings.lease
             )
 
-        return Producer(StoreHome(make, roams=kind_of(url) != POSTGRES), url, settings.schema, self.hooks)
+        return Producer(StoreHandle(make, roams=kind_of(url) != POSTGRES), url, settings.schema, self.hooks)

@@ -47,7 +47,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
-    from windlass.commands import CommandResult
+    from windlass.tasks.commands import CommandResult
 
 SHOWN_STDERR: Final = 1_500
 

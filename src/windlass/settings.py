@@ -12,11 +12,9 @@ never shown, and neither are credentials: not in a repr, not in an error.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -29,17 +27,17 @@ from windlass.core.names import check_name
 from windlass.errors import ConfigurationError
 from windlass.store.settings import StoreSettings
 
-logger = logging.getLogger("windlass")
+logger: Final = logging.getLogger("windlass")
 DEFAULT_URL: Final = "sqlite:///windlass.db"
 PREFIX: Final = "WINDLASS_"
 OTHERS: Final = ("HEALTH", "LOG_FORMAT", "LOG_LEVEL")
-"""Variables that begin with the prefix and are no settings: the worker's command reads them."""
+"""Variables with the prefix that are not settings: the commands `worker` and `web` read them."""
 SECRET: Final = frozenset({"database_url", "web_read", "web_operate"})
-"""Settings that hold secrets: never shown."""
-_NOT_OURS: Final = ("BENCH_", "SOAK_", "TEST_")  # how variables begin that benchmarks and tests read
-_ALIKE: Final = 0.75  # how much a variable must look like a setting to be taken for a misspelt one
+"""Settings that hold secrets and are never shown."""
+_NOT_OURS: Final = ("SOAK_", "TEST_")  # prefixes of variables that tests read
+_ALIKE: Final = 0.75  # how similar to a setting a variable must be to count as misspelt
 Events = Literal["notable", "all", "off"]
-"""Which runs make an event: those that did not just succeed, all of them, or none."""
+"""Which runs make an event: those that did not simply succeed, all, or none."""
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
@@ -69,7 +67,7 @@ class SettingsInCode(TypedDict, total=False):
     max_memory: Size
     events: Events
     event_buffer: int
-    tell_every: Duration
+    report_every: Duration
     web_read: Sequence[str] | str
     web_operate: Sequence[str] | str
     web_hosts: Sequence[str] | str
@@ -79,7 +77,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Every setting of an app, read and checked."""
 
     database_url: str = DEFAULT_URL
-    """Where jobs live: postgresql://…, sqlite:///path or memory://."""
+    """Where jobs live: postgresql://… or sqlite:///path."""
 
     schema: str = "windlass"
     """The PostgreSQL schema that holds everything of Windlass."""
@@ -88,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long succeeded and cancelled jobs are kept [K6]."""
 
     size_limit: int = StoreSettings().size_limit
-    """Bytes of logs after which the oldest finished jobs go early [K6]."""
+    """Size of the logs in bytes beyond which the oldest finished jobs are deleted early [K6]."""
 
     idempotency_retention: float = StoreSettings().idempotency_retention
     """How long an idempotency key is remembered [E2]."""
@@ -97,74 +95,74 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A waiting job gains one priority step per this much time; 0 switches ageing off [C2]."""
 
     park_after: int = StoreSettings().park_after
-    """After so many dead runs of a unique key in a row, what a schedule or a reconciler enqueues with it is
+    """After this many dead runs of a unique key in a row, enqueues of it by schedules and reconcilers are
     parked for a while [O7]."""
 
     routes: dict[str, str] = {}
-    """Which queue a task goes to when nobody named one: {"gh.*": "gh"} [E5]."""
+    """The queue of a task whose code does not name one: {"gh.*": "gh"} [E5]."""
 
     lease: float = 30.0
-    """Seconds without a heartbeat after which a worker's jobs are given to others; it beats three times as
+    """Seconds without a heartbeat after which a worker's jobs go to others. Heartbeats come three times as
     often [C4]."""
 
     sweep: float = 15.0
-    """How often dead workers are looked for at the least [C8]; each tenth of a lease and each 3 s anyway."""
+    """How often to look for dead workers, at least [C8]; every tenth of a lease, or 3 s if less, anyway."""
 
     shutdown: float = 30.0
-    """How long a worker that was told to stop lets its running jobs finish [K2]."""
+    """How long a worker that was asked to stop waits for its running jobs [K2]."""
 
     grace: float = 5.0
-    """Seconds beyond a job's deadline after which a child process that does not heed it is killed [C6]. One
-    that does not leave is killed so long after `shutdown`, and 10 s more."""
+    """Seconds past a job's deadline after which a child process that ignores it is killed [C6]. A child that
+    does not exit is killed this long, and 10 s more, after `shutdown`."""
 
     deaf: float = 60.0
-    """Seconds after which a child that has room and gets no answer is replaced; 0: never [fault 32]."""
+    """Seconds after which a child with free slots that gets no answer is replaced; 0: never [fault 32]."""
 
     poison: int = 3
-    """After so many worker deaths a job is dead [C8]."""
+    """A job is dead after this many deaths of workers that ran it [C8]."""
 
     queues: dict[str, int | None] = {}
-    """The queues a worker serves, and their slots over the whole cluster when they are new [K1]."""
+    """The queues a worker serves, with their slots in the whole cluster if they are new [K1]."""
 
     processes: int = 1
     """Child processes of a worker."""
 
     spares: int = 0
-    """Processes beside them that have loaded the app and wait to take the place of one that dies [K9]."""
+    """Processes that have loaded the app and wait to replace a child that dies [K9]."""
 
     label_prefix: str = ""
-    """The first part of a worker's label; without it, the host's name [K7]."""
+    """The first part of a worker's label; the host's name if empty [K7]."""
 
     label_version: str = ""
     """The version of your code, shown in a worker's label [K7]."""
 
     imports: tuple[str, ...] = ()
-    """Modules and packages to import for the tasks they hold [K9]."""
+    """Modules and packages to import for their tasks [K9]."""
 
     max_jobs: int = 0
-    """A child is replaced after so many jobs; 0: never [K9]."""
+    """Replace a child after this many jobs; 0: never [K9]."""
 
     max_memory: int = 0
-    """A child is replaced when it uses more bytes than this; 0: never [K9]."""
+    """Replace a child that uses more memory than this, in bytes; 0: never [K9]."""
 
     events: Events = "notable"
-    """Which runs are told of in timelines: those that did not just succeed, all of them, or none [M2]."""
+    """Which runs appear in timelines: those that did not simply succeed, all, or none [M2]."""
 
     event_buffer: int = 50_000
-    """Events that may wait in a process to be told; what is more is dropped, and counted [M2]."""
+    """Events that a process buffers; further ones are dropped and counted [M2]."""
 
-    tell_every: float = 2.0
-    """How often a process tells the store what it has counted and noted [M2]."""
+    report_every: float = 2.0
+    """How often a process reports its counts and events to the store [M2]."""
 
     web_read: tuple[str, ...] = ()
-    """Who may look in Mission Control: name:secret pairs [M5]."""
+    """Who may read Mission Control: name:secret pairs [M5]."""
 
     web_operate: tuple[str, ...] = ()
-    """Who may also act there: name:secret pairs [M5]."""
+    """Who may also operate it: name:secret pairs [M5]."""
 
     web_hosts: tuple[str, ...] = ()
-    """The host names that Mission Control answers for, besides loopback: ops.example.com, .example.com for
-    whatever ends so, * for any; https://ops.example.com where TLS ends in front of it [M5]."""
+    """Host names that Mission Control serves besides loopback: ops.example.com; .example.com for all that end
+    so; * for any; https://ops.example.com behind a proxy that terminates TLS [M5]."""
 
     def for_store(self) -> StoreSettings:
         """The part of the settings that a store understands."""
@@ -190,7 +188,7 @@ def load(
     environ: Mapping[str, str] = os.environ,
     directory: Path | None = None,
 ) -> Settings:
-    """Read the settings from every place; what is None counts as not given. Raises ConfigurationError."""
+    """Read the settings from all sources; None counts as not given. Raises ConfigurationError."""
     found: dict[str, Any] = {}
     if environ.get("DATABASE_URL"):
         found["database_url"] = environ["DATABASE_URL"]
@@ -205,11 +203,11 @@ def load(
 
 
 def _from_pyproject(directory: Path) -> dict[str, Any]:
-    for place in (directory, *directory.parents):
-        path = place / "pyproject.toml"
-        if path.is_file():
-            break
-    else:
+    import tomllib
+
+    places = (place / "pyproject.toml" for place in (directory, *directory.parents))
+    path = next(filter(Path.is_file, places), None)
+    if path is None:
         return {}
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -234,14 +232,16 @@ def _checked(given: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def _warn_of_misspelt(environ: Iterable[str]) -> None:
-    """A variable that no setting heeds may be a slip. It is no error: others may use the prefix, too."""
+    """A variable that is no setting may be a typo. It is not an error: others may use the prefix, too."""
     known = [name.upper() for name in _READERS] + list(OTHERS)
     for variable in environ:
         name = variable.removeprefix(PREFIX)
         if name == variable or name in known or name.startswith(_NOT_OURS):
             continue
+        import difflib
+
         for nearest in difflib.get_close_matches(name, known, 1, _ALIKE):
-            _warn_once(f"{variable} is no setting and does nothing; did you mean {PREFIX}{nearest}?")
+            _warn_once(f"{variable} is not a setting and has no effect; did you mean {PREFIX}{nearest}?")
 
 
 def _warn_once(message: str) -> None:
@@ -255,7 +255,7 @@ _warned: Final[set[str]] = set()  # settings are read more than once, by a comma
 
 def _url(value: Any) -> str:
     if not isinstance(value, str) or "://" not in value:
-        raise ValueError("this is not a URL; write postgresql://…, sqlite:///path or memory://")
+        raise ValueError("this is not a URL; write postgresql://… or sqlite:///path")
     return value
 
 
@@ -283,7 +283,7 @@ def read_queues(value: Any) -> dict[str, int | None]:
     read: dict[str, int | None] = {}
     for name, slots in pairs:
         if slots is not None and (type(slots) is not int or slots < 1):
-            raise ValueError(f"queue {name!r}: {slots!r} slots make no sense; write a whole number from 1")
+            raise ValueError(f"queue {name!r}: {slots!r} slots are not possible; write a whole number from 1")
         read[check_name("queue", name)] = slots
     return read
 
@@ -327,7 +327,7 @@ def _pairs(value: Any) -> tuple[str, ...]:
 
 
 def _lease(value: Any) -> float:
-    """A lease that would lose every worker falls back to the default, and says so [C4]."""
+    """A lease so short that every worker would lose it falls back to the default, with a warning [C4]."""
     span = _signed(value)
     if span < 1.0:
         _warn_once(f"lease: {value!r} is shorter than 1 s; using 30 s instead")
@@ -336,29 +336,29 @@ def _lease(value: Any) -> float:
 
 
 def _sweep(value: Any) -> float:
-    """No time at all would mean to look for dead workers without a pause [C4]."""
+    """Zero would mean to look for dead workers without a pause [C4]."""
     span = _signed(value)
     if span <= 0.0:
-        _warn_once(f"sweep: {value!r} is no time between two sweeps; using 15 s instead")
+        _warn_once(f"sweep: {value!r} is not a time between two sweeps; using 15 s instead")
         return 15.0
     return span
 
 
 def _events(value: Any) -> str:
     if value not in get_args(Events):
-        raise ValueError(f"{value!r} is none of {', '.join(get_args(Events))}")
+        raise ValueError(f"{value!r} is not one of {', '.join(get_args(Events))}")
     return str(value)
 
 
-def _tell_every(value: Any) -> float:
+def _report_every(value: Any) -> float:
     span = seconds(value)
     if span < 0.1:
-        raise ValueError(f"{value!r} is too short; the least is 0.1 s")
+        raise ValueError(f"{value!r} is too short; the minimum is 0.1 s")
     return span
 
 
 def _signed(value: Any) -> float:
-    """A span of time that may be negative. Raises ValueError for what is none at all."""
+    """A duration that may be negative. Raises ValueError for anything else."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, str) and value.strip().startswith("-"):
@@ -393,7 +393,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "max_memory": size,
     "events": _events,
     "event_buffer": _whole(0),
-    "tell_every": _tell_every,
+    "report_every": _report_every,
     "web_read": _pairs,
     "web_operate": _pairs,
     "web_hosts": _names,

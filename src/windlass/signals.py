@@ -29,7 +29,7 @@ class Signal(Exception):
 
 
 def _span(where: str, value: Duration) -> float:
-    """Seconds of a parameter; what is none raises ConfigurationError, which names the parameter."""
+    """A parameter in seconds; for what is no duration, raises ConfigurationError that names the parameter."""
     try:
         return seconds(value)
     except ValueError as error:
@@ -61,8 +61,8 @@ class Retry(Signal):
         if type(jitter) not in (int, float) or not 0 <= jitter <= 1:
             raise ConfigurationError(f"Retry(jitter={jitter!r}): jitter is a share between 0 and 1")
         self.attempts = attempts
-        self.backoff = Backoff(_span("Retry(base", base), _span("Retry(cap", cap), jitter)
-        self.after = None if after is None else min(_span("Retry(after", after), MAX_DELAY)
+        self.backoff: Final = Backoff(_span("Retry(base", base), _span("Retry(cap", cap), jitter)
+        self.after: Final = None if after is None else min(_span("Retry(after", after), MAX_DELAY)
         waits = f"in {self.after:g} s" if self.after is not None else "later"
         super().__init__(f"the handler asked to be tried again {waits}")
 
@@ -71,7 +71,8 @@ class Snooze(Signal):
     """Run this job again after a while. The attempt is not charged."""
 
     def __init__(self, delay: Duration) -> None:
-        self.delay = min(_span("Snooze(delay", delay), MAX_DELAY)
+        self.delay: Final = min(_span("Snooze(delay", delay), MAX_DELAY)
+        """Seconds to wait."""
         super().__init__(f"snoozed for {self.delay:g} s")
 
 

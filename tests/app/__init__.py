@@ -1,1 +1,1 @@
-"""The public face: apps, tasks, jobs, options, payloads, settings, and running until idle."""
+"""The app itself: every way to make a job, settings, codecs, and the words that people write."""

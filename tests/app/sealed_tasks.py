@@ -3,7 +3,7 @@
 from windlass import Windlass
 from windlass.contrib.encryption import Encrypted
 
-app = Windlass("memory://", codec=Encrypted({"2026": bytes(32)}, require=True))
+app = Windlass("sqlite:///:memory:", codec=Encrypted({"2026": bytes(32)}, require=True))
 
 
 @app.task(mode="process")

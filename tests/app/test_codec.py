@@ -10,8 +10,8 @@ from tests.app import sealed_tasks
 from windlass import Context, Items, Part, Retry, State, Windlass
 from windlass.codec import Purpose, seal, sealed_in_words, unseal
 from windlass.errors import CodecError, ConfigurationError, InvalidArguments, ResultInvalid
-from windlass.gaps import default_key
-from windlass.store.memory import MemoryStore
+from windlass.store.sqlite import SQLiteStore
+from windlass.tasks.gaps import default_key
 from windlass.testing import assert_enqueued, assert_not_enqueued
 
 ADA = "ada@example.org"
@@ -48,7 +48,7 @@ def coded(url: str, codec: Backwards) -> Iterator[Windlass]:
 
 @pytest.fixture
 def in_memory(codec: Backwards) -> Windlass:
-    return Windlass(store=MemoryStore(), codec=codec)
+    return Windlass(store=SQLiteStore(":memory:"), codec=codec)
 
 
 def sealed(text: str | None) -> bool:
@@ -153,7 +153,7 @@ async def test_the_arguments_of_a_schedule_are_sealed(coded: Windlass) -> None:
         seen.append(to)
 
     async with coded:
-        async with coded._home().here() as store:
+        async with coded._store_handle().here() as store:
             await coded.schedules.aseed(store)
         (found,) = await coded.schedules.arecords()
         assert sealed(found.payload)
@@ -206,8 +206,8 @@ def test_batches_read_each_job_by_itself(in_memory: Windlass) -> None:
 
 def test_jobs_in_plain_are_read_unless_the_codec_refuses_them(url: str) -> None:
     with Windlass(url) as producer, Windlass(url, codec=Backwards(require=True)) as strict:
-        if url == "memory://":
-            strict._given = producer._given = MemoryStore()
+        if url == "sqlite:///:memory:":
+            strict._given = producer._given = SQLiteStore(":memory:")
         job = producer.named("echo.back").using(max_attempts=1).enqueue(ADA)
 
         @strict.task(name="echo.back")
@@ -231,7 +231,7 @@ def test_jobs_in_plain_are_read_unless_the_codec_refuses_them(url: str) -> None:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_an_app_without_the_codec_says_so(codec: Backwards, *, named: bool) -> None:
-    store = MemoryStore()
+    store = SQLiteStore(":memory:")
     writer, reader = Windlass(store=store, codec=codec), Windlass(store=store)
 
     def by_name(to: str) -> str:
@@ -323,9 +323,9 @@ def test_no_argument_can_pass_for_a_sealed_value(app: Windlass) -> None:
 
 def test_what_is_no_codec_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="codec="):
-        Windlass("memory://", codec="secret")  # type: ignore[arg-type]
+        Windlass("sqlite:///:memory:", codec="secret")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="codec="):
-        Windlass("memory://", codec=Backwards)  # type: ignore[arg-type]
+        Windlass("sqlite:///:memory:", codec=Backwards)  # type: ignore[arg-type]
 
 
 def test_null_says_nothing_and_stays(codec: Backwards) -> None:

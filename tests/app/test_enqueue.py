@@ -151,7 +151,7 @@ def test_e7_the_same_idempotency_key_yields_one_job(any_app: Windlass) -> None:
     assert first.id == second.id
     many = any_app.named("mail.send").using(idempotency_key="batch-1")
     assert many.enqueue_many([(1,), (2,)]) == many.enqueue_many([(1,), (2,)])
-    assert any_app._home().call(lambda store: store.depth())["default"].ready == 3
+    assert any_app._store_handle().call(lambda store: store.depth())["default"].ready == 3
 
 
 def test_e6_policies_of_a_unique_key(any_app: Windlass) -> None:

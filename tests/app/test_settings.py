@@ -51,8 +51,8 @@ def test_the_database_comes_from_the_first_place_that_names_one() -> None:
     assert load(environ={}, directory=nowhere).database_url == "sqlite:///windlass.db"
     generic = {"DATABASE_URL": "postgresql://generic/db"}
     assert load(environ=generic, directory=nowhere).database_url == "postgresql://generic/db"
-    code = {"database_url": "memory://"}
-    assert load(environ=generic, code=code, directory=nowhere).database_url == "memory://"
+    code = {"database_url": "sqlite:///:memory:"}
+    assert load(environ=generic, code=code, directory=nowhere).database_url == "sqlite:///:memory:"
     own = {**generic, "WINDLASS_DATABASE_URL": "sqlite:///own.db"}
     assert load(environ=own, code=code, directory=nowhere).database_url == "sqlite:///own.db"
     assert load(environ={"DATABASE_URL": ""}, directory=nowhere).database_url == "sqlite:///windlass.db"
@@ -101,7 +101,7 @@ def test_m6_a_url_is_never_shown() -> None:
         ("postgres://h/db", "postgresql"),
         ("postgresql+psycopg://h/db", "postgresql"),
         ("sqlite:///a.db", "sqlite"),
-        ("memory://", "memory"),
+        ("sqlite:///:memory:", "sqlite"),
     ],
 )
 def test_a_url_names_a_store(url: str, kind: str) -> None:
@@ -117,8 +117,8 @@ def test_paths_of_sqlite_urls() -> None:
     for make in (sqlite_path, make_store):
         with pytest.raises(ConfigurationError, match="leave out the"):
             make("sqlite:///jobs.db?timeout=5")
-    for url in ("sqlite://", "sqlite:///", "sqlite:///:memory:"):
-        with pytest.raises(ConfigurationError, match="memory://"):
+    for url in ("sqlite://", "sqlite:///"):
+        with pytest.raises(ConfigurationError, match="sqlite:///:memory:"):
             sqlite_path(url)
     with pytest.raises(ConfigurationError, match="one slash too few"):
         sqlite_path("sqlite://jobs.db")
@@ -142,9 +142,9 @@ def test_a_password_that_breaks_the_url_is_refused_and_never_shown(secret: str) 
 
 
 def test_settings_in_code_reach_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = Windlass("memory://", retention="3h", schema="jobs")
+    app = Windlass("sqlite:///:memory:", retention="3h", schema="jobs")
     assert (app.settings.retention, app.settings.schema) == (10800, "jobs")
     monkeypatch.setenv("WINDLASS_RETENTION", "4h")
-    assert Windlass("memory://", retention="3h").settings.for_store().retention == 14400
+    assert Windlass("sqlite:///:memory:", retention="3h").settings.for_store().retention == 14400
     with pytest.raises(ConfigurationError, match="retention"):
-        Windlass("memory://", retention="often").enqueue("a")
+        Windlass("sqlite:///:memory:", retention="often").enqueue("a")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from windlass import Windlass
 from windlass.core.durations import seconds, size
 from windlass.core.names import check_name, derive_name
+from windlass.core.retry import unknown_delay
 from windlass.core.routing import Routes
-from windlass.core.unknown import unknown_delay
 from windlass.errors import ConfigurationError
 
 
@@ -98,7 +98,7 @@ def test_a_scripts_task_is_called_after_the_script(monkeypatch: pytest.MonkeyPat
     script = ModuleType("__main__")
     script.__file__ = "jobs/my_shop.py"
     monkeypatch.setitem(sys.modules, "__main__", script)
-    assert Windlass("memory://").task(send).name == "my_shop.send"
+    assert Windlass("sqlite:///:memory:").task(send).name == "my_shop.send"
 
 
 def test_two_functions_cannot_share_a_name(app: Windlass) -> None:
@@ -138,12 +138,12 @@ RULES = {"gh.*": "gh", "gh.import.*": "imports", "gh.ping": "fast", "mail*": "ma
 )
 def test_e5_a_task_without_a_queue_is_routed_by_prefix(task: str, queue: str) -> None:
     assert Routes(RULES).queue(task) == queue
-    app = Windlass("memory://", routes=RULES)
+    app = Windlass("sqlite:///:memory:", routes=RULES)
     assert app.enqueue(task).record().queue == queue
 
 
 def test_e5_an_explicit_queue_beats_the_routes() -> None:
-    app = Windlass("memory://", routes={"*": "everything"})
+    app = Windlass("sqlite:///:memory:", routes={"*": "everything"})
     assert app.enqueue("a").record().queue == "everything"
     assert app.named("a").using(queue="own").enqueue().record().queue == "own"
 

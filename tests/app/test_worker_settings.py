@@ -125,6 +125,6 @@ def test_a_misspelt_variable_is_told_once(caplog: pytest.LogCaptureFixture) -> N
     assert load(environ=environ, directory=NOWHERE) == load(environ={}, directory=NOWHERE)
     load(environ=environ, directory=NOWHERE)
     assert [record.getMessage() for record in caplog.records] == [
-        f"WINDLASS_{name} is no setting and does nothing; did you mean WINDLASS_{meant}?"
+        f"WINDLASS_{name} is not a setting and has no effect; did you mean WINDLASS_{meant}?"
         for name, meant in (("LEASES", "LEASE"), ("MAX_MEM", "MAX_MEMORY"), ("LOGLEVEL", "LOG_LEVEL"))
     ]

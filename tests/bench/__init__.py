@@ -1,1 +1,1 @@
-"""Tests of `windlass bench`: that it measures what it says. Nothing here depends on how fast a machine is."""
+"""Tests of the benchmark: that it measures what it says. Nothing here depends on how fast a machine is."""

@@ -77,8 +77,8 @@ def _downloads() -> Iterator[Path]:
     spec = importlib.util.find_spec("playwright")
     if spec is not None and spec.submodule_search_locations:
         yield Path(spec.submodule_search_locations[0], "driver", "package", ".local-browsers")
-    if (told := os.environ.get("PLAYWRIGHT_BROWSERS_PATH", "0")) != "0":
-        yield Path(told)
+    if (found := os.environ.get("PLAYWRIGHT_BROWSERS_PATH", "0")) != "0":
+        yield Path(found)
     yield Path.home() / ".cache" / "ms-playwright"
 
 

@@ -15,9 +15,8 @@ from tests.browser.stage import Stage
 from windlass.core.histogram import buckets
 from windlass.core.rollup import MINUTE, Sample
 from windlass.core.states import State
-from windlass.store.flow import NewBudget
-from windlass.store.measures import Event, News
-from windlass.store.records import WorkerInfo
+from windlass.store.fields import NewBudget
+from windlass.store.records import Event, Report, WorkerInfo
 
 QUIET: Final = "backlog"
 """A queue that nobody serves: what goes there stays ready."""
@@ -82,10 +81,10 @@ async def _tell(stage: Stage, text: str) -> None:
     now = int(time.time())
     samples = [_minute(now - now % MINUTE - minute * MINUTE, minute) for minute in range(1, 60)]
     events = [
-        Event(at=now - 300.0, kind="operator", told="paused queue backlog", worker=text[:60]),
-        Event(at=now - 30.0, kind="retry", told=text, queue="flaky", task="mail.flaky", attempt=1),
+        Event(at=now - 300.0, kind="operator", text="paused queue backlog", worker=text[:60]),
+        Event(at=now - 30.0, kind="retry", text=text, queue="flaky", task="mail.flaky", attempt=1),
     ]
-    await stage.store.tell(secrets.randbelow(2**62) + 1, 1, News(samples=samples, events=events))
+    await stage.store.report(secrets.randbelow(2**62) + 1, 1, Report(samples=samples, events=events))
     while (await stage.store.rollup()).more:
         pass
 

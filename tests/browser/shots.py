@@ -28,7 +28,7 @@ HIDE: Final = """(root) => {
   }
 }"""
 """Where the pictures were taken is nobody's business."""
-MOST: Final = 200_000
+MAX_BYTES: Final = 200_000
 WIDE: Final = (1280, 860)
 NARROW: Final = (320, 720)
 PEOPLE: Final = ("ada", "grace", "edsger", "barbara", "donald", "radia", "tony", "frances")
@@ -97,7 +97,7 @@ async def main() -> int:
             await browser.close()
     for file in files:
         print(f"{file.stat().st_size / 1000:6.0f} kB  {file.name}")  # noqa: T201 - this module is a command
-    return int(any(file.stat().st_size > MOST for file in files))
+    return int(any(file.stat().st_size > MAX_BYTES for file in files))
 
 
 if __name__ == "__main__":

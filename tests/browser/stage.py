@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -16,8 +15,9 @@ from typing import Any, Final
 import httpx
 
 from tests.browser.shop import QUEUES, Shop
+from tests.postgres import free_port
 from windlass.core.states import State
-from windlass.job import Job
+from windlass.handles.job import Job
 from windlass.store.protocol import Store
 
 HOST: Final = "127.0.0.1"
@@ -62,7 +62,7 @@ async def staged(kind: str, url: str) -> AsyncIterator[Stage]:
     """A stage on the database of this URL, which is migrated."""
     shop = Shop()
     shop.at(url)
-    async with mission(url) as address, shop.app, shop.app._home().here() as store:
+    async with mission(url) as address, shop.app, shop.app._store_handle().here() as store:
         try:
             async with shop.app.worker(dict(QUEUES)):
                 await answering(address)
@@ -77,9 +77,7 @@ async def staged(kind: str, url: str) -> AsyncIterator[Stage]:
 @asynccontextmanager
 async def mission(url: str) -> AsyncIterator[str]:
     """`windlass web` on a free port; its address."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     theirs = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
     flags = ["--host", HOST, "--port", str(port)]
     process = await asyncio.create_subprocess_exec(

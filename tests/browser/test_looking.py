@@ -23,15 +23,15 @@ async def test_m4_a_retrying_job_shows_its_tries_and_on_hover_its_error(
     page = await opened("/jobs?q=state:retrying")
     badge = page.locator("tr", has_text=str(filled.retrying)).locator(".tip")
     await expect(badge).to_contain_text("retrying (1 try)")
-    told = badge.locator("[role=tooltip]")
-    await expect(told).to_be_hidden()
+    found = badge.locator("[role=tooltip]")
+    await expect(found).to_be_hidden()
     await badge.hover()
-    await expect(told).to_be_visible()
-    await expect(told).to_contain_text(TOLD)
+    await expect(found).to_be_visible()
+    await expect(found).to_contain_text(TOLD)
     await page.mouse.move(0, 0)
-    await expect(told).to_be_hidden()
+    await expect(found).to_be_hidden()
     await badge.focus()  # those without a pointer are told, too
-    await expect(told).to_be_visible()
+    await expect(found).to_be_visible()
 
 
 async def test_m4_a_waiting_job_says_why_it_waits(opened: Opener, stage: Stage, filled: Filled) -> None:

@@ -75,7 +75,7 @@ class Claimer:
         try:
             claims = await self.worker.claims(*self.orders.queues, limit=self.dice.choice(self.orders.limits))
         except StoreUnavailable:
-            held = await patiently(lambda: self.store.held(self.worker.id)) or []
+            held = await patiently(lambda: self.store.unfinished(self.worker.id)) or []
             self.ledger.claimed(self.worker.id, held)
             released = [Outcome(job=job, kind=Kind.RELEASED) for claim in held for job in claim.jobs]
             if released:
@@ -127,18 +127,18 @@ class Claimer:
         return finished
 
 
-async def main(told: Orders) -> None:
+async def main(given: Orders) -> None:
     """All claimers of the process, until standard input closes."""
     stop = stopped()
-    with Ledger(Path(told.ledger)) as ledger:
+    with Ledger(Path(given.ledger)) as ledger:
         async with asyncio.TaskGroup() as group:
-            for i in range(told.claimers):
-                group.create_task(_claimer(told, ledger, told.seed * 100 + i, stop))
+            for i in range(given.claimers):
+                group.create_task(_claimer(given, ledger, given.seed * 100 + i, stop))
 
 
-async def _claimer(told: Orders, ledger: Ledger, seed: int, stop: asyncio.Event) -> None:
-    async with opened(told.dsn, pool_size=3, head_cache=1.0) as store:
-        await Claimer(told, store, ledger, seed).run(stop)
+async def _claimer(given: Orders, ledger: Ledger, seed: int, stop: asyncio.Event) -> None:
+    async with opened(given.dsn, pool_size=3, head_cache=1.0) as store:
+        await Claimer(given, store, ledger, seed).run(stop)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Fixtures of the chaos tests, and the list of figures at the end of a run (without xdist)."""
 
-import os
-
 import pytest
 
 from tests.chaos.figures import Figure, recorder
+from tests.chaos.kit import SOAK_SECONDS
 
 
 @pytest.fixture
@@ -15,8 +14,8 @@ def figure(request: pytest.FixtureRequest) -> Figure:
 
 @pytest.fixture
 def soak_seconds() -> float:
-    """How long a soak that has no figure of its own runs: WINDLASS_SOAK_SECONDS, else ten minutes."""
-    return float(os.environ.get("WINDLASS_SOAK_SECONDS", "600"))
+    """How long a soak runs: WINDLASS_SOAK_SECONDS, else ten minutes."""
+    return SOAK_SECONDS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,6 +6,7 @@ from outside.
 
 import asyncio
 import itertools
+import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -13,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+import pytest
 
 from windlass.core.states import Kind
 from windlass.store.postgres import PostgresStore
@@ -20,6 +22,14 @@ from windlass.store.records import Claim, ClaimedJob, Depth, Finished, NewJob, O
 
 QUIET = 0.02
 """Seconds between two looks of a bounded wait."""
+SOAK_SECONDS = float(os.environ.get("WINDLASS_SOAK_SECONDS", "600"))
+"""How long a soak that has no figure of its own lasts."""
+
+
+def lasting(short: float, *, share: float = 1.0) -> pytest.MarkDecorator:
+    """The argument `seconds` of a test: so many with every check, and in a soak this share of its time."""
+    long = pytest.param(share * SOAK_SECONDS, id="soak", marks=pytest.mark.soak)
+    return pytest.mark.parametrize("seconds", [pytest.param(short, id="short"), long])
 
 
 @asynccontextmanager
@@ -136,5 +146,5 @@ async def depth_is_a_scan(store: PostgresStore, dsn: str) -> None:
     seen = {(row["queue"], row["state"]): row["n"] for row in rows}
     for queue, depth in (await store.depth()).items():
         for state in ("ready", "running", "scheduled", "retrying", "dead"):
-            told, scanned = getattr(depth, state), seen.get((queue, state), 0)
-            assert told == scanned, f"{queue}: depth says {told} {state}, the view shows {scanned}"
+            found, scanned = getattr(depth, state), seen.get((queue, state), 0)
+            assert found == scanned, f"{queue}: depth says {found} {state}, the view shows {scanned}"

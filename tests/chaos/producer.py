@@ -131,13 +131,13 @@ async def _pass(seconds: float, stop: asyncio.Event) -> None:
         return
 
 
-async def main(told: Orders) -> None:
+async def main(given: Orders) -> None:
     """All producers of the process, until standard input closes."""
     stop = stopped()
-    with Ledger(Path(told.ledger)) as ledger:
-        async with opened(told.dsn) as store, asyncio.TaskGroup() as group:
-            for i, style in enumerate(told.styles):
-                producer = Producer(told, store, ledger, style, told.seed * 100 + i)
+    with Ledger(Path(given.ledger)) as ledger:
+        async with opened(given.dsn) as store, asyncio.TaskGroup() as group:
+            for i, style in enumerate(given.styles):
+                producer = Producer(given, store, ledger, style, given.seed * 100 + i)
                 group.create_task(producer.run(stop))
 
 

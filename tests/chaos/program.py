@@ -31,13 +31,13 @@ class Crew:
     def start(self, program: str, orders: dict[str, Any]) -> str:
         """Start `tests.chaos.<program>` with these orders and a ledger of its own, and return its name."""
         name = f"{program}-{len(self._members)}"
-        told = {**orders, "ledger": str(self.folder / f"{name}.ledger"), "seed": len(self._members)}
+        found = {**orders, "ledger": str(self.folder / f"{name}.ledger"), "seed": len(self._members)}
         member = subprocess.Popen(
             [sys.executable, "-m", f"tests.chaos.{program}"], cwd=ROOT, stdin=subprocess.PIPE, text=True
         )
         self._members[name] = member
         assert member.stdin is not None
-        member.stdin.write(msgspec.json.encode(told).decode() + "\n")
+        member.stdin.write(msgspec.json.encode(found).decode() + "\n")
         member.stdin.flush()
         return name
 

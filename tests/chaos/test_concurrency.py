@@ -1,7 +1,8 @@
 """Many producers, many claimers, in several processes, while the logs turn all the time: what was committed
 is finished, each job once, and nothing else. [C1] [C2] [C5] [C8] [K6]
 
-This is stress, not proof: the proofs are the model in spec/ and the forced schedules in tests/pg/.
+This is stress, not proof: the proofs are the model in spec/ and the forced schedules in
+tests/store/postgres/.
 """
 
 import asyncio
@@ -9,10 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import pytest
-
 from tests.chaos.figures import Figure
-from tests.chaos.kit import Worker, depth_is_a_scan, fill, opened, until, waiting
+from tests.chaos.kit import Worker, depth_is_a_scan, fill, lasting, opened, until, waiting
 from tests.chaos.ledger import Balance, read
 from tests.chaos.program import Crew
 from windlass.core.states import Kind, State
@@ -98,16 +97,10 @@ async def conserved(dsn: str, folder: Path, seconds: float, figure: Figure) -> N
     figure("attempts a second", sum(balance.kinds.values()) / took)
 
 
-async def test_committed_is_finished(pg_dsn: str, tmp_path: Path, figure: Figure) -> None:
+@lasting(6.0)
+async def test_committed_is_finished(pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float) -> None:
     """0 lost, 0 twice, 0 phantom, and the counts equal a scan of the view."""
-    await conserved(pg_dsn, tmp_path, 6.0, figure)
-
-
-@pytest.mark.soak
-async def test_committed_is_finished_for_long(
-    pg_dsn: str, tmp_path: Path, figure: Figure, soak_seconds: float
-) -> None:
-    await conserved(pg_dsn, tmp_path, soak_seconds, figure)
+    await conserved(pg_dsn, tmp_path, seconds, figure)
 
 
 async def test_running_jobs_are_seen_while_the_ring_turns(pg_dsn: str, figure: Figure) -> None:
@@ -125,7 +118,7 @@ async def test_running_jobs_are_seen_while_the_ring_turns(pg_dsn: str, figure: F
             return record is not None and record.state is State.RUNNING
 
         async def held() -> bool:
-            return {j.id for claim in await other.held(worker.id) for j in claim.jobs} == ids
+            return {j.id for claim in await other.unfinished(worker.id) for j in claim.jobs} == ids
 
         async def unchanged() -> bool:
             return await other.retry([one]) == {one: "unchanged"}
@@ -151,5 +144,5 @@ async def test_running_jobs_are_seen_while_the_ring_turns(pg_dsn: str, figure: F
             upkeep.over.set()
         figure("looks", sum(looker.result() for looker in lookers))
         figure("segments reclaimed meanwhile", sum(turn.reclaimed for turn in upkeep.turns))
-        await worker.finish([j for claim in await other.held(worker.id) for j in claim.jobs])
+        await worker.finish([j for claim in await other.unfinished(worker.id) for j in claim.jobs])
         assert len(await worker.drain()) == 50

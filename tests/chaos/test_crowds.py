@@ -109,7 +109,7 @@ async def test_finished_claims_do_not_slow_a_look_at_the_running_ones(pg_dsn: st
             await worker.finish(await worker.claim(limit=1))
         running = await worker.claim(limit=3)
         began = time.monotonic()
-        (claim,) = await store.held(worker.id)
+        (claim,) = await store.unfinished(worker.id)
         took = time.monotonic() - began
         figure("ms to find them among 600 finished claims", took * 1000)
         assert claim.jobs == running

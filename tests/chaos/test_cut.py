@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import Worker, counts, depth_is_a_scan, job, opened, waiting
+from tests.chaos.kit import Worker, counts, depth_is_a_scan, job, lasting, opened, waiting
 from tests.chaos.ledger import Balance, Ledger, read
 from tests.chaos.program import patiently
 from tests.chaos.proxy import Loses, Proxy
@@ -103,7 +103,7 @@ async def test_a_claim_cut_off_is_found_and_offered_again(
         with pytest.raises(StoreUnavailable):
             await worker.claims()
         await cut.done.wait()
-        held = [j for claim in await store.held(worker.id) for j in claim.jobs]
+        held = [j for claim in await store.unfinished(worker.id) for j in claim.jobs]
         assert {j.id for j in held} == (ids if loses == "answer" else set())
         if held:
             assert (await worker.finish(held, Kind.RELEASED)).applied == 10
@@ -112,7 +112,7 @@ async def test_a_claim_cut_off_is_found_and_offered_again(
         assert {j.id for j in again} == ids
         assert {j.attempt for j in again} == {1}
         await other.finish(again)
-        assert await store.held(worker.id) == []
+        assert await store.unfinished(worker.id) == []
         await depth_is_a_scan(store, pg_dsn)
 
 
@@ -150,7 +150,7 @@ class Harassed:
             await self._end(worker, [j for claim in claims for j in claim.jobs], Kind.SUCCEEDED)
 
     async def _hand_back(self, worker: Worker) -> None:
-        claims = await patiently(lambda: self.store.held(worker.id)) or []
+        claims = await patiently(lambda: self.store.unfinished(worker.id)) or []
         self.ledger.claimed(worker.id, claims)
         await self._end(worker, [j for claim in claims for j in claim.jobs], Kind.RELEASED)
 
@@ -189,12 +189,8 @@ async def harassed(server: Server, dsn: str, folder: Path, seconds: float, figur
         await depth_is_a_scan(store, dsn)
 
 
-async def test_cuts_all_the_time(pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure) -> None:
-    await harassed(pg_server, pg_dsn, tmp_path, 3.0, figure)
-
-
-@pytest.mark.soak
-async def test_cuts_all_the_time_for_long(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, soak_seconds: float
+@lasting(3.0)
+async def test_cuts_all_the_time(
+    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float
 ) -> None:
-    await harassed(pg_server, pg_dsn, tmp_path, soak_seconds, figure)
+    await harassed(pg_server, pg_dsn, tmp_path, seconds, figure)

@@ -102,7 +102,7 @@ async def the_next_one_comes(crowded: Side, n: int, full: int) -> None:
     depth = await rig.depth()
     assert (depth.ready, depth.running) == (n - 1, 1)
     assert (await rig.depth("full")).ready == full
-    (claim,) = await rig.store.held(crowded.worker)
+    (claim,) = await rig.store.unfinished(crowded.worker)
     await rig.finish(crowded.worker, claim.jobs)
     await rig.store.promote()
     (following,) = await rig.claim(crowded.worker)

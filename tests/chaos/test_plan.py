@@ -20,10 +20,10 @@ from windlass.cluster import duties
 from windlass.core.histogram import bucket
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import QueueFull, Shed
-from windlass.store.flow import Need, NewBudget, Runs
+from windlass.store.fields import NewBudget
 from windlass.store.postgres import PostgresStore
 from windlass.store.protocol import Store
-from windlass.store.records import ClaimedJob
+from windlass.store.records import ClaimedJob, Need, Runs
 from windlass.store.sqlite import SQLiteStore
 
 CALM = 10.0
@@ -171,7 +171,7 @@ class Upstream:
             ran += len(claimed)
         failed = ran if failing else 0
         runs = Runs(succeeded=ran - failed, failed=failed, times={bucket(10.0): ran} if ran else {})
-        await self.rig.store.report({"default": runs})
+        await self.rig.store.count_runs({"default": runs})
         await duties.govern(self.rig.store, await self.rig.lead(1))
         return ran
 

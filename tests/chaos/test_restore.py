@@ -1,6 +1,6 @@
 """[fault 24] pg_dump while jobs run, pg_restore into another cluster. In the copy nothing is lost and nothing
-runs twice, relative to the moment of the dump; claims go on; workers of the original have no say there [rule
-15].
+runs twice, relative to the moment of the dump; claims go on; workers of the original have no say there
+[rule 15].
 
 The dump uses a snapshot that the test has exported, so its moment is known: what was acknowledged before it
 is in the copy, what was sent after it is not, and what was under way may be either.

@@ -1,4 +1,5 @@
-"""[fault 10] A snapshot is held open under load: throughput stays, and the hot path leaves no dead tuples.
+"""[fault 10] [rule 1] A snapshot is held open under load: throughput stays, and the hot path leaves no dead
+tuples.
 
 Two databases of one server take turns: in the first a transaction keeps its snapshot from the beginning to
 the end, in the second nobody does. A snapshot holds back only its own database, so each slice of load has a

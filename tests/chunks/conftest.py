@@ -18,6 +18,6 @@ def app(tmp_path: Path) -> Iterator[Windlass]:
 @pytest.fixture
 def memory() -> Iterator[Windlass]:
     """An app that keeps its jobs in memory."""
-    app = Windlass("memory://")
+    app = Windlass("sqlite:///:memory:")
     with app.testing():
         yield app

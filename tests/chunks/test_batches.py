@@ -61,7 +61,7 @@ async def test_p6_the_store_says_how_large_a_batch_is(memory: Windlass) -> None:
             sizes.append(len(batch))
             await batch.done()
 
-    await memory._home().acall(lambda store: store.set_task("load", {"batch": 4}))
+    await memory._store_handle().acall(lambda store: store.set_task("load", {"batch": 4}))
     await load.aenqueue()
     await memory.arun_until_idle()
     assert sizes == [4, 4, 2]

@@ -37,16 +37,16 @@ def test_p9_each_record_once_then_the_finalizer(app: Windlass) -> None:
 
 
 def test_p4_a_part_says_whose_it_is(app: Windlass) -> None:
-    told: list[tuple[int, int, int, Any]] = []
+    seen: list[tuple[int, int, int, Any]] = []
 
     @app.chunked(split=Shards(70))
     def reshard(part: Part) -> None:
-        told.append((part.parent, part.index, part.total, part.span))
+        seen.append((part.parent, part.index, part.total, part.span))
         assert "Part of" in repr(part)
 
     job = reshard.enqueue()
     app.run_until_idle()
-    assert sorted(told) == [(job.id, 0, 3, [0, 32]), (job.id, 1, 3, [32, 64]), (job.id, 2, 3, [64, 70])]
+    assert sorted(seen) == [(job.id, 0, 3, [0, 32]), (job.id, 1, 3, [32, 64]), (job.id, 2, 3, [64, 70])]
     assert [part.index for part in app.parent(job.id).parts()] == [0, 1, 2]
 
 
@@ -158,7 +158,7 @@ async def test_a_part_is_not_replayed_alone(memory: Windlass) -> None:
 
 
 async def test_a_handler_is_called_in_a_test_of_its_own() -> None:
-    app = Windlass("memory://")
+    app = Windlass("sqlite:///:memory:")
     kept: list[Any] = []
 
     @app.chunked(split=Ranges(10))

@@ -8,7 +8,7 @@ import pytest
 
 from windlass import Context, Retry, Snooze, SourceGone, Windlass
 from windlass.errors import ConfigurationError
-from windlass.gaps import RECONCILE, Reconciled
+from windlass.tasks.gaps import RECONCILE, Reconciled
 from windlass.testing import Clock
 
 
@@ -52,7 +52,7 @@ async def test_k5_gaps_may_come_from_an_async_generator(memory: Windlass) -> Non
 
 
 def test_o7_a_key_that_died_three_times_is_parked_while_a_manual_enqueue_passes() -> None:
-    app = Windlass("memory://")
+    app = Windlass("sqlite:///:memory:")
     clock = Clock()
     tries: list[str] = []
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.kit import Desk
 from windlass.cli.budgets import budget_row
-from windlass.store.flow import BudgetRecord
+from windlass.store.records import BudgetRecord
 
 
 def found(desk: Desk, name: str) -> BudgetRecord:

@@ -50,6 +50,7 @@ def test_o6_retry_by_filter_previews_and_asks(any_desk: Desk) -> None:
     no = any_desk.run("dead", "retry", "--task", "a", stdin="n\n")
     assert no.exit_code == 1
     assert "retry 3 dead jobs? [y/N]" in no.stderr
+    assert any_desk.ok("dead", "retry", "--task", "a", "--limit", "1", "--dry-run") == "1 dead job to retry\n"
     assert count(any_desk, State.DEAD) == 5
     yes = any_desk.run("dead", "retry", "--task", "a", stdin="y\n")
     assert (yes.exit_code, yes.stdout) == (0, "3 retried\n")
@@ -72,17 +73,17 @@ def test_causes_counts_dead_jobs_by_what_they_died_of(any_desk: Desk) -> None:
     buried(any_desk, 2)
     buried(any_desk, 3, "load", error="KeyError")
     buried(any_desk, 1, queue="other", error="OSError")
-    told = any_desk.json("dead", "causes")
-    assert [(group["jobs"], group["task"], group["error"]) for group in told["groups"]] == [
+    found = any_desk.json("dead", "causes")
+    assert [(group["jobs"], group["task"], group["error"]) for group in found["groups"]] == [
         (3, "load", "KeyError"),
         (2, "t", "ValueError"),
         (1, "t", "OSError"),
     ]
-    assert (told["looked"], told["more"]) == (6, False)
-    assert told["groups"][0].keys() == {"jobs", "task", "error", "last_at", "message"}
+    assert (found["looked"], found["more"]) == (6, False)
+    assert found["groups"][0].keys() == {"jobs", "task", "error", "last_at", "message"}
     lines = any_desk.ok("dead", "causes", "--queue", "other").splitlines()
     assert re.search(r"1\s+t\s+OSError\s.*\sboom$", lines[-1])
-    assert any_desk.json("dead", "causes", "--task", "load")["groups"] == told["groups"][:1]
+    assert any_desk.json("dead", "causes", "--task", "load")["groups"] == found["groups"][:1]
     assert any_desk.json("dead", "causes", "--queue", "none")["groups"] == []
 
 
@@ -125,7 +126,7 @@ def test_o6_by_id_only_what_is_dead(desk: Desk) -> None:
 @pytest.mark.parametrize("verb", ["retry", "purge"])
 def test_it_must_be_clear_which_jobs_are_meant(desk: Desk, verb: str, arguments: tuple[str, ...]) -> None:
     buried(desk, 1)
-    assert "say which" in desk.refused("dead", verb, "--yes", *arguments, code=2)
+    assert "and only one of these" in desk.refused("dead", verb, "--yes", *arguments, code=2)
     assert count(desk, State.DEAD) == 1
 
 
@@ -147,7 +148,7 @@ def test_the_bar_is_for_terminals_alone(desk: Desk) -> None:
     command = [
         sys.executable,
         "-m",
-        "windlass.cli",
+        "windlass",
         "dead",
         "retry",
         "--all",

@@ -70,15 +70,15 @@ def test_on_sqlite_whatever_the_environment_says(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
     ) as demo:
         assert demo.stderr is not None
-        told = next((line for line in demo.stderr if "stays at" in line), "")
-        shown = httpx.get(told.split()[4] + "api/parents").json() if told else None
+        found = next((line for line in demo.stderr if "stays at" in line), "")
+        shown = httpx.get(found.split()[4] + "api/parents").json() if found else None
         demo.send_signal(signal.SIGINT)
         out, err = demo.communicate(timeout=60)
     assert demo.returncode == 0, err
     report = json.loads(out)
     check_report(report)
     assert report["resumed"]["at"] == report["killed"]["checkpoint"]
-    assert report["url"] in told
+    assert report["url"] in found
     assert "demo.load" in json.dumps(shown)
     [folder] = temporary.iterdir()
     assert report["kept"] == str(folder)
@@ -114,8 +114,8 @@ def test_a_stop_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_without_the_extra_there_is_no_mission_control(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "windlass.web.serving", raising=False)
-    with serving(Windlass("memory://")) as address:
+    monkeypatch.delitem(sys.modules, "windlass.web.http.serving", raising=False)
+    with serving(Windlass("sqlite:///:memory:")) as address:
         assert address is None
 
 

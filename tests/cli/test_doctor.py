@@ -18,9 +18,9 @@ def test_all_is_well(any_desk: Desk) -> None:
     answer = any_desk.json("doctor")
     found = findings(answer)
     assert answer["ok"] is True
-    assert f"Windlass {__version__} on Python 3." in found["versions"]["told"]
-    assert "asyncpg" in found["drivers"]["told"]
-    assert found["database"]["told"].endswith("can be opened")
+    assert f"Windlass {__version__} on Python 3." in found["versions"]["text"]
+    assert "asyncpg" in found["drivers"]["text"]
+    assert found["database"]["text"].endswith("can be opened")
     assert "schema" in found
     assert all(finding["level"] != "error" for finding in answer["findings"])
     assert "ok      versions: " in any_desk.ok("doctor")
@@ -39,7 +39,7 @@ def test_m6_a_database_that_cannot_be_reached() -> None:
     found = findings(json.loads(result.stdout))["database"]
     assert result.exit_code == 1
     assert found["level"] == "error"
-    assert found["told"].startswith("postgresql://127.0.0.1:1/shop: ")
+    assert found["text"].startswith("postgresql://127.0.0.1:1/shop: ")
     assert "see that the server runs" in found["advice"]
     assert "s3cret" not in result.output
 

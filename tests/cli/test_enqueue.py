@@ -97,7 +97,7 @@ def test_e2_run_at_with_and_without_a_zone(desk: Desk) -> None:
         (["t", "--delay", "soon"], "write it like 500ms, 30s, 5m or 1h30m", 1),
         (["t", "--delay", "1s", "--run-at", "2100-01-01"], "give one of them", 1),
         (["t", "--run-at", "tomorrow"], "write 2030-01-31T08:00", 2),
-        (["t", "--args", "{"], "this is not JSON", 2),
+        (["t", "--args", "{"], "write it in single quotes, like", 2),
         (["t", "--args", "7"], "give an object of named arguments", 2),
         (["t", "1", "--args", "[2]"], "give an object of named arguments", 2),
         (["t", "--args", '{"*": 7}'], "as an array", 2),
@@ -110,9 +110,9 @@ def test_e2_run_at_with_and_without_a_zone(desk: Desk) -> None:
 def test_e4_what_is_refused_and_with_which_exit_code(
     desk: Desk, arguments: list[str], said: str, code: int
 ) -> None:
-    told = desk.refused("enqueue", *arguments, code=code)
-    assert said in " ".join(told.split())
-    assert code == 2 or len(told.splitlines()) == 1
+    refusal = desk.refused("enqueue", *arguments, code=code)
+    assert said in " ".join(refusal.split())
+    assert code == 2 or len(refusal.splitlines()) == 1
     assert desk.visit(lambda rig: rig.listing()) == []
 
 
@@ -159,6 +159,7 @@ def test_o8_wait_fails_with_the_job(desk: Desk) -> None:
         said = desk.refused("enqueue", "t", "--wait")
         result = desk.run("enqueue", "t", "--json", "--wait")
     assert "ended dead: ValueError: [red]no[/red] \\x1b[31m" in said
+    assert "; see `windlass job show " in said
     assert result.exit_code == 1
     answer = json.loads(result.stdout)
     assert (answer["state"], answer["error"]["type"]) == ("dead", "ValueError")

@@ -2,12 +2,12 @@
 
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
-from windlass.store.measures import Event, News
+from windlass.store.records import Event, Report
 
 BOUNCED = Event(
     at=1_700_000_000.0,
     kind="retry",
-    told="attempt 1 of 5 failed, next try in 5 s: ValueError: \x1b[2J",
+    text="attempt 1 of 5 failed, next try in 5 s: ValueError: \x1b[2J",
     job=5,
     queue="mail",
     task="send",
@@ -20,9 +20,9 @@ BOUNCED = Event(
 async def happen(rig: Rig) -> float:
     others = (
         Event(at=1_700_000_001.0, kind="dead", job=6, queue="bulk", task="load"),
-        Event(at=1_700_000_002.0, kind="leads", told="this host coordinates the cluster, term 1"),
+        Event(at=1_700_000_002.0, kind="leads", text="this host coordinates the cluster, term 1"),
     )
-    return await rig.store.tell(7, 1, News(events=(BOUNCED, *others)))
+    return await rig.store.report(7, 1, Report(events=(BOUNCED, *others)))
 
 
 def test_m2_events_of_everything_of_a_queue_and_of_a_job(any_desk: Desk) -> None:
@@ -35,7 +35,7 @@ def test_m2_events_of_everything_of_a_queue_and_of_a_job(any_desk: Desk) -> None
     assert event == {
         "at": "2023-11-14T22:13:20.000Z",
         "kind": "retry",
-        "told": BOUNCED.told,
+        "text": BOUNCED.text,
         "job": "5",
         "queue": "mail",
         "task": "send",

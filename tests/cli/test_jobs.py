@@ -49,7 +49,7 @@ def test_m3_newest_first_with_filters_limit_and_cursor(any_desk: Desk) -> None:
     ):
         assert len(any_desk.json("jobs", *filters)["jobs"]) == count
     shown = any_desk.run("jobs", "--limit", "3")
-    assert f"there is more: --cursor {page['cursor']}" in shown.stderr
+    assert f"more jobs: --cursor {page['cursor']}" in shown.stderr
     assert all(job["id"] in shown.stdout for job in page["jobs"])
     assert "there is more" not in any_desk.run("jobs").stderr
 
@@ -145,16 +145,17 @@ def test_m4_a_listing_says_what_went_wrong(desk: Desk) -> None:
 
 
 def test_show_tells_progress_result_and_times(desk: Desk) -> None:
-    async def run(rig: Rig) -> tuple[int, int]:
+    async def run(rig: Rig) -> tuple[int, int, int]:
         worker = await rig.worker()
         running, ended = await rig.add("t", "t")
         first, second = await rig.claim(worker)
         await rig.store.checkpoint(worker, first, Checkpoint('{"line": 7}', done=1200, total=5000))
         await rig.finish(worker, second, result='{"sum": 8}')
-        return running, ended
+        return running, ended, worker
 
-    running, ended = (str(id) for id in desk.visit(run))
+    running, ended, worker = (str(id) for id in desk.visit(run))
     said = desk.ok("job", "show", running, ended).split("\n\n")
+    assert f"w-{worker} (pid 1 on here), claim " in said[0]  # as `windlass workers` has it
     assert "1,200 of 5,000" in said[0]
     assert '{"line": 7}' in said[0]
     assert '{"sum": 8}' in said[1]
@@ -215,7 +216,7 @@ def test_o5_cancel_and_delete(desk: Desk) -> None:
         "jobs": [{"id": waiting, "answer": "cancelled"}, {"id": running, "answer": "requested"}]
     }
     assert "its cancel was requested" in desk.ok("job", "show", running)
-    assert "finished already" in desk.run("job", "cancel", waiting).stdout
+    assert "has already finished" in desk.run("job", "cancel", waiting).stdout
     assert desk.run("job", "cancel", waiting).exit_code == 1
     assert desk.ok("job", "delete", waiting) == f"{waiting} deleted\n"
     assert state(desk, waiting) is None

@@ -8,9 +8,7 @@ from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
 from windlass.core.rollup import Sample
 from windlass.core.states import State
-from windlass.store.flow import NewSchedule, Runs
-from windlass.store.measures import News
-from windlass.store.records import WorkerInfo
+from windlass.store.records import NewSchedule, Report, Runs, WorkerInfo
 
 DUTIES = ("governor", "promote", "rescue", "retention", "rollup", "schedules", "slots")
 
@@ -18,8 +16,8 @@ DUTIES = ("governor", "promote", "rescue", "retention", "rollup", "schedules", "
 def test_k3_promote(desk: Desk) -> None:
     desk.visit(lambda rig: rig.add("t", delay=1e-6))  # due by the time of the next command
     answer = desk.json("maintain", "promote", "--once")
-    assert answer == {"due": 1, "admitted": 0, "again": None}
-    assert desk.ok("maintain", "promote", "--once") == "due 0, admitted 0, again –\n"
+    assert answer == {"due": 1, "admitted": 0, "next_in": None}
+    assert desk.ok("maintain", "promote", "--once") == "due 0, admitted 0, next in –\n"
 
 
 def test_k3_retention(any_desk: Desk) -> None:
@@ -30,8 +28,8 @@ def test_k3_retention(any_desk: Desk) -> None:
 
 def test_k3_m1_rollup(any_desk: Desk) -> None:
     async def tell(rig: Rig) -> float:
-        news = News(samples=[Sample(at=60, queue="mail", task="send", counts={"succeeded": 3})])
-        return await rig.store.tell(7, 1, news)
+        report = Report(samples=[Sample(at=60, queue="mail", task="send", counts={"succeeded": 3})])
+        return await rig.store.report(7, 1, report)
 
     any_desk.visit(tell)
     answer = any_desk.json("maintain", "rollup", "--once")
@@ -69,7 +67,7 @@ def test_k3_slots_unless_another_coordinator_is_at_work(any_desk: Desk) -> None:
     slots = any_desk.json("maintain", "slots", "--once")["slots"]
     assert sorted(share["mail"] for share in slots.values()) == [1, 2]
     assert any_desk.visit(lambda rig: rig.store.lead(1, 30)) is not None  # the first one has resigned
-    assert "another coordinator is at work" in any_desk.refused("maintain", "slots", "--once")
+    assert "another coordinator is active" in any_desk.refused("maintain", "slots", "--once")
 
 
 def test_k3_schedules_fire_what_is_due(any_desk: Desk) -> None:
@@ -87,7 +85,7 @@ def test_k3_schedules_fire_what_is_due(any_desk: Desk) -> None:
 def test_k3_f2_the_governor_decides(any_desk: Desk) -> None:
     assert "no queue has a governor" in any_desk.ok("maintain", "governor", "--once")
     any_desk.ok("queue", "set", "crawl", "--governor", "on", "--rate-max", "100")
-    any_desk.visit(lambda rig: rig.store.report({"crawl": Runs(succeeded=50, failed=50)}))
+    any_desk.visit(lambda rig: rig.store.count_runs({"crawl": Runs(succeeded=50, failed=50)}))
     (governor,) = any_desk.json("maintain", "governor", "--once")["governors"]
     assert (governor["queue"], governor["rate"]) == ("crawl", 2.5)
     assert (
@@ -97,4 +95,4 @@ def test_k3_f2_the_governor_decides(any_desk: Desk) -> None:
 
 @pytest.mark.parametrize("duty", DUTIES)
 def test_once_must_be_said(desk: Desk, duty: str) -> None:
-    assert "say --once" in desk.refused("maintain", duty, code=2)
+    assert "add --once" in desk.refused("maintain", duty, code=2)

@@ -13,7 +13,7 @@ from tests.cli.kit import Desk
 from tests.cli.test_jobs import HOSTILE, UNKNOWN
 from tests.cli.test_top import drain
 from tests.conformance.kit import Rig, failure
-from windlass.cli.strip import LINES, MARKS, bar, strip
+from windlass.cli.output import LINES, MARKS, bar, strip
 from windlass.core.states import Kind, State
 from windlass.store.records import Checkpoint
 
@@ -147,9 +147,9 @@ def test_p4_job_show_tells_of_parts_and_parents(any_desk: Desk) -> None:
     assert "index 2 (from 0) of 6" in said
     assert f"of parent  {id}, split 20" in said
     assert f"`windlass parent show {id}`" in said
-    told = any_desk.json("job", "show", part["job"])["jobs"][0]["part"]
-    assert (told["parent"], told["index"], told["total"], told["span"]) == (id, 2, 6, [2])
-    assert told["created_at"] == part["created_at"]
+    found = any_desk.json("job", "show", part["job"])["jobs"][0]["part"]
+    assert (found["parent"], found["index"], found["total"], found["span"]) == (id, 2, 6, [2])
+    assert found["created_at"] == part["created_at"]
     said = any_desk.ok("job", "show", id)
     assert "it waits for its parts" in said
     assert "1 of 6 parts succeeded, 25 %" in said
@@ -261,7 +261,7 @@ def test_p9_cancel_stops_what_is_out(any_desk: Desk) -> None:
     answer = any_desk.run("parent", "cancel", over)
     assert (answer.exit_code, answer.stdout) == (
         1,
-        f"{over} has ended already, succeeded; it stays as it is\n",
+        f"{over} has already ended, succeeded; nothing was changed\n",
     )
 
 
@@ -287,7 +287,7 @@ def test_p10_it_is_drawn_until_the_parent_has_ended(desk: Desk) -> None:
     """On a terminal, from before it is split; what is left on the screen is how it ended."""
     id = made(desk, unsplit)
     mine, theirs = pty.openpty()
-    command = [sys.executable, "-m", "windlass.cli", "parent", "show", id, "--watch", "--database", desk.url]
+    command = [sys.executable, "-m", "windlass", "parent", "show", id, "--watch", "--database", desk.url]
     with (
         os.fdopen(mine, "r+b", buffering=0) as screen,
         subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as watch,

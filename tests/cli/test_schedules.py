@@ -8,7 +8,7 @@ import pytest
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
 from windlass.cli.schedules import schedule_row
-from windlass.store.flow import NewSchedule, ScheduleRecord
+from windlass.store.records import NewSchedule, ScheduleRecord
 
 
 def seeded(desk: Desk, name: str = "daily", cron: str = "0 9 * * *", **given: Any) -> None:

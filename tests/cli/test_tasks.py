@@ -134,8 +134,8 @@ def test_o7_reconcile_tells_what_is_parked(desk: Desk, catalog: str) -> None:
     for _ in range(3):
         desk.ok("reconcile", catalog, "crawl")
         desk.visit(die)
-    (told,) = desk.json("reconcile", catalog, "crawl")["reconciled"]
-    assert (told["found"], told["enqueued"], told["parked"]) == (1, 0, 1)
+    (found,) = desk.json("reconcile", catalog, "crawl")["reconciled"]
+    assert (found["found"], found["enqueued"], found["parked"]) == (1, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_o7_reconcile_tells_what_is_parked(desk: Desk, catalog: str) -> None:
     ],
 )
 def test_what_cannot_be_reconciled(desk: Desk, catalog: str, arguments: tuple[str, ...], said: str) -> None:
-    told = desk.refused("reconcile", *arguments)
-    assert said in told
-    assert len(told.splitlines()) == 1
+    refusal = desk.refused("reconcile", *arguments)
+    assert said in refusal
+    assert len(refusal.splitlines()) == 1
 
 
 # -- after [P12] ----------------------------------------------------------------------------------------

@@ -8,13 +8,12 @@ import pytest
 
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig, failure
-from windlass.cli import telling
+from windlass.cli import target
 from windlass.core.states import Kind
 from windlass.errors import StoreUnavailable
-from windlass.store.flow import NewSchedule
-from windlass.store.measures import EventRecord, News
+from windlass.presentation import audit
+from windlass.store.records import EventRecord, NewSchedule, Report
 from windlass.store.sqlite import SQLiteStore
-from windlass.words import deeds
 
 SPAN = ("--from", "2026-01-01", "--to", "2026-01-03")
 
@@ -36,7 +35,7 @@ async def fill(rig: Rig) -> dict[str, str]:
     return {"dead": str(dead), "ready": str(ready), "parent": str(parent)}
 
 
-async def told(rig: Rig) -> list[EventRecord]:
+async def events(rig: Rig) -> list[EventRecord]:
     return [event for event in await rig.store.events() if event.kind == "operator"]
 
 
@@ -80,8 +79,8 @@ def test_m2_a_verb_that_acts_leaves_an_event(
 ) -> None:
     ids = desk.visit(fill)
     desk.ok(*line.format(**ids).split())
-    (event,) = desk.visit(told)
-    assert event.told.startswith(words)
+    (event,) = desk.visit(events)
+    assert event.text.startswith(words)
     assert event.worker == f"{getpass.getuser()}@cli"
     assert (event.queue, event.task) == (where.get("queue", ""), where.get("task", ""))
     if "job" in where:
@@ -94,15 +93,15 @@ def test_m2_a_cancelled_parent_is_told(desk: Desk) -> None:
 
     parent = desk.visit(on_the_way)
     desk.ok("parent", "cancel", str(parent))
-    (event,) = desk.visit(told)
-    assert (event.told, event.job) == ("cancel: requested", parent)
+    (event,) = desk.visit(events)
+    assert (event.text, event.job) == ("cancel: requested", parent)
 
 
 def test_m2_a_rescue_is_told(desk: Desk) -> None:
     desk.visit(lambda rig: rig.worker(lease=1.0))
     assert desk.run("maintain", "rescue", "--once", WINDLASS_LEASE="1s").exit_code == 0
-    (event,) = desk.visit(told)
-    assert event.told == "maintain rescue: 1 worker had died"
+    (event,) = desk.visit(events)
+    assert event.text == "maintain rescue: 1 worker had died"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +118,7 @@ def test_m2_a_rescue_is_told(desk: Desk) -> None:
 def test_m2_a_look_leaves_none(desk: Desk, line: str) -> None:
     ids = desk.visit(fill)
     desk.ok(*line.format(**ids).split())
-    assert desk.visit(told) == []
+    assert desk.visit(events) == []
 
 
 def test_m2_what_was_refused_leaves_none(desk: Desk) -> None:
@@ -128,7 +127,7 @@ def test_m2_what_was_refused_leaves_none(desk: Desk) -> None:
     desk.refused("job", "retry", "123456789")
     desk.refused("budget", "take", "api", "-n", "11")
     desk.refused("schedules", "pause", "dayly")
-    assert desk.visit(told) == []
+    assert desk.visit(events) == []
 
 
 def test_m2_each_queue_and_job_gets_its_own_and_many_jobs_one(any_desk: Desk) -> None:
@@ -137,10 +136,10 @@ def test_m2_each_queue_and_job_gets_its_own_and_many_jobs_one(any_desk: Desk) ->
     any_desk.ok("queue", "pause", "mail", "imports")
     any_desk.ok("job", "cancel", *map(str, ids[:2]))
     any_desk.ok("job", "delete", *map(str, ids))
-    latest, *rest = any_desk.visit(told)
-    assert latest.told == "delete: 60 jobs"
+    latest, *rest = any_desk.visit(events)
+    assert latest.text == "delete: 60 jobs"
     assert {event.job for event in rest[:2]} == set(ids[:2])
-    assert {(event.told, event.queue) for event in rest[2:]} == {("paused", "mail"), ("paused", "imports")}
+    assert {(event.text, event.queue) for event in rest[2:]} == {("paused", "mail"), ("paused", "imports")}
 
 
 def test_m2_an_account_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,32 +147,32 @@ def test_m2_an_account_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("getpwuid(): uid not found")
 
     monkeypatch.setattr(getpass, "getuser", nobody)
-    assert telling.operator() == "cli"
+    assert target.operator() == "cli"
 
 
 def test_m2_a_name_stays_on_one_line() -> None:
-    (event,) = deeds.events([deeds.paused("mail", True)], 0.0, "ada (night \x1b[2J shift)@cli")
+    (event,) = audit.events([audit.paused("mail", True)], 0.0, "ada (night \x1b[2J shift)@cli")
     assert event.worker.startswith("ada (night")
     assert "\x1b" not in event.worker
 
 
-@pytest.mark.parametrize("trouble", [StoreUnavailable("gone"), RuntimeError("a bug"), None])
+@pytest.mark.parametrize("error", [StoreUnavailable("gone"), RuntimeError("a bug"), None])
 def test_m2_a_verb_does_not_fail_for_telling(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, trouble: Exception | None
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
     """Where telling fails, or takes for ever, the verb says what it says and the deed is done."""
     desk.visit(fill)
 
-    async def tell(self: SQLiteStore, source: int, number: int, news: News) -> float:
-        if trouble is not None:
-            raise trouble
+    async def report(self: SQLiteStore, source: int, number: int, report: Report) -> float:
+        if error is not None:
+            raise error
         await asyncio.Event().wait()
         return 0.0
 
-    monkeypatch.setattr("windlass.words.telling.PATIENCE", 0.05)
+    monkeypatch.setattr("windlass.presentation.audit.TIMEOUT", 0.05)
     with monkeypatch.context() as patch:
-        patch.setattr(SQLiteStore, "tell", tell)
+        patch.setattr(SQLiteStore, "report", report)
         assert desk.ok("queue", "pause", "mail") == "mail paused\n"
-    assert desk.visit(told) == []
+    assert desk.visit(events) == []
     queues = {queue["name"]: queue for queue in desk.json("queues")["queues"]}
     assert queues["mail"]["paused"]

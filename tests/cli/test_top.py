@@ -10,8 +10,8 @@ import pytest
 from tests.cli.kit import Desk
 from tests.cli.test_queues import served
 from windlass.cli.top import rates
+from windlass.presentation.cluster_state import ClusterState
 from windlass.store.records import Depth, Steering
-from windlass.words.sample import Sample
 
 
 def test_one_frame_without_a_terminal(any_desk: Desk) -> None:
@@ -64,8 +64,8 @@ def test_an_interval_that_makes_no_sense(desk: Desk, interval: str) -> None:
 
 
 def test_rates_are_changes_per_second() -> None:
-    def sample(tick: float, depth: Depth) -> Sample:
-        return Sample(Steering({}, {}, {}), {"mail": depth}, [], 0.0, tick)
+    def sample(tick: float, depth: Depth) -> ClusterState:
+        return ClusterState(Steering({}, {}, {}), {"mail": depth}, [], 0.0, tick)
 
     before = sample(10.0, Depth(ready=100, running=10, dead=1))
     after = sample(12.0, Depth(ready=60, running=10, retrying=4, dead=5))
@@ -78,7 +78,7 @@ def test_rates_are_changes_per_second() -> None:
 def test_it_draws_on_a_terminal_until_q(desk: Desk) -> None:
     served(desk)
     mine, theirs = pty.openpty()
-    command = [sys.executable, "-m", "windlass.cli", "top", "--interval", "100ms", "--database", desk.url]
+    command = [sys.executable, "-m", "windlass", "top", "--interval", "100ms", "--database", desk.url]
     with (
         os.fdopen(mine, "r+b", buffering=0) as screen,
         subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as top,
@@ -106,7 +106,7 @@ def drain(screen: int) -> bytes:
 
 def test_json_goes_on_frame_after_frame(desk: Desk) -> None:
     served(desk)
-    command = [sys.executable, "-m", "windlass.cli", "top", "--json", "--interval", "100ms"]
+    command = [sys.executable, "-m", "windlass", "top", "--json", "--interval", "100ms"]
     with subprocess.Popen([*command, "--database", desk.url], stdout=subprocess.PIPE, text=True) as top:
         assert top.stdout is not None
         first, second = top.stdout.readline(), top.stdout.readline()

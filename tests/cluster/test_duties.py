@@ -11,11 +11,10 @@ from tests.worker.line import Line
 from windlass.cluster import duties
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.core.rollup import Sample
-from windlass.core.slots import MOST
+from windlass.core.slots import MAX_SLOTS
 from windlass.core.states import State
 from windlass.errors import TermLost
-from windlass.store.measures import News
-from windlass.store.records import Expired, NewJob, QueueRecord, WorkerInfo, WorkerRecord
+from windlass.store.records import Expired, NewJob, QueueRecord, Report, WorkerInfo, WorkerRecord
 
 
 def member(id: int, started: float, *queues: str, alive: bool = True) -> WorkerRecord:
@@ -67,7 +66,7 @@ def test_k1_totals_are_conserved_through_joins_losses_and_resizes(
         random.Random(number).shuffle(mixed)  # the order of rows says nothing
         slots = duties.shares([QueueRecord(name="mail", max_workers=total)], mixed)
         given = [slots[id]["mail"] for id in living]
-        assert sum(given) == min(total, len(living) * MOST) if living else given == []
+        assert sum(given) == min(total, len(living) * MAX_SLOTS) if living else given == []
         assert given == sorted(given, reverse=True)
 
 
@@ -88,8 +87,8 @@ async def test_k3_assigning_twice_is_assigning_once(line: Line) -> None:
     await line.lead(8, 30)
     with pytest.raises(TermLost):
         await duties.assign_slots(line.as_store, term)
-    told = await line.steering([1, 2, 3])
-    assert told.slots == first
+    answers = await line.steering([1, 2, 3])
+    assert answers.slots == first
 
 
 async def test_k3_promoting_goes_on_until_nothing_is_due(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +173,7 @@ async def test_c8_deaths_are_capped(line: Line) -> None:
         await line.register(WorkerInfo(id=id, queues=("default",)))
         while not await line.claim(id, ["default"], 1):
             await duties.promote(line.as_store)
-        ((_, rescued),) = await duties.bury(
+        ((_, rescued),) = await duties.rescue_dead(
             line.as_store, [record for record in await line.workers() if record.id == id], policy
         )
         seen.append((rescued.offered, rescued.deferred, rescued.dead))
@@ -198,7 +197,7 @@ async def test_m1_a_rollup_takes_as_many_steps_as_it_needs(
     monkeypatch.setattr(duties, "STEP", 2)
     await line.open()
     for number in range(1, 8):
-        await line.tell(7, number, News(samples=[Sample(at=60, queue="mail", counts={"dead": 1})]))
+        await line.report(7, number, Report(samples=[Sample(at=60, queue="mail", counts={"dead": 1})]))
     done = await duties.rollup(line.as_store)
     assert (done.folded, done.more) == (7, False)
     assert line.calls["rollup"] >= 4

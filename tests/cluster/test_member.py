@@ -14,7 +14,7 @@ from windlass.core.retry import Backoff
 from windlass.errors import SchemaMissing, StoreUnavailable
 from windlass.settings import Settings
 from windlass.store.records import NewJob, WorkerInfo
-from windlass.worker.view import View
+from windlass.worker.engine.assignment import Assignment
 
 
 @pytest.fixture(autouse=True)
@@ -29,17 +29,17 @@ class Local:
     """A worker that only remembers what it was told."""
 
     def __init__(self) -> None:
-        self.views: list[View] = []
+        self.assignments: list[Assignment] = []
         self.cancels: list[frozenset[int]] = []
         self.lost: list[int] = []
         self.breathing = True
 
     @property
     def slots(self) -> dict[str, int]:
-        return self.views[-1].slots if self.views else {}
+        return self.assignments[-1].slots if self.assignments else {}
 
-    def steer(self, view: View) -> None:
-        self.views.append(view)
+    def steer(self, assignment: Assignment) -> None:
+        self.assignments.append(assignment)
 
     def cancel(self, jobs: frozenset[int]) -> None:
         self.cancels.append(jobs)
@@ -47,7 +47,7 @@ class Local:
     def lose(self, worker: int) -> None:
         self.lost.append(worker)
 
-    def breathes(self) -> bool:
+    def can_run(self) -> bool:
         return self.breathing
 
 
@@ -120,7 +120,7 @@ async def test_c9_without_a_beat_for_a_lease_every_worker_is_given_up(line: Line
         await until_it_is(lambda: _beat_past(line, 7, 1), True)
         with line.cut():
             await until(lambda: one.lost == [7] and other.lost == [8])
-            assert not member.reached
+            assert not member.reachable
 
 
 async def test_c9_the_fence_comes_before_anybody_else_may_take_the_jobs(line: Line) -> None:
@@ -130,7 +130,7 @@ async def test_c9_the_fence_comes_before_anybody_else_may_take_the_jobs(line: Li
         (local,) = await seated(line, member, 7)
         await until_it_is(lambda: _beat_past(line, 7, 1), True)
         line.is_cut = True
-        beaten_at = member._seats[7].beaten_at
+        beaten_at = member._identities[7].beaten_at
         await until(lambda: local.lost == [7])
         assert lease * 0.9 <= asyncio.get_running_loop().time() - beaten_at < lease
         line.is_cut = False
@@ -149,12 +149,12 @@ async def test_m6_a_store_that_is_away_is_out_of_reach_long_before_the_lease_is_
         raise StoreUnavailable("away")
 
     async with membership(line, {"mail": 2}, lease=60.0) as member:
-        await until(lambda: member.reached)
+        await until(lambda: member.reachable)
         line.before["steering"] = away
-        await until(lambda: not member.reached, within=2.0)
+        await until(lambda: not member.reachable, within=2.0)
         del line.before["steering"]
         if not hangs:
-            await until(lambda: member.reached)
+            await until(lambda: member.reachable)
 
 
 async def test_an_outage_is_told_once_of_each_kind_and_so_is_its_end(
@@ -170,9 +170,9 @@ async def test_an_outage_is_told_once_of_each_kind_and_so_is_its_end(
             await until(lambda: line.calls["beat"] >= calls["beat"] + 3)
             await until(lambda: line.calls["steering"] >= calls["steering"] + 3)
         for kind in ("heartbeats", "steering"):
-            await until(lambda kind=kind: f"{kind}: all is well again" in caplog.text)  # type: ignore[misc]
+            await until(lambda kind=kind: f"{kind}: recovered after" in caplog.text)  # type: ignore[misc]
     assert caplog.text.count("a heartbeat failed") == 1
-    assert caplog.text.count("cannot read how queues are set") == 1
+    assert caplog.text.count("cannot read the settings of queues") == 1
 
 
 async def test_o2_the_back_off_of_a_queue_is_the_stored_one(line: Line) -> None:
@@ -271,7 +271,7 @@ async def test_k1_a_read_error_makes_it_the_share_too(line: Line, caplog: pytest
 
         line.before["steering"] = broken
         await until(lambda: [local.slots.get("mail") for local in locals] == [4, 4, 4])
-    assert "cannot read how queues are set: cannot be read" in caplog.text
+    assert "cannot read the settings of queues: cannot be read" in caplog.text
 
 
 @pytest.mark.parametrize("line", ["memory"], indirect=True)
@@ -298,13 +298,13 @@ async def test_k2_pause_resume_and_resize_take_effect_within_two_seconds(wired: 
         await line.set_queue("mail", {"paused": True})
         engine = worker._engine
         assert engine is not None
-        await until(lambda: engine._view.slots == {"mail": 0}, within=2.2)
+        await until(lambda: engine._assignment.slots == {"mail": 0}, within=2.2)
         others = [await waits.aenqueue() for _ in range(4)]
         assert (await first.astatus(), running) == (State.RUNNING, 1)
         await line.set_queue("mail", {"paused": False, "max_workers": 4})
         await until(lambda: running == 4, within=2.2)
         await line.set_queue("mail", {"max_workers": 1})
-        await until(lambda: engine._view.slots == {"mail": 1}, within=2.2)
+        await until(lambda: engine._assignment.slots == {"mail": 1}, within=2.2)
         assert running == 4  # nobody is stopped for that
         most = 0
         proceed.set()
@@ -319,7 +319,7 @@ async def test_k2_a_pause_survives_a_restart(wired: Windlass, line: Line) -> Non
     await line.set_queue("mail", {"paused": True})
     job = await wired.named("windlass.echo").using(queue="mail").aenqueue(1)
     async with wired.worker({"mail": 2}) as worker:
-        await until(lambda: worker._engine is not None and worker._engine._view.slots == {"mail": 0})
+        await until(lambda: worker._engine is not None and worker._engine._assignment.slots == {"mail": 0})
         assert await job.astatus() == State.READY
         await line.set_queue("mail", {"paused": False})
         assert await job.aresult("10s") == 1
@@ -331,14 +331,14 @@ async def test_a_worker_that_joins_is_steered_at_once(line: Line) -> None:
         await until(lambda: line.calls["steering"] >= 1)
         began = asyncio.get_running_loop().time()
         (local,) = await seated(line, member, 7)
-        await until(lambda: local.views)
+        await until(lambda: local.assignments)
         assert asyncio.get_running_loop().time() - began < 0.5
 
 
 @pytest.mark.parametrize(
     "error", [SchemaMissing("it is gone"), RuntimeError("nobody foresaw this")], ids=repr
 )
-async def test_c23_a_coordinator_that_cannot_resign_ends_all_the_same(
+async def test_k3_a_coordinator_that_cannot_resign_ends_all_the_same(
     line: Line, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     """[fault 33] The error took the place of the cancel, and the member began again: it led for ever."""
@@ -352,7 +352,7 @@ async def test_c23_a_coordinator_that_cannot_resign_ends_all_the_same(
     assert line.calls["lead"] == leads
 
 
-async def test_c23_a_chore_that_fails_while_it_ends_does_not_begin_again(
+async def test_k3_a_chore_that_fails_while_it_ends_does_not_begin_again(
     line: Line, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """[fault 33] Whatever it is."""

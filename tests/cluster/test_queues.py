@@ -49,7 +49,7 @@ def test_k1_the_command_that_it_names_exists(tmp_path_factory: pytest.TempPathFa
     answer = CliRunner().invoke(main, command, env={"WINDLASS_DATABASE_URL": url}, catch_exceptions=False)
     assert answer.exit_code == 0, answer.output
     with Windlass(url) as app:
-        (queue,) = app._home().call(lambda store: store.queues())
+        (queue,) = app._store_handle().call(lambda store: store.queues())
         assert queue.max_workers == 8
 
 

@@ -6,8 +6,8 @@ Most budgets of theirs have a rate of 0, so that it does not matter how long a t
 from typing import Any
 
 from tests.conformance.kit import Rig
-from windlass.store.flow import BudgetRecord, Need, NewBudget
-from windlass.store.records import ClaimedJob
+from windlass.store.fields import NewBudget
+from windlass.store.records import BudgetRecord, ClaimedJob, Need
 
 NEEDS = {"t": [Need("b")]}
 PAUSE = 30.0

@@ -3,9 +3,9 @@
 PostgreSQL stores live in databases copied from one migrated template per server: a copy costs a fraction of
 a migration, and nothing of one test is left for the next.
 
-The older server and the stock one run a sixth of the suite each with every check, always the same one and
-some of every file: nearly all of what differs between servers shows in any of them. `pytest -m postgres16`
-and `pytest -m stock` run all of it (make postgres16, make stock).
+The older server, the stock one and SQLite in memory run a sixth of the suite each with every check, always
+the same one and some of every file: nearly all of what differs between them shows in any of it. `pytest -m
+postgres16`, `-m stock` and `-m sqlite_memory` run all of it (make postgres16, make stock).
 """
 
 import zlib
@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.kit import HandClock, Rig, ServerClock, make_template
+from tests.model.oracle import OracleStore
 from tests.postgres import Server
-from windlass.store.memory import MemoryStore
 from windlass.store.postgres import PostgresStore
 from windlass.store.protocol import Store
 from windlass.store.settings import StoreSettings
@@ -26,7 +26,7 @@ from windlass.store.sqlite import SQLiteStore
 HERE = Path(__file__).parent
 SETTINGS = StoreSettings(retention=8 * 3600.0)
 SERVERS = {"postgres": "pg_server", "postgres16": "pg16_server", "stock": "stock_server"}
-PARTLY = ("postgres16", "stock")
+PARTLY = ("postgres16", "stock", "sqlite_memory")
 SHARE = 6
 """One test in so many, of each file, runs on each of these with every check."""
 
@@ -87,13 +87,14 @@ async def rig(
             )
         else:
             clock = HandClock()
-            store: Store = (
-                MemoryStore(SETTINGS, clock)
-                if name == "memory"
-                else SQLiteStore(tmp_path / "windlass.db", settings=SETTINGS, clock=clock)
-            )
+            store: Store
+            if name == "memory":
+                store = OracleStore(SETTINGS, clock)
+            else:
+                path = ":memory:" if name == "sqlite_memory" else tmp_path / "windlass.db"
+                store = SQLiteStore(path, settings=SETTINGS, clock=clock)
             await store.migrate()
-            rig = Rig(store, clock, name)
+            rig = Rig(store, clock, name.partition("_")[0], lends=name == "sqlite")
         await rig.store.open()
         stack.push_async_callback(rig.store.close)
         yield rig

@@ -127,10 +127,12 @@ async def make_template(server: Server, settings: StoreSettings) -> str:
 class Rig:
     """A store with its clock, and what most tests need of it."""
 
-    def __init__(self, store: Store, clock: Clock, name: str) -> None:
+    def __init__(self, store: Store, clock: Clock, name: str, *, lends: bool = True) -> None:
+        """`lends` says whether handlers get transactions of their own from this store."""
         self.store = store
         self.clock = clock
         self.name = name
+        self.lends = lends
         self._flushes: dict[int, itertools.count[int]] = {}
 
     # -- producers --------------------------------------------------------------------------------------
@@ -230,7 +232,7 @@ class Rig:
         await self.split(worker, await self.run(worker, id), parts, **plan)
         return id
 
-    async def told(self, id: int) -> ParentRecord:
+    async def parent_record(self, id: int) -> ParentRecord:
         """The parent, which must exist, brought up to date with its parts."""
         await self.store.promote()
         record = await self.store.parent(id)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.conformance.kit import Rig
-from windlass.store.flow import NewSchedule, ScheduleRecord
-from windlass.store.records import Receipt
+from windlass.store.records import NewSchedule, Receipt, ScheduleRecord
 
 MINUTE = 60.0
 

@@ -33,28 +33,28 @@ async def refusal(rig: Rig, *jobs: NewJob) -> Refused | None:
     try:
         await rig.store.enqueue(jobs)
     except Refused as refused:
-        told = refused
+        refused_with = refused
     else:
         return None
     assert (await rig.depth()).ready == before
-    assert (told.queue, told.retry_after > 0) == ("default", True)
-    return told
+    assert (refused_with.queue, refused_with.retry_after > 0) == ("default", True)
+    return refused_with
 
 
 async def is_refused(rig: Rig, *jobs: NewJob) -> bool:
     """Whether a call, of one job if nothing is said, is refused because the queue is full."""
-    told = await refusal(rig, *(jobs or [job()]))
-    assert told is None or (type(told), told.status) == (QueueFull, 429)
-    return told is not None
+    refused_with = await refusal(rig, *(jobs or [job()]))
+    assert refused_with is None or (type(refused_with), refused_with.status) == (QueueFull, 429)
+    return refused_with is not None
 
 
 async def shed(rig: Rig) -> list[Priority]:
     """The priorities that are shed. What is accepted is taken back."""
     gone: list[Priority] = []
     for priority in Priority:
-        told = await refusal(rig, job("probe", priority=priority))
-        assert told is None or (type(told), told.status) == (Shed, 503)
-        if told is not None:
+        refused_with = await refusal(rig, job("probe", priority=priority))
+        assert refused_with is None or (type(refused_with), refused_with.status) == (Shed, 503)
+        if refused_with is not None:
             gone.append(priority)
         else:
             await rig.store.delete([found.id for found in await rig.listing(task="probe")])
@@ -276,9 +276,9 @@ async def test_the_largest_of_the_three_counts(rig: Rig) -> None:
     """[F5] And is told."""
     await limited(rig, 5, shed_depth=100, shed_latency=1.0)
     await rig.store.observe(0.95)
-    with pytest.raises(Shed) as told:
+    with pytest.raises(Shed) as found:
         await rig.one()
-    assert told.value.level == pytest.approx(0.95)
+    assert found.value.level == pytest.approx(0.95)
 
 
 async def test_shedding_comes_before_backpressure(rig: Rig) -> None:

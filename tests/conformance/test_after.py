@@ -53,9 +53,9 @@ async def test_it_says_how_many_are_left(rig: Rig) -> None:
     (last,) = await rig.add("last", after=tuple(left))
     for rest in (" and 2 others", " and 1 other", ""):
         await rig.store.promote()
-        told = f"waits for job {min(left)}{rest}"
-        assert (await rig.look(last)).reason == told
-        assert [found.reason for found in await rig.listing(task="last")] == [told]
+        message = f"waits for job {min(left)}{rest}"
+        assert (await rig.look(last)).reason == message
+        assert [found.reason for found in await rig.listing(task="last")] == [message]
         await rig.finish(worker, await rig.run(worker, left.pop(0)))
     await rig.store.promote()
     assert (await rig.look(last)).reason is None

@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.budget_kit import budget, claim, claimed_tasks, declare, grants, promote, taken
 from tests.conformance.kit import Rig, job
 from windlass.core.states import Kind, Priority, State
-from windlass.store.flow import Need
+from windlass.store.records import Need
 
 
 async def test_a_claim_takes_the_tokens_of_its_jobs(rig: Rig) -> None:
@@ -67,6 +67,20 @@ async def test_the_line_comes_before_newcomers(rig: Rig) -> None:
     await rig.store.give_back("b", 1)
     await promote(rig)
     assert [job.id for job in await claim(rig, worker)] == [newcomer]
+
+
+async def test_one_let_out_behind_younger_jobs_is_still_the_oldest(rig: Rig) -> None:
+    """[M1] However small the window of its lane is."""
+    await declare(rig, burst=1)
+    await rig.store.set_queue("default", {"window": 1})
+    assert await taken(rig)
+    await rig.one("t")
+    assert await claim(rig, await rig.worker()) == []
+    await rig.clock.advance(100)
+    await rig.add("young", "young")
+    await rig.store.give_back("b", 1)
+    await promote(rig)
+    assert (await rig.store.depth())["default"].oldest == pytest.approx(100, abs=30)
 
 
 async def test_one_let_out_and_a_newcomer_are_claimed_together(rig: Rig) -> None:
@@ -308,15 +322,15 @@ async def test_promotion_tells_when_the_next_token_comes(rig: Rig) -> None:
     await declare(rig, burst=1, rate=0.01)
     await rig.add("t", "t")
     worker = await rig.worker()
-    assert (await rig.store.promote()).again is None
+    assert (await rig.store.promote()).next_in is None
     assert len(await claim(rig, worker)) == 1
-    again = (await rig.store.promote()).again
+    again = (await rig.store.promote()).next_in
     assert again is not None
     assert again == pytest.approx(100, abs=10)
     await rig.clock.advance(again)
     await promote(rig)
     assert len(await claim(rig, worker)) == 1
-    assert (await rig.store.promote()).again is None
+    assert (await rig.store.promote()).next_in is None
 
 
 async def test_nobody_is_told_of_tokens_that_never_come(rig: Rig) -> None:
@@ -324,7 +338,7 @@ async def test_nobody_is_told_of_tokens_that_never_come(rig: Rig) -> None:
     await declare(rig)
     await rig.add("t", "t")
     await claim(rig, await rig.worker())
-    assert (await rig.store.promote()).again is None
+    assert (await rig.store.promote()).next_in is None
 
 
 async def test_claims_keep_to_the_rate(rig: Rig) -> None:
@@ -418,7 +432,7 @@ async def test_the_doctor_names_what_is_never_granted(rig: Rig) -> None:
     await promote(rig)
     (found,) = [finding for finding in await rig.store.diagnose() if finding.name == "budgets"]
     assert (found.level, found.advice) == ("warning", "windlass budget set b --burst 3")
-    assert "budget 'b'" in found.told
+    assert "budget 'b'" in found.text
     await rig.store.set_budget("b", {"burst": 3})
     await promote(rig)
     assert [job.task for job in await claim(rig, worker, BIG)] in ([], ["big"])

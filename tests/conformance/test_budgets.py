@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.budget_kit import budget, declare, grants, taken
 from tests.conformance.kit import Rig
 from windlass.errors import WindlassError
-from windlass.store.flow import NewBudget
+from windlass.store.fields import NewBudget
 
 # -- declaring and changing ---------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ async def test_an_unknown_budget_throttles(rig: Rig) -> None:
     """[F1]"""
     assert not await taken(rig, name="nobody")
     await rig.store.give_back("nobody", 5)
-    assert await rig.store.tell_budget("nobody", 0, 5) == "closed"
+    assert await rig.store.report_calls("nobody", 0, 5) == "closed"
     with pytest.raises(ValueError, match="nobody"):
         await rig.store.drain("nobody", 1.0)
     assert await rig.store.budgets() == []

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from tests.conformance.kit import Rig, failure
-from windlass import bulk
-from windlass.bulk import Count
 from windlass.core.states import Kind, State
 from windlass.errors import InvalidOption
+from windlass.handles import bulk
+from windlass.handles.bulk import Count
 from windlass.store.records import JobFilter, Matches
 
 
@@ -32,10 +32,10 @@ class Busy:
         self.matches = rig.store.matches
 
     async def cancel(self, jobs: Sequence[int]) -> Mapping[int, str]:
-        told = await self._rig.store.cancel(jobs)
+        answers = await self._rig.store.cancel(jobs)
         await self._rig.store.promote()
         await self._rig.claim(self._worker)
-        return told
+        return answers
 
 
 async def dead(rig: Rig, count: int) -> list[int]:
@@ -56,13 +56,13 @@ async def test_count_stops_at_its_cap(rig: Rig, cap: int, found: Count) -> None:
 @pytest.mark.parametrize("batch", [1, 3, 500])
 async def test_retry_where_the_jobs_leave_the_filter(rig: Rig, batch: int) -> None:
     ids = await dead(rig, 7)
-    told: list[int] = []
+    seen: list[int] = []
     answers = await bulk.apply(
-        rig.store, JobFilter(state=State.DEAD), "retry", batch=batch, progress=told.append
+        rig.store, JobFilter(state=State.DEAD), "retry", batch=batch, progress=seen.append
     )
     assert answers == {"retried": 7}
-    assert told[-1] == 7
-    assert told == sorted(told)
+    assert seen[-1] == 7
+    assert seen == sorted(seen)
     assert {job.id for job in await rig.listing(state=State.READY)} == set(ids)
 
 
@@ -122,9 +122,9 @@ async def test_a_count_and_a_walk_go_on_where_a_moment_is_over(
         monkeypatch.setattr(bulk, "AT_ONCE", step)
     else:
         monkeypatch.setattr(bulk, "MOMENT", 0.0)
-        monkeypatch.setattr(f"windlass.store.{rig.name}.listing.MOST_ROWS", step)
-        monkeypatch.setattr("windlass.store.postgres.reading.MOST_ROWS", step)
-        monkeypatch.setattr("windlass.store.postgres.listing.FEW_ROWS", 1)
+        monkeypatch.setattr(f"windlass.store.{rig.name}.listing.MAX_ROWS", step)
+        monkeypatch.setattr("windlass.store.postgres.listing.MAX_ROWS", step)
+        monkeypatch.setattr("windlass.store.postgres.listing_walk.FEW_ROWS", 1)
     ids = await rig.add(*["t"] * 7)
     assert await bulk.count(rig.store, JobFilter()) == Count(7)
     if rig.name != "memory":

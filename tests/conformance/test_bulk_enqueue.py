@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.conformance.kit import HandClock, Rig, job
-from windlass.store.memory import MemoryStore
+from tests.model.oracle import OracleStore
 from windlass.store.records import NewJob, Receipt
 
 
@@ -44,7 +44,7 @@ def mixture(seed: int, first: int, n: int = 80) -> list[NewJob]:
     return jobs
 
 
-def told(receipts: Sequence[Receipt]) -> list[tuple[str, int]]:
+def statuses(receipts: Sequence[Receipt]) -> list[tuple[str, int]]:
     """What became of each, and which of the jobs before it stands for it. Whether one that may have to wait
     aside has to is seen after the call, so not while the call goes on."""
     ids = [receipt.id for receipt in receipts]
@@ -54,14 +54,14 @@ def told(receipts: Sequence[Receipt]) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_bulk_of_every_kind_fares_as_one_by_one(rig: Rig, seed: int) -> None:
     """One statement adds them all on PostgreSQL, where each took its own; lanes keep the jobs' order."""
-    model = Rig(MemoryStore(clock=HandClock()), HandClock(), "model")
+    model = Rig(OracleStore(clock=HandClock()), HandClock(), "model")
     for each in (rig, model):
         await each.add("declared")
         assert await each.claim(await each.worker())
     together = await rig.store.enqueue(mixture(seed, (await rig.one(queue="later", delay=90.0)).id))
     jobs = mixture(seed, (await model.one(queue="later", delay=90.0)).id)
     alone = [(await model.store.enqueue([each]))[0] for each in jobs]
-    assert told(together) == told(alone)
+    assert statuses(together) == statuses(alone)
     seen: list[tuple[list[str], list[str]]] = []
     for each, receipts in ((rig, together), (model, alone)):
         ran = [claimed.task for claimed in await each.claim(await each.worker(), limit=500)]

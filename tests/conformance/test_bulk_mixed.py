@@ -119,10 +119,10 @@ async def test_a_mixed_batch_answers_as_one_by_one(rig: Rig, verb: Verb) -> None
     batch = await World(rig, worker, "batch").made()
     alone = {what: (await steer(rig, verb, [id]))[id] for what, id in single.jobs.items()}
     ids = [*batch.jobs.values(), *NOWHERE, *batch.jobs.values()]
-    told = await steer(rig, verb, ids)
-    assert list(told) == list(dict.fromkeys(ids))
-    assert {what: told[id] for what, id in batch.jobs.items()} == alone
-    assert {told[id] for id in NOWHERE} == {"not_found"}
+    answers = await steer(rig, verb, ids)
+    assert list(answers) == list(dict.fromkeys(ids))
+    assert {what: answers[id] for what, id in batch.jobs.items()} == alone
+    assert {answers[id] for id in NOWHERE} == {"not_found"}
     assert await batch.as_left() == await single.as_left()
 
 

@@ -7,8 +7,7 @@ import pytest
 from tests.conformance.kit import Rig
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
-from windlass.store.measures import Cause
-from windlass.store.records import Failure, JobFilter
+from windlass.store.records import Cause, Failure, JobFilter
 
 BOUND = 4
 
@@ -43,7 +42,7 @@ async def dead_parent(rig: Rig, worker: int) -> tuple[int, list[int]]:
     id = await rig.parent(worker, parts=2, tolerated=0)
     parts = await rig.claim(worker)
     await rig.finish(worker, parts, Kind.DEAD, error=Failure("PartError", "cut", ""))
-    assert (await rig.told(id)).state is State.DEAD
+    assert (await rig.parent_record(id)).state is State.DEAD
     return id, [part.id for part in parts]
 
 
@@ -114,9 +113,9 @@ async def test_jobs_without_a_failure_are_found_by_an_empty_one(rig: Rig) -> Non
 
 async def test_a_walk_by_error_comes_past_all_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """[M3] In bounded steps, each job once, the newest first."""
-    monkeypatch.setattr("windlass.store.sqlite.listing.MOST_ROWS", BOUND)
-    monkeypatch.setattr("windlass.store.postgres.listing.MOST_ROWS", BOUND)
-    monkeypatch.setattr("windlass.store.postgres.listing.FEW_ROWS", 1)
+    monkeypatch.setattr("windlass.store.sqlite.listing.MAX_ROWS", BOUND)
+    monkeypatch.setattr("windlass.store.postgres.listing_walk.MAX_ROWS", BOUND)
+    monkeypatch.setattr("windlass.store.postgres.listing_walk.FEW_ROWS", 1)
     worker = await rig.worker()
     wanted: list[int] = []
     for turn in range(9):
@@ -184,7 +183,7 @@ async def test_a_parent_that_failed_before_it_was_split_shows_that(rig: Rig) -> 
     await fail(rig, worker, id, "OSError", "default", Kind.RETRY)
     await rig.split(worker, await rig.run(worker, id), 1)
     await rig.finish(worker, await rig.claim(worker), Kind.DEAD)
-    assert (await rig.told(id)).state is State.DEAD
+    assert (await rig.parent_record(id)).state is State.DEAD
     assert [error.type for error in (await rig.look(id)).errors] == ["OSError"]
     assert await ids(rig, error="OSError") == [id]
     assert ("t", "OSError", 1) in pairs((await rig.store.causes()).groups)

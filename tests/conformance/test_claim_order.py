@@ -210,21 +210,21 @@ async def test_held_lists_what_a_worker_has_not_finished(rig: Rig) -> None:
     worker, other = await rig.worker(), await rig.worker()
     claims = await rig.claims(worker, limit=2)
     await rig.claims(other)
-    assert await rig.store.held(worker) == claims
+    assert await rig.store.unfinished(worker) == claims
     assert await rig.store.fences(worker) == {job.fence for job in claims[0].jobs}
     await rig.finish(worker, claims[0].jobs[0])
-    (left,) = await rig.store.held(worker)
+    (left,) = await rig.store.unfinished(worker)
     assert [job.id for job in left.jobs] == [ids[1]]
     assert left.jobs == claims[0].jobs[1:]
     assert await rig.store.fences(worker) == {left.jobs[0].fence}
     assert await rig.store.fences(worker, left.id) == {left.jobs[0].fence}
     assert await rig.store.fences(worker, left.id + 1) == set()
     assert (await rig.finish(worker, left.jobs, Kind.RELEASED)).applied == 1
-    assert await rig.store.held(worker) == []
+    assert await rig.store.unfinished(worker) == []
     assert [job.id for job in await rig.claim(worker)] == [ids[1]]
 
 
 async def test_an_unknown_worker_holds_nothing(rig: Rig) -> None:
     """[C1]"""
-    assert await rig.store.held(404) == []
+    assert await rig.store.unfinished(404) == []
     assert await rig.store.fences(404) == set()

@@ -9,7 +9,7 @@ from windlass.cluster.schedules import fire_due
 from windlass.core import cron
 from windlass.core.states import Kind, State
 from windlass.errors import TermLost
-from windlass.store.flow import NewSchedule
+from windlass.store.records import NewSchedule
 
 HOUR = 3600.0
 BOTH = pytest.mark.parametrize("step", [-HOUR, HOUR])
@@ -44,7 +44,7 @@ async def test_a_drained_budget_pauses_no_longer_than_it_was_told_to(rig: Rig, k
 async def test_a_breaker_opens_no_longer_than_it_was_to(rig: Rig) -> None:
     """[F7] [fault 31] Half-open at the latest after its pause."""
     await declare(rig, burst=10, rate=100.0, breaker=1, breaker_pause=30.0)
-    await rig.store.tell_budget("b", 0, 1)
+    await rig.store.report_calls("b", 0, 1)
     assert not await taken(rig)
     await rig.clock.advance(-HOUR)
     await rig.clock.advance(31)
@@ -100,12 +100,12 @@ async def test_a_cool_down_is_over(rig: Rig) -> None:
     assert await rig.store.throttle("default") > 0
 
 
-async def test_a_turn_can_be_taken(rig: Rig) -> None:
+async def test_a_chore_can_begin(rig: Rig) -> None:
     """[K5] [fault 31] Nobody looked for gaps for an hour."""
-    assert await rig.store.turn("gaps", 300.0)
+    assert await rig.store.begin_chore("gaps", 300.0)
     await rig.clock.advance(-HOUR)
-    assert await rig.store.turn("gaps", 300.0)
-    assert not await rig.store.turn("gaps", 300.0)
+    assert await rig.store.begin_chore("gaps", 300.0)
+    assert not await rig.store.begin_chore("gaps", 300.0)
 
 
 async def test_jobs_that_fall_due_are_found(rig: Rig) -> None:

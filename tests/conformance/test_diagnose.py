@@ -14,7 +14,7 @@ async def test_a_sound_store(rig: Rig) -> None:
     assert found
     for finding in found:
         assert finding.level == "ok", finding
-        assert finding.told
+        assert finding.text
 
 
 async def test_a_complaint_says_what_to_do(rig: Rig) -> None:
@@ -26,7 +26,7 @@ async def test_a_complaint_says_what_to_do(rig: Rig) -> None:
     await rig.worker("served")
     (complaint,) = await findings(rig, "queues")
     assert complaint.level == "warning"
-    assert "mail" in complaint.told
+    assert "mail" in complaint.text
     assert complaint.advice == "windlass worker myapp:app -q mail"
     worker = await rig.worker("mail", "other")
     assert [finding.level for finding in await findings(rig, "queues")] == ["ok"]

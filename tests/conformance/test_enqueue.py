@@ -7,9 +7,9 @@ import pytest
 from tests.conformance.kit import Rig, job
 from windlass.core.states import Priority, State
 from windlass.errors import AlreadyEnqueued, ConfigurationError
-from windlass.store.memory import MemoryStore
 from windlass.store.protocol import Store
 from windlass.store.records import NewJob, Options
+from windlass.store.sqlite import SQLiteStore
 
 
 async def test_receipts_come_in_the_order_of_the_jobs(rig: Rig) -> None:
@@ -155,7 +155,7 @@ async def test_the_first_enqueue_declares_its_queue(rig: Rig) -> None:
 
 async def test_memory_has_no_transaction_to_join() -> None:
     """[E1] Where there is no transaction, asking for one is a mistake worth hearing of."""
-    store = MemoryStore()
+    store = SQLiteStore(":memory:")
     with pytest.raises(ConfigurationError, match="connection"):
         await store.enqueue([job()], connection=object())
     assert (await store.depth()) == {}

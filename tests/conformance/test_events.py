@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from tests.conformance.kit import Rig
-from windlass.store.measures import Event, EventRecord, News
 from windlass.store.protocol import Store
+from windlass.store.records import Event, EventRecord, Report
 
 SOURCE = 78
 _numbers = itertools.count(1)
@@ -23,24 +23,24 @@ HOSTILE = [
 
 async def tell(store: Store, *events: Event) -> None:
     """Tell what has not been told before."""
-    await store.tell(SOURCE, next(_numbers), News(events=events))
+    await store.report(SOURCE, next(_numbers), Report(events=events))
 
 
-def event(told: str, at: float = 1000.0, **about: object) -> Event:
+def event(text: str, at: float = 1000.0, **about: object) -> Event:
     """A retry, in words."""
-    return msgspec.convert({"at": at, "kind": "retry", "told": told, **about}, Event)
+    return msgspec.convert({"at": at, "kind": "retry", "text": text, **about}, Event)
 
 
 def words(found: list[EventRecord]) -> list[str]:
     """What was told."""
-    return [one.told for one in found]
+    return [one.text for one in found]
 
 
 async def test_an_event_comes_out_as_it_went_in(store: Store) -> None:
     """[M2] Every field of it, and those that were left out."""
     at = await store.now()
     full = Event(
-        at=at, kind="dead", told="boom", job=2**62 + 1, queue="mail", task="send", worker="w-1", attempt=3,
+        at=at, kind="dead", text="boom", job=2**62 + 1, queue="mail", task="send", worker="w-1", attempt=3,
         ms=12.5,
     )  # fmt: skip
     bare = Event(at=at, kind="leads")
@@ -82,11 +82,11 @@ async def test_of_one_job_or_one_queue(store: Store) -> None:
     assert await store.events(job=3) == await store.events(queue="c") == []
 
 
-async def test_the_same_news_again_are_no_new_events(store: Store) -> None:
+async def test_the_same_report_again_adds_no_events(store: Store) -> None:
     """[M2]"""
-    news = News(events=[event("once", await store.now())])
+    report = Report(events=[event("once", await store.now())])
     for _ in range(2):
-        await store.tell(SOURCE + 1, 1, news)
+        await store.report(SOURCE + 1, 1, report)
     assert words(await store.events()) == ["once"]
 
 
@@ -112,20 +112,20 @@ async def test_events_outlive_the_rollup_and_the_jobs(rig: Rig) -> None:
     assert first.id > last.id, "a number was used twice"
 
 
-@pytest.mark.parametrize("told", HOSTILE)
-async def test_hostile_text_is_kept_as_text(store: Store, told: str) -> None:
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_hostile_text_is_kept_as_text(store: Store, text: str) -> None:
     """[M5] Nothing in a text is obeyed, and nothing is lost of it."""
     now = await store.now()
-    await tell(store, event(told, now, queue=told, task=told, worker=told), event("next", now))
+    await tell(store, event(text, now, queue=text, task=text, worker=text), event("next", now))
     _, kept = await store.events()
-    assert (kept.told, kept.queue, kept.task, kept.worker) == (told, told, told, told)
-    assert words(await store.events(queue=told)) == [told]
+    assert (kept.text, kept.queue, kept.task, kept.worker) == (text, text, text, text)
+    assert words(await store.events(queue=text)) == [text]
 
 
-@pytest.mark.parametrize(("told", "kept"), [("x" * 5000, "x" * 500), ("a\0b", "a\ufffdb"), ("\ud800b", "?b")])
-async def test_words_that_cannot_be_kept_are_made_fit(store: Store, told: str, kept: str) -> None:
-    """[M2] One such event must not keep its process from telling anything ever after."""
-    await tell(store, Event(at=await store.now(), kind="retry", told=told))
+@pytest.mark.parametrize(("text", "kept"), [("x" * 5000, "x" * 500), ("a\0b", "a\ufffdb"), ("\ud800b", "?b")])
+async def test_words_that_cannot_be_kept_are_made_fit(store: Store, text: str, kept: str) -> None:
+    """[M2] One such event must not keep its process from reporting anything ever after."""
+    await tell(store, Event(at=await store.now(), kind="retry", text=text))
     assert words(await store.events()) == [kept]
 
 

@@ -25,9 +25,9 @@ async def test_a_fire_makes_a_job_and_moves_the_schedule(rig: Rig) -> None:
     made = await rig.look(receipt.id)
     assert (made.task, made.payload, made.priority, made.state) == ("report", '{"n":1}', 1, State.READY)
     assert (made.options.tags, made.options.max_attempts) == (("nightly",), 2)
-    told = made.options.headers
-    assert (told["own"], told["windlass-schedule"]) == ("1", "s")
-    when = datetime.fromisoformat(told["windlass-scheduled-for"])
+    given = made.options.headers
+    assert (given["own"], given["windlass-schedule"]) == ("1", "s")
+    when = datetime.fromisoformat(given["windlass-scheduled-for"])
     assert (when, when.utcoffset()) == (datetime.fromtimestamp(at, UTC), UTC.utcoffset(None))
     moved = await look(rig)
     assert (moved.next_at, moved.last_at, moved.last_job) == (at + MINUTE, at, receipt.id)
@@ -105,8 +105,8 @@ async def test_an_operator_fires_for_many_times(rig: Rig) -> None:
     at = await seed(rig, due_in=1000)
     receipts = await rig.store.fire(None, "s", None, [at - 300, at - 200, at - 100], next_at=None)
     assert receipts is not None
-    told = [(await rig.look(receipt.id)).options.headers["windlass-scheduled-for"] for receipt in receipts]
-    assert [datetime.fromisoformat(time).timestamp() for time in told] == [at - 300, at - 200, at - 100]
+    given = [(await rig.look(receipt.id)).options.headers["windlass-scheduled-for"] for receipt in receipts]
+    assert [datetime.fromisoformat(time).timestamp() for time in given] == [at - 300, at - 200, at - 100]
 
 
 # -- overlaps -----------------------------------------------------------------------------------------------

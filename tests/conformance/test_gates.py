@@ -226,7 +226,7 @@ async def test_parts_keep_to_the_limits_of_their_parent(rig: Rig) -> None:
         seen += [job.options.part.index for job in claimed if job.options.part]
         await rig.finish(worker, claimed)
     assert seen == [0, 1, 2, 3, 4]
-    assert (await rig.told(parent.id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(parent.id)).state is State.SUCCEEDED
 
 
 async def test_parts_share_a_slot_with_others_of_the_key(rig: Rig) -> None:
@@ -243,7 +243,7 @@ async def test_parts_share_a_slot_with_others_of_the_key(rig: Rig) -> None:
         await rig.finish(worker, claimed)
     assert len(order) == 3
     assert other in order
-    assert (await rig.told(parent.id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(parent.id)).state is State.SUCCEEDED
 
 
 # -- gates and fair keys ------------------------------------------------------------------------------------

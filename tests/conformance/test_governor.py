@@ -7,8 +7,7 @@ import pytest
 from tests.conformance.kit import Rig
 from windlass.core.governor import Governor
 from windlass.errors import TermLost
-from windlass.store.flow import Governed, Runs
-from windlass.store.records import QueueRecord
+from windlass.store.records import Governed, QueueRecord, Runs
 
 
 async def govern(rig: Rig, rate: float, **settings: Any) -> None:
@@ -31,7 +30,7 @@ async def record(rig: Rig) -> QueueRecord:
 async def test_a_queue_without_a_governor_has_no_rate(rig: Rig) -> None:
     """[F2] Nothing is kept of its runs."""
     await rig.store.set_queue("default", {})
-    await rig.store.report({"default": Runs(succeeded=5), "nowhere": Runs(failed=1)})
+    await rig.store.count_runs({"default": Runs(succeeded=5), "nowhere": Runs(failed=1)})
     assert await rig.store.governed(await rig.lead(1)) == []
     assert ((await record(rig)).rate, (await record(rig)).why) == (None, None)
 
@@ -48,8 +47,8 @@ async def test_the_window_adds_up_what_workers_tell(rig: Rig) -> None:
     """[F2] Since the last look, and with what waits now."""
     await rig.store.set_queue("default", {"governor": True})
     await rig.add("t", "t", "t")
-    await rig.store.report({"default": Runs(succeeded=5, failed=1, times={8: 4, 9: 2})})
-    await rig.store.report({"default": Runs(succeeded=1, throttled=2, times={9: 1, 10: 1})})
+    await rig.store.count_runs({"default": Runs(succeeded=5, failed=1, times={8: 4, 9: 2})})
+    await rig.store.count_runs({"default": Runs(succeeded=1, throttled=2, times={9: 1, 10: 1})})
     window = (await look(rig)).window
     assert (window.succeeded, window.failed, window.throttled, window.waiting) == (6, 1, 2, 3)
     assert window.times == {8: 4, 9: 3, 10: 1}
@@ -70,7 +69,7 @@ async def test_what_was_decided_is_kept_and_shown(rig: Rig) -> None:
 async def test_only_the_coordinator_governs(rig: Rig) -> None:
     """[F2] [K3] A term that is over is refused, and nothing is forgotten or changed."""
     await rig.store.set_queue("default", {"governor": True})
-    await rig.store.report({"default": Runs(failed=1)})
+    await rig.store.count_runs({"default": Runs(failed=1)})
     old = await rig.lead(1)
     await rig.clock.advance(31)
     for call in (rig.store.governed(old), rig.store.govern(old, "default", Governor(rate=1.0))):

@@ -3,7 +3,7 @@ there to claim them, while others of the budget could run [F1] [F7]."""
 
 from tests.conformance.budget_kit import budget, declare, promote, taken
 from tests.conformance.kit import Rig
-from windlass.store.flow import Need
+from windlass.store.records import Need
 
 NEEDS = {"stuck": [Need("b")], "brisk": [Need("b")]}
 KEPT = 5.0
@@ -109,7 +109,7 @@ async def test_a_probe_that_nobody_claims_keeps_no_breaker_open(rig: Rig) -> Non
     await rig.add("stuck", queue="slow")
     assert await claim(rig, worker) == []
     await rig.store.give_back("b", 2)
-    assert await rig.store.tell_budget("b", 0, 1) == "open"
+    assert await rig.store.report_calls("b", 0, 1) == "open"
     brisk = await rig.add("brisk", queue="fast")
     assert await claim(rig, worker) == []
     await rig.clock.advance(31)
@@ -119,4 +119,4 @@ async def test_a_probe_that_nobody_claims_keeps_no_breaker_open(rig: Rig) -> Non
     await rig.clock.advance(KEPT + 1)
     await promote(rig)
     assert await claim(rig, worker) == brisk
-    assert await rig.store.tell_budget("b", 1, 0) == "closed"
+    assert await rig.store.report_calls("b", 1, 0) == "closed"

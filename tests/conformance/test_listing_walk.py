@@ -14,9 +14,9 @@ BOUND = 5
 @pytest.fixture
 def bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every store that bounds its calls looks at a handful of rows only."""
-    monkeypatch.setattr("windlass.store.sqlite.listing.MOST_ROWS", BOUND)
-    monkeypatch.setattr("windlass.store.postgres.listing.MOST_ROWS", BOUND)
-    monkeypatch.setattr("windlass.store.postgres.listing.FEW_ROWS", 1)
+    monkeypatch.setattr("windlass.store.sqlite.listing.MAX_ROWS", BOUND)
+    monkeypatch.setattr("windlass.store.postgres.listing_walk.MAX_ROWS", BOUND)
+    monkeypatch.setattr("windlass.store.postgres.listing_walk.FEW_ROWS", 1)
 
 
 async def pages(rig: Rig, limit: int = 50, **filters: Any) -> list[Page]:

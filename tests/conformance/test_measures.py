@@ -7,8 +7,8 @@ import pytest
 
 from tests.conformance.kit import Rig
 from windlass.core.rollup import EVER, HOUR, KEPT, MINUTE, Sample
-from windlass.store.measures import News, Rolled
 from windlass.store.protocol import Store
+from windlass.store.records import Report, Rolled
 
 SOURCE = 77
 _numbers = itertools.count(1)
@@ -22,7 +22,7 @@ def sample(at: int, queue: str = "mail", task: str = "send", *, succeeded: int =
 
 async def tell(store: Store, *samples: Sample, source: int = SOURCE) -> float:
     """Tell what has not been told before."""
-    return await store.tell(source, next(_numbers), News(samples=samples))
+    return await store.report(source, next(_numbers), Report(samples=samples))
 
 
 async def minute(store: Store) -> int:
@@ -50,8 +50,8 @@ def places(samples: list[Sample]) -> dict[tuple[str, str], dict[str, int]]:
 async def test_telling_answers_with_the_time(store: Store) -> None:
     """By the store's clock: a process learns how far its own is off."""
     before = await store.now()
-    told = await store.tell(SOURCE, 1, News())
-    assert before <= told <= await store.now()
+    at = await store.report(SOURCE, 1, Report())
+    assert before <= at <= await store.now()
 
 
 async def test_what_was_told_is_folded_into_every_row_it_counts_in(store: Store) -> None:
@@ -91,24 +91,24 @@ async def test_what_belongs_to_no_task_is_counted_once_in_everything(store: Stor
 
 
 async def test_telling_twice_is_telling_once(store: Store) -> None:
-    """[M1] An answer may be lost; the same news are sent again then, also after they were folded."""
+    """[M1] An answer may be lost; the same report is sent again then, also after it was folded."""
     at = await minute(store)
-    news = News(samples=[sample(at)])
+    report = Report(samples=[sample(at)])
     for _ in range(2):
-        await store.tell(SOURCE, 5, news)
+        await store.report(SOURCE, 5, report)
     await store.rollup()
-    await store.tell(SOURCE, 5, news)
+    await store.report(SOURCE, 5, report)
     assert (await store.rollup()).folded == 0
     assert places(await store.totals())[("", "")] == {"succeeded": 1}
 
 
-async def test_a_number_below_one_that_was_seen_is_old_news(store: Store) -> None:
+async def test_a_number_below_one_that_was_seen_is_an_old_report(store: Store) -> None:
     """[M1] Numbers may leave gaps, but only grow. Each source has its own."""
     at = await minute(store)
-    await store.tell(SOURCE, 5, News(samples=[sample(at)]))
-    await store.tell(SOURCE, 3, News(samples=[sample(at, succeeded=100)]))
-    await store.tell(SOURCE + 1, 3, News(samples=[sample(at, succeeded=10)]))
-    await store.tell(SOURCE, 9, News(samples=[sample(at)]))
+    await store.report(SOURCE, 5, Report(samples=[sample(at)]))
+    await store.report(SOURCE, 3, Report(samples=[sample(at, succeeded=100)]))
+    await store.report(SOURCE + 1, 3, Report(samples=[sample(at, succeeded=10)]))
+    await store.report(SOURCE, 9, Report(samples=[sample(at)]))
     await store.rollup()
     assert places(await store.totals())[("", "")] == {"succeeded": 12}
 
@@ -196,16 +196,16 @@ async def test_what_is_told_late_goes_where_it_belongs(store: Store) -> None:
 
 async def test_telling_is_not_folded_before_the_rollup(store: Store) -> None:
     """[M1] And it shows how much there is to do."""
-    assert (await store.health()).news == 0
+    assert (await store.health()).reports == 0
     for _ in range(3):
         await tell(store, sample(await minute(store)))
-    assert (await store.health()).news == 3
+    assert (await store.health()).reports == 3
     assert await store.totals() == []
     await store.rollup()
-    assert (await store.health()).news == 0
+    assert (await store.health()).reports == 0
 
 
-async def test_large_news_are_taken(store: Store) -> None:
+async def test_large_reports_are_taken(store: Store) -> None:
     """[M1] A process that serves many tasks, with histograms as wide as they get."""
     at = await minute(store)
     wide = dict.fromkeys(range(-30, 130), 2**40)
@@ -253,4 +253,4 @@ async def test_what_cannot_be_counted_stops_nobody(
     assert places(await store.totals()) == {
         place: {"succeeded": 4} for place in (("", ""), ("mail", ""), ("mail", "send"))
     }
-    assert "1 of 3 samples that a process told" in caplog.text
+    assert "1 of 3 samples of a report" in caplog.text

@@ -7,8 +7,7 @@ import pytest
 from tests.conformance.gate_kit import settle, take
 from tests.conformance.kit import Rig, failure, job
 from windlass.core.states import Kind, Priority, State
-from windlass.store.flow import Watermark
-from windlass.store.records import ClaimedJob
+from windlass.store.records import ClaimedJob, Watermark
 
 
 async def one(rig: Rig, worker: int) -> ClaimedJob:
@@ -224,7 +223,7 @@ async def test_an_ordered_parent_keeps_its_place_until_it_ends(rig: Rig) -> None
     final = await one(rig, worker)
     assert (final.task, await position(rig)) == ("t", 0)
     await rig.finish(worker, final)
-    await rig.told(parent)
+    await rig.parent_record(parent)
     assert (await one(rig, worker)).id == after
     assert await position(rig) == 1
 

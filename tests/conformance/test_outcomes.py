@@ -153,7 +153,7 @@ async def test_one_flush_of_everything(rig: Rig) -> None:
         depth = await rig.depth(queue)
         assert (depth.ready, depth.running, depth.dead) == (2, 0, 1)
         assert depth.scheduled + depth.retrying == 2
-    assert await rig.store.held(worker) == []
+    assert await rig.store.unfinished(worker) == []
     again = await rig.claim(worker, "a", "b")
     assert {job.task: job.attempt for job in again} == {
         "retry-a": 2, "retry-b": 2, "released-a": 1, "released-b": 1,
@@ -167,7 +167,7 @@ async def test_a_part_of_a_claim_may_end_before_the_rest(rig: Rig) -> None:
     jobs = await rig.claim(worker)
     for picked in (jobs[1::3], jobs[0::3]):
         assert (await rig.finish(worker, picked)).applied == 3
-    (left,) = await rig.store.held(worker)
+    (left,) = await rig.store.unfinished(worker)
     assert left.jobs == jobs[2::3]
     depth = await rig.depth()
     assert (depth.ready, depth.running) == (0, 3)

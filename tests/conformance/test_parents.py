@@ -23,14 +23,14 @@ async def test_as_one_ends_the_next_is_released(rig: Rig) -> None:
     running = await rig.claim(worker)
     seen = indexes(running)
     while running:
-        assert (await rig.told(id)).out == len(running) <= 2
+        assert (await rig.parent_record(id)).out == len(running) <= 2
         await rig.finish(worker, running.pop(0))
         await rig.store.promote()
         fresh = await rig.claim(worker)
         seen += indexes(fresh)
         running += fresh
     assert seen == list(range(6))
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.succeeded, parent.out) == (State.SUCCEEDED, 6, 0)
     assert (await rig.look(id)).finished_at == pytest.approx(parent.finished_at, abs=0.01)
 
@@ -72,7 +72,7 @@ async def test_every_end_of_a_part_is_folded(rig: Rig, way: str, dead: int, canc
     await end_part(rig, other, part, way)
     state = State.DEAD if dead else State.CANCELLED if cancelled else State.SUCCEEDED
     assert await rig.states(id) == [state, State.READY]
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.dead, parent.cancelled, parent.out) == (dead, cancelled, 1)
     assert parent.succeeded == 1 - dead - cancelled
     assert indexes(await rig.claim(worker)) == [1]
@@ -104,14 +104,14 @@ async def test_a_part_has_attempts_of_its_own(rig: Rig, kind: Kind) -> None:
     id = await rig.parent(worker, 1)
     (part,) = await rig.claim(worker)
     await rig.finish(worker, part, kind, delay=60 if kind is not Kind.RELEASED else 0)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.out) == (State.WAITING, 1)
     await rig.clock.advance(61)
     await rig.store.promote()
     again = await rig.run(worker, part.id)
     assert (await rig.strip(id))[0].attempt == again.attempt == (2 if kind is Kind.RETRY else 1)
     await rig.finish(worker, again)
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
 
 
 async def test_a_killed_workers_part_is_resumed(rig: Rig) -> None:
@@ -121,12 +121,12 @@ async def test_a_killed_workers_part_is_resumed(rig: Rig) -> None:
     (part,) = await rig.claim(worker)
     await rig.store.checkpoint(worker, part, Checkpoint('{"n":6}', done=6))
     await rig.die(worker)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.out, parent.done, parent.records) == (State.WAITING, 1, 6, 6)
     again = await rig.run(other, part.id)
     assert (await rig.store.checkpoints([again.id]))[again.id].done == 6
     await rig.finish(other, again)
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
 
 
 async def test_a_part_removed_after_its_end(rig: Rig) -> None:
@@ -140,7 +140,7 @@ async def test_a_part_removed_after_its_end(rig: Rig) -> None:
     assert await rig.store.delete([one.id, two.id]) == {one.id: "deleted", two.id: "deleted"}
     await rig.finish(worker, three)
     assert await rig.states(id) == [State.SUCCEEDED, State.DEAD, State.SUCCEEDED]
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
 
 
 @pytest.mark.parametrize("tolerated", [0, 1, 2])
@@ -152,7 +152,7 @@ async def test_tolerated_failures(rig: Rig, tolerated: int) -> None:
         kinds = ([Kind.DEAD, Kind.CANCELLED])[:failed] + [Kind.SUCCEEDED] * (3 - failed)
         jobs = await rig.claim(worker)
         await rig.flush(worker, [Outcome(job=job, kind=kind) for job, kind in zip(jobs, kinds, strict=True)])
-        parent, record = await rig.told(id), await rig.look(id)
+        parent, record = await rig.parent_record(id), await rig.look(id)
         assert parent.state is record.state is (State.SUCCEEDED if failed <= tolerated else State.DEAD)
         assert parent.dead + parent.cancelled == failed
         if failed > tolerated:
@@ -166,10 +166,10 @@ async def test_a_parent_ends_only_when_all_its_parts_have(rig: Rig) -> None:
     id = await rig.parent(worker, 3, parallel=2)
     jobs = await rig.claim(worker)
     await rig.finish(worker, jobs, Kind.DEAD)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.dead, parent.out) == (State.WAITING, 2, 1)
     await rig.finish(worker, await rig.claim(worker))
-    assert (await rig.told(id)).state is State.DEAD
+    assert (await rig.parent_record(id)).state is State.DEAD
     assert (await rig.depth()).dead == 3
 
 
@@ -179,10 +179,10 @@ async def test_the_finalizer_runs_once_and_speaks_for_its_parent(rig: Rig) -> No
     id = await rig.parent(worker, 2, finalizer=True, payload="[7]")
     one, two = await rig.claim(worker)
     await rig.finish(worker, one)
-    assert (await rig.told(id)).final is None
+    assert (await rig.parent_record(id)).final is None
     await rig.finish(worker, two)
     await asyncio.gather(*(rig.store.promote() for _ in range(4)))
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.succeeded, parent.out) == (State.WAITING, 2, 0)
     (last,) = await rig.claim(worker)
     assert (last.id, last.payload) == (parent.final, "[7]")
@@ -190,7 +190,7 @@ async def test_the_finalizer_runs_once_and_speaks_for_its_parent(rig: Rig) -> No
     assert (last.options.part.parent, last.options.part.index, last.options.part.total) == (id, -1, 2)
     assert len(await rig.strip(id)) == 2
     await rig.finish(worker, last, result='{"rows":2}')
-    record = (await rig.told(id), await rig.look(id))[1]
+    record = (await rig.parent_record(id), await rig.look(id))[1]
     assert (record.state, record.result) == (State.SUCCEEDED, '{"rows":2}')
     assert await rig.claim(worker) == []
 
@@ -203,7 +203,7 @@ async def test_a_parent_ends_as_its_finalizer_ends(rig: Rig, kind: Kind) -> None
     await rig.finish(worker, await rig.claim(worker))
     await rig.store.promote()
     await rig.finish(worker, await rig.claim(worker), kind)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert parent.state == kind.value == await rig.state(id)
     if kind is Kind.DEAD:
         assert (parent.reason or "").startswith("its finalizer is dead")
@@ -215,9 +215,9 @@ async def test_a_finalizer_is_tried_again(rig: Rig) -> None:
     id = await rig.parent(worker, 0, finalizer=True)
     await rig.store.promote()
     await rig.finish(worker, await rig.claim(worker), Kind.RETRY, error=failure())
-    assert (await rig.told(id)).state is State.WAITING
+    assert (await rig.parent_record(id)).state is State.WAITING
     await rig.finish(worker, await rig.claim(worker))
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
 
 
 @pytest.mark.parametrize(("tolerated", "state"), [(0, State.DEAD), (1, State.WAITING)])
@@ -228,7 +228,7 @@ async def test_no_finalizer_after_too_many_failures(rig: Rig, tolerated: int, st
     one, two = await rig.claim(worker)
     await rig.finish(worker, one)
     await rig.finish(worker, two, Kind.DEAD)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.final is None) == (state, state is State.DEAD)
 
 
@@ -241,10 +241,10 @@ async def test_parts_that_end_at_once(rig: Rig) -> None:
         *(rig.finish(worker, job) for worker, jobs in held.items() for job in jobs),
         *(rig.store.promote() for _ in range(3)),
     )
-    assert (await rig.told(id)).succeeded == 9
+    assert (await rig.parent_record(id)).succeeded == 9
     (last,) = await rig.claim(workers[0])
     await rig.finish(workers[0], last)
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
     assert len(await rig.listing()) == 11
 
 
@@ -258,7 +258,7 @@ async def test_the_unique_key_is_held_until_the_end(rig: Rig) -> None:
     with pytest.raises(AlreadyEnqueued):
         await rig.one(unique_key="k", on_conflict="reject")
     await rig.finish(worker, part)
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
     assert (await rig.one(unique_key="k", on_conflict="reject")).status == "enqueued"
 
 
@@ -271,7 +271,7 @@ async def test_an_edit_while_the_parts_run_is_not_lost(rig: Rig, policy: str) ->
     receipt = await rig.one("rerun", unique_key="k", on_conflict=policy)
     assert (receipt.id, receipt.status) == (id, "rerun")
     await rig.finish(worker, await rig.claim(worker))
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
     assert [job.task for job in await rig.claim(worker)] == ["rerun"]
 
 
@@ -285,5 +285,5 @@ async def test_a_rerun_that_was_asked_for_before_the_split(rig: Rig) -> None:
     jobs = await rig.claim(worker)
     assert [job.task for job in jobs] == ["t"]
     await rig.finish(worker, jobs, Kind.DEAD)
-    assert (await rig.told(id)).state is State.DEAD
+    assert (await rig.parent_record(id)).state is State.DEAD
     assert [job.task for job in await rig.claim(worker)] == ["rerun"]

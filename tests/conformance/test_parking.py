@@ -110,7 +110,7 @@ async def test_every_way_to_die_counts(rig: Rig, way: str) -> None:
         if way == "parent":
             id = await rig.parent(worker, 3, unique_key="k")
             await rig.finish(worker, await rig.claim(worker), Kind.DEAD)
-            assert (await rig.told(id)).state is State.DEAD
+            assert (await rig.parent_record(id)).state is State.DEAD
             continue
         (id,) = await rig.add("t", unique_key="k", max_attempts=1)
         claimed = await rig.run(worker, id)

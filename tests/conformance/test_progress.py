@@ -20,12 +20,12 @@ async def test_progress_is_what_parts_have_saved(rig: Rig) -> None:
     await rig.store.checkpoint(worker, two, Checkpoint('{"n":20}', done=2, total=10))
     await rig.store.checkpoint(worker, two, Checkpoint('{"n":50}', done=5, total=10))
     await rig.store.checkpoint(worker, three, Checkpoint('"no object"', done=1, total=10))
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.size, parent.done, parent.records) == (40, 13, 120)
     await rig.finish(worker, one)
     await rig.finish(worker, two, Kind.DEAD, error=failure())
     await rig.finish(worker, three, Kind.RETRY, delay=60)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.size, parent.done, parent.records) == (40, 16, 120)
     assert [(part.done, part.records) for part in await rig.strip(id)] == [(10, 70), (5, 50), (1, 0), (0, 0)]
 
@@ -38,11 +38,11 @@ async def test_data_without_a_whole_number(rig: Rig) -> None:
     jobs = await rig.claim(worker)
     for job, data in zip(jobs, saved, strict=True):
         await rig.store.checkpoint(worker, job, Checkpoint(data))
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.done, parent.records) == (0, 0)
     assert {part.records for part in await rig.strip(id)} == {0}
     await rig.finish(worker, jobs)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.done, parent.records) == (State.SUCCEEDED, 80, 0)
 
 
@@ -99,8 +99,8 @@ async def test_parts_are_listed_as_jobs(rig: Rig) -> None:
     worker = await rig.worker()
     id = await rig.parent(worker, 2)
     page = await rig.store.jobs(JobFilter(state=State.READY))
-    told = {(job.options.part.parent, job.options.part.index) for job in page.jobs if job.options.part}
-    assert told == {(id, 0), (id, 1)}
+    found = {(job.options.part.parent, job.options.part.index) for job in page.jobs if job.options.part}
+    assert found == {(id, 0), (id, 1)}
 
 
 @pytest.mark.parametrize("kind", [Kind.SUCCEEDED, Kind.CANCELLED, Kind.DEAD])
@@ -112,7 +112,7 @@ async def test_a_parent_is_kept_for_its_retention(rig: Rig, kind: Kind) -> None:
     await rig.finish(worker, await rig.claim(worker))
     await rig.store.promote()
     await rig.finish(worker, await rig.claim(worker), kind)
-    ended = await rig.told(id)
+    ended = await rig.parent_record(id)
     assert ended.state == kind.value
     kept = SETTINGS.retention * (2 if kind is Kind.DEAD else 1)
     await rig.clock.advance(kept - 60)
@@ -130,7 +130,7 @@ async def test_logs_that_turn_take_no_parent_with_them(rig: Rig) -> None:
     worker = await rig.worker()
     id = await rig.parent(worker, 2)
     await rig.finish(worker, await rig.claim(worker))
-    ended = await rig.told(id)
+    ended = await rig.parent_record(id)
     await rig.turn()
     assert await rig.store.parent(id) == ended
     assert await rig.states(id) == [State.SUCCEEDED] * 2
@@ -144,7 +144,7 @@ async def test_a_queue_may_forget_its_parents_sooner(rig: Rig) -> None:
     worker = await rig.worker()
     await rig.store.set_queue("default", {"retention": 600.0})
     id = await rig.parent(worker, 0)
-    await rig.told(id)
+    await rig.parent_record(id)
     await rig.clock.advance(500)
     assert (await rig.store.expire()).parents == 0
     await rig.clock.advance(200)
@@ -164,7 +164,7 @@ async def test_parents_expire_in_bounded_steps(rig: Rig) -> None:
     assert [parent.id for parent in await rig.store.parents()] == [waiting]
     worker = await rig.worker()
     await rig.finish(worker, await rig.claim(worker))
-    assert (await rig.told(waiting)).state is State.SUCCEEDED
+    assert (await rig.parent_record(waiting)).state is State.SUCCEEDED
 
 
 async def test_rotation_at_every_point_loses_nothing(rig: Rig) -> None:
@@ -180,7 +180,7 @@ async def test_rotation_at_every_point_loses_nothing(rig: Rig) -> None:
         await rig.turn(10 if point == 2 else 0)
         await rig.store.promote()
     await rig.turn()
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.succeeded, parent.dead) == (State.DEAD, 2, 1)
     assert (parent.done, parent.records) == (24, 3)
     assert await rig.store.redrive(id) == 1
@@ -211,5 +211,5 @@ async def test_outcomes_that_turn_before_they_are_folded(rig: Rig) -> None:
     await rig.finish(worker, three, Kind.DEAD)
     await rig.turn()
     assert await rig.states(id) == [State.SUCCEEDED, State.CANCELLED, State.DEAD]
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.done, parent.records) == (State.DEAD, 10, 5)

@@ -116,7 +116,7 @@ async def test_parts_count_and_their_parent_does_not(rig: Rig) -> None:
         await rig.store.promote()
         ran += len(claimed)
     assert ran == 5
-    assert (await rig.told(parent)).succeeded == 5
+    assert (await rig.parent_record(parent)).succeeded == 5
 
 
 async def test_it_is_counted_from_what_runs_also_after_rotation(rig: Rig) -> None:

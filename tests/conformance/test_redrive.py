@@ -29,9 +29,9 @@ async def test_redrive_runs_only_the_failed(rig: Rig) -> None:
     jobs = await rig.claim(worker)
     await rig.store.checkpoint(worker, jobs[1], Checkpoint('{"n":3}', done=6, total=10))
     await end(rig, worker, jobs, Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED, Kind.SUCCEEDED)
-    assert (await rig.told(id)).state is D
+    assert (await rig.parent_record(id)).state is D
     assert await rig.store.redrive(id) == 2
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.succeeded, parent.dead, parent.cancelled, parent.out) == (W, 2, 0, 0, 2)
     assert (parent.finished_at, parent.reason, parent.done) == (None, None, 26)
     assert await rig.states(id) == [S, State.READY, State.READY, S]
@@ -46,7 +46,7 @@ async def test_redrive_runs_only_the_failed(rig: Rig) -> None:
     found = await rig.store.checkpoints([job.id for job in again])
     assert {key: saved.data for key, saved in found.items()} == {again[0].id: '{"n":3}'}
     await end(rig, worker, again, Kind.SUCCEEDED, Kind.SUCCEEDED)
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
 
 
 @pytest.mark.parametrize("way", ["dead", "cancelled", "poison", "cancelled later", "deleted later"])
@@ -64,13 +64,13 @@ async def test_however_it_failed_its_checkpoint_is_kept(rig: Rig, way: str) -> N
     else:
         await rig.finish(worker, part, Kind(way))
     for end in (Kind.DEAD, Kind.SUCCEEDED):
-        parent = await rig.told(id)
+        parent = await rig.parent_record(id)
         assert (parent.state, parent.done, parent.records) == (D, 4, 4)
         assert await rig.store.redrive(id) == 1
         (again,) = await rig.claim(other)
         assert (await rig.store.checkpoints([again.id]))[again.id].data == '{"n":4}'
         await rig.finish(other, again, end)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.done, parent.records) == (S, 10, 4)
 
 
@@ -79,7 +79,7 @@ async def test_two_redrives_at_once(rig: Rig) -> None:
     worker = await rig.worker()
     id = await rig.parent(worker, 3)
     await end(rig, worker, await rig.claim(worker), *[Kind.DEAD] * 3)
-    await rig.told(id)
+    await rig.parent_record(id)
     assert sorted(await asyncio.gather(*(rig.store.redrive(id) for _ in range(3)))) == [0, 0, 3]
     assert len(await rig.claim(worker)) == 3
 
@@ -94,7 +94,7 @@ async def test_redrive_keeps_within_parallel(rig: Rig) -> None:
             worker, job, Checkpoint(f'"{job.options.part and job.options.part.index}"')
         )
     await end(rig, worker, jobs, *[Kind.DEAD] * 3)
-    await rig.told(id)
+    await rig.parent_record(id)
     await rig.store.set_parent(id, parallel=1)
     assert await rig.store.redrive(id) == 3
     for index in range(3):
@@ -104,7 +104,7 @@ async def test_redrive_keeps_within_parallel(rig: Rig) -> None:
         assert job.options.part.index == index
         assert (await rig.store.checkpoints([job.id]))[job.id].data == f'"{index}"'
         await rig.finish(worker, job)
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
 
 
 async def test_redrive_after_a_cancel(rig: Rig) -> None:
@@ -115,14 +115,14 @@ async def test_redrive_after_a_cancel(rig: Rig) -> None:
     await rig.finish(worker, first)
     await rig.store.promote()
     await rig.store.cancel([id])
-    assert (await rig.told(id)).state is C
+    assert (await rig.parent_record(id)).state is C
     assert await rig.store.redrive(id) == 4
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.cancel_requested, parent.out, parent.cancelled) == (W, False, 2, 0)
     for _ in range(2):
         await rig.finish(worker, await rig.claim(worker))
         await rig.store.promote()
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
 
 
 async def test_redrive_while_others_run(rig: Rig) -> None:
@@ -134,9 +134,9 @@ async def test_redrive_while_others_run(rig: Rig) -> None:
     await rig.store.promote()
     assert await rig.store.redrive(id) == 1
     await end(rig, worker, [two], Kind.SUCCEEDED)
-    assert (await rig.told(id)).state is W
+    assert (await rig.parent_record(id)).state is W
     await rig.finish(worker, await rig.claim(worker))
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
 
 
 async def test_nothing_to_redrive(rig: Rig) -> None:
@@ -145,9 +145,9 @@ async def test_nothing_to_redrive(rig: Rig) -> None:
     id = await rig.parent(worker, 1)
     assert await rig.store.redrive(id) == 0
     await rig.finish(worker, await rig.claim(worker))
-    before = await rig.told(id)
+    before = await rig.parent_record(id)
     assert await rig.store.redrive(id) == 0
-    assert await rig.told(id) == before
+    assert await rig.parent_record(id) == before
 
 
 async def test_redrive_of_tolerated_failures(rig: Rig) -> None:
@@ -157,11 +157,11 @@ async def test_redrive_of_tolerated_failures(rig: Rig) -> None:
     await end(rig, worker, await rig.claim(worker), Kind.DEAD, Kind.SUCCEEDED)
     await rig.store.promote()
     await rig.finish(worker, await rig.claim(worker), result="1")
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
     assert await rig.store.redrive(id) == 1
-    assert (await rig.told(id)).state is W
+    assert (await rig.parent_record(id)).state is W
     await rig.finish(worker, await rig.claim(worker))
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
     assert await rig.claim(worker) == []
     assert (await rig.look(id)).result == "1"
 
@@ -174,14 +174,14 @@ async def test_a_finalizer_that_failed_runs_again_after_them(rig: Rig) -> None:
     await rig.store.promote()
     (old,) = await rig.claim(worker)
     await rig.finish(worker, old, Kind.DEAD)
-    assert (await rig.told(id)).state is D
+    assert (await rig.parent_record(id)).state is D
     assert await rig.store.redrive(id) >= 1
     (part,) = await rig.claim(worker)
     await rig.finish(worker, part)
-    final = (await rig.told(id)).final
+    final = (await rig.parent_record(id)).final
     assert final not in (None, old.id)
     await rig.finish(worker, await rig.claim(worker), result="2")
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
     assert (await rig.look(id)).result == "2"
     assert (await rig.depth()).dead == 0
 
@@ -192,13 +192,13 @@ async def test_redrive_where_another_holds_the_key(rig: Rig) -> None:
     id = await rig.parent(worker, 1, unique_key="k")
     jobs = await rig.claim(worker)
     await end(rig, worker, jobs, Kind.DEAD)
-    before = await rig.told(id)
+    before = await rig.parent_record(id)
     (twin,) = await rig.add("twin", unique_key="k")
     with pytest.raises(AlreadyEnqueued) as refused:
         await rig.store.redrive(id)
     assert refused.value.job == twin
     assert await rig.store.retry([id, jobs[0].id]) == {id: "unchanged", jobs[0].id: "unchanged"}
-    assert await rig.told(id) == before
+    assert await rig.parent_record(id) == before
     assert [job.task for job in await rig.claim(worker)] == ["twin"]
 
 
@@ -207,11 +207,11 @@ async def test_retry_of_a_dead_parent_is_its_redrive(rig: Rig) -> None:
     worker = await rig.worker()
     id = await rig.parent(worker, 2)
     await end(rig, worker, await rig.claim(worker), Kind.DEAD, Kind.SUCCEEDED)
-    assert (await rig.told(id)).state is D
+    assert (await rig.parent_record(id)).state is D
     assert await rig.store.retry([id]) == {id: "retried"}
     assert await rig.states(id) == [State.READY, S]
     await rig.finish(worker, await rig.claim(worker))
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
 
 
 async def test_retry_of_a_dead_part_brings_its_parent_back(rig: Rig) -> None:
@@ -221,14 +221,14 @@ async def test_retry_of_a_dead_part_brings_its_parent_back(rig: Rig) -> None:
     one, _ = jobs = await rig.claim(worker)
     await rig.store.checkpoint(worker, one, Checkpoint('"here"'))
     await end(rig, worker, jobs, Kind.DEAD, Kind.DEAD)
-    assert (await rig.told(id)).state is D
+    assert (await rig.parent_record(id)).state is D
     assert await rig.store.retry([one.id]) == {one.id: "retried"}
-    assert (await rig.told(id)).state is W
+    assert (await rig.parent_record(id)).state is W
     again = await rig.run(worker, one.id)
     assert again.options.part == one.options.part
     assert (await rig.store.checkpoints([one.id]))[one.id].data == '"here"'
     await rig.finish(worker, again)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.succeeded, parent.dead) == (S, 1, 1)
     assert await rig.states(id) == [S, D]
 
@@ -239,14 +239,14 @@ async def test_retry_of_a_dead_part_while_others_run(rig: Rig) -> None:
     id = await rig.parent(worker, 2)
     one, two = await rig.claim(worker)
     await end(rig, worker, [one], Kind.DEAD)
-    assert (await rig.told(id)).dead == 1
+    assert (await rig.parent_record(id)).dead == 1
     assert await rig.store.retry([one.id]) == {one.id: "retried"}
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.dead, parent.out) == (0, 2)
     await end(rig, worker, [two], Kind.SUCCEEDED)
-    assert (await rig.told(id)).state is W
+    assert (await rig.parent_record(id)).state is W
     await rig.finish(worker, await rig.run(worker, one.id))
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
 
 
 async def test_retry_of_a_dead_finalizer(rig: Rig) -> None:
@@ -256,11 +256,11 @@ async def test_retry_of_a_dead_finalizer(rig: Rig) -> None:
     await rig.store.promote()
     (last,) = await rig.claim(worker)
     await rig.finish(worker, last, Kind.DEAD)
-    assert (await rig.told(id)).state is D
+    assert (await rig.parent_record(id)).state is D
     assert await rig.store.retry([last.id]) == {last.id: "retried"}
-    assert (await rig.told(id)).state is W
+    assert (await rig.parent_record(id)).state is W
     await rig.finish(worker, await rig.run(worker, last.id), result="3")
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
     assert (await rig.look(id)).result == "3"
 
 
@@ -269,7 +269,7 @@ async def test_retry_of_a_parent_that_waits(rig: Rig) -> None:
     worker = await rig.worker()
     id = await rig.parent(worker, 1)
     assert await rig.store.retry([id]) == {id: "unchanged"}
-    assert (await rig.told(id)).out == 1
+    assert (await rig.parent_record(id)).out == 1
 
 
 async def test_redrive_runs_a_finalizer_again_that_failed_alone(rig: Rig) -> None:
@@ -277,11 +277,11 @@ async def test_redrive_runs_a_finalizer_again_that_failed_alone(rig: Rig) -> Non
     worker = await rig.worker()
     id = await rig.parent(worker, 2, finalizer=True)
     await end(rig, worker, await rig.claim(worker), Kind.SUCCEEDED, Kind.SUCCEEDED)
-    await rig.told(id)
+    await rig.parent_record(id)
     (final,) = await rig.claim(worker)
     await end(rig, worker, [final], Kind.DEAD)
     error = failure()
-    dead = await rig.told(id)
+    dead = await rig.parent_record(id)
     assert (dead.state, dead.reason) == (D, f"its finalizer is dead: {error.type}: {error.message}")
     assert await rig.store.redrive(id) == 1
     assert await rig.state(final.id) is None
@@ -289,7 +289,7 @@ async def test_redrive_runs_a_finalizer_again_that_failed_alone(rig: Rig) -> Non
     assert again.options.part is not None
     assert again.options.part.index == -1
     await end(rig, worker, [again], Kind.SUCCEEDED)
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
     assert await rig.store.redrive(id) == 0
 
 
@@ -301,16 +301,16 @@ async def test_a_dead_part_of_a_cancelled_parent_comes_back_alone(rig: Rig) -> N
     await end(rig, worker, [one], Kind.DEAD)
     await rig.store.cancel([id])
     await rig.finish(worker, two, Kind.CANCELLED)
-    await rig.told(id)
+    await rig.parent_record(id)
     for job in await rig.claim(worker):  # released before the cancel
         await rig.finish(worker, job, Kind.CANCELLED)
-    assert (await rig.told(id)).state is C
+    assert (await rig.parent_record(id)).state is C
     assert (await rig.store.retry([one.id]))[one.id] == "retried"
-    assert (await rig.told(id)).state is W
+    assert (await rig.parent_record(id)).state is W
     (again,) = await rig.claim(worker)
     assert again.id == one.id
     await rig.finish(worker, again, Kind.SUCCEEDED)
-    assert (await rig.told(id)).state is C
+    assert (await rig.parent_record(id)).state is C
     assert (await rig.states(id))[0] is S
 
 
@@ -322,18 +322,18 @@ async def test_nothing_comes_back_while_the_finalizer_is_out(rig: Rig, runs: boo
     id = await rig.parent(worker, 2, tolerated=1, finalizer=True)
     parts = await rig.claim(worker)
     await end(rig, worker, parts, Kind.DEAD, Kind.SUCCEEDED)
-    final = (await rig.told(id)).final
+    final = (await rig.parent_record(id)).final
     assert final is not None
     job = await rig.run(worker, final) if runs else None
     with pytest.raises(Finalizing, match=f"job {final}.*has not ended.*Wait for its end") as refused:
         await rig.store.redrive(id)
     assert refused.value.final == final
     assert await rig.store.retry([parts[0].id]) == {parts[0].id: "unchanged"}
-    assert (await rig.told(id)).out == 0
+    assert (await rig.parent_record(id)).out == 0
     assert await rig.state(parts[0].id) is D
     job = job or await rig.run(worker, final)
     await rig.finish(worker, job)
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S
     assert await rig.store.redrive(id) == 1
 
 
@@ -344,19 +344,19 @@ async def test_parts_come_back_after_a_finalizer_that_was_cancelled(rig: Rig, wa
     id = await rig.parent(worker, 2, tolerated=1, finalizer=True)
     parts = await rig.claim(worker)
     await end(rig, worker, parts, Kind.DEAD, Kind.SUCCEEDED)
-    final = (await rig.told(id)).final
+    final = (await rig.parent_record(id)).final
     assert final is not None
     await rig.store.cancel([final])
-    assert (await rig.told(id)).state is C
+    assert (await rig.parent_record(id)).state is C
     if way == "redrive":
         assert await rig.store.redrive(id) == 2
     else:
         assert await rig.store.retry([parts[0].id]) == {parts[0].id: "retried"}
     (again,) = await rig.claim(worker)
     await rig.finish(worker, again)
-    last = (await rig.told(id)).final
+    last = (await rig.parent_record(id)).final
     assert last not in (None, final)
     (job,) = await rig.claim(worker)
     assert job.id == last
     await rig.finish(worker, job)
-    assert (await rig.told(id)).state is S
+    assert (await rig.parent_record(id)).state is S

@@ -52,7 +52,7 @@ async def test_a_dead_worker_is_gone(rig: Rig) -> None:
         await rig.finish(worker, job)
     assert await rig.store.rescue(worker, beat, POLICY) in (None, Rescued())
     assert (await rig.look(job.id)).deaths == 1
-    assert await rig.store.held(worker) == []
+    assert await rig.store.unfinished(worker) == []
 
 
 async def test_a_worker_without_jobs_is_rescued_too(rig: Rig) -> None:

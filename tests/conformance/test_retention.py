@@ -54,7 +54,7 @@ async def test_running_jobs_finish_after_a_rotation(rig: Rig) -> None:
     jobs = await rig.claim(worker)
     await rig.finish(worker, jobs[::2])
     await rig.turn()
-    (held,) = await rig.store.held(worker)
+    (held,) = await rig.store.unfinished(worker)
     assert held.jobs == jobs[1::2]
     assert (await rig.finish(worker, jobs[1::2])).applied == 3
     assert (await rig.depth()).running == 0

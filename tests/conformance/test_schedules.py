@@ -8,8 +8,7 @@ import pytest
 from tests.conformance.kit import Rig
 from tests.conformance.schedule_kit import MINUTE, fire, look, ready, schedule, seed
 from windlass.core.states import Priority
-from windlass.store.flow import ScheduleRecord
-from windlass.store.records import Options
+from windlass.store.records import Options, ScheduleRecord
 
 # -- declaring ----------------------------------------------------------------------------------------------
 

@@ -36,10 +36,10 @@ async def test_the_parent_holds_no_lease(rig: Rig) -> None:
     id = await rig.parent(worker)
     record = await rig.look(id)
     assert (record.state, record.worker, record.claim) == (State.WAITING, None, None)
-    assert await rig.store.held(worker) == []
+    assert await rig.store.unfinished(worker) == []
     assert (await rig.depth()).running == 0
     assert await rig.die(worker) == Rescued()
-    assert (await rig.told(id)).state is State.WAITING
+    assert (await rig.parent_record(id)).state is State.WAITING
 
 
 async def test_the_job_of_a_part(rig: Rig) -> None:
@@ -88,7 +88,7 @@ async def test_a_part_is_told_of_before_its_release(rig: Rig) -> None:
     ]
     assert [(part.size, part.done, part.records, part.error) for part in parts] == [(10, 0, 0, None)] * 2
     assert (parts[0].attempt, parts[1].attempt, parts[1].job) == (1, 0, None)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert {part.created_at for part in parts} == {parent.created_at}
     assert parent.created_at == pytest.approx((await rig.look(id)).enqueued_at, abs=30)
 
@@ -122,10 +122,10 @@ async def test_sent_again_it_changes_nothing(rig: Rig) -> None:
     await rig.store.split(worker, flush, claimed, PLAN)
     assert await rig.store.parts(id) == before
     await rig.finish(worker, await rig.claim(worker))
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
     await rig.store.split(worker, flush, claimed, PLAN)
     assert await rig.states(id) == [State.SUCCEEDED] * 2
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
     assert await rig.claim(worker) == []
 
 
@@ -136,7 +136,7 @@ async def test_sent_twice_at_once(rig: Rig) -> None:
     claimed, flush = await rig.run(worker, id), rig.next_flush(worker)
     await asyncio.gather(*(rig.store.split(worker, flush, claimed, PLAN) for _ in range(3)))
     assert len(await rig.claim(worker)) == 2
-    assert (await rig.told(id)).total == 2
+    assert (await rig.parent_record(id)).total == 2
 
 
 async def test_a_stranger_cannot_split(rig: Rig) -> None:
@@ -156,7 +156,7 @@ async def test_a_stranger_cannot_split(rig: Rig) -> None:
     assert await rig.store.parent(id) is None
     assert await rig.state(id) is State.READY
     await rig.split(worker, await rig.run(worker, id))
-    assert (await rig.told(id)).out == 3
+    assert (await rig.parent_record(id)).out == 3
 
 
 async def test_a_split_attempt_has_no_other_end(rig: Rig) -> None:
@@ -182,7 +182,7 @@ async def test_a_crash_before_it_loses_nothing(rig: Rig) -> None:
     await rig.split(other, claimed)
     assert await rig.store.checkpoints([id]) == {}
     assert (await rig.look(id)).checkpoint is None
-    assert (await rig.told(id)).total == 3
+    assert (await rig.parent_record(id)).total == 3
 
 
 async def test_a_cancel_that_came_before(rig: Rig) -> None:
@@ -203,7 +203,7 @@ async def test_no_parts(rig: Rig) -> None:
     """[P1] [P3] Ends well."""
     worker = await rig.worker()
     id = await rig.parent(worker, 0)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.total, parent.size, parent.records) == (State.SUCCEEDED, 0, 0, 0)
     assert await rig.state(id) is State.SUCCEEDED
     assert parent.finished_at is not None
@@ -214,11 +214,11 @@ async def test_no_parts_and_a_finalizer(rig: Rig) -> None:
     """[P9] It runs all the same."""
     worker = await rig.worker()
     id = await rig.parent(worker, 0, finalizer=True)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert parent.state is State.WAITING
     assert parent.final is not None
     await rig.finish(worker, await rig.run(worker, parent.final), result='"empty"')
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
     assert (await rig.look(id)).result == '"empty"'
 
 
@@ -233,7 +233,7 @@ async def test_parts_of_a_fair_key_take_their_turns(rig: Rig) -> None:
         await rig.store.promote()
         (part,) = await rig.claim(worker)
         await rig.finish(worker, part)
-    assert (await rig.told(id)).state is State.SUCCEEDED
+    assert (await rig.parent_record(id)).state is State.SUCCEEDED
 
 
 async def test_waiting_for_a_parent(rig: Rig) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from tests.conformance.kit import Rig
 from windlass.core.states import Kind, Priority
-from windlass.store.measures import Busy, Event, News, TaskDepth, Vitals
 from windlass.store.protocol import Store
+from windlass.store.records import Busy, Event, Report, TaskDepth, Vitals
 
 SOON = 30.0
 """Seconds by which the clock of a slow computer may run on."""
@@ -19,7 +19,7 @@ async def vitals_of(store: Store, worker: int) -> Vitals | None:
     return next(one.vitals for one in await store.workers() if one.id == worker)
 
 
-async def told_at(store: Store, worker: int) -> float | None:
+async def reported_at(store: Store, worker: int) -> float | None:
     """When it did."""
     return next(one.vitals_at for one in await store.workers() if one.id == worker)
 
@@ -30,35 +30,35 @@ async def told_at(store: Store, worker: int) -> float | None:
 async def test_a_worker_shows_what_it_told_last(rig: Rig) -> None:
     """[M3] With the time by the store's clock."""
     worker, other = await rig.worker(), await rig.worker()
-    assert (await vitals_of(rig.store, worker), await told_at(rig.store, worker)) == (None, None)
+    assert (await vitals_of(rig.store, worker), await reported_at(rig.store, worker)) == (None, None)
     busy = Busy(job=2**62, task="t", queue="q", since=5.5)
     first = Vitals(cpu=0.5, memory=2**40, running=1, slots=4, jobs=(busy,), lag=0.01)
-    at = await rig.store.tell(worker, 1, News(vitals=first))
+    at = await rig.store.report(worker, 1, Report(vitals=first))
     assert await vitals_of(rig.store, worker) == first
-    assert await told_at(rig.store, worker) == pytest.approx(at, abs=0.001)
+    assert await reported_at(rig.store, worker) == pytest.approx(at, abs=0.001)
     await rig.clock.advance(1000)
-    at = await rig.store.tell(worker, 2, News(vitals=Vitals(slots=4)))
+    at = await rig.store.report(worker, 2, Report(vitals=Vitals(slots=4)))
     assert await vitals_of(rig.store, worker) == Vitals(slots=4)
-    assert await told_at(rig.store, worker) == pytest.approx(at, abs=0.001)
+    assert await reported_at(rig.store, worker) == pytest.approx(at, abs=0.001)
     assert await vitals_of(rig.store, other) is None
 
 
 async def test_old_news_and_news_without_vitals_change_nothing(rig: Rig) -> None:
     """[M3]"""
     worker = await rig.worker()
-    at = await rig.store.tell(worker, 5, News(vitals=Vitals(slots=4)))
+    at = await rig.store.report(worker, 5, Report(vitals=Vitals(slots=4)))
     await rig.clock.advance(1000)
-    await rig.store.tell(worker, 4, News(vitals=Vitals(slots=3)))
-    await rig.store.tell(worker, 5, News(vitals=Vitals(slots=5)))
-    await rig.store.tell(worker, 6, News())
+    await rig.store.report(worker, 4, Report(vitals=Vitals(slots=3)))
+    await rig.store.report(worker, 5, Report(vitals=Vitals(slots=5)))
+    await rig.store.report(worker, 6, Report())
     assert await vitals_of(rig.store, worker) == Vitals(slots=4)
-    assert await told_at(rig.store, worker) == pytest.approx(at, abs=0.001)
+    assert await reported_at(rig.store, worker) == pytest.approx(at, abs=0.001)
 
 
 async def test_who_is_no_worker_is_not_shown(rig: Rig) -> None:
     """[M3] A producer may tell, too."""
     worker = await rig.worker()
-    await rig.store.tell(5, 1, News(vitals=Vitals(slots=4)))
+    await rig.store.report(5, 1, Report(vitals=Vitals(slots=4)))
     assert [one.id for one in await rig.store.workers()] == [worker]
     assert await vitals_of(rig.store, worker) is None
 
@@ -68,14 +68,14 @@ async def test_who_is_silent_for_a_day_is_forgotten(rig: Rig) -> None:
     worker, gone = await rig.worker(), await rig.worker()
     await rig.store.retire(gone)
     for source in (worker, gone, 5):
-        await rig.store.tell(source, 9, News(vitals=Vitals(slots=4)))
+        await rig.store.report(source, 9, Report(vitals=Vitals(slots=4)))
     await rig.clock.advance(86400 + SOON)
     while (await rig.store.rollup()).more:
         pass
     now = await rig.store.now()
     for source in (worker, gone, 5):
-        told = Event(at=now, kind="started", worker=str(source))
-        await rig.store.tell(source, 1, News(events=[told], vitals=Vitals(slots=1)))
+        found = Event(at=now, kind="started", worker=str(source))
+        await rig.store.report(source, 1, Report(events=[found], vitals=Vitals(slots=1)))
     assert [event.worker for event in await rig.store.events()] == ["5", str(gone)]
     assert await vitals_of(rig.store, worker) == Vitals(slots=4)
 
@@ -84,7 +84,7 @@ async def test_who_was_lost_may_tell_what_it_saw(rig: Rig) -> None:
     """[M1] It needs no lease."""
     worker = await rig.worker()
     await rig.die(worker)
-    await rig.store.tell(worker, 1, News(vitals=Vitals(slots=4)))
+    await rig.store.report(worker, 1, Report(vitals=Vitals(slots=4)))
     assert worker not in [one.id for one in await rig.store.workers() if one.alive]
 
 
@@ -209,7 +209,7 @@ async def test_a_plain_job_is_ready_from_when_it_was_enqueued(rig: Rig) -> None:
     await rig.clock.advance(500)
     claimed = await rig.run(worker, id)
     assert claimed.ready_at == pytest.approx(claimed.enqueued_at, abs=SOON)
-    ((held,),) = [claim.jobs for claim in await rig.store.held(worker)]
+    ((held,),) = [claim.jobs for claim in await rig.store.unfinished(worker)]
     assert held.ready_at == pytest.approx(claimed.ready_at, abs=0.001)
 
 
@@ -270,7 +270,7 @@ async def test_the_store_tells_how_it_is_doing(rig: Rig) -> None:
     assert health.store.startswith(named[rig.name])
     assert health.coordinator_until is None
     assert (health.blocked, health.blocked_since) == (None, None)
-    assert health.news == 0
+    assert health.reports == 0
     assert {table.name for table in health.tables} != set()
     assert all(table.bytes >= 0 and (table.rows or 0) >= 0 for table in health.tables)
     if rig.name != "memory":

@@ -17,13 +17,13 @@ async def test_cancel_cascades(rig: Rig, how: str) -> None:
     (running,) = await rig.claim(worker, limit=1)
     answer = await (rig.store.cancel([id]) if how == "cancel" else rig.store.delete([id]))
     assert answer == {id: "requested"}
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.cancel_requested, parent.out, parent.cancelled) == (W, True, 1, 1)
     assert await rig.states(id) == [State.RUNNING, C, W, W]
     assert (await rig.store.beat(worker)).cancel == {running.id}
     assert await rig.claim(worker) == []
     await rig.finish(worker, running, Kind.CANCELLED)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.out, parent.cancelled) == (C, 0, 2)
     assert await rig.state(id) is C
     assert await rig.claim(worker) == []
@@ -35,7 +35,7 @@ async def test_cancel_of_a_parent_with_its_parts_in_one_call(rig: Rig) -> None:
     id = await rig.parent(worker, 3, parallel=2)
     ids = [id, *(part.job for part in await rig.store.parts(id) if part.job is not None)]
     assert set(await rig.store.cancel(ids)) == set(ids)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.cancelled) == (C, 2)
     assert await rig.claim(worker) == []
 
@@ -45,7 +45,7 @@ async def test_cancel_of_a_parent_whose_parts_all_wait(rig: Rig) -> None:
     worker = await rig.worker()
     id = await rig.parent(worker, 3, parallel=2, unique_key="k")
     assert (await rig.store.cancel([id]))[id] in ("requested", "cancelled")
-    assert (await rig.told(id)).state is C
+    assert (await rig.parent_record(id)).state is C
     assert await rig.states(id) == [C, C, W]
     assert await rig.store.cancel([id]) == {id: "finished"}
     assert (await rig.one(unique_key="k")).status == "enqueued"
@@ -58,7 +58,7 @@ async def test_a_part_that_finishes_first_has_succeeded(rig: Rig) -> None:
     jobs = await rig.claim(worker)
     await rig.store.cancel([id])
     await rig.finish(worker, jobs)
-    parent = await rig.told(id)
+    parent = await rig.parent_record(id)
     assert (parent.state, parent.succeeded, parent.cancelled) == (C, 1, 0)
 
 
@@ -69,7 +69,7 @@ async def test_cancel_reaches_the_finalizer(rig: Rig) -> None:
     await rig.finish(worker, await rig.claim(worker))
     await rig.store.promote()
     await rig.store.cancel([id])
-    assert (await rig.told(id)).state is C
+    assert (await rig.parent_record(id)).state is C
     assert await rig.claim(worker) == []
 
 
@@ -78,7 +78,7 @@ async def test_delete_of_a_parent_that_has_ended(rig: Rig) -> None:
     worker = await rig.worker()
     id = await rig.parent(worker, 1)
     await rig.finish(worker, await rig.claim(worker))
-    await rig.told(id)
+    await rig.parent_record(id)
     assert await rig.store.delete([id]) == {id: "deleted"}
     assert (await rig.store.job(id), await rig.store.parent(id)) == (None, None)
     assert (await rig.store.parts(id), await rig.store.parents()) == ([], [])
@@ -91,7 +91,7 @@ async def test_more_at_a_time(rig: Rig) -> None:
     parent = await rig.store.set_parent(id, parallel=4)
     assert parent is not None
     assert parent.parallel == 4
-    assert (await rig.told(id)).out == 4
+    assert (await rig.parent_record(id)).out == 4
     assert [job.options.part.index for job in await rig.claim(worker) if job.options.part] == [0, 1, 2, 3]
 
 
@@ -103,7 +103,7 @@ async def test_fewer_at_a_time(rig: Rig) -> None:
     await rig.store.set_parent(id, parallel=1)
     for left, out in ((2, 2), (1, 1), (0, 1)):
         await rig.finish(worker, jobs.pop())
-        assert (len(jobs), (await rig.told(id)).out) == (left, out)
+        assert (len(jobs), (await rig.parent_record(id)).out) == (left, out)
 
 
 async def test_none_at_a_time_makes_no_sense(rig: Rig) -> None:
@@ -113,7 +113,7 @@ async def test_none_at_a_time_makes_no_sense(rig: Rig) -> None:
     for parallel in (0, -1):
         with pytest.raises(ValueError, match="parallel"):
             await rig.store.set_parent(id, parallel=parallel)
-    assert (await rig.told(id)).parallel == 1
+    assert (await rig.parent_record(id)).parallel == 1
 
 
 @pytest.mark.parametrize("parallel", [1, 3])

@@ -62,22 +62,22 @@ async def test_a_name_that_no_task_has(rig: Rig) -> None:
 
 async def test_a_turn_is_taken_once(rig: Rig) -> None:
     """[K5] Of many who ask at once, one gets it."""
-    answers = await asyncio.gather(*(rig.store.turn("gaps", 60) for _ in range(8)))
+    answers = await asyncio.gather(*(rig.store.begin_chore("gaps", 60) for _ in range(8)))
     assert sorted(answers) == [False] * 7 + [True]
 
 
 async def test_the_next_turn_comes_with_time(rig: Rig) -> None:
     """[K5] `every` seconds after the last was taken, not after the last was asked for."""
-    assert await rig.store.turn("gaps", 60)
+    assert await rig.store.begin_chore("gaps", 60)
     await rig.clock.advance(50)
-    assert not await rig.store.turn("gaps", 60)
+    assert not await rig.store.begin_chore("gaps", 60)
     await rig.clock.advance(11)
-    assert await rig.store.turn("gaps", 60)
-    assert not await rig.store.turn("gaps", 60)
+    assert await rig.store.begin_chore("gaps", 60)
+    assert not await rig.store.begin_chore("gaps", 60)
 
 
 async def test_turns_of_other_names(rig: Rig) -> None:
     """[K5]"""
-    assert await rig.store.turn("a", 60)
-    assert await rig.store.turn("b", 60)
-    assert not await rig.store.turn("a", 60)
+    assert await rig.store.begin_chore("a", 60)
+    assert await rig.store.begin_chore("b", 60)
+    assert not await rig.store.begin_chore("a", 60)

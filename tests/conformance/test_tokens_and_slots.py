@@ -2,7 +2,7 @@
 
 from tests.conformance.budget_kit import claim, declare, promote, taken
 from tests.conformance.kit import Rig, job
-from windlass.store.flow import Need
+from windlass.store.records import Need
 
 BY_USER = {"t": [Need("b", argument="user")]}
 PLAIN = {"t": [Need("b")]}

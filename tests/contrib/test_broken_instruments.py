@@ -79,15 +79,15 @@ async def test_m1_jobs_are_enqueued_and_run_all_the_same(
     records = [await job.arecord() for job in jobs]
     assert [(record.state, record.attempt) for record in records] == [(State.SUCCEEDED, 1)] * 2
     assert (await failing.arecord()).errors[-1].message == "as it should"
-    told = [record for record in caplog.records if record.name == "windlass.otel"]
-    assert [record.levelno for record in told] == [logging.WARNING]  # once in a while
+    messages = [record for record in caplog.records if record.name == "windlass.otel"]
+    assert [record.levelno for record in messages] == [logging.WARNING]  # once in a while
 
 
 async def test_m1_a_refusal_is_told_as_it_is(broken: Windlass) -> None:
     @broken.task(name="full", queue="full")
     async def full() -> None: ...
 
-    await broken._home().acall(lambda store: store.set_queue("full", {"max_depth": 1}))
+    await broken._store_handle().acall(lambda store: store.set_queue("full", {"max_depth": 1}))
     await full.aenqueue()
     with pytest.raises(QueueFull):
         await full.aenqueue()

@@ -70,9 +70,9 @@ async def test_m1_a_dead_or_hanging_collector_costs_jobs_nothing(
     collector: Callable[[], contextlib.AbstractContextManager[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(otel, "FLUSH_TIME", 0.3)
-    with Windlass("memory://") as plain:
+    with Windlass("sqlite:///:memory:") as plain:
         alone, _ = await seconds_for(plain)
-    with Windlass("memory://") as app, collector() as port:
+    with Windlass("sqlite:///:memory:") as app, collector() as port:
         tracers = TracerProvider(shutdown_on_exit=False)
         exporter = OTLPSpanExporter(endpoint=f"http://127.0.0.1:{port}/v1/traces")
         # Small batches, sent at once: the exporter is at it, and stuck, while the jobs run.

@@ -14,7 +14,7 @@ from windlass import Retry, State, Windlass
 from windlass.codec import Purpose, seal, unseal
 from windlass.contrib.encryption import Encrypted, _Key
 from windlass.errors import CodecError, ConfigurationError, MissingKey, PayloadTooLarge
-from windlass.store.memory import MemoryStore
+from windlass.store.sqlite import SQLiteStore
 from windlass.testing import Clock
 
 ADA = "ada@example.org"
@@ -101,7 +101,7 @@ def test_what_was_changed_is_refused(data: object) -> None:
 
 def test_a_job_whose_key_is_missing_waits_and_is_done_when_the_key_is_there() -> None:
     """It is neither lost nor tried again and again at once."""
-    store = MemoryStore(clock=(clock := Clock()))
+    store = SQLiteStore(":memory:", clock=(clock := Clock()))
     late = make(Windlass(store=store, codec=Encrypted({"old": OLD})), attempts=2)
     job = make(Windlass(store=store, codec=Encrypted({"new": NEW})), attempts=2).enqueue("mail.send", ADA)
     assert late.run_until_idle().retried == 1
@@ -120,7 +120,7 @@ def test_a_job_whose_key_is_missing_waits_and_is_done_when_the_key_is_there() ->
 @pytest.mark.parametrize("codec", [None, Encrypted({"k": OLD}), Encrypted({"k": NEW}, require=True)])
 def test_a_job_that_cannot_be_opened_here_waits_as_long(codec: Encrypted | None) -> None:
     """Without the codec, with another key of the same name, or in plain where that is refused."""
-    store = MemoryStore(clock=(clock := Clock()))
+    store = SQLiteStore(":memory:", clock=(clock := Clock()))
     writer = None if codec is not None and codec.require else Encrypted({"k": NEW})
     job = make(Windlass(store=store, codec=writer), attempts=2).enqueue("mail.send", ADA)
     assert make(Windlass(store=store, codec=codec), attempts=2).run_until_idle().retried == 1
@@ -135,8 +135,8 @@ def test_with_another_key_of_the_same_name_it_ends_dead_with_its_payload(url: st
         make(Windlass(url, codec=Encrypted({"k": NEW}))) as writer,
         make(Windlass(url, codec=Encrypted({"k": OLD}))) as reader,
     ):
-        if url == "memory://":
-            writer._given = reader._given = MemoryStore()
+        if url == "sqlite:///:memory:":
+            writer._given = reader._given = SQLiteStore(":memory:")
         job = writer.enqueue("mail.send", ADA)
         assert reader.run_until_idle().dead == 1
         (error,) = job.record().errors
@@ -186,9 +186,9 @@ async def test_mission_control_and_the_commands_name_the_key_and_show_nothing(tm
         await app.arun_until_idle()
         data = json.loads((await job.arecord()).payload)["$windlass"]["data"]
         async with visiting(app) as visitor:
-            told = (await visitor.get(f"/api/jobs/{job.id}")).json()
+            answer = (await visitor.get(f"/api/jobs/{job.id}")).json()
             texts = [(await visitor.get(page)).text for page in ("/jobs", f"/jobs/{job.id}")]
-    assert told["payload"] == told["result"] == "encrypted (key 2026-01)"
+    assert answer["payload"] == answer["result"] == "encrypted (key 2026-01)"
     texts.append(await asyncio.to_thread(Desk(url).ok, "job", "show", str(job.id)))
     for text in texts:
         assert "encrypted (key 2026-01)" in text

@@ -8,21 +8,21 @@ import pytest
 
 from windlass import Context, Windlass
 from windlass.errors import QueueFull
-from windlass.hooks import Sending
+from windlass.running.hooks import Sending
 
 
 async def test_hooks_are_around_every_enqueue(app: Windlass) -> None:
-    told: list[str] = []
+    seen: list[str] = []
 
     @app.task(name="mail.send")
     def send(context: Context) -> None:
-        told.append(",".join(context.tags))
+        seen.append(",".join(context.tags))
 
     @contextmanager
     def outer(sending: Sending) -> Iterator[None]:
-        told.append(f"outer in {len(sending.jobs)}")
+        seen.append(f"outer in {len(sending.jobs)}")
         yield
-        told.append(f"outer out {len(sending.receipts)}")
+        seen.append(f"outer out {len(sending.receipts)}")
 
     @contextmanager
     def inner(sending: Sending) -> Iterator[None]:
@@ -30,23 +30,23 @@ async def test_hooks_are_around_every_enqueue(app: Windlass) -> None:
             msgspec.structs.replace(job, options=msgspec.structs.replace(job.options, tags=("seen",)))
             for job in sending.jobs
         ]
-        told.append("inner in")
+        seen.append("inner in")
         yield
-        told.append("inner out")
+        seen.append("inner out")
 
     app.hooks.around_enqueue(outer)
     app.hooks.around_enqueue(inner)
     around = ["inner in", "inner out"]
     await send.aenqueue()
-    assert told == ["outer in 1", *around, "outer out 1"]
-    told.clear()
+    assert seen == ["outer in 1", *around, "outer out 1"]
+    seen.clear()
     send.enqueue_many([(), ()])
-    assert told == ["outer in 2", *around, "outer out 2"]
-    told.clear()
+    assert seen == ["outer in 2", *around, "outer out 2"]
+    seen.clear()
     assert await send.aenqueue_many([]) == []
-    assert told == []  # nothing was sent
+    assert seen == []  # nothing was sent
     await app.arun_until_idle()
-    assert told == ["seen"] * 3
+    assert seen == ["seen"] * 3
 
 
 async def test_a_hook_sees_why_jobs_were_not_sent(app: Windlass) -> None:
@@ -64,7 +64,7 @@ async def test_a_hook_sees_why_jobs_were_not_sent(app: Windlass) -> None:
             raise
 
     app.hooks.around_enqueue(watch)
-    await app._home().acall(lambda store: store.set_queue("full", {"max_depth": 1}))
+    await app._store_handle().acall(lambda store: store.set_queue("full", {"max_depth": 1}))
     await full.aenqueue()
     with pytest.raises(QueueFull):
         await full.aenqueue()
@@ -100,7 +100,7 @@ async def test_what_a_hook_raises_after_the_sending_does_not_unsend(
     assert left == ["enqueued"] * 6
     assert [record.message for record in caplog.records if "enqueue hook" in record.message] == [
         "the enqueue hook test_what_a_hook_raises_after_the_sending_does_not_unsend.<locals>.broken failed "
-        "after the sending; the jobs go on without"
+        "after the jobs were sent, which stands"
     ]
 
 
@@ -150,7 +150,7 @@ async def test_a_hook_can_neither_hide_nor_change_why_jobs_were_not_sent(app: Wi
         except QueueFull:
             return
 
-    await app._home().acall(lambda store: store.set_queue("full", {"max_depth": 1}))
+    await app._store_handle().acall(lambda store: store.set_queue("full", {"max_depth": 1}))
     await full.aenqueue()
     app.hooks.around_enqueue(broken)
     app.hooks.around_enqueue(mute)

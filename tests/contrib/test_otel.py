@@ -191,7 +191,7 @@ async def test_m1_an_enqueue_that_is_refused_shows_why(app: Windlass, sdk: Sdk) 
     @app.task(name="full", queue="full")
     async def full() -> None: ...
 
-    await app._home().acall(lambda store: store.set_queue("full", {"max_depth": 1}))
+    await app._store_handle().acall(lambda store: store.set_queue("full", {"max_depth": 1}))
     await full.aenqueue()
     with pytest.raises(QueueFull):
         await full.aenqueue()

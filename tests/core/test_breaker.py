@@ -4,42 +4,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.breaker import MOST_DOUBLINGS, Breaker
+from windlass.core.breaker import MAX_DOUBLINGS, Breaker
 
 CLOSED = Breaker(threshold=3, pause=10.0)
 NOW = 1000.0
 
 
 def opened(at: float = NOW) -> Breaker:
-    return CLOSED.told(0, 3, at)
+    return CLOSED.after_calls(0, 3, at)
 
 
 def test_f7_closed_until_so_many_fail_in_a_row() -> None:
     """[F7]"""
-    twice = CLOSED.told(0, 1, NOW).told(0, 1, NOW)
+    twice = CLOSED.after_calls(0, 1, NOW).after_calls(0, 1, NOW)
     assert twice.state(NOW) == "closed"
     assert twice.allows(NOW) is None
-    assert twice.told(0, 1, NOW).state(NOW) == "open"
+    assert twice.after_calls(0, 1, NOW).state(NOW) == "open"
     assert opened().state(NOW) == "open"
 
 
 def test_f7_a_success_in_between_counts_from_the_start() -> None:
     """[F7]"""
-    assert CLOSED.told(0, 2, NOW).told(1, 0, NOW).told(0, 2, NOW).state(NOW) == "closed"
+    assert CLOSED.after_calls(0, 2, NOW).after_calls(1, 0, NOW).after_calls(0, 2, NOW).state(NOW) == "closed"
 
 
 def test_f7_told_of_both_at_once_the_failures_count() -> None:
     """[F7] Those told of with it are in a row; those from before are not."""
-    assert CLOSED.told(0, 2, NOW).told(5, 2, NOW).failures == 2
-    assert CLOSED.told(5, 3, NOW).state(NOW) == "open"
+    assert CLOSED.after_calls(0, 2, NOW).after_calls(5, 2, NOW).failures == 2
+    assert CLOSED.after_calls(5, 3, NOW).state(NOW) == "open"
 
 
 def test_f7_open_grants_nothing_and_hears_nothing() -> None:
     """[F7] What is told now is of runs from before."""
     breaker = opened()
     assert breaker.allows(NOW + 9.9) == 0
-    assert breaker.told(5, 0, NOW + 5) == breaker
-    assert breaker.told(0, 5, NOW + 5) == breaker
+    assert breaker.after_calls(5, 0, NOW + 5) == breaker
+    assert breaker.after_calls(0, 5, NOW + 5) == breaker
 
 
 def test_f7_half_open_lets_one_probe_through() -> None:
@@ -54,7 +54,7 @@ def test_f7_half_open_lets_one_probe_through() -> None:
 
 def test_f7_a_probe_that_goes_well_closes_it() -> None:
     """[F7]"""
-    closed = opened().granted(NOW + 10).told(1, 0, NOW + 11)
+    closed = opened().granted(NOW + 10).after_calls(1, 0, NOW + 11)
     assert closed.state(NOW + 11) == "closed"
     assert closed == CLOSED
 
@@ -66,10 +66,10 @@ def test_f7_a_probe_that_fails_opens_it_for_twice_as_long() -> None:
         pauses.append(breaker.until - now)
         now = breaker.until
         assert breaker.state(now - 0.1) == "open"
-        breaker = breaker.granted(now).told(0, 1, now)
+        breaker = breaker.granted(now).after_calls(0, 1, now)
         assert breaker.state(now) == "open"
     assert pauses == [10, 20, 40, 80, 160, 160, 160, 160]
-    assert pauses[-1] == 10 * 2**MOST_DOUBLINGS
+    assert pauses[-1] == 10 * 2**MAX_DOUBLINGS
 
 
 def test_f7_a_probe_that_dies_with_its_worker_is_followed_by_another() -> None:
@@ -83,7 +83,7 @@ def test_f7_a_probe_that_dies_with_its_worker_is_followed_by_another() -> None:
 def test_f7_without_a_threshold_there_is_none() -> None:
     """[F7] Also where it was switched off while open."""
     off = Breaker()
-    assert off.told(0, 100, NOW) == off
+    assert off.after_calls(0, 100, NOW) == off
     assert off.allows(NOW) is None
     was_open = Breaker(threshold=0, failures=3, openings=1, until=NOW + 10)
     assert was_open.state(NOW) == "closed"
@@ -93,14 +93,14 @@ def test_f7_without_a_threshold_there_is_none() -> None:
 def test_f7_grants_do_not_matter_while_it_is_closed() -> None:
     """[F7]"""
     assert CLOSED.granted(NOW) == CLOSED
-    assert CLOSED.told(0, 0, NOW) == CLOSED
+    assert CLOSED.after_calls(0, 0, NOW) == CLOSED
 
 
 @given(
     st.integers(1, 4),
     st.lists(
         st.one_of(
-            st.tuples(st.just("told"), st.integers(0, 3), st.integers(0, 3)),
+            st.tuples(st.just("calls"), st.integers(0, 3), st.integers(0, 3)),
             st.tuples(st.just("take"), st.just(0), st.just(0)),
             st.tuples(st.just("wait"), st.integers(0, 50), st.just(0)),
         ),
@@ -108,7 +108,7 @@ def test_f7_grants_do_not_matter_while_it_is_closed() -> None:
     ),
 )
 def test_f7_no_step_but_those_of_the_diagram(threshold: int, steps: list[tuple[str, int, int]]) -> None:
-    """[F7] And while it is not closed, no two grants are less than a pause apart, but after news."""
+    """[F7] And while it is not closed, no two grants are less than a pause apart, but after a report."""
     breaker, now, probed = Breaker(threshold=threshold, pause=10.0), NOW, -1e9
     allowed = {
         ("closed", "closed"), ("closed", "open"), ("open", "open"), ("half-open", "half-open"),
@@ -119,8 +119,8 @@ def test_f7_no_step_but_those_of_the_diagram(threshold: int, steps: list[tuple[s
         if what == "wait":
             now += a
             assert (before, breaker.state(now)) in allowed | {("open", "half-open")}
-        elif what == "told":
-            breaker = breaker.told(a, b, now)
+        elif what == "calls":
+            breaker = breaker.after_calls(a, b, now)
             assert (before, breaker.state(now)) in allowed
             probed = -1e9
         elif breaker.allows(now) != 0:
@@ -132,14 +132,14 @@ def test_f7_no_step_but_those_of_the_diagram(threshold: int, steps: list[tuple[s
 
 
 @pytest.mark.parametrize("failures", [1, 10**9])
-def test_f7_it_opens_again_by_late_news_too(failures: int) -> None:
+def test_f7_it_opens_again_by_late_reports_too(failures: int) -> None:
     """[F7] Better open once too often: half-open, it does not know whose failure it was."""
-    assert opened().told(0, failures, NOW + 10).state(NOW + 10) == "open"
+    assert opened().after_calls(0, failures, NOW + 10).state(NOW + 10) == "open"
 
 
 def test_f7_a_pause_that_the_clock_made_longer_is_over() -> None:
     """[F7] [fault 31] The clock went back by an hour; the breaker stayed open for an hour and its pause."""
-    opened = Breaker(threshold=1, pause=30.0).told(0, 1, 10_000.0)
+    opened = Breaker(threshold=1, pause=30.0).after_calls(0, 1, 10_000.0)
     assert (opened.state(10_000.0), opened.left(10_000.0)) == ("open", 30.0)
     assert (opened.state(9_999.5), opened.allows(9_999.5)) == ("open", 0.0)
     assert (opened.state(6_400.0), opened.allows(6_400.0), opened.left(6_400.0)) == ("half-open", 1.0, 0.0)

@@ -1,7 +1,7 @@
 """Times that were written down before the clock was set back [fault 31]."""
 
 from windlass.core.clock import left
-from windlass.core.priority import effective
+from windlass.core.order import effective
 
 
 def test_what_seems_to_last_longer_than_it_may_is_over() -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.cron import MOST_MISSED, BadSchedule, Missed, check, fire, next_fire, upcoming
+from windlass.core.cron import MAX_MISSED, BadSchedule, Missed, check, fire, next_fire, upcoming
 
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 END = datetime(2027, 1, 1, tzinfo=UTC).timestamp()
@@ -212,7 +212,7 @@ def test_k4_missed_fires(tz: str, cron: str, place: float, late: float, grace: f
     due_at = year[int(place * len(year))]
     now = min(due_at + late, END - 40 * 86400)
     now = max(now, due_at)
-    due = [at for at in year if due_at <= at <= now][-MOST_MISSED:]
+    due = [at for at in year if due_at <= at <= now][-MAX_MISSED:]
     following = year[bisect_right(year, now)] if now < year[-1] else None
 
     every = fire(cron, tz, due_at, now, "all", grace)
@@ -254,9 +254,9 @@ def test_k4_after_a_long_outage_the_latest_are_made_up_for() -> None:
     """[K4] No more than so many, and quickly, however long it was."""
     now = START + 10 * 365 * 86400 + 30
     firing = fire("* * * * *", PARIS, START, now, "all", 60.0)
-    assert len(firing.times) == MOST_MISSED
+    assert len(firing.times) == MAX_MISSED
     assert firing.times[-1] == now - 30
-    assert firing.times[0] == now - 30 - 60 * (MOST_MISSED - 1)
+    assert firing.times[0] == now - 30 - 60 * (MAX_MISSED - 1)
     assert firing.next_at == now + 30
 
 

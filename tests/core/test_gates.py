@@ -63,7 +63,7 @@ def test_f6_only_the_order_pass_outlives_an_attempt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gate", "told"),
+    ("gate", "text"),
     [
         (order_gate("mail", "a/b:c"), "waits for the jobs before it of ordering key 'a/b:c' in queue mail"),
         ("key:shop:7", "waits for a slot of concurrency key 'shop:7'"),
@@ -73,6 +73,6 @@ def test_f6_only_the_order_pass_outlives_an_attempt() -> None:
         (FAIR, "waits for the turn of its fair key"),
     ],
 )
-def test_m4_why_a_job_waits(gate: str, told: str) -> None:
+def test_m4_why_a_job_waits(gate: str, text: str) -> None:
     """[M4]"""
-    assert reason(gate) == told
+    assert reason(gate) == text

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from windlass.core.governor import ERRORS, HOLD, STEPS, Governor, Window, burst
 from windlass.core.histogram import bucket
 
-LEAST, MOST = 1.0, 100.0
-STEP = MOST / STEPS
+MIN_RATE, MAX_RATE = 1.0, 100.0
+STEP = MAX_RATE / STEPS
 
 
 def window(
@@ -28,14 +28,14 @@ def settled(rate: float = 50.0) -> Governor:
 
 def course(governor: Governor, *windows: Window) -> Governor:
     for each in windows:
-        governor = governor.step(each, LEAST, MOST)
+        governor = governor.step(each, MIN_RATE, MAX_RATE)
     return governor
 
 
 def test_f2_it_starts_with_one_step() -> None:
     """[F2]"""
-    assert Governor.first(LEAST, MOST).rate == STEP
-    assert Governor.first(30.0, MOST).rate == 30
+    assert Governor.first(MIN_RATE, MAX_RATE).rate == STEP
+    assert Governor.first(30.0, MAX_RATE).rate == 30
 
 
 def test_f2_it_grows_by_a_step_while_jobs_wait_and_all_is_well() -> None:
@@ -58,7 +58,7 @@ def test_f2_a_few_errors_are_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "told"),
+    ("trouble", "text"),
     [
         (window(100, failed=20), "20 of 100 runs failed"),
         (window(100, throttled=1), "throttled"),
@@ -66,12 +66,12 @@ def test_f2_a_few_errors_are_none() -> None:
     ],
 )
 @pytest.mark.parametrize("waiting", [0, 1, 10**9])
-def test_f2_trouble_halves_it_whatever_the_depth(trouble: Window, told: str, waiting: int) -> None:
+def test_f2_trouble_halves_it_whatever_the_depth(trouble: Window, text: str, waiting: int) -> None:
     """[F2]"""
-    halved = settled(50).step(msgspec.structs.replace(trouble, waiting=waiting), LEAST, MOST)
+    halved = settled(50).step(msgspec.structs.replace(trouble, waiting=waiting), MIN_RATE, MAX_RATE)
     assert halved.rate == 25
     assert halved.why.startswith("halved")
-    assert told in halved.why
+    assert text in halved.why
 
 
 def test_f2_then_it_holds_and_only_then_grows_again() -> None:
@@ -101,9 +101,9 @@ def test_f2_what_lasts_becomes_the_usual() -> None:
     """[F2] Work that is slower for good must not keep a queue at its lowest rate for ever."""
     governor = settled(50)
     for _ in range(60):
-        governor = governor.step(window(ms=200), LEAST, MOST)
+        governor = governor.step(window(ms=200), MIN_RATE, MAX_RATE)
     assert governor.baseline == pytest.approx(200, rel=0.15)
-    assert governor.rate == MOST
+    assert governor.rate == MAX_RATE
 
 
 def test_f2_what_fails_fast_says_nothing_about_run_times() -> None:
@@ -114,8 +114,8 @@ def test_f2_what_fails_fast_says_nothing_about_run_times() -> None:
 def test_f2_bounds_changed_live_hold_from_the_next_look_on() -> None:
     """[F2] Whatever that look finds."""
     for each in (window(), window(waiting=0), window(throttled=1)):
-        assert settled(5000).step(each, LEAST, MOST).rate <= MOST
-        assert settled(0.001).step(each, LEAST, MOST).rate >= LEAST
+        assert settled(5000).step(each, MIN_RATE, MAX_RATE).rate <= MAX_RATE
+        assert settled(0.001).step(each, MIN_RATE, MAX_RATE).rate >= MIN_RATE
 
 
 windows = st.builds(
@@ -146,7 +146,7 @@ def throughput(depth: int, *, capacity: float = 1e9, fails: float = 0.0, looks: 
 
     The upstream does `capacity` jobs a second well. What comes beyond that it turns away.
     """
-    governor, waiting, seconds, done = Governor.first(LEAST, MOST), 0.0, 5.0, 0.0
+    governor, waiting, seconds, done = Governor.first(MIN_RATE, MAX_RATE), 0.0, 5.0, 0.0
     for look in range(looks):
         waiting += depth
         runs = min(waiting, governor.rate * seconds)
@@ -160,8 +160,8 @@ def throughput(depth: int, *, capacity: float = 1e9, fails: float = 0.0, looks: 
                 waiting=round(waiting),
                 times={bucket(ms): round(runs)},
             ),
-            LEAST,
-            MOST,
+            MIN_RATE,
+            MAX_RATE,
         )
         done += good if look >= looks // 2 else 0.0
     return done / (seconds * looks / 2)
@@ -172,13 +172,13 @@ def test_f2_a_deeper_queue_and_a_healthy_upstream_give_more() -> None:
     shallow, deeper, deepest = (throughput(depth) for depth in (10, 100, 10_000))
     assert shallow == pytest.approx(2, rel=0.1)
     assert deeper == pytest.approx(20, rel=0.1)
-    assert deepest == pytest.approx(MOST, rel=0.05)
+    assert deepest == pytest.approx(MAX_RATE, rel=0.05)
 
 
 @pytest.mark.parametrize("depth", [1_000, 10_000, 1_000_000])
 def test_f2_a_failing_upstream_gets_less_whatever_the_depth(depth: int) -> None:
     """[F2]"""
-    assert throughput(depth, fails=0.5) <= 2 * LEAST
+    assert throughput(depth, fails=0.5) <= 2 * MIN_RATE
 
 
 def test_f2_it_finds_what_an_upstream_can_do() -> None:
@@ -191,9 +191,9 @@ def test_f2_it_finds_what_an_upstream_can_do() -> None:
 def test_f2_it_recovers_when_the_upstream_does() -> None:
     """[F2] From the lowest rate to the highest in as many steps as there are, and the hold."""
     governor = course(settled(50), *[window(failed=50)] * 10)
-    assert governor.rate == LEAST
+    assert governor.rate == MIN_RATE
     governor = course(governor, *[window()] * (STEPS + HOLD))
-    assert governor.rate == MOST
+    assert governor.rate == MAX_RATE
     assert ERRORS == 0.05
 
 

@@ -1,4 +1,4 @@
-"""Back-off [O2] and what a worker's death costs [C8]."""
+"""How long something waits: retries [O2], deaths of workers [C8], throttles [O3], parked keys [O7]."""
 
 import math
 from itertools import pairwise
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.retry import Backoff, DeathPolicy
+from windlass.core.retry import Backoff, DeathPolicy, cool_delay, parked_until
 
 BASES = st.floats(0.001, 3600)
 CAPS = st.floats(0.001, 86400)
@@ -74,3 +74,52 @@ def test_a_delay_for_every_death_but_the_last(poison: int, base: float) -> None:
     assert len(delays) == poison - 1
     assert delays[:1] in ([], [0.0])
     assert all(0 < earlier <= later for earlier, later in pairwise(delays[1:]))
+
+
+# -- throttles [O3] ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("throttles", "delay"), [(0, 60), (1, 120), (4, 960), (5, 1800), (10**6, 1800)])
+def test_twice_as_long_each_time_up_to_the_cap(throttles: int, delay: float) -> None:
+    """[O3] The exponent is bounded."""
+    assert cool_delay(throttles, base=60, cap=1800, backoff=True) == delay
+
+
+@pytest.mark.parametrize("throttles", [0, 1, 50])
+def test_flat_without_back_off(throttles: int) -> None:
+    """[O3] And within the cap all the same."""
+    assert cool_delay(throttles, base=60, cap=1800, backoff=False) == 60
+    assert cool_delay(throttles, base=60, cap=20, backoff=False) == 20
+
+
+@pytest.mark.parametrize(
+    ("hint", "delay"),
+    [(None, 60), (0, 60), (-5, 60), (59, 60), (61, 61), (1e12, 1800), (math.inf, 1800), (math.nan, 60)],
+)
+def test_a_hint_is_a_floor(hint: float | None, delay: float) -> None:
+    """[O3] Bounded by the cap; what is no number of seconds is no hint."""
+    assert cool_delay(0, base=60, cap=1800, backoff=True, hint=hint) == delay
+
+
+# -- parked keys [O7] -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("deaths", "minutes"), [(3, 30), (4, 60), (5, 120), (6, 240), (7, 360), (8, 360), (10**6, 360)]
+)
+def test_twice_as_long_each_time_up_to_six_hours(deaths: int, minutes: float) -> None:
+    """[O7] From the last death on; the exponent is bounded."""
+    assert parked_until(deaths, 1000.0) == 1000.0 + minutes * 60
+
+
+@pytest.mark.parametrize("deaths", [0, 1, 2])
+def test_a_few_deaths_park_nothing(deaths: int) -> None:
+    """[O7]"""
+    assert parked_until(deaths, 1000.0) is None
+
+
+def test_the_threshold_is_a_setting() -> None:
+    """[O7]"""
+    assert parked_until(1, 0.0, after=1) == 1800
+    assert parked_until(4, 0.0, after=5) is None
+    assert parked_until(6, 0.0, after=5) == 3600

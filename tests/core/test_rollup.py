@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from windlass.core.rollup import COUNTS, EVER, HOUR, MINUTE, SPANS, Place, Sample, places, roll, standing
 from windlass.core.states import WORKERS_OWN
-from windlass.store.telling import pack, unpack
+from windlass.store.measures import pack, unpack
 
 numbers = st.integers(0, 5)
 samples = st.lists(
@@ -50,8 +50,8 @@ def test_in_whatever_steps(one: list[Sample], two: list[Sample], three: list[Sam
 @given(samples.flatmap(lambda some: st.tuples(st.just(some), st.permutations(some))))
 def test_in_whatever_order(both: tuple[list[Sample], list[Sample]]) -> None:
     """[M1]"""
-    told, shuffled = both
-    assert roll(told) == roll(shuffled)
+    found, shuffled = both
+    assert roll(found) == roll(shuffled)
 
 
 def total(samples: Iterable[Sample]) -> tuple[Counter[str], Counter[int], Counter[int]]:
@@ -65,15 +65,15 @@ def total(samples: Iterable[Sample]) -> tuple[Counter[str], Counter[int], Counte
 
 
 @given(samples)
-def test_nothing_is_lost_and_nothing_counted_twice(told: list[Sample]) -> None:
+def test_nothing_is_lost_and_nothing_counted_twice(reported: list[Sample]) -> None:
     """[M1] Over the rows of a span everything is counted once for everything, once for its queue, and once
     for its task; and each in the row of its time."""
-    rows = roll(told)
+    rows = roll(reported)
     for span in SPANS:
         for queue, task in {place[2:] for place in rows}:
             of_it = [row for place, row in rows.items() if place.span == span and place[2:] == (queue, task)]
-            exact = [one for one in told if (one.queue, one.task) == (queue, task)]
-            within = [one for one in told if queue in ("", one.queue)]
+            exact = [one for one in reported if (one.queue, one.task) == (queue, task)]
+            within = [one for one in reported if queue in ("", one.queue)]
             assert total(of_it) == total(exact if task else within)
     for place, row in rows.items():
         assert (row.at, row.queue, row.task) == place[1:]
@@ -81,20 +81,20 @@ def test_nothing_is_lost_and_nothing_counted_twice(told: list[Sample]) -> None:
 
 
 @given(samples)
-def test_what_was_told_stays_as_it_was(told: list[Sample]) -> None:
+def test_what_was_told_stays_as_it_was(reported: list[Sample]) -> None:
     """Rows are others than the samples that went into them."""
-    before = msgspec.json.encode(told)
-    rows = roll(told)
+    before = msgspec.json.encode(reported)
+    rows = roll(reported)
     for row in rows.values():
         row.add(row)
-    assert msgspec.json.encode(told) == before
+    assert msgspec.json.encode(reported) == before
 
 
 @settings(max_examples=40)
 @given(samples)
-def test_rows_survive_being_written_and_read(told: list[Sample]) -> None:
+def test_rows_survive_being_written_and_read(reported: list[Sample]) -> None:
     """[M1] Buckets without a run are left out."""
-    for place, row in roll(told).items():
+    for place, row in roll(reported).items():
         read = unpack(pack(row), *place[1:])
         assert (read.at, read.queue, read.task, read.counts) == (row.at, row.queue, row.task, row.counts)
         assert (read.waits, read.runs) == (+Counter(row.waits), +Counter(row.runs))

@@ -1,9 +1,10 @@
-"""Slots of a queue over the workers that serve it: totals are kept, whoever joins or leaves [K1]."""
+"""Slots of a queue over the workers that serve it: totals are kept, whoever joins or leaves [K1]. How far
+ahead a worker claims: a little where jobs are short, nothing where they are long."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.slots import MOST, share, split
+from windlass.core.slots import AHEAD, LONG, MAX_AHEAD, MAX_SLOTS, Appetite, share, split
 
 totals = st.integers(0, 500)
 
@@ -19,9 +20,9 @@ def test_k1_ten_over_three() -> None:
 
 def test_k1_no_process_gets_more_than_it_can_use() -> None:
     """[K1]"""
-    assert split(1000, [7, 8]) == {7: MOST, 8: MOST}
-    assert share(1000, None, 1) == MOST
-    assert share(1000, 500, 1) == MOST
+    assert split(1000, [7, 8]) == {7: MAX_SLOTS, 8: MAX_SLOTS}
+    assert share(1000, None, 1) == MAX_SLOTS
+    assert share(1000, 500, 1) == MAX_SLOTS
 
 
 @given(totals, st.lists(st.integers(1, 10**6), unique=True, max_size=40))
@@ -32,7 +33,7 @@ def test_k1_the_parts_are_even_and_make_the_whole(total: int, workers: list[int]
     if workers:
         assert max(slots.values()) - min(slots.values()) <= 1
         assert sum(slots.values()) == min(
-            total, sum(slots.values()) if max(slots.values()) == MOST else total
+            total, sum(slots.values()) if max(slots.values()) == MAX_SLOTS else total
         )
         assert sorted(slots.values(), reverse=True) == list(slots.values())
 
@@ -41,9 +42,9 @@ def test_k1_the_parts_are_even_and_make_the_whole(total: int, workers: list[int]
 def test_k1_a_fair_share_is_never_the_full_total_beside_others(total: int, serving: int) -> None:
     """[K1] Rounded up, so that all of them together can always do all of it; by less than one each."""
     mine = share(total, None, serving)
-    assert mine <= MOST
+    assert mine <= MAX_SLOTS
     assert mine * serving < total + serving
-    if mine < MOST:
+    if mine < MAX_SLOTS:
         assert mine * serving >= total
     if serving > 1 and total > 1:
         assert mine < total
@@ -60,3 +61,45 @@ def test_k1_nonsense_gives_nothing() -> None:
     assert share(-3, None, 2) == 0
     assert share(5, -1, 2) == 0
     assert share(5, None, 0) == 5
+
+
+# -- claiming ahead ---------------------------------------------------------------------------------
+
+times = st.floats(0, 3600, allow_nan=False)
+
+
+def after(*seconds: float) -> Appetite:
+    appetite = Appetite()
+    for run in seconds:
+        appetite.note(run)
+    return appetite
+
+
+def test_nothing_is_claimed_ahead_of_what_is_not_known() -> None:
+    assert Appetite().ahead(16) == 0
+
+
+def test_short_jobs_are_claimed_ahead() -> None:
+    short = after(*[0.001] * 100)
+    assert 0.9 < short.ahead(8) / (8 * AHEAD / 0.001) < 1.1
+    assert short.ahead(0) == 0
+    assert after(*[0.0] * 1000).ahead(16) == MAX_AHEAD
+
+
+def test_one_long_job_is_enough_to_be_careful() -> None:
+    """Better too careful than stuck: what waits behind a long job is kept from other workers."""
+    appetite = after(*[0.0001] * 200)
+    assert appetite.ahead(8) > 0
+    appetite.note(LONG)
+    assert appetite.ahead(8) == 0
+    for _ in range(100):
+        appetite.note(0.0001)
+    assert appetite.ahead(8) > 0
+
+
+@given(st.lists(times, max_size=50), st.integers(0, 64))
+def test_the_answer_is_always_bounded(seconds: list[float], slots: int) -> None:
+    appetite = after(*seconds)
+    assert 0 <= appetite.ahead(slots) <= MAX_AHEAD
+    if seconds and seconds[-1] >= LONG:
+        assert appetite.ahead(slots) == 0

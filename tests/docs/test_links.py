@@ -10,7 +10,16 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, name_of, prose
 
 OTHERS = [
-    *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md", "spec/README.md")),
+    *(
+        ROOT / name
+        for name in (
+            "ARCHITECTURE.md",
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+            "deploy/README.md",
+            "spec/README.md",
+        )
+    ),
     *(ROOT / "examples").glob("*/README.md"),
 ]
 INDEX = ROOT / "docs" / "README.md"

@@ -3,8 +3,7 @@ name and SQL function is in it, with its real default, signature and role, and n
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
-from importlib import resources
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,16 +18,15 @@ from tests.postgres import Server
 from windlass import Retry, Windlass, errors, signals
 from windlass.chunks.batches import BATCH, BATCH_TIMEOUT
 from windlass.chunks.task import PARALLEL, ChunkedOptions
-from windlass.commands import CommandOptions
 from windlass.core.durations import seconds
-from windlass.core.rates import per_second
-from windlass.options import JobOptions
-from windlass.schedules import ScheduleOptions
 from windlass.settings import OTHERS, PREFIX, Settings, load
-from windlass.store.measures import EventKind
-from windlass.store.postgres import codes
-from windlass.store.records import QUEUE_SETTINGS, QueueRecord, TaskRecord
-from windlass.task import RegisteredTask, TaskOptions
+from windlass.store.postgres import sources
+from windlass.store.postgres.connections.errors import BY_CODE
+from windlass.store.records import EventKind
+from windlass.tasks.commands import CommandOptions
+from windlass.tasks.options import JobOptions
+from windlass.tasks.schedules import ScheduleOptions
+from windlass.tasks.task import RegisteredTask, TaskOptions
 
 WITHOUT_A_VARIABLE = {"routes"}
 """Settings that no single line of text could hold."""
@@ -69,8 +67,8 @@ def names(table: Iterable[Row], column: str) -> list[str]:
     return [row[column].strip("`") for row in table]
 
 
-def check_names(told: list[str], real: Iterable[str]) -> None:
-    assert sorted(told) == sorted(real)
+def check_names(seen: list[str], real: Iterable[str]) -> None:
+    assert sorted(seen) == sorted(real)
 
 
 # -- what a program writes ----------------------------------------------------------------------------------
@@ -111,10 +109,10 @@ def test_a_setting_has_its_variable_and_default(row: Row, tmp_path: Path) -> Non
     if default == "none":
         assert not real
     else:
-        told = load(
+        file = load(
             code={name: int(default) if default.isdecimal() else default}, environ={}, directory=tmp_path
         )
-        assert getattr(told, name) == real
+        assert getattr(file, name) == real
     assert row["unit"]
     assert row["what it does"]
     assert row["change it when"]
@@ -168,45 +166,22 @@ def test_every_option_is_told_of_here_or_as_one_of_a_task(title: str, real: set[
 
 
 def test_the_defaults_of_options_are_the_real_ones() -> None:
-    told = {
+    shown = {
         title: {row["option"].strip("`"): row["default"].strip("`") for row in rows(text, "option")}
         for title in ("Retry", "Options of a chunked task", "Options of a reconciler", "Options of a budget")
         if (text := section(page("settings"), title))
     }
     backoff = Retry().backoff
-    retry = told["Retry"]
+    retry = shown["Retry"]
     assert (int(retry["attempts"]), float(retry["jitter"])) == (Retry().attempts, backoff.jitter)
     assert (seconds(retry["base"]), seconds(retry["cap"])) == (backoff.base, backoff.cap)
-    chunked = told["Options of a chunked task"]
+    chunked = shown["Options of a chunked task"]
     assert (int(chunked["parallel"]), int(chunked["batch"])) == (PARALLEL, BATCH)
     assert seconds(chunked["batch_timeout"]) == BATCH_TIMEOUT
     every = inspect.signature(RegisteredTask.find_gaps).parameters["every"].default
-    assert seconds(told["Options of a reconciler"]["every"]) == every
+    assert seconds(shown["Options of a reconciler"]["every"]) == every
     pause = inspect.signature(Windlass.budget).parameters["breaker_pause"].default
-    assert told["Options of a budget"]["breaker_pause"] == pause
-
-
-QUEUES = rows(section(page("settings"), "Settings of a queue"), "setting")
-
-
-def test_every_setting_of_a_queue_is_told_of_once() -> None:
-    check_names(names(QUEUES, "setting"), QUEUE_SETTINGS)
-
-
-@pytest.mark.parametrize("row", QUEUES, ids=lambda row: row["setting"])
-def test_a_setting_of_a_queue_has_its_default(row: Row) -> None:
-    default = row["default"].strip("`")
-    readers: dict[str, Callable[[str], Any]] = {
-        "time": seconds, "rate": per_second, "jobs": int, "slots": int,
-        "yes, no": lambda word: {"yes": True, "no": False}[word],
-    }  # fmt: skip
-    real = getattr(QueueRecord(name="q"), row["setting"].strip("`"))
-    assert (None if default == "none" else readers[row["unit"]](default)) == real
-
-
-def test_every_setting_of_a_task_is_told_of_once() -> None:
-    told = rows(section(page("settings"), "Settings of a task"), "setting")
-    check_names(names(told, "setting"), [name for name in TaskRecord.__struct_fields__ if name != "name"])
+    assert shown["Options of a budget"]["breaker_pause"] == pause
 
 
 # -- errors and events --------------------------------------------------------------------------------------
@@ -220,9 +195,9 @@ def exceptions(module: Any, base: type) -> list[str]:
 
 def test_every_error_is_told_of_once() -> None:
     raised = [name for name in exceptions(signals, signals.Signal) if name != "Signal"]
-    told = rows(page("errors"), "exception")
-    check_names(names(told, "exception"), exceptions(errors, errors.WindlassError) + raised)
-    assert all(all(row.values()) for row in told)
+    shown = rows(page("errors"), "exception")
+    check_names(names(shown, "exception"), exceptions(errors, errors.WindlassError) + raised)
+    assert all(all(row.values()) for row in shown)
 
 
 CARRYING = {"WL001": "AlreadyEnqueued", "WL011": "QueueFull", "WL012": "Shed", "WL019": "Finalizing"}
@@ -230,13 +205,13 @@ CARRYING = {"WL001": "AlreadyEnqueued", "WL011": "QueueFull", "WL012": "Shed", "
 
 
 def test_every_sqlstate_is_told_of_once() -> None:
-    told = {
+    shown = {
         row["SQLSTATE"].strip("`"): row["exception"].strip("`") for row in rows(page("errors"), "SQLSTATE")
     }
-    ours = {code: kind.__name__ for code, kind in codes._BY_CODE.items() if code.startswith("WL")}
-    assert told == ours | CARRYING
-    raised = {code for text in sql_files().values() for code in re.findall(r"'(WL\d+)'", text)}
-    assert raised <= set(told)
+    ours = {code: kind.__name__ for code, kind in BY_CODE.items() if code.startswith("WL")}
+    assert shown == ours | CARRYING
+    raised = {code for each in sources.definitions() for code in re.findall(r"'(WL\d+)'", each.text)}
+    assert raised <= set(shown)
 
 
 def test_every_kind_of_event_is_told_of_once() -> None:
@@ -246,18 +221,7 @@ def test_every_kind_of_event_is_told_of_once() -> None:
 # -- SQL ----------------------------------------------------------------------------------------------------
 
 
-def sql_files() -> dict[str, str]:
-    folder = resources.files("windlass.store.postgres") / "sql"
-    return {each.name.removesuffix(".sql"): each.read_text("utf-8") for each in folder.iterdir()}
-
-
-def header(text: str) -> str:
-    """The comment that a file begins with, on one line."""
-    lines = text.partition("\nCREATE")[0].splitlines()
-    return " ".join(line.removeprefix("--").strip() for line in lines)
-
-
-def told_functions() -> dict[str, tuple[str, str]]:
+def documented_functions() -> dict[str, tuple[str, str]]:
     """The functions of the page: signature and roles."""
     found = re.findall(
         r"^### (\w+)\n\n```text\nwindlass\.\w+(.+?)\n```\n\nRoles: ([^\n]+)\.$",
@@ -308,12 +272,12 @@ def test_the_functions_of_a_database_are_as_the_page_says(pg_dsn: str, roles: di
         )
         for name, arguments, result, *granted in found
     }
-    files = {name: text for name, text in sql_files().items() if not name.startswith("view_")}
-    assert set(real) == set(files)
-    public = {name for name, text in files.items() if PUBLIC.search(header(text))}
-    told = told_functions()
-    assert set(told) == public
-    assert told == {name: real[name] for name in public}
+    ours = {each.name: each.header for each in sources.definitions() if each.kind != "VIEW"}
+    assert set(real) == set(ours)
+    public = {name for name, header in ours.items() if PUBLIC.search(header)}
+    seen = documented_functions()
+    assert set(seen) == public
+    assert seen == {name: real[name] for name in public}
 
 
 def test_the_views_of_a_database_are_as_the_page_says(pg_dsn: str) -> None:
@@ -323,10 +287,10 @@ def test_the_views_of_a_database_are_as_the_page_says(pg_dsn: str) -> None:
             "  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
             " WHERE c.relnamespace = 'windlass'::regnamespace AND c.relkind = 'v' GROUP BY 1"
         ).fetchall()
-    told = {
+    shown = {
         row["view"].strip("`"): re.findall(r"`(\w+)`", row["columns"]) for row in rows(page("sql"), "view")
     }
-    assert told == dict(found)
+    assert shown == dict(found)
 
 
 # -- the rest -----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from examples.embed_catalog.embedders import Embedder, Hashing, make_embedder
 from examples.stage import transaction
 from tests.examples.running import run_example
 from windlass import State
-from windlass.gaps import Reconciled
+from windlass.tasks.gaps import Reconciled
 
 
 class Counting(Hashing):

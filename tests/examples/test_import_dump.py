@@ -13,10 +13,10 @@ from tests.examples.running import run_example
 
 def test_p1_a_dump_is_imported_in_parts(database: dict[str, str]) -> None:
     lines = run_example("import_dump", "--make", "3000", IMPORT_CHUNK="64KiB", **database)
-    told = dict(line.split(maxsplit=1) for line in lines if not line.startswith("progress"))
-    assert told["made"].startswith("3,300 lines")
-    assert told["imported"].startswith("3,300 records in 5 parts")
-    assert told["table"] == "3,000 products, 300 of them in version 2"
+    found = dict(line.split(maxsplit=1) for line in lines if not line.startswith("progress"))
+    assert found["made"].startswith("3,300 lines")
+    assert found["imported"].startswith("3,300 records in 5 parts")
+    assert found["table"] == "3,000 products, 300 of them in version 2"
 
 
 def test_p6_importing_a_dump_again_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ def test_p9_the_finalizer_refuses_until_a_redrive_has_brought_the_rest(database:
         parts
         == ["succeeded, 32 of 32 shards"] * 2 + ["dead, 6 of 32 shards"] + ["succeeded, 32 of 32 shards"] * 5
     )
-    told = {line.split()[0]: line for line in lines if not line.startswith("part ")}
-    assert "of 26 shards, from shard 70 on, are not in the new table" in told["refused"]
-    assert "2 run again: the part from its checkpoint" in told["mended"]
-    assert told["switched"] == "switched  to account_by_owner with 1,000 accounts"
+    found = {line.split()[0]: line for line in lines if not line.startswith("part ")}
+    assert "of 26 shards, from shard 70 on, are not in the new table" in found["refused"]
+    assert "2 run again: the part from its checkpoint" in found["mended"]
+    assert found["switched"] == "switched  to account_by_owner with 1,000 accounts"
 
 
 def test_all_accounts_of_an_owner_lie_together() -> None:

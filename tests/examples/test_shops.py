@@ -73,7 +73,7 @@ async def test_e1_fastapi_shop(shop: Any, pg_dsn: str) -> None:
         (listed,) = (await client.get("/windlass/api/jobs", headers=ada)).json()["jobs"]
         assert listed["id"] == job
         assert (await client.get("/windlass/queues", headers=ada)).status_code == 200
-    assert shop.jobs._home()._own == {}  # the lifespan closed the store of its loop
+    assert shop.jobs._store_handle()._own == {}  # the lifespan closed the store of its loop
     assert (await shop.jobs.arun_until_idle()).succeeded == 1
     assert await shop.jobs.job(job).aresult() == "To ada@example.org: your order 1 is on its way."
 
@@ -99,5 +99,5 @@ def test_e1_flask_shop(shop: Any, pg_dsn: str) -> None:
     }
     given_up = shop.send_receipt.enqueue(2, "bob@example.org")
     given_up.cancel()
-    told = client.get(f"/jobs/{given_up}?wait=5")
-    assert (told.status_code, told.json["state"]) == (200, "cancelled")
+    found = client.get(f"/jobs/{given_up}?wait=5")
+    assert (found.status_code, found.json["state"]) == (200, "cancelled")

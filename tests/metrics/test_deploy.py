@@ -18,9 +18,10 @@ from windlass.cli import main
 from windlass.metrics.catalog import MEASURES
 from windlass.metrics.prometheus import Exposition
 from windlass.settings import Settings, load
-from windlass.web.credentials import Credentials
-from windlass.web.who import Role
-from windlass.worker.supervisor import LEAVE_TIME, WATCH_EVERY
+from windlass.web.http.credentials import Credentials
+from windlass.web.http.principal import Role
+from windlass.worker.processes.deaf import WATCH_EVERY
+from windlass.worker.processes.watchdog import LEAVE_TIME
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -93,7 +94,7 @@ async def test_m1_the_autoscalers_queries_give_the_depth(app: Windlass) -> None:
 
     await load.aenqueue_many([()] * 42)
     await send.aenqueue_many([()] * 1000)
-    text = await Exposition(app._home().acall).text()
+    text = await Exposition(app._store_handle().acall).text()
     # Two instances of the web are scraped, and the depth is 42 all the same.
     series = {**scraped(text, instance="a"), **scraped(text, instance="b")}
 
@@ -158,7 +159,8 @@ def test_every_process_is_there() -> None:
 
 @pytest.mark.parametrize(("where", "words"), commands(), ids=lambda value: str(value)[:60])
 def test_the_commands_exist_with_these_flags(where: str, words: list[str]) -> None:
-    command = main.commands.get(words[0])
+    with click.Context(main) as context:
+        command = main.get_command(context, words[0])
     assert command is not None, f"{where}: there is no `windlass {words[0]}`"
     with click.Context(command) as context:
         command.parse_args(context, list(words[1:]))  # a flag or a value that is not known raises UsageError
@@ -238,7 +240,7 @@ def test_the_example_credentials_are_accepted() -> None:
     ):
         settings = load(environ={"WINDLASS_WEB_READ": read, "WINDLASS_WEB_OPERATE": operate})
         credentials = Credentials(settings.web_read, settings.web_operate)
-        found = credentials.who(f"Bearer {read.partition(':')[2]}")
+        found = credentials.find(f"Bearer {read.partition(':')[2]}")
         assert found is not None
         assert found.role is Role.READ
     assert web["WINDLASS_WEB_READ"].endswith(":" + compose["configs"]["scrape_secret"]["content"])

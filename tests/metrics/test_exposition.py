@@ -16,17 +16,16 @@ from windlass.metrics import prometheus
 from windlass.metrics.catalog import MEASURES
 from windlass.metrics.histograms import BOUNDS, coarse
 from windlass.metrics.prometheus import Exposition, render
-from windlass.metrics.reading import MOST_TASKS, Slow, read
-from windlass.store.measures import Health, News, Table, TaskDepth
-from windlass.store.memory import MemoryStore
+from windlass.metrics.reading import MAX_TASKS, Slow, read
 from windlass.store.protocol import Store
-from windlass.store.records import WorkerInfo
+from windlass.store.records import Health, Report, Table, TaskDepth, WorkerInfo
+from windlass.store.sqlite import SQLiteStore
 
 T = TypeVar("T")
 
 
 def exposition(app: Windlass) -> Exposition:
-    return Exposition(app._home().acall)
+    return Exposition(app._store_handle().acall)
 
 
 class Counting:
@@ -67,7 +66,7 @@ async def test_m1_ten_workers_and_each_depth_once(any_app: Windlass) -> None:
             worker = WorkerInfo(id=secrets.randbelow(2**62) + 1, label=f"w{n}", queues=("imports", "mail"))
             await store.register(worker)
 
-    await any_app._home().acall(join)
+    await any_app._store_handle().acall(join)
     await load.aenqueue_many([()] * 7)
     async with any_app.worker(["mail"]), any_app.worker(["mail"]):
         assert await (await send.aenqueue()).aresult(timeout="20s") == 1
@@ -84,20 +83,20 @@ async def test_m1_ten_workers_and_each_depth_once(any_app: Windlass) -> None:
 
 
 async def test_m1_counters_and_histograms_never_fall(any_app: Windlass) -> None:
-    def news(n: int) -> News:
+    def report(n: int) -> Report:
         counts = {"succeeded": 5, "retry": 1, "claims": 2, "claimed": 6, "empty": 1, "refused": 1}
         times = {bucket(3.0): 4, bucket(700.0 * n): 2}
         of_task = Sample(at=60 * n, queue="mail", task="mail.send", counts=counts, waits=times, runs=times)
-        return News(samples=[of_task, Sample(at=60 * n, counts={"rescued": 3, "lost": 1, "dropped": 2})])
+        return Report(samples=[of_task, Sample(at=60 * n, counts={"rescued": 3, "lost": 1, "dropped": 2})])
 
     async def turn(store: Store) -> None:
-        await store.tell(7, len(seen) + 1, news(len(seen) + 1))
+        await store.report(7, len(seen) + 1, report(len(seen) + 1))
         while (await store.rollup()).more:
             pass
 
     seen: list[Series] = []
     for _ in range(2):
-        await any_app._home().acall(turn)
+        await any_app._store_handle().acall(turn)
         seen.append(scraped(await exposition(any_app).text()))
     first, second = seen
     counters = {m.name for m in MEASURES if m.kind == "counter"}
@@ -135,7 +134,7 @@ HOSTILE = 'a"b\\c\nd{e="f"} 1\n# TYPE x counter\u2028\x07ü'
 
 
 async def test_m1_hostile_text_in_labels_stays_in_its_label() -> None:
-    store = MemoryStore()
+    store = SQLiteStore(":memory:")
     await store.open()
     reading = await read(store, Slow([TaskDepth(queue=HOSTILE, task=HOSTILE, ready=3)], {HOSTILE: 1.0}))
     health = Health(
@@ -158,20 +157,20 @@ async def test_m1_hostile_text_in_labels_stays_in_its_label() -> None:
 
 
 async def test_m1_too_many_tasks_are_left_out_and_counted() -> None:
-    store = MemoryStore()
+    store = SQLiteStore(":memory:")
     await store.open()
-    few = [Sample(at=0, queue="q", task=f"rare.{n}", counts={"succeeded": 1}) for n in range(MOST_TASKS)]
+    few = [Sample(at=0, queue="q", task=f"rare.{n}", counts={"succeeded": 1}) for n in range(MAX_TASKS)]
     often = Sample(at=0, queue="q", task="often", counts={"succeeded": 9})
-    await store.tell(1, 1, News(samples=[*few, often]))
+    await store.report(1, 1, Report(samples=[*few, often]))
     await store.rollup()
     series = scraped(render(await read(store, Slow())))
     assert one(series, "windlass_tasks_left_out") == 1
     assert one(series, "windlass_jobs_total", queue="q", task="often", outcome="succeeded") == 9
-    assert sum(name == "windlass_jobs_total" for name, _ in series) == MOST_TASKS
+    assert sum(name == "windlass_jobs_total" for name, _ in series) == MAX_TASKS
 
 
 async def test_m1_many_scrapes_read_the_store_once() -> None:
-    store, clock = MemoryStore(), Ticks()
+    store, clock = SQLiteStore(":memory:"), Ticks()
     await store.open()
     ask = Counting(store)
     exposition = Exposition(ask, clock)
@@ -197,7 +196,7 @@ async def test_m1_many_scrapes_read_the_store_once() -> None:
 
 async def test_m1_a_store_that_hangs_fails_the_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "READ_TIME", 0.05)
-    store = MemoryStore()
+    store = SQLiteStore(":memory:")
     await store.open()
     ask = Counting(store)
     exposition = Exposition(ask)
@@ -219,9 +218,9 @@ async def test_m1_flow_and_order_are_told_of(any_app: Windlass) -> None:
     async def upset(store: Store) -> None:
         await store.set_queue("orders", {"paused": True, "governor": True, "rate_min": 2.0, "rate_max": 4.0})
         await store.set_budget("github", {"rate": 1.0, "burst": 3, "breaker": 1})
-        await store.tell_budget("github", 0, 1)
+        await store.report_calls("github", 0, 1)
 
-    await any_app._home().acall(upset)
+    await any_app._store_handle().acall(upset)
     series = scraped(await exposition(any_app).text())
     assert one(series, "windlass_queue_paused", queue="orders") == 1
     assert one(series, "windlass_watermark_age_seconds", queue="orders") > 0

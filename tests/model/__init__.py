@@ -1,1 +1,1 @@
-"""SQLite and PostgreSQL driven step by step beside the memory store, which says what should have happened."""
+"""SQLite and PostgreSQL driven step by step beside the oracle, which says what should have happened."""

@@ -19,8 +19,8 @@ from tests.model.edges import Edges
 from tests.model.steps import Draw, action
 from tests.model.wishes import FAMILIES, GATED, jobs_of, steps
 from windlass.core.states import Priority
-from windlass.store.flow import Needs
 from windlass.store.protocol import NOTHING
+from windlass.store.records import Needs
 
 LIMITS = st.sampled_from([None, 1, 1, 2, 3])
 APART = {

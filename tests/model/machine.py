@@ -30,7 +30,7 @@ from windlass.core.states import Kind, State
 
 
 class StoreMachine(Keyed):
-    """Drives a store beside the memory model. Subclasses say which store."""
+    """Drives a store beside the oracle. Subclasses say which store."""
 
     @initialize(themes=st.sampled_from(THEMES))
     def declare(self, themes: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import invariant
 from tests.model.gated import Gated
 from tests.model.steps import Draw, action
 from tests.model.wishes import METERED, STEP, jobs_of, steps
-from windlass.store.flow import Need
+from windlass.store.records import Need
 
 BUDGETS = ("x", "y")
 NEEDS = {"m": [Need("x")], "n": [Need("x", 2)], "o": [Need("x"), Need("y")]}

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from tests.conformance.kit import HandClock
+from tests.model.oracle import OracleStore
 from tests.model.side import Answer, Side
 from tests.model.wishes import STEP
-from windlass.store.memory import MemoryStore
 from windlass.store.settings import StoreSettings
 
 SETTINGS = StoreSettings(ageing_step=1000.0, idempotency_retention=2050.0, retention=1e9)
@@ -22,7 +22,7 @@ COUNTED = ("ready", "running", "scheduled", "retrying", "dead")
 
 
 class Pair(RuleBasedStateMachine):
-    """A store beside the memory model. Subclasses say which store."""
+    """A store beside the oracle. Subclasses say which store."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Pair(RuleBasedStateMachine):
         # Runner.run would install a signal handler for each of thousands of short calls.
         self.run = self.runner.get_loop().run_until_complete
         clock = HandClock()
-        self.model = Side(MemoryStore(SETTINGS, clock), clock, self.run)
+        self.model = Side(OracleStore(SETTINGS, clock), clock, self.run)
         self.other = self.run(self.open_subject())
         self.forgotten: set[str] = set()
 

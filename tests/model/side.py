@@ -17,15 +17,16 @@ from tests.model.wishes import SET_ASIDE, STEP
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import FINISHED, Kind, State
 from windlass.errors import AlreadyEnqueued, WindlassError
-from windlass.store.flow import BudgetRecord, Needs
 from windlass.store.protocol import NOTHING, Store
 from windlass.store.records import (
+    BudgetRecord,
     Checkpoint,
     ClaimedJob,
     Depth,
     Failure,
     JobFilter,
     JobRecord,
+    Needs,
     NewJob,
     Outcome,
     PartPlan,
@@ -160,7 +161,7 @@ class Side:
     async def rescue(self, worker: int, policy: DeathPolicy) -> Answer:
         beats = {record.id: record.beat for record in await self.store.workers()}
         rescued = await self.store.rescue(worker, beats.get(worker, 0), policy)
-        assert await self.store.held(worker) == [] or rescued is None
+        assert await self.store.unfinished(worker) == [] or rescued is None
         return rescued
 
     async def workers(self) -> Answer:
@@ -189,7 +190,7 @@ class Side:
         return any(job.queue == queue and job.state is State.READY and job.reason is None for job in seen)
 
     async def held(self, worker: int) -> Answer:
-        jobs = [job for claim in await self.store.held(worker) for job in claim.jobs]
+        jobs = [job for claim in await self.store.unfinished(worker) for job in claim.jobs]
         assert await self.store.fences(worker) == {job.fence for job in jobs}
         for job in jobs:
             assert self.claimed[worker, self.label_of(job)] == job, "held tells another story than claim"
@@ -232,7 +233,7 @@ class Side:
 
     async def promote(self, limit: int) -> Answer:
         promoted = await self.store.promote(limit)
-        return promoted.due, promoted.admitted, promoted.again and math.ceil(promoted.again / STEP)
+        return promoted.due, promoted.admitted, promoted.next_in and math.ceil(promoted.next_in / STEP)
 
     async def expire(self) -> Answer:
         expired = await self.store.expire()
@@ -289,14 +290,14 @@ class Side:
         await self.look()
         found = {}
         for parent in await self.store.parents():
-            told = msgspec.structs.asdict(parent)
-            told |= {"id": 0, "created_at": 0.0, "finished_at": parent.finished_at is not None}
-            told["final"] = self.labels[parent.final] if parent.final is not None else None
+            seen = msgspec.structs.asdict(parent)
+            seen |= {"id": 0, "created_at": 0.0, "finished_at": parent.finished_at is not None}
+            seen["final"] = self.labels[parent.final] if parent.final is not None else None
             parts = [
                 (part.index, part.span, part.state, part.attempt, part.done, part.records, part.error)
                 for part in await self.store.parts(parent.id)
             ]
-            found[self.labels[parent.id]] = told, parts
+            found[self.labels[parent.id]] = seen, parts
         return found
 
     # -- limits -----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import apsw
 import psycopg
 from psycopg.rows import dict_row
 
-from tests.adapters.callers import asyncpg_connection, asyncpg_from_pool
+from tests.store.postgres.adapters.callers import asyncpg_connection, asyncpg_from_pool
 from windlass.sets import RowSet
 
 Transaction = Callable[[str, bool], AbstractAsyncContextManager[Any]]

@@ -45,6 +45,6 @@ async def test_p6_the_guide_keeps_its_table_equal_to_its_source(
 
 def test_the_guide_tells_the_columns_that_a_set_needs() -> None:
     (table,) = blocks("sql")
-    told = [" ".join(line.strip().rstrip(",").split()) for line in table.splitlines()]
+    found = [" ".join(line.strip().rstrip(",").split()) for line in table.splitlines()]
     for column in RowSet("vector", key="operation", columns=("text",)).ddl():
-        assert column.replace('"', "") in told
+        assert column.replace('"', "") in found

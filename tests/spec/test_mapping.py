@@ -64,8 +64,8 @@ def test_every_transaction_of_the_lock_model_stands_in_the_table() -> None:
 
 
 def test_every_broken_rule_stands_in_the_table_and_is_checked() -> None:
-    told = [(names(row[0])[0], names(row[1])[0]) for row in table("Broken rules")]
-    assert told == [(broken.rule, broken.invariant) for broken in VARIANTS]
+    found = [(names(row[0])[0], names(row[1])[0]) for row in table("Broken rules")]
+    assert found == [(broken.rule, broken.invariant) for broken in VARIANTS]
     written = {"none"}
     for file in SPEC.glob("*.tla"):
         text = module(file.stem)

@@ -7,9 +7,9 @@ them starts to pass; `test_typing.py` checks the same with the ignores taken awa
 from typing import Any, assert_type
 
 from windlass import Context, Job, Retry, Task, Windlass, current_context
-from windlass.hooks import CallNext
+from windlass.running.hooks import CallNext
 from windlass.store.records import Outcome
-from windlass.task import AsyncTask, SyncTask
+from windlass.tasks.task import AsyncTask, SyncTask
 
 app = Windlass()
 

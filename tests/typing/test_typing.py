@@ -16,10 +16,10 @@ def test_e3_wrong_arguments_fail_in_mypy(tmp_path: Path) -> None:
     marked = {(text.count("\n", 0, mark.start()) + 1, mark[1]) for mark in MARK.finditer(text)}
     unmarked = tmp_path / "calls_unmarked.py"
     unmarked.write_text(MARK.sub("", text), encoding="utf-8")
-    report, trouble, _ = api.run(
+    report, errors, _ = api.run(
         ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path / "cache"), str(unmarked)]
     )
-    assert trouble == ""
+    assert errors == ""
     found = {(int(line), code) for line, code in REPORT.findall(report)}
     assert len(marked) >= 15
     assert found == marked, report

@@ -24,6 +24,7 @@ from tests.verify.figures import Figure, exit_status, judged, say, table
 STEPS: Final = {
     "bandit": ("tests.verify.tools", "risky"),
     "dead-code": ("tests.verify.dead_code", "check"),
+    "types": ("tests.verify.tools", "types"),
     "audit": ("tests.verify.tools", "audit"),
     "build": ("tests.verify.packages", "check"),
     "mutation": ("tests.verify.mutation", "check"),
@@ -67,8 +68,8 @@ def main(arguments: Sequence[str]) -> int:
         figures += run(name, wishes.only, details)
         say(f"── {name}: {time.monotonic() - began:.0f} s")
     if wishes.json:
-        told = {"figures": [asdict(each) for each in figures], "details": details}
-        wishes.json.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        found = {"figures": [asdict(each) for each in figures], "details": details}
+        wishes.json.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     say(table(figures))
     return exit_status(figures)
 

@@ -24,7 +24,7 @@ READERS: Final = {
 DECORATORS: Final = [
     *("@*.command", "@*.group"),  # the CLI
     *("@*.get", "@*.post", "@*.put", "@*.patch", "@*.delete"),  # the API and the pages
-    *("@*.task", "@*.chunked", "@*.finalizer", "@*.on_start", "@*.on_stop"),  # programs of the bench
+    *("@*.task", "@*.chunked", "@*.finalizer", "@*.on_start", "@*.on_stop"),  # programs of the demo
     *("@*.register", "@overload"),
 ]
 ANSWERED: Final[dict[str, str]] = {
@@ -33,7 +33,6 @@ ANSWERED: Final[dict[str, str]] = {
     "base_manager_name": "Django reads it",
     "capture_signals": "uvicorn calls it",
     "collect": "prometheus_client calls it",
-    "connection_lost": "asyncio calls it",
     "cycle_key": "Django calls it",
     "default_auto_field": "Django reads it",
     "default_permissions": "Django reads it",
@@ -43,7 +42,6 @@ ANSWERED: Final[dict[str, str]] = {
     "has_add_permission": "Django calls it",
     "has_delete_permission": "Django calls it",
     "managed": "Django reads it",
-    "measured_at": "for the reader of the figures' JSON",
     "mtime_ns": "compared with the whole stamp",
     "obj": "Django passes it",
     "offered_again": "a column of the rotation's answer, for its log and tests",

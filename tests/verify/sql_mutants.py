@@ -30,6 +30,9 @@ WORD: Final = re.compile(
     r"\(|\)|;|\b(?:AND|OR|BETWEEN|ORDER|GROUP|LIMIT|FOR|RETURNING|HAVING|UNION|THEN|LOOP|WHEN|ELSE|END|ON|WHERE|SET|"
     r"INTO|USING|LEFT|JOIN|CROSS|OFFSET|AS|FROM|EXCEPT|IS DISTINCT FROM|IS NOT DISTINCT FROM)\b|,"
 )
+AND: Final = re.compile(r"\bAND\b")
+MADE: Final = re.compile(r"^CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) (?:windlass\.)?(\w+)", re.MULTILINE)
+BODY: Final = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 INSIDE: Final = ("IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 """Words that do not end a condition."""
 
@@ -45,6 +48,7 @@ class SqlMutant:
     line: int
     kind: str
     what: str
+    function: str
 
     def planted(self) -> str:
         """The file with the fault in it."""
@@ -56,13 +60,19 @@ def sql_mutants(path: Path) -> list[SqlMutant]:
     """All of a file's, in the order of its text."""
     text = path.read_text(encoding="utf-8")
     bare = without_words(text)
-    body = bare.find("$$")
     found = [
         SqlMutant(
-            path, begin, end, to, text.count("\n", 0, begin) + 1, kind, " ".join(text[begin:end].split())
+            path,
+            begin,
+            end,
+            to,
+            line=text.count("\n", 0, begin) + 1,
+            kind=kind,
+            what=" ".join(text[begin:end].split()),
+            function=MADE.findall(text, 0, begin)[-1],
         )
-        for kind, begin, end, to in _faults(bare)
-        if begin > body
+        for body in BODY.finditer(bare)
+        for kind, begin, end, to in _faults(bare, *body.span())
     ]
     return sorted(found, key=lambda mutant: (mutant.begin, mutant.end))
 
@@ -77,21 +87,21 @@ def without_words(text: str) -> str:
     return re.sub(r"--[^\n]*|'(?:[^']|'')*'", hide, text)
 
 
-def _faults(bare: str) -> Iterator[tuple[str, int, int, str]]:
-    for match in ROW_LOCK.finditer(bare):
+def _faults(bare: str, begin: int, end: int) -> Iterator[tuple[str, int, int, str]]:
+    for match in ROW_LOCK.finditer(bare, begin, end):
         yield "lock", match.start(), match.end(), ""
-    for match in CALL.finditer(bare):
+    for match in CALL.finditer(bare, begin, end):
         kind = "lock" if "lock" in match.group().lower() else "fence"
         yield kind, match.start(), match.end(), "NULL;"
-    for match in WRITE.finditer(bare):
+    for match in WRITE.finditer(bare, begin, end):
         yield "write", match.start(1), match.end(1), "NULL;"
-    for match in BRANCH.finditer(bare):
+    for match in BRANCH.finditer(bare, begin, end):
         if "RAISE" not in bare[match.end() : match.end() + 40]:
             yield "branch", match.start(2), match.end(2), "false"
-    for match in re.finditer(r"\bAND\b", bare):
-        end = _end_of_condition(bare, match.end())
-        if end is not None and not _is_between(bare, match.start()):
-            yield "condition", match.start(), end, ""
+    for match in AND.finditer(bare, begin, end):
+        last = _end_of_condition(bare, match.end())
+        if last is not None and not _is_between(bare, match.start()):
+            yield "condition", match.start(), last, ""
 
 
 def _end_of_condition(bare: str, begin: int) -> int | None:

@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.verify.figures import ROOT, Figure, judged, say
-from tests.verify.sql_mutants import SqlMutant, sql_mutants
+from tests.verify.sql_mutants import MADE, SqlMutant, sql_mutants
+from windlass.store.postgres.sources import definitions
 
 STEP: Final = "sql-mutation"
 FUNCTIONS: Final = Path("windlass/store/postgres/sql")
-TESTS: Final = ("tests/pg", "tests/conformance")
+TESTS: Final = ("tests/store/postgres", "tests/conformance")
 QUIET: Final = ("-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")
 LEAST: Final = 60.0
 ENOUGH: Final = 40.0
@@ -42,8 +43,8 @@ def check(only: Sequence[str] = (), details: dict[str, Any] | None = None) -> li
     every = [
         mutant
         for path in sorted((ROOT / "src" / FUNCTIONS).glob("*.sql"))
-        if not only or path.stem in only
         for mutant in sql_mutants(path)
+        if not only or mutant.function in only
     ]
     say(f"{len(every)} mutants; learning which tests call which function")
     calls = learn()
@@ -61,7 +62,7 @@ def check(only: Sequence[str] = (), details: dict[str, Any] | None = None) -> li
     return [
         judged(
             STEP,
-            "faults in SQL found by tests/pg and tests/conformance",
+            "faults in SQL found by tests/store/postgres and tests/conformance",
             figure=f"{score:.1f} % of {len(every)}",
             bound=f"≥ {LEAST:.0f} %",
             holds=score >= LEAST,
@@ -77,9 +78,8 @@ def learn() -> dict[str, list[str]]:
         return known
     with tempfile.TemporaryDirectory() as folder:
         for path in (copy(Path(folder)) / FUNCTIONS).glob("*.sql"):
-            text = path.read_text(encoding="utf-8")
-            says = rf"\g<0>\n    RAISE LOG 'called {path.stem}';"
-            path.write_text(re.sub(r"^BEGIN$", says, text, count=1, flags=re.MULTILINE), encoding="utf-8")
+            found = [_telling(paragraph) for paragraph in path.read_text(encoding="utf-8").split("\n\n")]
+            path.write_text("\n\n".join(found), encoding="utf-8")
         answer = Path(folder) / "calls.json"
         wanted = [*TESTS, "-k", "not memory and not sqlite and not postgres16 and not stock"]
         plugin = ["-p", "tests.verify.sql_calls"]
@@ -111,7 +111,7 @@ def copy(folder: Path) -> Path:
 def _try(mutant: SqlMutant, calls: dict[str, list[str]]) -> bool:
     """Whether a test notices it. A function that PostgreSQL writes into its caller says nothing: then the
     tests of those that name it are tried."""
-    tests = calls.get(mutant.path.stem) or _of_callers(mutant, calls)
+    tests = calls.get(mutant.function) or _of_callers(mutant, calls)
     if not tests:
         return False
     with tempfile.TemporaryDirectory() as name:
@@ -121,9 +121,16 @@ def _try(mutant: SqlMutant, calls: dict[str, list[str]]) -> bool:
 
 
 def _of_callers(mutant: SqlMutant, calls: dict[str, list[str]]) -> list[str]:
-    name = re.compile(rf"\bwindlass\.{mutant.path.stem}\b")
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in mutant.path.parent.glob("*.sql")}
-    return [test for stem, text in texts.items() if name.search(text) for test in calls.get(stem, [])]
+    name = re.compile(rf"\bwindlass\.{mutant.function}\b")
+    callers = [each.name for each in definitions() if name.search(each.text)]
+    return [test for caller in callers for test in calls.get(caller, [])]
+
+
+def _telling(paragraph: str) -> str:
+    """A function that says its name to the server's log; anything else as it is."""
+    made = MADE.search(paragraph)
+    says = rf"\g<0>\n    RAISE LOG 'called {made[1]}';" if made else r"\g<0>"
+    return re.sub(r"^BEGIN$", says, paragraph, count=1, flags=re.MULTILINE)
 
 
 def _pytest(

@@ -1,4 +1,5 @@
-"""The steps that ask one tool: pip-audit for known holes in what we depend on, bandit for risky code of ours.
+"""The steps that ask one tool: pip-audit for known holes in what we depend on, bandit for risky code of ours,
+pyright for public names whose type a user's type checker cannot know.
 
 bandit and ruff's rules S share their numbers: B608 is S608. A finding counts as answered where the line bears
 ruff's `noqa: S608` (or `nosec B608`, where ruff is content), with the reason behind it or in the comment
@@ -6,6 +7,7 @@ above; what is left out everywhere stands in pyproject.toml, with its reason.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +20,8 @@ from typing import Any, Final
 from tests.verify.figures import ROOT, Figure, Verdict, judged, say
 
 NOT_RUNTIME: Final = {"all", "bench", "dev", "verify"}
+TYPED: Final = 99
+"""Percent of the public names."""
 
 
 def audit(only: Sequence[str] = (), details: dict[str, Any] | None = None) -> list[Figure]:
@@ -84,6 +88,34 @@ def is_answered(finding: dict[str, Any]) -> bool:
     return any(said.search(line) for line in lines[min(span) - 1 : max(span)])
 
 
+def types(only: Sequence[str] = (), details: dict[str, Any] | None = None) -> list[Figure]:
+    """How many of the public names have a type that every type checker infers alike. What comes from packages
+    without types of their own, such as asyncpg, is not counted."""
+    done = _run("pyright", "--verifytypes", "windlass", "--ignoreexternal", "--outputjson")
+    try:
+        report = json.loads(done.stdout)["typeCompleteness"]
+    except (ValueError, KeyError):
+        say(f"{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return [judged("types", "pyright", figure="failed", bound="passed", holds=False)]
+    unknown = [each["name"] for each in report["symbols"] if each["isExported"] and not each["isTypeKnown"]]
+    for name in unknown:
+        say(f"  {name}")
+    if details is not None:
+        details["types"] = unknown
+    share = 100 * report["completenessScore"]
+    what = f"public names of {len(report['modules'])} modules with a known type"
+    return [judged("types", what, figure=f"{share:.1f} %", bound=f"≥ {TYPED} %", holds=share >= TYPED)]
+
+
 def _run(tool: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", tool, *arguments]
-    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, encoding="utf-8")
+    """Run it with this Python first on PATH: that is where pyright looks for the package."""
+    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", "")))
+    return subprocess.run(
+        [sys.executable, "-m", tool, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PATH": path},
+        check=False,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )

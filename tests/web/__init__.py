@@ -1,1 +1,1 @@
-"""Mission Control: guard, desk, API, streams, serving."""
+"""Mission Control: guard, service, API, streams, serving."""

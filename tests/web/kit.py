@@ -29,7 +29,7 @@ def basic(pair: str) -> dict[str, str]:
     return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
-WHO: dict[str, dict[str, str]] = {"nobody": {}, "read": bearer(READ), "operate": bearer(OPERATE)}
+HEADERS_OF: dict[str, dict[str, str]] = {"nobody": {}, "read": bearer(READ), "operate": bearer(OPERATE)}
 
 
 @contextlib.asynccontextmanager
@@ -47,7 +47,7 @@ async def visiting(
 @contextlib.asynccontextmanager
 async def rigged(app: Windlass) -> AsyncIterator[Rig]:
     """The store of an app, with a worker's hands."""
-    async with app._home().here() as store:
+    async with app._store_handle().here() as store:
         yield Rig(store, RealTime(), "web")
 
 

@@ -14,7 +14,7 @@ from windlass.store.factory import make_store
 def line(request: pytest.FixtureRequest, tmp_path: Path) -> Line:
     """A line to an empty store of each kind."""
     memory = request.param == "memory"
-    return Line(make_store("memory://" if memory else f"sqlite:///{tmp_path.as_posix()}/jobs.db"))
+    return Line(make_store("sqlite:///:memory:" if memory else f"sqlite:///{tmp_path.as_posix()}/jobs.db"))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from tests.worker.line import Line
 from windlass import Context, Windlass
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.store.records import WorkerRecord
-from windlass.worker import engine
+from windlass.worker.engine import engine
 
 
 @pytest.fixture

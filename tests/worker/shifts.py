@@ -13,10 +13,10 @@ from tests.worker.line import Line
 from windlass import Context, Retry, Windlass
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.store.records import NewJob, QueueRecord, WorkerInfo
-from windlass.worker.runner import Runner
-from windlass.worker.running import Why
-from windlass.worker.shift import Shift
-from windlass.worker.view import View
+from windlass.worker.engine.assignment import Assignment
+from windlass.worker.engine.run import Why
+from windlass.worker.engine.shift import Shift
+from windlass.worker.handlers.runner import Runner
 
 
 class Calm:
@@ -42,9 +42,9 @@ async def on_shift(
     worker = secrets.randbelow(2**62) + 1
     await line.register(WorkerInfo(id=worker, queues=(queue,)))
     runner = Runner(app.tasks, Calm(poison), hooks=app.hooks)
-    view = View({queue: slots}, {queue: QueueRecord(name=queue, **settings)})
-    shift = Shift(line.as_store, worker, runner, view)
-    tasks = [asyncio.create_task(shift.claim_for_ever()), asyncio.create_task(shift.log.run())]
+    assignment = Assignment({queue: slots}, {queue: QueueRecord(name=queue, **settings)})
+    shift = Shift(line.as_store, worker, runner, assignment)
+    tasks = [asyncio.create_task(shift.claimer.run()), asyncio.create_task(shift.log.run())]
     try:
         yield shift
     finally:

@@ -45,7 +45,7 @@ class Unpacked:
     """What is in an archive, as a stream that goes forward alone."""
 
     def __init__(self, stream: Stream, head: bytes, kind: Compression, name: str) -> None:
-        self.packed = 0
+        self.packed: int = 0
         """How many bytes of the archive were read."""
         self._stream = stream
         self._head = head

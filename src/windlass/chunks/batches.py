@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from windlass.chunks.reading import Reading
 from windlass.chunks.splitter import Reader, Slice, Splitter
-from windlass.encoding import encode
+from windlass.core.counts import plural
 from windlass.errors import ConfigurationError
-from windlass.port import finish_here, hop, runs_on, wait
+from windlass.running.encoding import encode
+from windlass.running.port import finish_here, hop, runs_on, wait
 from windlass.store.records import TaskRecord
 
 if TYPE_CHECKING:
@@ -73,10 +74,8 @@ class Work:
     def ended(self) -> None:
         """The handler has returned. What it did not read counts as done, which is seldom what was meant."""
         if self._reading is not None and not self._reading.ended:
-            told = (
-                "returned before the end of its part: what it has not read counts as done (%d records were)"
-            )
-            self.part.logger.warning(told, self._reading.done)
+            message = "returned before the end of its part: what it has not read counts as done (%s)"
+            self.part.logger.warning(message, plural(self._reading.done, "record was", "records were"))
 
     def open(self, cursor: Any) -> Reader:
         """A reader that begins at this cursor. Blocks."""
@@ -132,8 +131,8 @@ class Work:
         if size <= 1:
             return False
         self._cap = size // 2
-        told = "a batch of %d records took longer than its timeout of %g s; it goes on with %d a batch"
-        self.part.logger.warning(told, size, self.timeout, self._cap)
+        message = "a batch of %d records took longer than its timeout of %g s; it goes on with %d a batch"
+        self.part.logger.warning(message, size, self.timeout, self._cap)
         return True
 
 
@@ -151,7 +150,7 @@ class _Batch:
         return len(self._slice)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self)} records>"
+        return f"<{type(self).__name__} of {plural(len(self), 'record')}>"
 
     def __iter__(self) -> Iterator[Any]:
         """The records one at a time, as `for record in batch`. Those of a file are decoded on the way and not

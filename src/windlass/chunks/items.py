@@ -24,8 +24,8 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from windlass.chunks.splitter import Arguments, Plans, check_call, whole
-from windlass.encoding import LIMIT, encode
 from windlass.errors import ConfigurationError, InvalidPayload, PayloadTooLarge
+from windlass.running.encoding import LIMIT, encode
 from windlass.store.records import PartPlan
 
 Listing: TypeAlias = Iterable[Any] | AsyncIterable[Any]

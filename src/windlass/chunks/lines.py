@@ -59,7 +59,7 @@ class LineReader:
     """
 
     def __init__(self, stream: Readable, name: str, position: int, end: int | None, limits: Limits) -> None:
-        self.position = position
+        self.position: int = position
         """Where the next line begins."""
         self._stream = stream
         self._name = name

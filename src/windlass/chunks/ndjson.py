@@ -1,4 +1,4 @@
-"""NDJSON, a splitter for files with one JSON record per line, by byte range [P1, P2].
+"""NDJSON, a splitter for files with one JSON record per line, by byte range [P1] [P2].
 
     @app.chunked(split=NDJSON("256MiB"))
     async def load(part: Part, path: str) -> None: ...
@@ -27,8 +27,8 @@ from windlass.chunks.records import Bad, NDJSONReader
 from windlass.chunks.sources import Origin, Source, Stamp, Stream, source
 from windlass.chunks.splitter import Arguments, check_call
 from windlass.core.durations import Size, size
-from windlass.encoding import decoder
 from windlass.errors import ConfigurationError, SourceChanged
+from windlass.running.encoding import decoder
 from windlass.signals import SourceGone
 from windlass.store.records import PartPlan
 
@@ -46,7 +46,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NDJSON:
-    """Cuts a file of one JSON record per line into parts of `chunk` bytes [P1, P2].
+    """Cuts a file of one JSON record per line into parts of `chunk` bytes [P1] [P2].
 
     - `source`: which argument of the job is the file, by name, or a function that takes the arguments by name
       and gives a path, a URL or an object (see `sources`); the first argument if not said.

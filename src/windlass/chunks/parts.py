@@ -14,10 +14,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from windlass.context import Context
-from windlass.encoding import decode
 from windlass.errors import ConfigurationError
-from windlass.port import Port
+from windlass.running.context import Context
+from windlass.running.encoding import decode
+from windlass.running.port import Port
 from windlass.store.records import ClaimedJob, PartOf
 
 if TYPE_CHECKING:

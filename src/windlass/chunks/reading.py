@@ -30,7 +30,7 @@ class Reading:
     the handler."""
 
     def __init__(self, open: Callable[[Any], Reader], cursor: Any, count: int) -> None:
-        self.done = count
+        self.done: int = count
         """The records up to the end of the batch that was given out last."""
         self._open = open
         self._cursor = cursor
@@ -41,7 +41,7 @@ class Reading:
         self._coming: concurrent.futures.Future[list[Slice]] | None = None
         self._slow = False
         self._failure: Exception | None = None
-        self.ended = False
+        self.ended: bool = False
         """Whether there is nothing left to read."""
 
     def want(self, size: int) -> concurrent.futures.Future[list[Slice]] | None:

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from windlass.chunks.lines import LineReader, Lines
-from windlass.encoding import Decoder
 from windlass.errors import BadRecord
+from windlass.running.encoding import Decoder
 
-logger = logging.getLogger("windlass.chunks")
+logger: Final = logging.getLogger("windlass.chunks")
 Bad: TypeAlias = Literal["raise", "skip"]
 
 FAULTS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -25,9 +25,9 @@ class NDJSONSlice:
     __slots__ = ("_decode", "_lines", "_name", "_records", "bad", "cursor", "done", "fault")
 
     def __init__(self, lines: Lines, done: int, decode: Callable[[bytes], Any], name: str) -> None:
-        self.cursor = lines.end
-        self.done = done
-        self.bad = 0
+        self.cursor: Final = lines.end
+        self.done: Final = done
+        self.bad: int = 0
         """How many lines since the slice before were left out, being no records."""
         self.fault: BadRecord | None = None
         """What is wrong with the first of them."""
@@ -111,7 +111,7 @@ class NDJSONReader:
         name: str,
     ) -> None:
         self.close = close
-        self.bad = 0
+        self.bad: int = 0
         """How many lines were left out so far."""
         self._lines = lines
         self._progress = progress

@@ -80,7 +80,7 @@ class FileStream:
         self.stamp = stamp
         self.seekable = seekable
         self._file = file
-        self.read = file.read
+        self.read: Final = file.read
 
     def seek(self, offset: int) -> None:
         """Go on from this byte of the file."""
@@ -95,7 +95,7 @@ class LocalFile:
     """A file of this machine. What is not a regular file, such as a pipe, has no size and is read once."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = os.fspath(path)
+        self.name: Final = os.fspath(path)
 
     def stamp(self) -> Stamp:
         """Size and time of change."""
@@ -118,7 +118,7 @@ class RemoteFile:
 
     def __init__(self, url: str) -> None:
         # Messages end up in logs and pages, so what may be a secret stays out of them.
-        self.name = SECRETS.sub("", url)
+        self.name: Final = SECRETS.sub("", url)
         try:
             fsspec = importlib.import_module("fsspec")
         except ImportError as error:
@@ -149,11 +149,11 @@ class RangedSource:
 
     def __init__(self, origin: Any) -> None:
         self._origin = origin
-        self.name = str(getattr(origin, "name", None) or type(origin).__qualname__)
+        self.name: Final = str(getattr(origin, "name", None) or type(origin).__qualname__)
 
     def stamp(self) -> Stamp:
         """Size and etag, as the object tells them."""
-        size, etag = self._told("size"), self._told("etag")
+        size, etag = self._stat("size"), self._stat("etag")
         if size is not None and (type(size) is not int or size < 0):
             raise ConfigurationError(
                 f"{self.name}: its size is {size!r}; it must be a number of bytes, or None"
@@ -164,7 +164,7 @@ class RangedSource:
         """Begin at byte 0."""
         return RangedStream(self._origin, self.name, self.stamp())
 
-    def _told(self, what: str) -> Any:
+    def _stat(self, what: str) -> Any:
         value = getattr(self._origin, what, None)
         return value() if callable(value) else value
 

@@ -13,7 +13,7 @@ import inspect
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -23,15 +23,16 @@ from windlass.chunks.parts import FINAL, Part
 from windlass.chunks.splitter import Checks, Splitter
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import Priority
-from windlass.encoding import decode
 from windlass.errors import ConfigurationError, SourceChanged
-from windlass.functions import check_function
-from windlass.limits import FlowOptions
-from windlass.payload import Signature
-from windlass.port import hop, wait
+from windlass.running.context import Context
+from windlass.running.encoding import decode
+from windlass.running.port import hop, wait
 from windlass.signals import Dead, Retry
 from windlass.store.records import PartPlan, Plan
-from windlass.task import RegisteredTask, TaskOptions
+from windlass.tasks.functions import check_function
+from windlass.tasks.limits import FlowOptions
+from windlass.tasks.payload import Signature
+from windlass.tasks.task import RegisteredTask, TaskOptions
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -40,7 +41,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
-logger = logging.getLogger("windlass.worker")
+logger: Final = logging.getLogger("windlass.worker")
 PARALLEL: Final = 8
 MAX_PARTS: Final = 1_000_000
 
@@ -73,7 +74,7 @@ class ChunkedOptions(FlowOptions, total=False):
 class ChunkedTask(RegisteredTask[P, Any]):
     """A task whose jobs are split into parts. Made by `@app.chunked(split=…)`."""
 
-    context_type = Part
+    context_type: ClassVar[type[Context]] = Part
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""The command `windlass`. Each group of verbs lives in a module of its own; this is where they meet.
+"""The command `windlass`. Each group of verbs lives in a module of its own, which is imported when one of its
+verbs runs: `windlass --help` must not wait for what a worker needs.
 
 Errors that Windlass raises on purpose become one line and exit code 1; a command that makes no sense as
 written is exit code 2; anything else is a bug and keeps its traceback. No line ever holds a password.
@@ -6,34 +7,44 @@ written is exit code 2; anything else is a bug and keeps its traceback. No line 
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
 import click
 
-from windlass.cli import (
-    bench,
-    budgets,
-    database,
-    dead,
-    demo,
-    doctor,
-    enqueue,
-    events,
-    flow,
-    jobs,
-    maintain,
-    parents,
-    queues,
-    schedules,
-    tasks,
-    top,
-    web,
-    worker,
-    workers,
-)
+from windlass import __version__
 from windlass.errors import WindlassError
-from windlass.version import __version__
-from windlass.words.text import one_line
+
+VERBS: Final = {
+    "bench": ("demo", ""),
+    "blocked": ("flow", "List where jobs wait: keys, limits, ordering, budgets."),
+    "budget": ("budgets", "Set, drain, take from and remove budgets."),
+    "budgets": ("budgets", "List budgets: rates, tokens, breakers."),
+    "dead": ("dead", "List, retry and purge jobs that failed for good."),
+    "demo": ("demo", "Import a file, kill a worker half-way, lose nothing."),
+    "doctor": ("doctor", "Look for problems and say how to fix them."),
+    "enqueue": ("enqueue", "Enqueue a job by the name of its task."),
+    "events": ("events", "List what happened lately."),
+    "job": ("jobs", "Show, retry, cancel, delete and replay jobs by id."),
+    "jobs": ("jobs", "List jobs."),
+    "maintain": ("maintain", "Run one of the coordinator's duties by hand."),
+    "migrate": ("database", "Bring the database's schema up to date."),
+    "parent": ("parents", "Show, steer and redrive jobs that have parts."),
+    "parents": ("parents", "List jobs that were split into parts."),
+    "queue": ("queues", "Pause, resume and configure queues."),
+    "queues": ("queues", "List queues: depth, oldest job, slots, state."),
+    "reconcile": ("tasks", "Enqueue what tasks report as missing."),
+    "schedules": ("schedules", "List, run, pause and backfill schedules."),
+    "sql": ("database", "Print the PostgreSQL schema as SQL."),
+    "task": ("tasks", "Change the settings of a task."),
+    "tasks": ("tasks", "List tasks whose settings were changed."),
+    "top": ("top", "Watch queues and workers live."),
+    "watermarks": ("flow", "List how far the ordering keys of a queue have come."),
+    "web": ("web", "Serve Mission Control, the JSON API and /metrics."),
+    "worker": ("worker", "Run the jobs of an app."),
+    "workers": ("top", "List workers and whether they are alive."),
+}
+"""Every verb, the module it lives in, and its line in `windlass --help`; without a line it is not listed."""
 
 
 class Commands(click.Group):
@@ -44,42 +55,33 @@ class Commands(click.Group):
         try:
             return super().invoke(context)
         except WindlassError as error:
+            from windlass.presentation.text import one_line
+
             raise click.ClickException(one_line(str(error))) from error
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+class Verbs(Commands):
+    """The group of all verbs, which imports a verb when it is asked for."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """The names of all verbs."""
+        return list(VERBS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The verb of this name."""
+        if name not in VERBS:
+            return None
+        command = getattr(import_module(f"windlass.cli.{VERBS[name][0]}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of verbs without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in VERBS.items() if line])
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="windlass")
 def main() -> None:
     """A durable job engine: millions of small jobs, and heavy work that resumes where it stopped."""
-
-
-for _command in (
-    bench.bench,
-    budgets.budget,
-    budgets.budgets,
-    database.migrate,
-    database.sql,
-    dead.dead,
-    demo.demo,
-    doctor.doctor,
-    enqueue.enqueue,
-    events.events,
-    flow.blocked,
-    flow.watermarks,
-    jobs.job,
-    jobs.jobs,
-    maintain.maintain,
-    parents.parent,
-    parents.parents,
-    queues.queue,
-    queues.queues,
-    schedules.schedules,
-    tasks.reconcile,
-    tasks.task,
-    tasks.tasks,
-    top.top,
-    web.web,
-    worker.worker,
-    workers.workers,
-):
-    main.add_command(_command)

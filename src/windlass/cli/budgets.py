@@ -11,16 +11,19 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from windlass.cli.options import OrWord, PerSecond, Span, json_option, on_store
+from windlass.cli.options import Span, json_option, on_store
+from windlass.cli.output import print_json, print_table
+from windlass.cli.settings import changes_of, setting_options
 from windlass.cli.target import Target
-from windlass.cli.text import print_json, print_table
+from windlass.core.counts import plural
 from windlass.core.names import check_name
 from windlass.core.rates import rate_text
-from windlass.store.flow import BudgetRecord
+from windlass.presentation import audit
+from windlass.presentation.flow import budget_as_json
+from windlass.presentation.text import capped, one_line, span
+from windlass.store.fields import NewBudget
 from windlass.store.protocol import Store
-from windlass.words import deeds
-from windlass.words.shapes import budget_as_json
-from windlass.words.text import capped, one_line, plural, span
+from windlass.store.records import BudgetRecord
 
 T = TypeVar("T")
 COLUMNS: Final = ("budget", ">rate", ">burst", ">tokens", "breaker", ">blocked for", ">waiting")
@@ -56,7 +59,7 @@ def breaker_in_words(budget: BudgetRecord) -> str:
     """How its breaker stands; nothing where it has none."""
     if not budget.breaker:
         return ""
-    return f"{budget.state}, {budget.failures} of {budget.breaker} failures in a row"
+    return f"{budget.state}, {budget.failures} of {plural(budget.breaker, 'failure')} in a row"
 
 
 @click.group()
@@ -70,38 +73,18 @@ _key_option = click.option("--key", metavar="KEY", help="The bucket of this key.
 
 @budget.command("set")
 @_name
-@click.option("--rate", type=PerSecond(), metavar="RATE", help="Tokens: 10/s, 100/m, 5000/h, 10/30s.")
-@click.option(
-    "--burst", type=click.IntRange(min=1), metavar="N", help="The most it holds. [the rate of a second]"
-)
-@click.option(
-    "--key",
-    type=OrWord(click.STRING),
-    metavar="ARGUMENT",
-    help="For people: the argument by whose value tasks divide it; none: not at all.",
-)
-@click.option(
-    "--breaker",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="It opens after so many failed runs in a row; 0: never. [0]",
-)
-@click.option("--breaker-pause", type=Span(), metavar="DURATION", help="How long it stays open. [30s]")
+@setting_options(NewBudget)
 @on_store
 @json_option
 def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
     """Change a budget while it is in use, or make it, and print it; what is not given stays as it is."""
     check_name("budget", name)
-    changes = {
-        setting: None if value is OrWord.UNSET else value
-        for setting, value in given.items()
-        if value is not None
-    }
+    changes = changes_of(NewBudget, given)
     record = _on_budget(
         target,
         name,
         lambda store: store.set_budget(name, changes),
-        lambda _: [deeds.set_budget(name, changes)],
+        lambda _: [audit.set_budget(name, changes)],
         create=True,
     )
     if as_json:
@@ -122,7 +105,7 @@ def drain(target: Target, name: str, pause: float, key: str | None) -> None:
     which = name if key is None else f"{name}, key {key!r}"
     then = f"grants nothing for {span(pause)}" if pause else "refills from now on"
     _on_budget(
-        target, name, lambda store: store.drain(name, pause, key), lambda _: [deeds.budget(which, "drained")]
+        target, name, lambda store: store.drain(name, pause, key), lambda _: [audit.budget(which, "drained")]
     )
     click.echo(f"{one_line(which)} is drained and {then}")
 
@@ -141,7 +124,7 @@ def take(target: Target, name: str, n: int, key: str | None, as_json: bool) -> N
         target,
         name,
         lambda store: store.take(name, n, key or ""),
-        lambda taken: [deeds.budget(name, f"took {plural(n, 'token')}")] if taken.granted else [],
+        lambda taken: [audit.budget(name, f"took {plural(n, 'token')}")] if taken.granted else [],
     )
     wait = None if math.isinf(taken.wait) else round(taken.wait, 3)
     if as_json:
@@ -160,7 +143,7 @@ def take(target: Target, name: str, n: int, key: str | None, as_json: bool) -> N
 @on_store
 def remove(target: Target, name: str) -> None:
     """Remove a budget. Jobs that need it wait until it is there again."""
-    _on_budget(target, name, lambda store: store.drop_budget(name), lambda _: [deeds.budget(name, "removed")])
+    _on_budget(target, name, lambda store: store.drop_budget(name), lambda _: [audit.budget(name, "removed")])
     click.echo(
         f"{name} is removed; jobs that need it wait until a worker that declares it starts, or until "
         f"`windlass budget set {name} --rate RATE`"
@@ -171,7 +154,7 @@ def _on_budget(
     target: Target,
     name: str,
     work: Callable[[Store], Awaitable[T]],
-    told: Callable[[T], Iterable[deeds.Deed]],
+    entries: Callable[[T], Iterable[audit.AuditEntry]],
     *,
     create: bool = False,
 ) -> T:
@@ -183,7 +166,7 @@ def _on_budget(
         return await work(store)
 
     try:
-        return target.act(checked, told, create=create)
+        return target.act(checked, entries, create=create)
     except ValueError as error:
         raise click.ClickException(one_line(str(error))) from error
 

@@ -7,8 +7,8 @@ import asyncio
 import click
 
 from windlass.cli.options import json_option, on_store, schema_option
+from windlass.cli.output import print_json
 from windlass.cli.target import Target
-from windlass.cli.text import print_json
 from windlass.errors import WindlassError
 from windlass.settings import load
 from windlass.store.factory import POSTGRES, kind_of
@@ -18,12 +18,12 @@ from windlass.store.factory import POSTGRES, kind_of
 @on_store
 @json_option
 def migrate(target: Target, as_json: bool) -> None:
-    """Bring the database's schema to this version. Safe to run from many places at once."""
+    """Bring the database's schema up to date. Safe to run from many processes at once."""
     settings, place = target.settings, target.place
     try:
         done = asyncio.run(target.app.amigrate())
     except WindlassError as error:
-        raise click.ClickException(f"{place}: {target.told(error)}") from error
+        raise click.ClickException(f"{place}: {target.error_text(error)}") from error
     if as_json:
         print_json({"database": place, "before": done.before, "after": done.after})
         return
@@ -39,7 +39,7 @@ def migrate(target: Target, as_json: bool) -> None:
 @click.command()
 @schema_option
 def sql(schema: str | None) -> None:
-    """Print the whole PostgreSQL schema as SQL, for those who migrate by their own means."""
+    """Print the whole PostgreSQL schema as SQL, for migration by other tools."""
     from windlass.store.postgres.schema import ddl
 
     click.echo(ddl(load(flags={"schema": schema}).schema))

@@ -13,18 +13,18 @@ from typing import Any, Literal, TypeVar
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from windlass import bulk
 from windlass.cli.jobs import cursor_option, limit_option, list_jobs, print_answers, steer
 from windlass.cli.options import JobId, filters, json_option, on_store
-from windlass.cli.target import Target
-from windlass.cli.telling import tell
-from windlass.cli.text import console, print_json, print_table
+from windlass.cli.output import console, print_json, print_table
+from windlass.cli.target import Target, record
+from windlass.core.counts import plural
 from windlass.core.states import State
+from windlass.handles import bulk
+from windlass.presentation import audit
+from windlass.presentation.jobs import causes_as_json
+from windlass.presentation.text import local
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
-from windlass.words import deeds
-from windlass.words.cause_shapes import causes_as_json
-from windlass.words.text import local
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SAID = {"retry": "retry", "delete": "remove"}
@@ -35,7 +35,7 @@ _optional_ids = click.argument("ids", metavar="[ID]...", type=JobId(), nargs=-1)
 
 @click.group()
 def dead() -> None:
-    """Jobs that failed for good: list them, see what they died of, retry or purge them."""
+    """List jobs that failed for good, group them by error, retry or purge them."""
 
 
 @dead.command("list")
@@ -55,7 +55,7 @@ def list_(target: Target, limit: int, cursor: str | None, as_json: bool, **where
 @on_store
 @json_option
 def causes(target: Target, queue: str | None, task: str | None, as_json: bool) -> None:
-    """Count dead jobs by task and type of their last failure, the most first."""
+    """Count dead jobs by task and by the type of their last error, most frequent first."""
     where = bulk.job_filter(queue=queue, task=task)
     found = target.run(lambda store: store.causes(queue=where.queue, task=where.task))
     if as_json:
@@ -65,18 +65,16 @@ def causes(target: Target, queue: str | None, task: str | None, as_json: bool) -
     rows = [(g.jobs, g.task, g.error, local(g.last_at, now), g.message) for g in found.groups]
     print_table(_COLUMNS, rows)
     if found.more:
-        click.echo(f"of the newest {found.looked:,} dead jobs; there are more", err=True)
+        click.echo(f"of the newest {plural(found.looked, 'dead job')}; there are more", err=True)
 
 
 def _bulk_options(function: F) -> F:
     """What the two verbs that change many jobs at once share."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Only count what would be done."),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
-        click.option("--all", "everything", is_flag=True, help="Every dead job of every queue."),
-        click.option(
-            "--limit", type=click.IntRange(min=1), metavar="N", help="The newest N of them at most."
-        ),
+        click.option("--dry-run", is_flag=True, help="Only count the jobs, change nothing."),
+        click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
+        click.option("--all", "everything", is_flag=True, help="All dead jobs of all queues."),
+        click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most the newest N."),
         filters(state=False),
         _optional_ids,
     ):
@@ -89,7 +87,7 @@ def _bulk_options(function: F) -> F:
 @on_store
 @json_option
 def retry(target: Target, **given: Any) -> None:
-    """Offer dead jobs again, with their attempts reset: by ID, by filter, or --all."""
+    """Make dead jobs ready again, with their attempts reset: by ID, by filter, or --all."""
     _act(target, "retry", **given)
 
 
@@ -98,7 +96,7 @@ def retry(target: Target, **given: Any) -> None:
 @on_store
 @json_option
 def purge(target: Target, **given: Any) -> None:
-    """Remove dead jobs for good: by ID, by filter, or --all."""
+    """Delete dead jobs: by ID, by filter, or --all."""
     _act(target, "delete", **given)
 
 
@@ -113,7 +111,7 @@ def _act(
     filtered = any(given[name] for name in _FILTERS) or given["error"] is not None  # "" is none at all
     if sum((bool(ids), filtered, everything)) != 1:
         raise click.UsageError(
-            "say which: ids, or filters (--queue, --task, --tag, --text, --error), or --all"
+            "give ids, filters (--queue, --task, --tag, --text, --error) or --all, and only one of these"
         )
     if ids:
         if given["dry_run"]:
@@ -160,13 +158,17 @@ def _act_on_many(
     if limit is not None and (found.more or found.jobs > limit) and limit <= bulk.CAP:
         found = bulk.Count(limit)
     if dry_run or not found.jobs:
-        _tell(found, {}, as_json, f"{found} dead jobs to {_SAID[verb]}")
+        _show(found, {}, as_json, f"{_jobs(found)} to {_SAID[verb]}")
         return
     if not yes:
-        click.confirm(f"{_SAID[verb]} {found} dead jobs?", abort=True, err=True)
+        click.confirm(f"{_SAID[verb]} {_jobs(found)}?", abort=True, err=True)
     with _bar(_SAID[verb], None if found.more else found.jobs) as progress:
         answers = target.run(lambda store: _apply(store, where, verb, limit, progress))
-    _tell(found, answers, as_json, deeds.counted(answers) or "nothing was left to do")
+    _show(found, answers, as_json, audit.counted(answers) or "nothing was left to do")
+
+
+def _jobs(found: bulk.Count) -> str:
+    return f"{found} dead jobs" if found.more else plural(found.jobs, "dead job")
 
 
 async def _apply(
@@ -186,11 +188,11 @@ async def _apply(
         state = "stopped"
         raise
     finally:
-        await tell(store, [deeds.steered_many(verb, state, answers, where)])
+        await record(store, [audit.steered_many(verb, state, answers, where)])
     return dict(answers)
 
 
-def _tell(found: bulk.Count, answers: Mapping[str, int], as_json: bool, words: str) -> None:
+def _show(found: bulk.Count, answers: Mapping[str, int], as_json: bool, words: str) -> None:
     if as_json:
         print_json({"found": found.jobs, "more": found.more, "answers": dict(answers)})
     else:

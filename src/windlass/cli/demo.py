@@ -1,4 +1,5 @@
-"""The verb that shows what this is about: demo. What it does lives in `windlass.demo`."""
+"""The verb that shows what this is about: demo, whose work is in `windlass.demo`. And bench, a signpost: the
+benchmark is no part of the package, it is `bench/` of a checkout."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import msgspec
 from rich.text import Text
 
 from windlass.cli.options import Reader, Span, json_option
-from windlass.cli.text import cells, console, make_table, print_json, show
+from windlass.cli.output import cells, console, make_table, print_json, show
 from windlass.core.durations import size
 
 if TYPE_CHECKING:
@@ -31,18 +32,18 @@ class Bytes(Reader):
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if found < 1024**2:
-            self.fail(f"{value!r} is too little to be cut into parts; the least is 1MiB", param, ctx)
+            self.fail(f"{value!r} is too small to be split into parts; the minimum is 1MiB", param, ctx)
         return found
 
 
 @click.command()
 @click.option("--size", type=Bytes(), default="300MiB", show_default=True, help="How much data to import.")
-@click.option("--database", metavar="URL", help="Import here, in a file or schema of the demo's own.")
-@click.option("--postgres", is_flag=True, help="Import to a temporary PostgreSQL server, from a wheel.")
+@click.option("--database", metavar="URL", help="Import here, into a file or schema of its own.")
+@click.option("--postgres", is_flag=True, help="Import into a temporary PostgreSQL server, from a wheel.")
 @click.option(
     "--keep",
     is_flag=True,
-    help="Keep what was made, say where it is, and serve Mission Control until Ctrl-C.",
+    help="Keep the data, print where it is, and serve Mission Control until Ctrl-C.",
 )
 @click.option("--reset", is_flag=True, help="With --database: remove what an earlier demo left there.")
 @click.option("--timeout", type=Span(least=1.0), default="5m", show_default=True, help="Give up after this.")
@@ -51,8 +52,8 @@ def demo(as_json: bool, **wishes: Any) -> None:
     """Import a large file with three worker processes, kill one half-way, and prove that every record arrived
     exactly once. Exit code 1 if not.
 
-    It makes its own data and uses a temporary SQLite file, whatever the environment says; all is removed at
-    the end. Mission Control shows it meanwhile, at the address that is printed first.
+    It generates its own data and uses a temporary SQLite file, whatever the environment says; all of it is
+    removed at the end. Meanwhile Mission Control shows the import, at the address that is printed first.
     """
     if wishes["postgres"] and (wishes["database"] or wishes["keep"]):
         raise click.UsageError(
@@ -93,7 +94,7 @@ def _show(report: Report) -> None:
     table = make_table("", "checked in the imported table", "found")
     for check in report.checks:
         mark = Text("✓", "bold green") if check.ok else Text("✗", "bold red")
-        table.add_row(mark, *cells(check.name, check.told))
+        table.add_row(mark, *cells(check.name, check.text))
     click.echo()
     show(table)
     click.echo()
@@ -114,3 +115,18 @@ def _show(report: Report) -> None:
     elif report.url:
         click.echo("Mission Control went with the data; `windlass demo --keep` leaves both to look around in")
     click.echo("Next: docs/guides/chunked-jobs.md, `windlass worker --help`, examples/hello.py")
+
+
+class Moved(click.ClickException):
+    """A command that makes no sense as written, as any unknown one."""
+
+    exit_code = 2
+
+
+@click.command(hidden=True, context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def bench(words: tuple[str, ...]) -> None:
+    """The benchmark has moved to `python -m bench`, in a checkout of the project."""
+    raise Moved(
+        "the benchmark is no part of the package: run `python -m bench --help` in a checkout of the project"
+    )

@@ -1,6 +1,6 @@
 """The verb that looks for trouble: doctor. What the store finds comes from the store; this adds what stands
 around it: versions, drivers, settings, and whether the database can be opened at all. What keeps jobs from
-flowing is in `windlass.words.symptoms`."""
+flowing is in `windlass.presentation.findings`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import click
 import msgspec
 from rich.text import Text
 
+from windlass import __version__
 from windlass.cli.options import json_option, on_store
+from windlass.cli.output import console, print_json
 from windlass.cli.target import Target
-from windlass.cli.text import console, print_json
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, StoreForbidden, WindlassError
+from windlass.presentation.findings import examine
+from windlass.presentation.text import one_line
 from windlass.settings import SECRET, Settings
 from windlass.store.factory import POSTGRES, describe, kind_of
 from windlass.store.protocol import Store
 from windlass.store.records import Finding
-from windlass.version import __version__
-from windlass.words.symptoms import examine
-from windlass.words.text import one_line
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "bold red")}
 
@@ -32,7 +32,7 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("er
 @on_store
 @json_option
 def doctor(target: Target, as_json: bool) -> None:
-    """Look for trouble and say what to do about it; exit code 1 if something is wrong."""
+    """Look for problems and say how to fix them; exit code 1 if something is wrong."""
     found = [_versions(), *_examine(target)]
     wrong = any(finding.level == "error" for finding in found)
     if as_json:
@@ -50,22 +50,22 @@ def _examine(target: Target) -> Iterator[Finding]:
         place = describe(settings.database_url)
     except ConfigurationError as error:
         advice = "correct it in the flag, the environment, pyproject.toml or the code that it names"
-        yield Finding(name="settings", level="error", told=one_line(str(error)), advice=advice)
+        yield Finding(name="settings", level="error", text=one_line(str(error)), advice=advice)
         return
-    yield Finding(name="settings", told=_in_force(settings))
+    yield Finding(name="settings", text=_in_force(settings))
     yield from _drivers(settings)
     if missing := target.missing():
-        told, _, advice = missing.partition("; ")
-        yield Finding(name="database", level="warning", told=told, advice=advice)
+        message, _, advice = missing.partition("; ")
+        yield Finding(name="database", level="warning", text=message, advice=advice)
         return
     try:
         found = target.ask(_look)
     except WindlassError as error:
         yield Finding(
-            name="database", level="error", told=f"{place}: {target.told(error)}", advice=_advice(error)
+            name="database", level="error", text=f"{place}: {target.error_text(error)}", advice=_advice(error)
         )
         return
-    yield Finding(name="database", told=f"{place} can be opened")
+    yield Finding(name="database", text=f"{place} can be opened")
     yield from found
 
 
@@ -74,17 +74,17 @@ async def _look(store: Store) -> list[Finding]:
     try:
         return [*found, *await examine(store)]
     except StoreForbidden as error:
-        told = f"this role may not see it: {str(error).partition('. ')[0]}"
+        message = f"this role may not see it: {str(error).partition('. ')[0]}"
         advice = "Run the doctor as a role of kind reader or worker (windlass.allow)."
-        return [*found, Finding(name="flow", level="warning", told=told, advice=advice)]
+        return [*found, Finding(name="flow", level="warning", text=message, advice=advice)]
 
 
 def _versions() -> Finding:
     supported = sys.version_info >= (3, 11)
-    told = f"Windlass {__version__} on Python {platform.python_version()}, {platform.system()}"
+    message = f"Windlass {__version__} on Python {platform.python_version()}, {platform.system()}"
     if supported:
-        return Finding(name="versions", told=told)
-    return Finding(name="versions", level="error", told=told, advice="use Python 3.11 or newer")
+        return Finding(name="versions", text=message)
+    return Finding(name="versions", level="error", text=message, advice="use Python 3.11 or newer")
 
 
 def _in_force(settings: Settings) -> str:
@@ -104,7 +104,7 @@ def _drivers(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         name="drivers",
         level="error" if wants and asyncpg is None else "ok",
-        told=f"apsw {apsw or 'missing'}, asyncpg {asyncpg or 'missing'}, uvloop {uvloop or 'missing'}",
+        text=f"apsw {apsw or 'missing'}, asyncpg {asyncpg or 'missing'}, uvloop {uvloop or 'missing'}",
         advice="pip install 'windlass[postgres]'" if wants and asyncpg is None else "",
     )
 
@@ -132,7 +132,7 @@ def _print(found: Sequence[Finding]) -> None:
     shown = console()
     for finding in found:
         mark, style = _MARKS[finding.level]
-        line = Text.assemble((f"{mark:8}", style), f"{one_line(finding.name)}: {one_line(finding.told)}")
+        line = Text.assemble((f"{mark:8}", style), f"{one_line(finding.name)}: {one_line(finding.text)}")
         shown.print(line, soft_wrap=True)
         if finding.advice:
             shown.print(Text(f"        → {one_line(finding.advice)}"), soft_wrap=True)

@@ -11,17 +11,17 @@ from typing import Any, NoReturn, cast, get_args
 import click
 
 from windlass.cli.options import JobId, Span, json_option, on_store
+from windlass.cli.output import print_json
 from windlass.cli.target import Target
-from windlass.cli.text import print_json
 from windlass.core.states import Priority, State
 from windlass.errors import ConfigurationError, ResultTimeout
-from windlass.job import Job
-from windlass.options import JobOptions
+from windlass.handles.job import Job
+from windlass.presentation.jobs import failure_as_json
+from windlass.presentation.text import kept_line, one_line, parsed
 from windlass.store.protocol import Store
 from windlass.store.records import JobRecord, OnConflict, Otherwise
-from windlass.task import Task
-from windlass.words.shapes import failure_as_json
-from windlass.words.text import kept_line, one_line, parsed
+from windlass.tasks.options import JobOptions
+from windlass.tasks.task import Task
 
 _PRIORITIES = [each.name.lower() for each in Priority]
 _EVER = "ever"
@@ -30,33 +30,41 @@ _EVER = "ever"
 @click.command()
 @click.argument("task")
 @click.argument("words", metavar="[ARG]...", nargs=-1)
-@click.option("--args", "named", metavar="JSON", help="Arguments as an object (by name) or an array.")
+@click.option("--args", "named", metavar="JSON", help="Arguments: a JSON object (by name) or array.")
 @click.option("--queue", metavar="NAME", help="The queue. [the task's own, a route, default]")
-@click.option("--priority", type=click.Choice(_PRIORITIES), help="Among the jobs of its queue. [normal]")
-@click.option("--delay", metavar="DURATION", help="Run after this time: 30s, 5m, 1h30m.")
-@click.option("--run-at", metavar="TIME", help="Run at this time: ISO 8601, local unless it names a zone.")
-@click.option("--unique", metavar="KEY", help="At most one unfinished job holds this key.")
-@click.option("--on-conflict", type=click.Choice(get_args(OnConflict)), help="Where it is held. [skip]")
-@click.option("--debounce", metavar="DURATION", help="Run so long after the last one with its unique key.")
+@click.option("--priority", type=click.Choice(_PRIORITIES), help="Priority within its queue. [normal]")
+@click.option("--delay", metavar="DURATION", help="Run after this delay, such as 30s, 5m or 1h30m.")
+@click.option("--run-at", metavar="TIME", help="Run at this time: ISO 8601, local without an offset.")
+@click.option("--unique", metavar="KEY", help="Unique key: at most one unfinished job may hold it.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(get_args(OnConflict)),
+    help="What to do if the unique key is taken. [skip]",
+)
+@click.option(
+    "--debounce", metavar="DURATION", help="Run this long after the last enqueue of its unique key."
+)
 @click.option("--fair-key", metavar="KEY", help="Jobs of different keys take turns.")
 @click.option("--ordering-key", metavar="KEY", help="Jobs of one key run one at a time, in order.")
 @click.option("--concurrency-key", metavar="KEY", help="At most --key-limit jobs of one key run at a time.")
-@click.option("--key-limit", type=click.IntRange(min=1), help="How many that are. [1]")
-@click.option("--idempotency-key", metavar="KEY", help="The same key again adds nothing.")
-@click.option("--max-attempts", type=click.IntRange(min=1), help="Tries before it is dead. [5]")
+@click.option("--key-limit", type=click.IntRange(min=1), help="The limit of --concurrency-key. [1]")
+@click.option("--idempotency-key", metavar="KEY", help="Enqueueing the same key again has no effect.")
+@click.option("--max-attempts", type=click.IntRange(min=1), help="Attempts before the job is dead. [5]")
 @click.option(
     "--after",
     type=JobId(),
     metavar="ID",
     multiple=True,
-    help="Ready once this job has succeeded; repeatable.",
+    help="Wait for this job to succeed first; may be repeated.",
 )
 @click.option(
-    "--otherwise", type=click.Choice(get_args(Otherwise)), help="If one of those ends otherwise. [dead]"
+    "--otherwise",
+    type=click.Choice(get_args(Otherwise)),
+    help="What to do if one of them does not succeed. [dead]",
 )
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A word to find it by; may be repeated.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A label to search by; may be repeated.")
 @click.option(
-    "--header", "headers", metavar="KEY=TEXT", multiple=True, help="Travels along; may be repeated."
+    "--header", "headers", metavar="KEY=TEXT", multiple=True, help="A header for the job; may be repeated."
 )
 @click.option(
     "--wait",
@@ -64,7 +72,7 @@ _EVER = "ever"
     is_flag=False,
     flag_value=_EVER,
     metavar="[DURATION]",
-    help="Wait for its end and print its result; exit code 1 if it ends dead or cancelled.",
+    help="Wait for the job and print its result; exit code 1 if it is dead or cancelled.",
 )
 @on_store
 @json_option
@@ -77,11 +85,11 @@ def enqueue(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Make a job of TASK, by name: its code need not be here.
+    """Enqueue a job of TASK, by name: its code need not be installed here.
 
-    An ARG is JSON where it can be read as JSON and text otherwise: 7 is a number, '"7"' and seven are texts;
-    write -- before one that begins with a dash. With --app the task's annotations check the arguments, and
-    its queue and attempts count.
+    An ARG that is valid JSON is read as JSON, any other as text: 7 is a number, '"7"' and seven are text.
+    Write -- before an ARG that begins with a dash. With --app, arguments are checked against the task's
+    annotations, and the task's own queue and attempts apply.
     """
     args, kwargs = _arguments(words, named)
     wanted = find_task(target, task).using(**_options(options))
@@ -105,7 +113,7 @@ async def _end(store: Store, job: Job[Any], wait: float) -> JobRecord:
     try:
         return await job._finished(store, None if wait == math.inf else wait)
     except ResultTimeout as error:
-        raise click.ClickException(f"{error}; it goes on, see `windlass job show {job.id}`") from error
+        raise click.ClickException(f"{error}; the job continues, see `windlass job show {job.id}`") from error
 
 
 def find_task(target: Target, name: str) -> Task[..., Any]:
@@ -116,7 +124,7 @@ def find_task(target: Target, name: str) -> Task[..., Any]:
     if target.app_name is not None and name not in app.tasks:
         known = ", ".join(sorted(app.tasks))
         raise ConfigurationError(
-            f"{target.app_name} has no task {name!r}; it has {known}; without --app any name will do"
+            f"{target.app_name} has no task {name!r}; it has {known}; without --app any name is accepted"
         )
     return app.named(name)
 
@@ -128,12 +136,15 @@ def _arguments(words: Sequence[str], named: str | None) -> tuple[list[Any], dict
     try:
         given = json.loads(named, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"this is not JSON: {error}", param_hint="--args") from None
+        raise click.BadParameter(
+            f"""this is not JSON: {error}; write it in single quotes, like '{{"to": "a@b.c"}}' or '[1, 2]'""",
+            param_hint="--args",
+        ) from None
     if isinstance(given, list) and not args:
         return given, {}
     if not isinstance(given, dict):
         raise click.BadParameter(
-            "give an object of named arguments, or an array and no ARG besides", param_hint="--args"
+            "give an object of named arguments, or an array and no ARG", param_hint="--args"
         )
     more = given.pop("*", [])
     if not isinstance(more, list):
@@ -187,4 +198,5 @@ def _end_as_json(ended: JobRecord | None) -> dict[str, Any]:
 def _fail(ended: JobRecord) -> NoReturn:
     last = ended.errors[-1] if ended.errors else None
     why = f": {last.type}: {last.message}" if last else f": {ended.reason}" if ended.reason else ""
-    raise click.ClickException(one_line(f"job {ended.id} ended {ended.state}{why}"))
+    message = one_line(f"job {ended.id} ended {ended.state}{why}")
+    raise click.ClickException(f"{message}; see `windlass job show {ended.id} --traceback`")

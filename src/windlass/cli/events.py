@@ -9,13 +9,13 @@ from typing import Final
 import click
 
 from windlass.cli.options import JobId, json_option, on_store
+from windlass.cli.output import print_json, print_table
 from windlass.cli.target import Target
-from windlass.cli.text import print_json, print_table
-from windlass.store.measures import EventRecord
-from windlass.words.event_shapes import event_as_json
-from windlass.words.text import local
+from windlass.presentation.events import event_as_json
+from windlass.presentation.text import local
+from windlass.store.records import EventRecord
 
-_COLUMNS: Final = ("when", "what", "queue", "task", ">job", "told", "worker")
+_COLUMNS: Final = ("when", "what", "queue", "task", ">job", "text", "worker")
 
 
 @click.command()
@@ -26,14 +26,14 @@ _COLUMNS: Final = ("when", "what", "queue", "task", ">job", "told", "worker")
     type=click.IntRange(1, 10_000),
     default=100,
     show_default=True,
-    help="How many to list at most.",
+    help="List at most this many.",
 )
 @on_store
 @json_option
 def events(target: Target, job: int | None, queue: str | None, limit: int, as_json: bool) -> None:
-    """What happened lately: failed attempts, deaths, workers that came and went, the latest first.
+    """List recent events, newest first: failed attempts, dead jobs, workers that started or stopped.
 
-    A run that just succeeded makes no event, unless the workers' setting `events` is `all`.
+    A run that simply succeeds is not an event, unless the workers' setting `events` is `all`.
     """
     found = target.run(lambda store: store.events(job=job, queue=queue, limit=limit))
     if as_json:
@@ -50,6 +50,6 @@ def _row(event: EventRecord, now: float) -> Sequence[object]:
         event.queue,
         event.task,
         event.job,
-        event.told,
+        event.text,
         event.worker,
     )

@@ -9,15 +9,15 @@ from typing import Final
 import click
 
 from windlass.cli.options import json_option, on_store
+from windlass.cli.output import print_json, print_table
 from windlass.cli.queues import known
 from windlass.cli.target import Target
-from windlass.cli.text import print_json, print_table
 from windlass.core.gates import reason
-from windlass.store.flow import BudgetRecord, GateRecord, Watermark
+from windlass.presentation.flow import gate_as_json, watermark_as_json
+from windlass.presentation.text import capped, local, span
+from windlass.presentation.waiting import budget_in_words
 from windlass.store.protocol import Store
-from windlass.words.shapes import gate_as_json, watermark_as_json
-from windlass.words.text import capped, local, span
-from windlass.words.waiting import budget_in_words
+from windlass.store.records import BudgetRecord, GateRecord, Watermark
 
 GATES: Final = ("gate", ">through", ">waiting", ">oldest", "each job there")
 """What is shown of a gate wherever gates are listed; see `gate_row`."""
@@ -28,7 +28,7 @@ _limit = click.option(
     type=click.IntRange(1, 10_000),
     default=100,
     show_default=True,
-    help="How many to list at most.",
+    help="List at most this many.",
 )
 
 
@@ -37,9 +37,9 @@ _limit = click.option(
 @on_store
 @json_option
 def blocked(target: Target, limit: int, as_json: bool) -> None:
-    """Where jobs wait aside for a key, a limit, their order or a budget: the longest wait first.
+    """List where jobs wait for a key, a limit, their order or a budget, the longest wait first.
 
-    Through is how many jobs are beyond the gate: they run, or are about to.
+    "through" counts the jobs that have passed the gate: they run, or are about to.
     """
 
     async def work(store: Store) -> tuple[list[GateRecord], list[BudgetRecord]]:
@@ -69,7 +69,7 @@ def gate_row(gate: GateRecord, budgets: Iterable[BudgetRecord]) -> Sequence[obje
 @on_store
 @json_option
 def watermarks(target: Target, queue: str, key: str | None, limit: int, as_json: bool) -> None:
-    """How far the ordering keys of a queue have come: all jobs up to a key's position have ended."""
+    """List how far the ordering keys of a queue have come: all jobs up to a key's position have ended."""
 
     async def work(store: Store) -> tuple[list[Watermark], float]:
         await known(store, [queue])

@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from windlass import bulk
+from windlass.cli.job_page import print_job
 from windlass.cli.options import filters, job_ids, json_option, on_store
-from windlass.cli.sheet import print_job
+from windlass.cli.output import print_json, print_table
 from windlass.cli.target import Target
-from windlass.cli.text import print_json, print_table
 from windlass.core.states import FINISHED, State
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
+from windlass.handles import bulk
+from windlass.presentation import audit
+from windlass.presentation.jobs import job_as_json, listing_as_json, priority_name, unwrap, wrap
+from windlass.presentation.text import span
+from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
-from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord, Steering
-from windlass.words import deeds
-from windlass.words.job_shapes import priority_name
-from windlass.words.shapes import job_as_json, listing_as_json, unwrap, wrap
-from windlass.words.text import span
-from windlass.words.waiting import state_in_words, why_or_reason
+from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord, Steering, WorkerRecord
 
 _GOOD = frozenset({"dead", "retried", "cancelled", "requested", "deleted"})
 _WHY_NOT = {
     "unchanged": "unchanged: only dead, scheduled and retrying jobs can be retried, and only while no other "
     "holds their unique key",
-    "finished": "finished already; it stays as it is",
-    "requested": "is under way; it was asked to stop",
+    "finished": "has already finished; nothing was changed",
+    "requested": "is running and was asked to stop",
 }
 _COLUMNS = ("id", "task", "queue", "priority", "state", ">attempt", ">age", "reason")
-limit_option = click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many to list at most."
+limit_option: Final = click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="List at most this many."
 )
-cursor_option = click.option("--cursor", metavar="TEXT", help="Go on where an earlier listing ended.")
+cursor_option: Final = click.option("--cursor", metavar="TEXT", help="Continue an earlier listing.")
 
 
 @click.command()
@@ -61,7 +60,7 @@ def list_jobs(target: Target, where: JobFilter, limit: int, cursor: str | None, 
     now = time.time()
     print_table(_COLUMNS, [_row(job, steering, now) for job in page.jobs])
     if page.cursor is not None:
-        click.echo(f"there is more: --cursor {wrap(page.cursor)}", err=True)
+        click.echo(f"more jobs: --cursor {wrap(page.cursor)}", err=True)
 
 
 async def _page(store: Store, where: JobFilter, limit: int, word: str | None) -> Page:
@@ -86,13 +85,13 @@ async def _page(store: Store, where: JobFilter, limit: int, word: str | None) ->
 
 def _row(job: JobRecord, steering: Steering, now: float) -> Sequence[object]:
     last = job.errors[-1] if job.errors else None
-    told = f"{last.type}: {last.message}"[:60] if last else None
+    message = f"{last.type}: {last.message}"[:60] if last else None
     if job.state in FINISHED:
-        why = told or job.reason
+        why = message or job.reason
     elif job.state is State.RETRYING:  # what went wrong says more than that it waits for its time
-        why = job.reason or told
+        why = job.reason or message
     else:
-        why = why_or_reason(job, steering, now) or told
+        why = why_or_reason(job, steering, now) or message
     attempt = f"{job.attempt}/{job.options.max_attempts}"
     priority = priority_name(job.priority)
     age = span(now - job.enqueued_at)
@@ -101,25 +100,29 @@ def _row(job: JobRecord, steering: Steering, now: float) -> Sequence[object]:
 
 @click.group()
 def job() -> None:
-    """Show and steer single jobs, by id."""
+    """Show, retry, cancel, delete and replay jobs, by id."""
 
 
 @job.command()
 @job_ids
-@click.option("--traceback", is_flag=True, help="With the traceback of every failed attempt.")
+@click.option("--traceback", is_flag=True, help="Include the traceback of every failed attempt.")
 @on_store
 @json_option
 def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -> None:
-    """Everything about jobs: state, why it waits, attempts and errors, payload, result, progress, times."""
+    """Show everything about jobs: state, why they wait, attempts, errors, payload, result, times."""
 
     async def work(
         store: Store,
-    ) -> tuple[dict[int, JobRecord | None], dict[int, ParentRecord | None], Steering]:
+    ) -> tuple[
+        dict[int, JobRecord | None], dict[int, ParentRecord | None], Steering, dict[int, WorkerRecord]
+    ]:
         looked = {id: await store.job(id) for id in ids}
         # Any of them may be a parent: one enqueued by name does not know that its task is chunked.
-        return looked, {id: await store.parent(id) for id in ids}, await store.steering([])
+        parents = {id: await store.parent(id) for id in ids}
+        workers = {worker.id: worker for worker in await store.workers()}
+        return looked, parents, await store.steering([]), workers
 
-    looked, parents, steering = target.run(work)
+    looked, parents, steering, workers = target.run(work)
     found = [record for record in looked.values() if record is not None]
     if as_json:
         print_json({"jobs": [job_as_json(record) for record in found]})
@@ -127,8 +130,14 @@ def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -
         for place, record in enumerate(found):
             if place:
                 click.echo()
-            parent = parents.get(record.id)
-            print_job(record, steering, time.time(), traceback=traceback, parent=parent)
+            print_job(
+                record,
+                steering,
+                time.time(),
+                traceback=traceback,
+                parent=parents.get(record.id),
+                worker=workers.get(record.worker or 0),
+            )
     _refuse_unknown([id for id, record in looked.items() if record is None])
 
 
@@ -137,7 +146,7 @@ def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -
 @on_store
 @json_option
 def retry(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
-    """Offer dead, scheduled or retrying jobs again now, with their attempts reset."""
+    """Make dead, scheduled or retrying jobs ready now, with their attempts reset."""
     steer(target, "retry", lambda store: store.retry(ids), as_json)
 
 
@@ -146,7 +155,7 @@ def retry(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
 @on_store
 @json_option
 def cancel(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
-    """Cancel jobs: one that waits at once, one that runs as soon as its worker hears of it."""
+    """Cancel jobs: waiting ones at once, running ones as soon as their worker is notified."""
     steer(target, "cancel", lambda store: store.cancel(ids), as_json)
 
 
@@ -155,7 +164,7 @@ def cancel(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
 @on_store
 @json_option
 def delete(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
-    """Remove jobs and their traces; one that runs is asked to stop instead."""
+    """Delete jobs and their history; running ones are asked to stop instead."""
     steer(target, "delete", lambda store: store.delete(ids), as_json)
 
 
@@ -164,7 +173,7 @@ def delete(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
 @on_store
 @json_option
 def replay(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
-    """Enqueue copies of jobs that have ended; each knows the job that it repeats."""
+    """Enqueue copies of finished jobs; each copy records which job it replays."""
 
     async def work(store: Store) -> dict[int, str | WindlassError]:
         return {id: await _replayed(target, id) for id in dict.fromkeys(ids)}
@@ -182,8 +191,8 @@ def replay(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
             raise refusal
 
 
-def _replays(copies: Mapping[int, str | WindlassError]) -> list[deeds.Deed]:
-    return [deeds.replayed(id, int(copy)) for id, copy in copies.items() if isinstance(copy, str)]
+def _replays(copies: Mapping[int, str | WindlassError]) -> list[audit.AuditEntry]:
+    return [audit.replayed(id, int(copy)) for id, copy in copies.items() if isinstance(copy, str)]
 
 
 async def _replayed(target: Target, id: int) -> str | WindlassError:
@@ -198,7 +207,7 @@ def steer(
     target: Target, verb: str, act: Callable[[Store], Awaitable[Mapping[int, str]]], as_json: bool
 ) -> None:
     """Do something to jobs named by id and print what each answered; exit code 1 if one was refused."""
-    print_answers(target.act(act, lambda answers: deeds.steered(verb, answers)), as_json)
+    print_answers(target.act(act, lambda answers: audit.steered(verb, answers)), as_json)
 
 
 def print_answers(answers: Mapping[int, str], as_json: bool) -> None:

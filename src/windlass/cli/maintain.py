@@ -13,15 +13,16 @@ import click
 import msgspec
 
 from windlass.cli.options import json_option, on_store
+from windlass.cli.output import print_json
 from windlass.cli.target import Target
-from windlass.cli.text import print_json
+from windlass.core.counts import plural
 from windlass.core.harmless import harmless
 from windlass.core.rates import rate_text
 from windlass.core.retry import DeathPolicy
+from windlass.presentation import audit
+from windlass.presentation.text import span
 from windlass.store.protocol import Store
 from windlass.store.records import Rescued, WorkerRecord
-from windlass.words import deeds
-from windlass.words.text import plural, span
 
 T = TypeVar("T")
 _TERM = 30.0
@@ -29,17 +30,17 @@ _TERM = 30.0
 
 @click.group()
 def maintain() -> None:
-    """Do one duty of the coordinator by hand; workers do them all by themselves."""
+    """Run one of the coordinator's duties by hand; running workers already do all of them."""
 
 
 def _once(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
     if not value and not context.resilient_parsing:
-        raise click.UsageError("say --once: running workers do this again and again by themselves")
+        raise click.UsageError("add --once: running workers already do this again and again")
     return value
 
 
 _once_option = click.option(
-    "--once", is_flag=True, expose_value=False, callback=_once, help="Do it once and end (must be said)."
+    "--once", is_flag=True, expose_value=False, callback=_once, help="Do it once and exit; required."
 )
 
 
@@ -48,11 +49,11 @@ _once_option = click.option(
 @on_store
 @json_option
 def promote(target: Target, as_json: bool) -> None:
-    """Offer scheduled jobs and retries that are due, and admit jobs with a fair key."""
+    """Make scheduled jobs and retries that are due ready, and admit jobs with a fair key."""
     from windlass.cluster import duties
 
-    done = target.act(duties.promote, lambda done: [deeds.duty("promote", _told(done))])
-    _tell(msgspec.structs.asdict(done), as_json)
+    done = target.act(duties.promote, lambda done: [audit.duty("promote", _in_words(done))])
+    _show(msgspec.structs.asdict(done), as_json)
 
 
 @maintain.command()
@@ -60,13 +61,13 @@ def promote(target: Target, as_json: bool) -> None:
 @on_store
 @json_option
 def retention(target: Target, as_json: bool) -> None:
-    """Remove what is past its retention: finished jobs, dead jobs, idempotency keys, workers long gone."""
+    """Delete what is past its retention: finished and dead jobs, idempotency keys, records of old workers."""
     from windlass.cluster import duties
 
     rotation, expired = target.act(
-        duties.retention, lambda done: [deeds.duty("retention", ", ".join(map(_told, done)))]
+        duties.retention, lambda done: [audit.duty("retention", ", ".join(map(_in_words, done)))]
     )
-    _tell({**msgspec.structs.asdict(rotation), **msgspec.structs.asdict(expired)}, as_json)
+    _show({**msgspec.structs.asdict(rotation), **msgspec.structs.asdict(expired)}, as_json)
 
 
 @maintain.command()
@@ -74,16 +75,16 @@ def retention(target: Target, as_json: bool) -> None:
 @on_store
 @json_option
 def rescue(target: Target, as_json: bool) -> None:
-    """Take back the jobs of workers that died. It watches their beats for one lease first."""
+    """Take back the jobs of workers that died, after watching their heartbeats for one lease."""
     from windlass.cluster import duties
 
     lease, policy = target.settings.lease, DeathPolicy(poison=target.settings.poison)
-    click.echo(f"watching the workers' beats for one lease, {lease:g} s", err=True)
+    click.echo(f"watching the workers' heartbeats for one lease, {lease:g} s", err=True)
 
     async def work(store: Store) -> list[tuple[WorkerRecord, Rescued]]:
         return await duties.rescue(store, policy, lease)
 
-    rescued = target.act(work, lambda done: [deeds.duty("rescue", f"{plural(len(done), 'worker')} had died")])
+    rescued = target.act(work, lambda done: [audit.duty("rescue", f"{plural(len(done), 'worker')} had died")])
     if as_json:
         shape = [
             {"worker": str(worker.id), "label": worker.label, **msgspec.structs.asdict(jobs)}
@@ -102,14 +103,14 @@ def rescue(target: Target, as_json: bool) -> None:
 @on_store
 @json_option
 def schedules(target: Target, as_json: bool) -> None:
-    """Fire the schedules that are due; however many do this at once, each time fires once."""
+    """Fire the schedules that are due; each time fires once, however many processes do this."""
     from windlass.cluster.schedules import fire_due
 
     made = target.act(
         lambda store: fire_due(store, None),
-        lambda made: [deeds.duty("schedules", f"{plural(made, 'job')} made")],
+        lambda made: [audit.duty("schedules", f"{plural(made, 'job')} made")],
     )
-    _tell({"jobs": made}, as_json)
+    _show({"jobs": made}, as_json)
 
 
 @maintain.command()
@@ -117,11 +118,11 @@ def schedules(target: Target, as_json: bool) -> None:
 @on_store
 @json_option
 def rollup(target: Target, as_json: bool) -> None:
-    """Add up what workers have told, for charts and counters, and remove what has outlived its time."""
+    """Aggregate what workers reported, for charts and counters, and delete what is past its retention."""
     from windlass.cluster import duties
 
-    done = target.act(duties.rollup, lambda done: [deeds.duty("rollup", _told(done))])
-    _tell(msgspec.structs.asdict(done), as_json)
+    done = target.act(duties.rollup, lambda done: [audit.duty("rollup", _in_words(done))])
+    _show(msgspec.structs.asdict(done), as_json)
 
 
 @maintain.command()
@@ -129,11 +130,11 @@ def rollup(target: Target, as_json: bool) -> None:
 @on_store
 @json_option
 def governor(target: Target, as_json: bool) -> None:
-    """Let the governor of each queue that has one decide on its rate."""
+    """Let the governors of all governed queues adjust their rates."""
     from windlass.cluster import duties
 
     decided = _as_coordinator(
-        target, duties.govern, lambda done: deeds.duty("governor", f"{plural(len(done), 'queue')} decided on")
+        target, duties.govern, lambda done: audit.duty("governor", f"{plural(len(done), 'queue')} decided on")
     )
     if as_json:
         shape = [{"queue": queue, **msgspec.structs.asdict(each)} for queue, each in decided.items()]
@@ -150,13 +151,13 @@ def governor(target: Target, as_json: bool) -> None:
 @on_store
 @json_option
 def slots(target: Target, as_json: bool) -> None:
-    """Split every queue's slots over the workers that serve it."""
+    """Share out every queue's slots over the workers that serve it."""
     from windlass.cluster import duties
 
     assigned = _as_coordinator(
         target,
         duties.assign_slots,
-        lambda done: deeds.duty("slots", f"over {plural(len(done), 'worker')}"),
+        lambda done: audit.duty("slots", f"over {plural(len(done), 'worker')}"),
     )
     if as_json:
         print_json({"slots": {str(worker): shares for worker, shares in assigned.items()}})
@@ -168,7 +169,7 @@ def slots(target: Target, as_json: bool) -> None:
 
 
 def _as_coordinator(
-    target: Target, duty: Callable[[Store, int], Awaitable[T]], told: Callable[[T], deeds.Deed]
+    target: Target, duty: Callable[[Store, int], Awaitable[T]], entry: Callable[[T], audit.AuditEntry]
 ) -> T:
     """Do what only a coordinator may, in a term of one's own [K3]."""
     candidate = secrets.randbelow(2**62) + 1
@@ -177,24 +178,24 @@ def _as_coordinator(
         term = await store.lead(candidate, _TERM)
         if term is None:
             raise click.ClickException(
-                "another coordinator is at work and does this by itself; nothing is left to do by hand"
+                "another coordinator is active and does this itself; there is nothing to do by hand"
             )
         try:
             return await duty(store, term)
         finally:
             await store.resign(candidate)
 
-    return target.act(work, lambda done: [told(done)])
+    return target.act(work, lambda done: [entry(done)])
 
 
-def _tell(counts: dict[str, Any], as_json: bool) -> None:
+def _show(counts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(counts)
     else:
         click.echo(_counts(counts))
 
 
-def _told(done: msgspec.Struct) -> str:
+def _in_words(done: msgspec.Struct) -> str:
     return _counts(msgspec.structs.asdict(done))
 
 

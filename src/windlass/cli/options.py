@@ -23,18 +23,18 @@ else:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-database_option = click.option(
+database_option: Final = click.option(
     "--database",
     metavar="URL",
     help="Where jobs live: postgresql://…, sqlite:///path. [WINDLASS_DATABASE_URL]",
 )
-schema_option = click.option(
+schema_option: Final = click.option(
     "--schema", metavar="NAME", help="The PostgreSQL schema. [WINDLASS_SCHEMA, windlass]"
 )
-app_option = click.option(
-    "--app", metavar="MODULE:ATTR", help="Your app; its code says where jobs live unless a flag does."
+app_option: Final = click.option(
+    "--app", metavar="MODULE:ATTR", help="Your app; its settings apply unless a flag overrides them."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 
 def on_store(function: Callable[..., None]) -> Callable[..., None]:
@@ -51,14 +51,14 @@ def filters(*, state: bool) -> Callable[[F], F]:
     """--queue, --task, --tag, --text, --error and, where asked for, --state: which jobs a verb is about."""
 
     def decorate(function: F) -> F:
-        failed = "Only dead and retrying jobs whose last failure was of this type." if state else None
+        failed = "Only dead and retrying jobs whose last error has this type." if state else None
         function = click.option(
-            "--error", metavar="TYPE", help=failed or "Only jobs whose last failure was of this type."
+            "--error", metavar="TYPE", help=failed or "Only jobs whose last error has this type."
         )(function)
-        function = click.option("--text", metavar="TEXT", help="Only jobs with this in their payload.")(
+        function = click.option("--text", metavar="TEXT", help="Only jobs whose payload contains this text.")(
             function
         )
-        function = click.option("--tag", metavar="TAG", help="Only jobs that carry this tag.")(function)
+        function = click.option("--tag", metavar="TAG", help="Only jobs with this tag.")(function)
         if state:
             choice = click.Choice([str(each) for each in State])
             function = click.option("--state", type=choice, help="Only jobs in this state.")(function)
@@ -101,7 +101,7 @@ class Span(Reader):
         except ValueError as error:
             self.fail(f"{error}{self._hint}", param, ctx)
         if span < self._least:
-            self.fail(f"{value!r} is too short; the least is {self._least:g} s", param, ctx)
+            self.fail(f"{value!r} is too short; the minimum is {self._least:g} s", param, ctx)
         return span
 
 
@@ -126,7 +126,7 @@ class OrWord(Reader):
     def __init__(self, kind: Reader, word: str = "none") -> None:
         self._kind = kind
         self._word = word
-        self.name = kind.name
+        self.name: str = kind.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read the value, unless it is that word."""
@@ -135,4 +135,4 @@ class OrWord(Reader):
         return self._kind.convert(value, param, ctx)
 
 
-job_ids = click.argument("ids", metavar="ID...", type=JobId(), nargs=-1, required=True)
+job_ids: Final = click.argument("ids", metavar="ID...", type=JobId(), nargs=-1, required=True)

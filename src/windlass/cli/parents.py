@@ -8,30 +8,30 @@ import time
 
 import click
 
-from windlass.cli.family import every_part, find_parent, look_at
 from windlass.cli.jobs import limit_option
 from windlass.cli.options import JobId, json_option, on_store
-from windlass.cli.parent_sheet import COLUMNS, draw, row
+from windlass.cli.output import console, print_json, print_table
+from windlass.cli.output import show as print_out
+from windlass.cli.parent_page import COLUMNS, draw, every_part, find_parent, look_at, row
+from windlass.cli.parent_watch import watch_parent
 from windlass.cli.target import Target
-from windlass.cli.text import console, print_json, print_table
-from windlass.cli.text import show as print_out
-from windlass.cli.watching import watch_parent
+from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
+from windlass.presentation import audit
+from windlass.presentation.parents import parent_as_json, part_as_json
 from windlass.store.protocol import Store
 from windlass.store.records import CancelAnswer, ParentRecord
-from windlass.words import deeds
-from windlass.words.shapes import parent_as_json, part_as_json
 
 _id = click.argument("id", metavar="ID", type=JobId())
 
 
 @click.command()
-@click.option("--active", is_flag=True, help="Only those that have not ended.")
+@click.option("--active", is_flag=True, help="Only unfinished ones.")
 @limit_option
 @on_store
 @json_option
 def parents(target: Target, active: bool, limit: int, as_json: bool) -> None:
-    """List jobs that were split into parts, the one split last first: how far each is."""
+    """List jobs that were split into parts, newest first, with their progress."""
     found = target.run(lambda store: store.parents(active=active, limit=limit))
     now = time.time()
     if as_json:
@@ -42,18 +42,18 @@ def parents(target: Target, active: bool, limit: int, as_json: bool) -> None:
 
 @click.group()
 def parent() -> None:
-    """Show and steer jobs that were split into parts, by id."""
+    """Show, set, redrive and cancel jobs that were split into parts, by id."""
 
 
 @parent.command()
 @_id
-@click.option("--watch", is_flag=True, help="Look every second until it has ended; exit code 1 if not well.")
+@click.option("--watch", is_flag=True, help="Refresh every second until it ends; exit code 1 if it failed.")
 @on_store
 @json_option
 def show(target: Target, id: int, watch: bool, as_json: bool) -> None:
-    """Everything about one parent: how far it is, how every part stands, which parts need attention.
+    """Show everything about one parent: its progress, the state of every part, which parts need attention.
 
-    With --watch, q or Ctrl-C ends the watching and nothing else.
+    With --watch, q or Ctrl-C ends the display; the job goes on.
     """
     if watch:
         _watch(target, id, as_json)
@@ -72,7 +72,7 @@ def show(target: Target, id: int, watch: bool, as_json: bool) -> None:
 
 def _watch(target: Target, id: int, as_json: bool) -> None:
     if not (as_json or sys.stdout.isatty()):
-        raise click.ClickException("this is no terminal to draw on; use --json, or leave --watch out")
+        raise click.ClickException("stdout is not a terminal; use --json, or leave --watch out")
     ended = None
     with contextlib.suppress(KeyboardInterrupt):
         ended = target.run(lambda store: watch_parent(store, id, as_json))
@@ -86,12 +86,12 @@ def _watch(target: Target, id: int, as_json: bool) -> None:
 @on_store
 @json_option
 def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
-    """Change how many parts of a parent run at a time, also while it runs."""
+    """Change how many parts of a parent run at a time, even while it runs."""
 
     async def work(store: Store) -> ParentRecord:
         return await store.set_parent(id, parallel=parallel) or await find_parent(store, id)
 
-    found = target.act(work, lambda found: [deeds.widened(id, found.parallel)])
+    found = target.act(work, lambda found: [audit.set_parallel(id, found.parallel)])
     if as_json:
         print_json({"parent": parent_as_json(found, (time.time(), found))})
         return
@@ -99,7 +99,7 @@ def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
         counts = "it has ended, so this counts when it is redriven"
     else:
         counts = f"{found.out:,} {'is' if found.out == 1 else 'are'} out now; see `windlass parent show {id}`"
-    click.echo(f"{id} runs up to {_parts(found.parallel)} at a time; {counts}")
+    click.echo(f"{id} runs up to {plural(found.parallel, 'part')} at a time; {counts}")
 
 
 @parent.command()
@@ -107,7 +107,7 @@ def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
 @on_store
 @json_option
 def redrive(target: Target, id: int, as_json: bool) -> None:
-    """Run again those parts of a parent that are dead or cancelled, each from its last checkpoint."""
+    """Run the dead and cancelled parts of a parent again, each from its last checkpoint."""
 
     async def work(store: Store) -> tuple[int, bool, ParentRecord]:
         before = await find_parent(store, id)
@@ -115,11 +115,11 @@ def redrive(target: Target, id: int, as_json: bool) -> None:
         only_final = before.dead + before.cancelled == 0 and before.state is State.DEAD
         return again, only_final, await find_parent(store, id)
 
-    again, only_final, found = target.act(work, lambda done: [deeds.redriven(id, done[0])])
+    again, only_final, found = target.act(work, lambda done: [audit.redriven(id, done[0])])
     if as_json:
         print_json({"parent": parent_as_json(found, (time.time(), found)), "redriven": again})
     elif again:
-        what = "its finalizer" if only_final else f"{_parts(again)} (a finalizer counts as one)"
+        what = "its finalizer" if only_final else f"{plural(again, 'part')} (a finalizer counts as one)"
         click.echo(f"{id} runs {what} again; {_follow(id)}")
     else:
         click.echo(
@@ -141,22 +141,20 @@ def cancel(target: Target, id: int, as_json: bool) -> None:
         answer = (await store.cancel([id]))[id]
         return answer, await find_parent(store, id)
 
-    answer, found = target.act(work, lambda done: deeds.steered("cancel", {id: done[0]}))
+    answer, found = target.act(work, lambda done: audit.steered("cancel", {id: done[0]}))
     if as_json:
         print_json({"parent": parent_as_json(found, (time.time(), found)), "answer": answer})
     elif answer == "finished":
-        click.echo(f"{id} has ended already, {found.state}; it stays as it is")
+        click.echo(f"{id} has already ended, {found.state}; nothing was changed")
     elif found.state in FINISHED:
         click.echo(f"{id} {found.state}; `windlass parent redrive {id}` would go on with it")
     else:
-        click.echo(f"{id} is being cancelled and waits for {_parts(found.out)} to stop; {_follow(id)}")
+        click.echo(
+            f"{id} is being cancelled and waits for {plural(found.out, 'part')} to stop; {_follow(id)}"
+        )
     if answer == "finished":
         raise SystemExit(1)
 
 
 def _follow(id: int) -> str:
     return f"follow it with `windlass parent show {id} --watch`"
-
-
-def _parts(count: int) -> str:
-    return "1 part" if count == 1 else f"{count:,} parts"

@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
 import msgspec
 
-from windlass.cli.options import OrWord, PerSecond, Span, json_option, on_store
+from windlass.cli.options import json_option, on_store
+from windlass.cli.output import print_json, print_table
+from windlass.cli.settings import changes_of, setting_options, shown
 from windlass.cli.target import Target
-from windlass.cli.text import print_json, print_table
 from windlass.core.names import check_name
-from windlass.core.rates import rate_text
+from windlass.presentation import audit
+from windlass.presentation.cluster_state import ClusterState, read_state
+from windlass.presentation.flow import queue_as_json
+from windlass.presentation.text import Shape, one_line, span
+from windlass.presentation.waiting import load_in_words
+from windlass.store.fields import QueueSettings, Unit, fields_of
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, QueueRecord
-from windlass.words import deeds
-from windlass.words.sample import Sample, look
-from windlass.words.shapes import Shape, queue_as_json
-from windlass.words.text import one_line, span
-from windlass.words.waiting import load_in_words
 
 COLUMNS: Final = ("queue", ">ready", ">running", ">scheduled", ">retrying", ">dead", ">oldest")
 """What is shown of a queue wherever queues are listed; see `counts`."""
-_DEFAULTS: Final = QueueRecord(name="default")
-_SPANS: Final = frozenset(
-    {
-        "retention",
-        "dead_retention",
-        "safety_bound",
-        "backoff_base",
-        "backoff_cap",
-        "cool_base",
-        "cool_cap",
-        "shed_wait",
-        "shed_latency",
-        "cooling",
-    }
-)
-_RATES: Final = frozenset({"rate_min", "rate_max", "rate"})
-_WHOLE: Final = OrWord(click.IntRange(min=1))
-_SPAN: Final = OrWord(Span())
-_RATE: Final = OrWord(PerSecond())
+_UNITS: Final[Mapping[str, Unit]] = {
+    **{name: field.unit for name, field in fields_of(QueueRecord).items()},
+    "cooling": "time",
+    "rate": "rate",
+}
+"""Of settings, and of state that is printed alike."""
 
 
 @click.command()
@@ -49,7 +37,7 @@ _RATE: Final = OrWord(PerSecond())
 @json_option
 def queues(target: Target, as_json: bool) -> None:
     """Every queue: its jobs, its oldest wait, and what holds it up or limits it."""
-    sample = target.run(look)
+    sample = target.run(read_state)
     if as_json:
         print_json({"queues": queues_as_json(sample)})
     else:
@@ -58,7 +46,7 @@ def queues(target: Target, as_json: bool) -> None:
         )
 
 
-def queues_as_json(sample: Sample) -> list[Shape]:
+def queues_as_json(sample: ClusterState) -> list[Shape]:
     """Every queue of a sample, by name."""
     assigned = sample.slots()
     return [
@@ -72,7 +60,7 @@ def queues_as_json(sample: Sample) -> list[Shape]:
     ]
 
 
-def _row(sample: Sample, name: str) -> Sequence[object]:
+def _row(sample: ClusterState, name: str) -> Sequence[object]:
     record = sample.steering.queues.get(name, QueueRecord(name=name))
     depth = sample.depth.get(name, Depth())
     most = "" if record.max_workers is None else f"/{record.max_workers}"
@@ -121,7 +109,7 @@ def _set_paused(target: Target, names: Sequence[str], paused: bool) -> None:
         for name in names:
             await store.set_queue(name, {"paused": paused})
 
-    target.act(work, lambda _: [deeds.paused(name, paused) for name in names])
+    target.act(work, lambda _: [audit.paused(name, paused) for name in names])
     for name in names:
         click.echo(f"{name} {'paused' if paused else 'resumed'}")
 
@@ -136,52 +124,23 @@ def warm(target: Target, name: str) -> None:
         await known(store, [name])
         await store.warm(name, force=True)
 
-    target.act(work, lambda _: [deeds.warmed(name)])
+    target.act(work, lambda _: [audit.warmed(name)])
     click.echo(f"{name} is no longer cooling")
 
 
 @queue.command("set")
 @click.argument("name")
-@click.option(
-    "--max-workers", type=_WHOLE, metavar="N", help="Slots over the whole cluster. [what workers say]"
-)
-@click.option("--retention", type=_SPAN, metavar="DURATION", help="How long succeeded jobs are shown. [7d]")
-@click.option("--dead-retention", type=_SPAN, metavar="DURATION", help="How long dead jobs are kept. [30d]")
-@click.option("--window", type=_WHOLE, metavar="N", help="Jobs with a fair key let in at a time. [100]")
-@click.option(
-    "--safety-bound", type=_SPAN, metavar="DURATION", help="No run is longer, whatever it says. [1h]"
-)
-@click.option(
-    "--backoff/--no-backoff", default=None, help="Whether retries and cool-downs wait longer each time."
-)
-@click.option("--backoff-base", type=_SPAN, metavar="DURATION", help="The first wait before a retry. [5s]")
-@click.option("--backoff-cap", type=_SPAN, metavar="DURATION", help="The longest wait before a retry. [30m]")
-@click.option("--cool-base", type=_SPAN, metavar="DURATION", help="The first cool-down of a throttle. [1m]")
-@click.option("--cool-cap", type=_SPAN, metavar="DURATION", help="The longest cool-down. [30m]")
-@click.option("--concurrency", type=_WHOLE, metavar="N", help="Jobs that run at a time, exactly. [any]")
-@click.option("--governor", type=click.BOOL, metavar="on|off", help="Find its rate by trying. [off]")
-@click.option("--rate-min", type=_RATE, metavar="RATE", help="The governor's lowest rate of jobs. [1/s]")
-@click.option("--rate-max", type=_RATE, metavar="RATE", help="The governor's highest rate. [1000/s]")
-@click.option("--max-depth", type=_WHOLE, metavar="N", help="Refuse new jobs when so many are ready. [any]")
-@click.option("--shed-depth", type=_WHOLE, metavar="N", help="Shed load at so many ready jobs. [never]")
-@click.option("--shed-wait", type=_SPAN, metavar="DURATION", help="Shed load at such a wait. [never]")
-@click.option(
-    "--shed-latency", type=_SPAN, metavar="DURATION", help="Shed load when the store is so slow. [never]"
-)
+@setting_options(QueueSettings)
 @on_store
 @json_option
 def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
     """Change settings of a queue, or declare it, and print them all; `none` brings a default back."""
     check_name("queue", name)
-    changes = {
-        setting: getattr(_DEFAULTS, setting) if value is OrWord.UNSET else value
-        for setting, value in given.items()
-        if value is not None
-    }
+    changes = changes_of(QueueSettings, given)
     try:
         record = target.act(
             lambda store: store.set_queue(name, changes),
-            lambda _: [deeds.set_queue(name, changes)],
+            lambda _: [audit.set_queue(name, changes)],
             create=True,
         )
     except ValueError as error:
@@ -207,18 +166,9 @@ def _print(record: QueueRecord, retention: float, as_json: bool) -> None:
     if as_json:
         print_json({"queue": msgspec.structs.asdict(record)})
         return
-    for setting, value in msgspec.structs.asdict(record).items():
-        click.echo(f"{setting.replace('_', '-'):15} {_shown(setting, value, retention)}")
-
-
-def _shown(setting: str, value: Any, retention: float) -> str:
-    if value is None:
-        return f"default ({span(retention)})" if setting == "retention" else "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if setting in _RATES:
-        return rate_text(value)
-    return span(value) if setting in _SPANS else one_line(str(value))
+    for name, value in msgspec.structs.asdict(record).items():
+        none = f"default ({span(retention)})" if name == "retention" else "none"
+        click.echo(f"{name.replace('_', '-'):15} {shown(value, _UNITS.get(name), none)}")
 
 
 async def known(store: Store, names: Iterable[str]) -> None:

@@ -1,5 +1,5 @@
 """The verbs about schedules: list them, run, pause and resume one, show its next times, make up for past ones
-[K4]. What they do is in `windlass.schedules`."""
+[K4]. What they do is in `windlass.tasks.schedules`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Final, TypeVar
 
 import click
 
-from windlass import schedules as clock
 from windlass.cli.options import json_option, on_store
+from windlass.cli.output import print_json, print_table
 from windlass.cli.target import Target
-from windlass.cli.text import print_json, print_table
+from windlass.core.counts import plural
 from windlass.core.cron import zone
-from windlass.store.flow import ScheduleRecord
+from windlass.presentation import audit
+from windlass.presentation.flow import schedule_as_json
+from windlass.presentation.text import in_zone, iso, local, one_line
 from windlass.store.protocol import Store
-from windlass.words import deeds
-from windlass.words.shapes import schedule_as_json
-from windlass.words.text import in_zone, iso, local, one_line, plural
+from windlass.store.records import ScheduleRecord
+from windlass.tasks import schedules as clock
 
 T = TypeVar("T")
 _COLUMNS: Final = ("schedule", "cron", "tz", "task", "next", "last", ">skipped", "state")
@@ -27,14 +28,14 @@ _name = click.argument("name")
 
 @click.group()
 def schedules() -> None:
-    """List, run, pause and backfill what runs by the clock."""
+    """List, run, pause and backfill schedules."""
 
 
 @schedules.command("list")
 @on_store
 @json_option
 def list_(target: Target, as_json: bool) -> None:
-    """Every schedule: when it fires next and fired last, whether it is paused, and what is wrong with it."""
+    """List schedules: when each fires next and fired last, whether it is paused, and its error if any."""
 
     async def work(store: Store) -> tuple[list[ScheduleRecord], float]:
         return await store.schedules(), await store.now()
@@ -65,12 +66,12 @@ def schedule_row(schedule: ScheduleRecord, now: float) -> Sequence[object]:
 @on_store
 @json_option
 def run(target: Target, name: str, as_json: bool) -> None:
-    """Fire a schedule now, whatever its clock, its pause and its last job say; its next time stays."""
+    """Fire a schedule now, even if it is paused or its last job still runs; its next time does not change."""
     job = _on_schedule(
         target,
         name,
         lambda store: clock.run_now(store, name),
-        lambda job: [deeds.schedule(name, "run now", job)],
+        lambda job: [audit.schedule(name, "run now", job)],
     )
     if as_json:
         print_json({"schedule": name, "job": None if job is None else str(job)})
@@ -89,9 +90,9 @@ def run(target: Target, name: str, as_json: bool) -> None:
 @_name
 @on_store
 def pause(target: Target, name: str) -> None:
-    """Fire a schedule no more until it is resumed."""
+    """Stop a schedule from firing until it is resumed."""
     _on_schedule(
-        target, name, lambda store: clock.pause(store, name), lambda _: [deeds.schedule(name, "paused")]
+        target, name, lambda store: clock.pause(store, name), lambda _: [audit.schedule(name, "paused")]
     )
     click.echo(f"{name} paused")
 
@@ -100,12 +101,12 @@ def pause(target: Target, name: str) -> None:
 @_name
 @on_store
 def resume(target: Target, name: str) -> None:
-    """Let a schedule fire again, from its next time on; what the pause covered is not made up for."""
+    """Let a schedule fire again, from its next time on; times missed during the pause are not made up."""
 
     async def work(store: Store) -> tuple[ScheduleRecord, float]:
         return await clock.resume(store, name), await store.now()
 
-    record, now = _on_schedule(target, name, work, lambda _: [deeds.schedule(name, "resumed")])
+    record, now = _on_schedule(target, name, work, lambda _: [audit.schedule(name, "resumed")])
     assert record.next_at is not None  # it was computed just now
     click.echo(f"{name} resumed; it fires next {in_zone(record.next_at, zone(record.tz), now)}")
 
@@ -113,12 +114,18 @@ def resume(target: Target, name: str) -> None:
 @schedules.command("next")
 @_name
 @click.option(
-    "-n", "n", type=click.IntRange(1, 1000), default=5, show_default=True, metavar="N", help="How many times."
+    "-n",
+    "n",
+    type=click.IntRange(1, 1000),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="How many times to print.",
 )
 @on_store
 @json_option
 def next_(target: Target, name: str, n: int, as_json: bool) -> None:
-    """The next times of a schedule, in its own time zone."""
+    """Print the next times of a schedule, in its own time zone."""
 
     async def work(store: Store) -> tuple[list[datetime], float]:
         return await clock.next_times(store, name, n), await store.now()
@@ -135,14 +142,14 @@ def next_(target: Target, name: str, n: int, as_json: bool) -> None:
 @schedules.command()
 @_name
 @click.option(
-    "--from", "start", required=True, metavar="TIME", help="The first moment, as in 2026-01-31T09:00."
+    "--from", "start", required=True, metavar="TIME", help="Start of the period, such as 2026-01-31T09:00."
 )
-@click.option("--to", "end", required=True, metavar="TIME", help="The moment before which it ends.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--to", "end", required=True, metavar="TIME", help="End of the period, exclusive.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 @on_store
 @json_option
 def backfill(target: Target, name: str, start: str, end: str, dry_run: bool, as_json: bool) -> None:
-    """Fire a schedule once for each of its times in a span of the past; each makes a job.
+    """Fire a schedule once for each of its times in a past period; each makes a job.
 
     Times without an offset are in the schedule's own time zone.
     """
@@ -161,7 +168,7 @@ def backfill(target: Target, name: str, start: str, end: str, dry_run: bool, as_
     if not dry_run:
         made = target.act(
             lambda store: clock.fire_at(store, name, times),
-            lambda made: [deeds.schedule(name, f"backfill: {plural(made, 'job')} made")],
+            lambda made: [audit.schedule(name, f"backfill: {plural(made, 'job')} made")],
         )
     if as_json:
         print_json({"schedule": name, "times": [iso(time) for time in times], "made": made})
@@ -174,21 +181,21 @@ def backfill(target: Target, name: str, start: str, end: str, dry_run: bool, as_
 @_name
 @on_store
 def remove(target: Target, name: str) -> None:
-    """Remove a schedule; its jobs stay. While the code declares it, a worker that starts brings it back."""
+    """Remove a schedule; its jobs stay. If code still declares it, the next worker to start adds it again."""
     _on_schedule(
-        target, name, lambda store: store.drop_schedule(name), lambda _: [deeds.schedule(name, "removed")]
+        target, name, lambda store: store.drop_schedule(name), lambda _: [audit.schedule(name, "removed")]
     )
-    click.echo(f"{name} is removed; if code still declares it, the next worker that starts brings it back")
+    click.echo(f"{name} is removed; if code still declares it, the next worker to start adds it again")
 
 
 def _on_schedule(
     target: Target,
     name: str,
     work: Callable[[Store], Awaitable[T]],
-    told: Callable[[T], Iterable[deeds.Deed]] = lambda _: (),
+    entries: Callable[[T], Iterable[audit.AuditEntry]] = lambda _: (),
 ) -> T:
-    """Do something with a schedule; say in one line that there is none, or what is wrong with it. `told` is
-    for the timeline, where it was more than a look."""
+    """Do something with a schedule; say in one line that there is none, or what is wrong with it. `entries`
+    are for the timeline, where it was more than a look."""
 
     async def checked(store: Store) -> T:
         try:
@@ -198,7 +205,7 @@ def _on_schedule(
         return await work(store)
 
     try:
-        return target.act(checked, told)
+        return target.act(checked, entries)
     except ValueError as error:
         raise click.ClickException(f"schedule {one_line(name, 80)}: {one_line(str(error))}") from error
 

@@ -2,30 +2,37 @@
 
 A store that cannot be opened, or that fails, becomes one line that says where and what to do next; a password
 never gets into it [M6].
+
+What a verb has changed goes into the timeline, as what is changed in the browser does [M2]. No verb fails
+for that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import getpass
+import logging
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
-from typing import TypeVar
-from urllib.parse import unquote, urlsplit
+from typing import Final, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import click
 
 from windlass.app import Windlass
-from windlass.cli.telling import tell
 from windlass.errors import ConfigurationError, StoreError
-from windlass.loading import load_app
+from windlass.presentation import audit
+from windlass.presentation.audit import AuditEntry
+from windlass.presentation.text import one_line
 from windlass.settings import Settings, load
 from windlass.store.factory import SQLITE, describe, kind_of, sqlite_path
 from windlass.store.protocol import Store
-from windlass.words.deeds import Deed
-from windlass.words.text import one_line
+from windlass.tasks.loading import load_app
 
 T = TypeVar("T")
+logger: Final = logging.getLogger("windlass.cli")
 
 
 class Target:
@@ -62,32 +69,32 @@ class Target:
         if not create and (missing := self.missing()):
             raise click.ClickException(missing)
 
-        async def told(store: Store) -> T:
+        async def recorded(store: Store) -> T:
             answer = await work(store)
             if store.read_only:
                 click.echo(f"Note: {store.read_only}", err=True)
             return answer
 
         try:
-            return self.ask(told)
+            return self.ask(recorded)
         except (StoreError, ConfigurationError) as error:
-            raise click.ClickException(f"{place}: {self.told(error)}") from error
+            raise click.ClickException(f"{place}: {self.error_text(error)}") from error
 
     def act(
         self,
         work: Callable[[Store], Awaitable[T]],
-        deeds: Callable[[T], Iterable[Deed]],
+        deeds: Callable[[T], Iterable[AuditEntry]],
         *,
         create: bool = False,
     ) -> T:
-        """Do something as an operator: what it was, by its answer, is told to the timeline [M2]."""
+        """Do something as an operator: what it was, by its answer, is recorded in the timeline [M2]."""
 
-        async def told(store: Store) -> T:
+        async def recorded(store: Store) -> T:
             answer = await work(store)
-            await tell(store, deeds(answer))
+            await record(store, deeds(answer))
             return answer
 
-        return self.run(told, create=create)
+        return self.run(recorded, create=create)
 
     def missing(self) -> str | None:
         """Why there is nothing to look at, where jobs would live in a SQLite file that is not there."""
@@ -99,22 +106,40 @@ class Target:
             "or enqueue a first job"
         )
 
-    def told(self, error: Exception) -> str:
+    def error_text(self, error: Exception) -> str:
         """An error on one line. A driver may quote what it was given; a password must not get out so."""
         return without_password(one_line(str(error)), self.settings.database_url)
 
     def ask(self, work: Callable[[Store], Awaitable[T]]) -> T:
-        """Do something with the open store. Unlike `run` it raises, for those who look for trouble."""
+        """Do something with the open store. Unlike `run` it raises, for those who look for faults."""
         return asyncio.run(self._within(work))
 
     async def _within(self, work: Callable[[Store], Awaitable[T]]) -> T:
-        async with self.app, self.app._home().here() as store:
+        async with self.app, self.app._store_handle().here() as store:
             return await work(store)
 
 
 def without_password(message: str, url: str) -> str:
-    """A text with the URL and its password taken out."""
-    password = urlsplit(url).password
-    for secret in filter(None, (url, password, unquote(password or ""))):
-        message = message.replace(secret, "***")
+    """A text with the URL taken out, and its password wherever that stands by itself, as in a URL or a DSN.
+    Inside a word it is no password: a short one would else take every word apart."""
+    if not url:
+        return message
+    message, parts = message.replace(url, "***"), urlsplit(url)
+    asked = [value for name, value in parse_qsl(parts.query) if name == "password"]
+    for secret in filter(None, (parts.password, unquote(parts.password or ""), *asked)):
+        message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", message)
     return message
+
+
+def operator() -> str:
+    """Who runs the command: the name of the account."""
+    try:
+        return f"{getpass.getuser()}@cli"
+    except (OSError, KeyError, ImportError):  # an account without a name, as in some containers
+        return "cli"
+
+
+async def record(store: Store, deeds: Iterable[AuditEntry]) -> None:
+    """Record in the timeline what was done."""
+    if failure := await audit.record(store, deeds, operator()):
+        logger.debug("what was done is not in the timeline: %s", failure)

@@ -11,20 +11,21 @@ import click
 import msgspec
 
 from windlass.cli.enqueue import find_task
-from windlass.cli.options import OrWord, Span, database_option, json_option, on_store, schema_option
+from windlass.cli.options import database_option, json_option, on_store, schema_option
+from windlass.cli.output import print_json, print_table
+from windlass.cli.settings import changes_of, setting_options, shown
 from windlass.cli.target import Target
-from windlass.cli.text import print_json, print_table
 from windlass.core.names import check_name
 from windlass.errors import ConfigurationError, StoreError
-from windlass.gaps import Reconciled
+from windlass.presentation import audit
+from windlass.presentation.text import one_line
+from windlass.store.fields import TaskRecord, fields_of
 from windlass.store.protocol import Store
-from windlass.store.records import TaskRecord
-from windlass.words import deeds
-from windlass.words.text import one_line, span
+from windlass.tasks.gaps import Reconciled
 
 _DEFAULT: Final = "default"
-_WHOLE: Final = OrWord(click.IntRange(min=1), _DEFAULT)
-_COLUMNS: Final = ("task", ">batch", ">batch timeout", ">parallel", ">concurrency", ">per key")
+_FIELDS: Final = fields_of(TaskRecord)
+_COLUMNS: Final = ("task", *(f">{field.label.lower()}" for field in _FIELDS.values()))
 _COUNTS: Final = ("task", ">found", ">enqueued", ">under way", ">parked")
 
 
@@ -37,7 +38,7 @@ def tasks(target: Target, as_json: bool) -> None:
     if as_json:
         print_json({"tasks": [msgspec.structs.asdict(record) for record in found]})
     else:
-        print_table(_COLUMNS, [(record.name, *_settings(record).values()) for record in found])
+        print_table(_COLUMNS, [(record.name, *_settings(record)) for record in found])
 
 
 @click.group()
@@ -47,31 +48,7 @@ def task() -> None:
 
 @task.command("set")
 @click.argument("name")
-@click.option("--batch", type=_WHOLE, metavar="N", help="Records a batch.")
-@click.option(
-    "--batch-timeout",
-    type=OrWord(Span(), _DEFAULT),
-    metavar="DURATION",
-    help="How long a batch may take before it is halved.",
-)
-@click.option(
-    "--parallel",
-    type=_WHOLE,
-    metavar="N",
-    help="How many parts of a parent run at a time, if split from now.",
-)
-@click.option(
-    "--concurrency",
-    type=_WHOLE,
-    metavar="N",
-    help="How many of its jobs run at a time over the whole cluster.",
-)
-@click.option(
-    "--key-concurrency",
-    type=_WHOLE,
-    metavar="N",
-    help="How many of its jobs run at a time for each concurrency key.",
-)
+@setting_options(TaskRecord, _DEFAULT)
 @on_store
 @json_option
 def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
@@ -82,15 +59,11 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
     check_name("task", name)
     if target.app_name is not None:
         find_task(target, name)
-    changes = {
-        setting: None if value is OrWord.UNSET else value
-        for setting, value in given.items()
-        if value is not None
-    }
+    changes = changes_of(TaskRecord, given)
     try:
         record = target.act(
             lambda store: store.set_task(name, changes),
-            lambda _: [deeds.set_task(name, changes)],
+            lambda _: [audit.set_task(name, changes)],
             create=True,
         )
     except ValueError as error:
@@ -98,23 +71,13 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
     if as_json:
         print_json({"task": msgspec.structs.asdict(record)})
         return
-    for setting, value in _settings(record).items():
-        click.echo(f"{setting:15}  {value}")
+    for name, value in zip(_FIELDS, _settings(record), strict=True):
+        click.echo(f"{name.replace('_', '-'):15}  {value}")
 
 
-def _settings(record: TaskRecord) -> dict[str, str]:
-    """The settings of a task as they are shown."""
-    return {
-        "batch": _count(record.batch),
-        "batch-timeout": _DEFAULT if record.batch_timeout is None else span(record.batch_timeout),
-        "parallel": _count(record.parallel),
-        "concurrency": _count(record.concurrency),
-        "key-concurrency": _count(record.key_concurrency),
-    }
-
-
-def _count(number: int | None) -> str:
-    return _DEFAULT if number is None else f"{number:,}"
+def _settings(record: TaskRecord) -> list[str]:
+    """The settings of a task as they are printed."""
+    return [shown(getattr(record, name), field.unit, _DEFAULT) for name, field in _FIELDS.items()]
 
 
 @click.command()
@@ -156,7 +119,7 @@ def reconcile(app: str, task: str | None, database: str | None, schema: str | No
                     failed.append(f"find_gaps of {name} failed: {type(error).__name__}: {error}")
         return done
 
-    _tell(target.run(work, create=True), as_json)
+    _show(target.run(work, create=True), as_json)
     for line in failed:
         click.echo(line, err=True)
     if failed:
@@ -173,7 +136,7 @@ async def _hooked(target: Target) -> AsyncIterator[None]:
         await target.app.hooks.stop()
 
 
-def _tell(done: Mapping[str, Reconciled], as_json: bool) -> None:
+def _show(done: Mapping[str, Reconciled], as_json: bool) -> None:
     if as_json:
         shape = [{"task": name, **msgspec.structs.asdict(counts)} for name, counts in done.items()]
         print_json({"reconciled": shape})

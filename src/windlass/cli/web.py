@@ -14,8 +14,8 @@ import click
 from windlass.cli.options import on_store
 from windlass.cli.target import Target
 from windlass.errors import ConfigurationError
-from windlass.loading import prefer_uvloop
-from windlass.worker.logs import FORMATS, LEVELS, set_up_logs
+from windlass.tasks.loading import prefer_uvloop
+from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
 
 _NOT_OURS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
@@ -27,17 +27,17 @@ _NOT_OURS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
     type=click.IntRange(0, 65535),
     default=8470,
     show_default=True,
-    help="The port; 0: any free one.",
+    help="The port to listen on; 0 for any free one.",
 )
 @click.option(
     "--allow-host",
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="A host name to answer for, such as ops.example.com. [WINDLASS_WEB_HOSTS]",
+    help="Serve requests for this host name, such as ops.example.com; may be repeated. [WINDLASS_WEB_HOSTS]",
 )
-@click.option("--log-format", type=click.Choice(FORMATS), help="For people or for machines. [text]")
-@click.option("--log-level", type=click.Choice(LEVELS), help="How much to say. [info]")
+@click.option("--log-format", type=click.Choice(FORMATS), help="Log as text or JSON lines. [text]")
+@click.option("--log-level", type=click.Choice(LEVELS), help="The least severe level to log. [info]")
 @on_store
 def web(
     target: Target,
@@ -54,7 +54,7 @@ def web(
     token. Put TLS in front of it.
     """
     try:
-        from windlass.web.serving import make_server, serve
+        from windlass.web.http.serving import make_server, serve
     except ImportError as error:
         raise ConfigurationError(
             f"{error.name} is missing, which the web needs: pip install 'windlass[web]'"

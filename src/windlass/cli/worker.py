@@ -13,48 +13,57 @@ import click
 from windlass.app import Windlass
 from windlass.cli.options import database_option, schema_option
 from windlass.cluster.queues import seed
+from windlass.core.counts import plural
 from windlass.errors import ConfigurationError
-from windlass.home import patiently
-from windlass.loading import load_app, prefer_uvloop
+from windlass.running.store_handle import patiently
 from windlass.settings import PREFIX, Settings, load
-from windlass.store.factory import MEMORY, describe, kind_of
-from windlass.words.text import plural
-from windlass.worker.engine import wait_for_store
-from windlass.worker.health import Health, parse_address
-from windlass.worker.logs import FORMATS, LEVELS, set_up_logs
-from windlass.worker.reload import watch
-from windlass.worker.supervisor import Supervisor, logger
+from windlass.store.factory import describe, is_in_memory
+from windlass.tasks.loading import load_app, prefer_uvloop
+from windlass.worker.engine.waiting import wait_for_store
+from windlass.worker.processes.reload import watch
+from windlass.worker.processes.supervisor import Supervisor, logger
+from windlass.worker.reports.health import Health, parse_address
+from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
 
 
 @click.command()
-@click.argument("app", metavar="MODULE:APP")
+@click.argument("app", metavar="MODULE[:APP]")
 @click.option(
     "-q",
     "--queue",
     "queues",
     multiple=True,
     metavar="NAME[=SLOTS]",
-    help="A queue to serve, and its slots over the whole cluster when it is new. [WINDLASS_QUEUES]",
+    help="A queue to serve, with its slots in the whole cluster if it is new; may be repeated. "
+    "[WINDLASS_QUEUES]",
 )
 @click.option("-p", "--processes", type=click.IntRange(1), help="Child processes. [WINDLASS_PROCESSES, 1]")
-@click.option("--spares", type=click.IntRange(0), help="Loaded processes that wait to replace children. [0]")
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="Import this, for its tasks.")
+@click.option("--spares", type=click.IntRange(0), help="Preloaded processes, ready to replace children. [0]")
+@click.option(
+    "--import",
+    "imports",
+    multiple=True,
+    metavar="MODULE",
+    help="Import this module for its tasks; may be repeated.",
+)
 @click.option("--lease", metavar="DURATION", help="How long a silent worker keeps its jobs. [30s]")
-@click.option("--sweep", metavar="DURATION", help="How often dead workers are looked for at the least. [15s]")
-@click.option("--shutdown", metavar="DURATION", help="How long running jobs may finish on SIGTERM. [30s]")
-@click.option("--max-jobs", type=click.IntRange(0), help="Replace a child after so many jobs.")
-@click.option("--max-memory", metavar="SIZE", help="Replace a child that uses more, such as 512MiB.")
-@click.option("--health", metavar="HOST:PORT", help="Answer /healthz and /readyz there. [WINDLASS_HEALTH]")
-@click.option("--log-format", type=click.Choice(FORMATS), help="For people or for machines. [text]")
-@click.option("--log-level", type=click.Choice(LEVELS), help="How much to say. [info]")
-@click.option("--reload", "reloads", is_flag=True, help="Replace the children when code changes here.")
+@click.option("--sweep", metavar="DURATION", help="How often to look for dead workers, at least. [15s]")
+@click.option("--shutdown", metavar="DURATION", help="How long jobs may take to finish on SIGTERM. [30s]")
+@click.option("--max-jobs", type=click.IntRange(0), help="Replace a child after this many jobs.")
+@click.option("--max-memory", metavar="SIZE", help="Replace a child that uses more memory, such as 512MiB.")
+@click.option("--health", metavar="HOST:PORT", help="Serve /healthz and /readyz here. [WINDLASS_HEALTH]")
+@click.option("--log-format", type=click.Choice(FORMATS), help="Log as text or JSON lines. [text]")
+@click.option("--log-level", type=click.Choice(LEVELS), help="The least severe level to log. [info]")
+@click.option(
+    "--reload", "reloads", is_flag=True, help="Replace the children when code in this directory changes."
+)
 @database_option
 @schema_option
 def worker(app: str, reloads: bool, health: str | None, **flags: Any) -> None:
-    """Run the jobs of an app until told to stop: `windlass worker myapp:app -q mail=8 -q imports=2 -p 2`.
+    """Run the jobs of an app until stopped: `windlass worker myapp:app -q mail=8 -q imports=2 -p 2`.
 
-    The first SIGTERM or Ctrl-C lets running jobs finish and hands the rest back; the second hands everything
-    back at once. Neither costs a job an attempt."""
+    The first SIGTERM or Ctrl-C lets running jobs finish and returns the rest to their queues; the second
+    returns all of them at once. Neither costs a job an attempt."""
     set_up_logs(
         flags.pop("log_format") or os.environ.get("WINDLASS_LOG_FORMAT") or "text",
         flags.pop("log_level") or os.environ.get("WINDLASS_LOG_LEVEL") or "info",
@@ -82,9 +91,9 @@ def _hand_down(flags: dict[str, Any]) -> None:
 def _settings(app: Windlass) -> Settings:
     settings = app.settings
     app.discover(*settings.imports)
-    if kind_of(settings.database_url) == MEMORY:
+    if is_in_memory(settings.database_url):
         raise ConfigurationError(
-            "memory:// jobs live in one process, so no worker process could see them; use sqlite:///jobs.db"
+            "jobs in :memory: live in one process, so no worker process could see them; use sqlite:///jobs.db"
         )
     if not settings.queues:
         names = ", ".join(_task_queues(app))
@@ -111,11 +120,10 @@ def _warn_of_strange_queues(app: Windlass, settings: Settings) -> None:
 
 async def _run(address: str, app: Windlass, settings: Settings, health: str | None, reloads: bool) -> None:
     logger.info(
-        "windlass worker on %s: queues %s, %d process%s%s",
+        "windlass worker on %s: queues %s, %s%s",
         describe(settings.database_url),
         ", ".join(f"{name}={slots}" if slots else name for name, slots in settings.queues.items()),
-        settings.processes,
-        "" if settings.processes == 1 else "es",
+        plural(settings.processes, "process", "processes"),
         f", {plural(settings.spares, 'spare')}" if settings.spares else "",
     )
     supervisor: Supervisor | None = None
@@ -129,7 +137,7 @@ async def _run(address: str, app: Windlass, settings: Settings, health: str | No
         logger.info("health on http://%s:%d/readyz", host, await server.start(host, port))
     watching: asyncio.Task[None] | None = None
     try:
-        async with app._home().here(wait_for_store) as store:
+        async with app._store_handle().here(wait_for_store) as store:
             await patiently(lambda: seed(store, settings.queues), wait_for_store)
             supervisor = Supervisor(store, address, settings, os.environ, reloads=reloads)
             if reloads:

@@ -2,12 +2,13 @@
 
 Terms are kept in the store, by the store's clock. A coordinator that was paused and comes back finds its term
 over: it stops, and the one write that would matter is refused by the term's number. Everybody watches the
-beats, so that whoever takes over knows at once which workers are dead.
+heartbeats, so that whoever takes over knows at once which workers are dead.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
 import time
@@ -16,14 +17,15 @@ from typing import Final
 
 from windlass.cluster import duties, schedules
 from windlass.cluster.notices import Notices
-from windlass.cluster.watch import BeatWatch
-from windlass.complaints import Complaints
+from windlass.cluster.watch import HeartbeatWatch
+from windlass.core.counts import plural
 from windlass.core.retry import DeathPolicy
 from windlass.errors import SchemaMissing, StoreError, TermLost
+from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
-from windlass.worker.recorder import Recorder
+from windlass.worker.reports.recorder import Recorder
 
-logger = logging.getLogger("windlass.cluster")
+logger: Final = logging.getLogger("windlass.cluster")
 PROMOTE_EVERY: Final = 0.5
 SOONEST: Final = 0.005
 """Seconds between two promotions at least, however soon the next token comes."""
@@ -41,7 +43,7 @@ ROTATE_EVERY: Final = 60.0
 EXPIRE_EVERY: Final = 300.0
 WARN_EVERY: Final = 60.0
 LOOKS: Final = 0.2
-"""The part of a term between two looks at the beats."""
+"""The part of a term between two looks at heartbeats."""
 
 TERM: Final = 15.0
 RESIGN_TIME: Final = 2.0
@@ -49,7 +51,7 @@ CHORES: Final = "chores of the cluster"
 
 
 class Coordinator:
-    """Stands for coordinator, and does its duties while it is."""
+    """Runs for coordinator, and does its duties while it is."""
 
     def __init__(
         self,
@@ -68,17 +70,17 @@ class Coordinator:
         self._length = term
         self._record = record or Recorder()
         self._notices = Notices(self._record)
-        self._watch = BeatWatch()
+        self._watch = HeartbeatWatch()
         self._term: int | None = None
-        self.heeded_at = float("-inf")
-        """When the store last said who leads, which is a write."""
+        self.answered_at: float = float("-inf")
+        """When the store last said who coordinates, which is a write."""
         self._until = 0.0
         self._unserved: set[str] = set()
-        self._told: set[str] = set()
+        self._warned_of: set[str] = set()
         self._failing: set[str] = set()
-        self._complaints = Complaints(logger)
+        self._outages = OutageLog(logger)
         self._assigned: tuple[int, dict[int, dict[str, int]]] | None = None
-        self._again = PROMOTE_EVERY
+        self._next_in = PROMOTE_EVERY
 
     @property
     def term(self) -> int | None:
@@ -86,31 +88,32 @@ class Coordinator:
         return self._term if time.monotonic() < self._until else None
 
     async def run(self) -> None:
-        """Stand for coordinator and do what it must, until cancelled; then resign."""
-        chores: list[tuple[float, Callable[[], Awaitable[object]]]] = [
-            (FIRE_EVERY, self._fire),
-            (GOVERN_EVERY, self._govern),
-            (OBSERVE_EVERY, self._observe),
-            (ROLLUP_EVERY, self._rollup),
-            (LOOK_EVERY, self._look),
-            (SLOTS_EVERY, self._assign),
-            (ROTATE_EVERY, self._rotate),
-            (EXPIRE_EVERY, self._expire),
-            (WARN_EVERY, self._warn),
+        """Run for coordinator and do its duties until cancelled; then resign."""
+        store, record = self._store, self._record
+        chores: list[tuple[str, float, Callable[[int], Awaitable[object]]]] = [
+            ("fire", FIRE_EVERY, lambda term: schedules.fire_due(store, term, record)),
+            ("govern", GOVERN_EVERY, lambda term: duties.govern(store, term, record)),
+            ("observe", OBSERVE_EVERY, self._observe),
+            ("rollup", ROLLUP_EVERY, lambda term: duties.rollup(store)),
+            ("look", LOOK_EVERY, self._look),
+            ("assign", SLOTS_EVERY, self._assign),
+            ("rotate", ROTATE_EVERY, self._rotate),
+            ("expire", EXPIRE_EVERY, lambda term: duties.expire(store)),
+            ("warn", WARN_EVERY, self._warn),
         ]
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._lead())
                 group.create_task(self._sweep_for_ever())
                 group.create_task(self._promote_for_ever())
-                for every, chore in chores:
-                    group.create_task(self._repeat(every, chore))
+                for chore in chores:
+                    group.create_task(self._repeat(*chore))
         finally:
             await self._resign()
 
     async def _resign(self) -> None:
-        """Let another lead at once. Where that cannot be said, for whatever reason, the term runs out by
-        itself: an error that left here would cover the cancel, and this would never end [fault 33]."""
+        """Let another host coordinate at once. If that fails, for whatever reason, the term runs out by
+        itself: an error raised here would hide the cancellation, and this would never end [fault 33]."""
         led, self._term = self._term, None
         if led is None:
             return
@@ -118,8 +121,8 @@ class Coordinator:
             async with asyncio.timeout(RESIGN_TIME):
                 await self._store.resign(self._candidate)
         except Exception as error:  # noqa: BLE001 - see above
-            told = "could not resign from term %d, which ends by itself within %g s: %s"
-            logger.warning(told, led, self._length, str(error) or type(error).__name__)
+            message = "could not resign from term %d, which ends by itself within %g s: %s"
+            logger.warning(message, led, self._length, str(error) or type(error).__name__)
 
     async def _lead(self) -> None:
         while True:
@@ -129,10 +132,10 @@ class Coordinator:
             except (StoreError, SchemaMissing) as error:
                 logger.debug("cannot ask for a term: %s", error)
             except Exception as error:  # noqa: BLE001 - the chores go on while the term lasts
-                self._strange(self._lead.__name__, error)
+                self._unexpected("lead", error)
             else:
-                self._complaints.over(_kind(self._lead.__name__))
-                self.heeded_at = asked
+                self._outages.recovered(_kind("lead"))
+                self.answered_at = asked
                 if term is None:
                     self._step_down()
                 else:
@@ -153,42 +156,43 @@ class Coordinator:
         self._notices.forget()
 
     async def _sweep_for_ever(self) -> None:
-        """Everybody watches, so that who leads next knows already who is dead. A lease is counted from when
-        its last beat was seen, so a look comes more often than a beat."""
+        """Everybody watches, so that the next coordinator knows already who is dead. A lease is counted from
+        when its last heartbeat was seen, so looks come more often than heartbeats."""
         while True:
-            await self._do(self._rescue)
+            await self._do("rescue", self._rescue)
             often = min(self._sweep, self._length * LOOKS) * random.uniform(0.9, 1.1)
             await asyncio.sleep(min(often, self._watch.pause()))
 
-    async def _repeat(self, every: float, chore: Callable[[], Awaitable[object]]) -> None:
+    async def _repeat(self, name: str, every: float, chore: Callable[[int], Awaitable[object]]) -> None:
         """Do a chore every so often, while the term is ours."""
         while True:
-            if self.term is None:
-                self._failing.discard(chore.__name__)  # it is not ours any more, nor is its failure
+            term = self.term
+            if term is None:
+                self._failing.discard(name)  # it is not ours any more, nor is its failure
             else:
-                await self._do(chore)
+                await self._do(name, functools.partial(chore, term))
             await asyncio.sleep(every * random.uniform(0.9, 1.1))
 
-    async def _do(self, chore: Callable[[], Awaitable[object]]) -> None:
+    async def _do(self, name: str, chore: Callable[[], Awaitable[object]]) -> None:
         try:
             await chore()
         except TermLost:
             self._step_down()
         except (StoreError, SchemaMissing) as error:
-            self._failing.add(chore.__name__)
-            self._complaints.told(CHORES, "a chore of the cluster failed and is tried again: %s", error)
+            self._failing.add(name)
+            self._outages.failed(CHORES, "a chore of the cluster failed and is tried again: %s", error)
         except Exception as error:  # noqa: BLE001 - one that cannot be done must not end the others
-            self._failing.add(chore.__name__)
-            self._strange(chore.__name__, error)
+            self._failing.add(name)
+            self._unexpected(name, error)
         else:
-            self._failing.discard(chore.__name__)
-            self._complaints.over(_kind(chore.__name__))
+            self._failing.discard(name)
+            self._outages.recovered(_kind(name))
             if not self._failing:
-                self._complaints.over(CHORES)
+                self._outages.recovered(CHORES)
 
-    def _strange(self, chore: str, error: Exception) -> None:
-        told = "a chore of the cluster, %s, failed in a way that nobody foresaw, and is tried again"
-        self._complaints.told(_kind(chore), told, chore.strip("_"), error=error)
+    def _unexpected(self, name: str, error: Exception) -> None:
+        message = "a chore of the cluster, %s, failed unexpectedly and is tried again"
+        self._outages.failed(_kind(name), message, name, error=error)
 
     async def _rescue(self) -> None:
         asked = time.monotonic()
@@ -199,45 +203,35 @@ class Coordinator:
             self._watch.forget()
             raise
         if dead and self.term is not None:
-            await duties.bury(self._store, dead, self._policy, self._record)
+            await duties.rescue_dead(self._store, dead, self._policy, self._record)
 
     async def _promote_for_ever(self) -> None:
-        """Promote now and then, when told that jobs wait aside, and when a budget that jobs wait for has its
-        next token [F1]."""
+        """Promote now and then, when a notification says that jobs wait aside, and when a budget that jobs
+        wait for has its next token [F1]."""
         while True:
-            self._again = PROMOTE_EVERY * random.uniform(0.9, 1.1)
+            self._next_in = PROMOTE_EVERY * random.uniform(0.9, 1.1)
             if self.term is None:
                 await asyncio.sleep(SOON)
                 continue
-            await self._do(self._promote)
+            await self._do("promote", self._promote)
             try:
-                if self._promote.__name__ not in self._failing:
-                    await asyncio.sleep(SOONEST)  # words that come at once are one
-                    await self._store.wait_aside(self._again)
-                    self._complaints.over(_kind(self._promote_for_ever.__name__))
+                if "promote" not in self._failing:
+                    await asyncio.sleep(SOONEST)  # notifications that come together count as one
+                    await self._store.wait_aside(self._next_in)
+                    self._outages.recovered(_kind("wait aside"))
                     continue
             except StoreError as error:
-                logger.debug("cannot wait for words of jobs aside: %s", error)
+                logger.debug("cannot wait for notifications of jobs aside: %s", error)
             except Exception as error:  # noqa: BLE001 - as above
-                self._strange(self._promote_for_ever.__name__, error)
-            await asyncio.sleep(self._again)
+                self._unexpected("wait aside", error)
+            await asyncio.sleep(self._next_in)
 
     async def _promote(self) -> None:
         promoted = await duties.promote(self._store)
-        if promoted.again is not None:
-            self._again = min(self._again, max(promoted.again, SOONEST))
+        if promoted.next_in is not None:
+            self._next_in = min(self._next_in, max(promoted.next_in, SOONEST))
 
-    async def _fire(self) -> None:
-        term = self.term
-        if term is not None:
-            await schedules.fire_due(self._store, term, self._record)
-
-    async def _govern(self) -> None:
-        term = self.term
-        if term is not None:
-            await duties.govern(self._store, term, self._record)
-
-    async def _observe(self) -> None:
+    async def _observe(self, _: int) -> None:
         """Tell the store how long it takes to answer, where a queue is to shed load by that [F5]; and look at
         how breakers stand [F7]."""
         asked = time.monotonic()
@@ -247,43 +241,34 @@ class Coordinator:
             await self._store.observe(latency)
         self._notices.breakers(await self._store.budgets())
 
-    async def _look(self) -> None:
+    async def _look(self, _: int) -> None:
         """Count how deep queues are, for charts [M3]."""
         self._record.standing(await self._store.depth())
 
-    async def _rollup(self) -> None:
-        await duties.rollup(self._store)
-
-    async def _assign(self) -> None:
-        term = self.term
-        if term is None:
-            return
+    async def _assign(self, term: int) -> None:
         before = self._assigned[1] if self._assigned is not None and self._assigned[0] == term else None
         self._assigned = (term, await duties.assign_slots(self._store, term, before))
 
-    async def _rotate(self) -> None:
+    async def _rotate(self, _: int) -> None:
         self._notices.rotated(await self._store.rotate())
 
-    async def _expire(self) -> None:
-        await duties.expire(self._store)
-
-    async def _warn(self) -> None:
-        """Say once for each queue that nobody serves it, and again when that has changed and come back. One
-        look is not enough: a worker that starts may have registered a moment after it."""
+    async def _warn(self, _: int) -> None:
+        """Warn once of each queue that no worker serves, and again when that was mended and came back. One
+        look is not enough: a worker that starts may register a moment after it."""
         unserved = await duties.unserved(self._store)
         for queue, depth in unserved.items():
-            if queue in self._unserved and queue not in self._told:
-                self._told.add(queue)
+            if queue in self._unserved and queue not in self._warned_of:
+                self._warned_of.add(queue)
                 logger.warning(
-                    "%d jobs wait in queue %s, which no worker serves; start one with -q %s",
-                    depth.ready,
+                    "%s in queue %s, which no worker serves; start one with -q %s",
+                    plural(depth.ready, "job waits", "jobs wait"),
                     queue,
                     queue,
                 )
-        self._told &= unserved.keys()
+        self._warned_of &= unserved.keys()
         self._unserved = set(unserved)
 
 
-def _kind(chore: str) -> str:
-    """What fails, in words."""
-    return f"the chore {chore.strip('_')}"
+def _kind(name: str) -> str:
+    """What fails, for the log."""
+    return f"the chore {name}"

@@ -11,17 +11,25 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from windlass.cluster.watch import BeatWatch
+from windlass.cluster.watch import HeartbeatWatch
 from windlass.core.governor import Governor
 from windlass.core.retry import DeathPolicy
 from windlass.core.slots import split
-from windlass.store.measures import Rolled
+from windlass.presentation.text import span
 from windlass.store.protocol import Store
-from windlass.store.records import Depth, Expired, Promoted, QueueRecord, Rescued, Rotation, WorkerRecord
-from windlass.words.text import span
-from windlass.worker.recorder import Recorder
+from windlass.store.records import (
+    Depth,
+    Expired,
+    Promoted,
+    QueueRecord,
+    Rescued,
+    Rolled,
+    Rotation,
+    WorkerRecord,
+)
+from windlass.worker.reports.recorder import Recorder
 
-logger = logging.getLogger("windlass.cluster")
+logger: Final = logging.getLogger("windlass.cluster")
 STEPS: Final = 100
 """Bounded steps that one call takes at most, so that a duty never runs for ever."""
 
@@ -31,20 +39,20 @@ STEP: Final = 1000
 async def promote(store: Store) -> Promoted:
     """Offer what is due and admit what waits for its turn, until there is nothing more right now."""
     due = admitted = 0
-    again = None
+    next_in = None
     for _ in range(STEPS):
         step = await store.promote(STEP)
         due += step.due
         admitted += step.admitted
-        again = step.again
+        next_in = step.next_in
         if step.due < STEP and step.admitted < STEP:
             break
-    return Promoted(due, admitted, again)
+    return Promoted(due, admitted, next_in)
 
 
 async def rollup(store: Store) -> Rolled:
-    """Fold what processes have told into the rows that charts are drawn from, and remove what has outlived
-    its time, all there is [M1]. Needs no term: what was folded is folded once, whoever does it."""
+    """Fold what processes have reported into the rows that charts are drawn from, and remove what has
+    outlived its time, all there is [M1]. Needs no term: what was folded is folded once, whoever does it."""
     folded = rows = removed = 0
     more = True
     for _ in range(STEPS):
@@ -66,10 +74,10 @@ async def govern(store: Store, term: int, record: Recorder | None = None) -> dic
         decided[each.queue] = after = before.step(each.window, each.least, each.most)
         await store.govern(term, each.queue, after)
         if after.rate < before.rate:
-            told = f"{after.rate:.4g} jobs a second, {after.why}"
-            logger.warning("the governor of queue %s: %s", each.queue, told)
+            message = f"lowered to {after.rate:.4g} a second, {after.why}"
+            logger.warning("the governor of queue %s: %s", each.queue, message)
             if record is not None:
-                record.note("governor", told, queue=each.queue)
+                record.note("governor", message, queue=each.queue)
     return decided
 
 
@@ -94,20 +102,20 @@ async def expire(store: Store) -> Expired:
 
 
 async def rescue(store: Store, policy: DeathPolicy, lease: float) -> list[tuple[WorkerRecord, Rescued]]:
-    """Watch the beats for a whole lease, then take back the jobs of workers that did not beat [C8]."""
-    watch = BeatWatch()
+    """Watch heartbeats for a whole lease, then take back the jobs of workers that sent none [C8]."""
+    watch = HeartbeatWatch()
     longest = lease
     for worker in await store.workers():
         longest = max(longest, worker.lease)
     watch.look(await store.workers())
     await asyncio.sleep(longest)
-    return await bury(store, watch.look(await store.workers()), policy)
+    return await rescue_dead(store, watch.look(await store.workers()), policy)
 
 
-async def bury(
+async def rescue_dead(
     store: Store, dead: Iterable[WorkerRecord], policy: DeathPolicy, record: Recorder | None = None
 ) -> list[tuple[WorkerRecord, Rescued]]:
-    """Take back the jobs of these workers, unless they have beaten since or are writing right now."""
+    """Take back the jobs of these workers, unless they sent a heartbeat since or are writing right now."""
     done: list[tuple[WorkerRecord, Rescued]] = []
     for worker in dead:
         rescued = await store.rescue(worker.id, worker.beat, policy)
@@ -115,8 +123,8 @@ async def bury(
             continue
         done.append((worker, rescued))
         if record is not None:
-            told = f"process {worker.pid} on {worker.host} did not beat for {span(worker.lease)}"
-            record.lost(worker.label, told)
+            why = f"process {worker.pid} on {worker.host} sent no heartbeat for {span(worker.lease)}"
+            record.lost(worker.label, why)
             record.rescued(worker.label, rescued)
         logger.warning(
             "worker %s (pid %d on %s) is dead: %d of its jobs are offered again, %d after a pause, %d are "

@@ -1,7 +1,7 @@
-"""One host in the cluster: it beats for its workers, tells them what to do, and stands for coordinator.
+"""One host in the cluster: it sends heartbeats for its workers, steers them, and runs for coordinator.
 
-Beats come from here and not from the workers, so that a handler that holds the interpreter for minutes does
-not lose its lease [C4]. When no beat could be delivered for most of a lease, the workers are told to stop:
+Heartbeats come from here and not from the workers, so that a handler that holds the interpreter for minutes
+does not lose its lease [C4]. When none could be delivered for most of a lease, the workers are told to stop:
 others may have their jobs soon [C9].
 """
 
@@ -17,33 +17,33 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from windlass.cluster.coordinator import TERM, Coordinator
-from windlass.complaints import Complaints
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.errors import SchemaMissing, StoreError, WorkerLost
+from windlass.running.outages import OutageLog
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Steering
-from windlass.worker.recorder import recorder_for
-from windlass.worker.teller import Teller
-from windlass.worker.view import View, steer
-from windlass.worker.waiting import cancelled_from_outside
+from windlass.worker.engine.assignment import Assignment, assignment_for
+from windlass.worker.engine.waiting import cancelled_from_outside
+from windlass.worker.reports.recorder import recorder_for
+from windlass.worker.reports.reporter import Reporter
 
-logger = logging.getLogger("windlass.cluster")
+logger: Final = logging.getLogger("windlass.cluster")
 STEER_EVERY: Final = 1.0
 START_TIME: Final = 10.0
-"""Seconds that those who came up first leave room for the others that are started with them."""
+"""Seconds that workers which came up first leave room for those that are started with them."""
 
 FENCE: Final = 0.9
-"""The part of a lease after which a worker without a beat is given up. Others wait for the whole."""
+"""The part of a lease after which a worker without a heartbeat is given up. Others wait for all of it."""
 
 UNHEARD: Final = 3.0
-"""Seconds without a word of the store after which it is out of reach."""
+"""Seconds without an answer after which the store is out of reach."""
 
 
-class Local(Protocol):
+class LocalWorker(Protocol):
     """A worker of this host, as its member sees it. Called on the member's loop; must not block."""
 
-    def steer(self, view: View) -> None:
+    def steer(self, assignment: Assignment) -> None:
         """New slots and settings of queues."""
 
     def cancel(self, jobs: frozenset[int]) -> None:
@@ -52,17 +52,17 @@ class Local(Protocol):
     def lose(self, worker: int) -> None:
         """This identity is dead, or must be taken for dead."""
 
-    def breathes(self) -> bool:
-        """Whether its process can run at all; for one that was stopped by a signal nobody beats."""
+    def can_run(self) -> bool:
+        """Whether its process can run at all; one that was stopped by a signal gets no heartbeats."""
 
 
-class Seat:
-    """What a member remembers of one identity."""
+class LocalIdentity:
+    """One identity of this host: its last heartbeat, and what it was assigned."""
 
-    def __init__(self, local: Local) -> None:
+    def __init__(self, local: LocalWorker) -> None:
         self.local = local
-        self.beaten_at = time.monotonic()
-        self.view = View()
+        self.beaten_at: float = time.monotonic()
+        self.assignment: Assignment = Assignment()
         self.lost = False
 
 
@@ -78,18 +78,18 @@ class Member:
         self._lease = settings.lease
         self._term = min(TERM, settings.lease / 2)
         self._queues = dict(queues)
-        self._seats: dict[int, Seat] = {}
-        self._told: Steering | None = None
+        self._identities: dict[int, LocalIdentity] = {}
+        self._steering: Steering | None = None
         self._gone: set[str] = set()
         self._joined = asyncio.Event()
         self._heard_at = float("-inf")
         self._unanswered = 0
-        """How often in a row the store did not say how to steer."""
-        self._complaints = Complaints(logger)
-        self.record = recorder_for(settings, socket.gethostname())
+        """How many questions in a row the store did not answer."""
+        self._outages = OutageLog(logger)
+        self.record: Final = recorder_for(settings, socket.gethostname())
         """What this host counts and notes of the cluster."""
-        self._teller = Teller(store, self.record)
-        self.coordinator = Coordinator(
+        self._reporter = Reporter(store, self.record)
+        self.coordinator: Final = Coordinator(
             store,
             secrets.randbelow(2**62) + 1,
             policy=DeathPolicy(poison=settings.poison),
@@ -99,38 +99,38 @@ class Member:
         )
 
     def expect(self, workers: int) -> None:
-        """So many are to be here soon: for a while, those that are leave room for the others."""
+        """So many workers are about to start: for a while, those that are here leave room for them."""
         self._starting = workers
         self._starting_until = time.monotonic() + START_TIME
 
-    def join(self, worker: int, local: Local) -> None:
-        """Beat for this worker from now on, and steer it."""
-        self._seats[worker] = Seat(local)
-        if len(self._seats) >= self._starting:
+    def join(self, worker: int, local: LocalWorker) -> None:
+        """Send heartbeats for this worker from now on, and steer it."""
+        self._identities[worker] = LocalIdentity(local)
+        if len(self._identities) >= self._starting:
             self._starting = 0
         self._joined.set()
 
     def leave(self, worker: int) -> None:
         """This worker is gone, or lost."""
-        self._seats.pop(worker, None)
+        self._identities.pop(worker, None)
 
     @property
-    def reached(self) -> bool:
-        """Whether the store answers: it did a moment ago, and the last two questions were not in vain."""
+    def reachable(self) -> bool:
+        """Whether the store answers: it did a moment ago, and not both of the last two questions failed."""
         return self._unanswered < 2 and time.monotonic() - self._heard_at < min(UNHEARD, self._lease)
 
     @property
-    def heeded(self) -> bool:
-        """Whether the store takes writes, too: that of a standby only answers questions."""
-        return time.monotonic() - self.coordinator.heeded_at < self._term
+    def writable(self) -> bool:
+        """Whether the store takes writes, too: a standby only answers questions."""
+        return time.monotonic() - self.coordinator.answered_at < self._term
 
     def backoff(self, queue: str) -> Backoff:
         """How this queue spaces retries, as far as is known here [O2]."""
-        return View(queues=self._told.queues if self._told is not None else {}).backoff(queue)
+        return Assignment(queues=self._steering.queues if self._steering is not None else {}).backoff(queue)
 
     async def run(self) -> None:
-        """Beat, steer and coordinate until cancelled."""
-        self._teller.start()
+        """Send heartbeats, steer and coordinate until cancelled."""
+        self._reporter.start()
         try:
             async with asyncio.TaskGroup() as group:
                 for chore in (
@@ -141,10 +141,10 @@ class Member:
                 ):
                     group.create_task(self._keep(chore))
         finally:
-            await self._teller.close()
+            await self._reporter.close()
 
     async def _keep(self, chore: Callable[[], Awaitable[None]]) -> None:
-        """An error that nobody foresaw is told, and the chore begins again: a worker without beats would lose
+        """An unexpected error is logged, and the chore starts again: a worker without heartbeats would lose
         its jobs, and one without its fence would go on with jobs that others have [C4] [C9]."""
         while True:
             try:
@@ -153,60 +153,63 @@ class Member:
                 if cancelled_from_outside():  # or the cancel would be lost, and this go on for ever
                     logger.exception("the member of the cluster failed while it ended")
                     return
-                told = "the member of the cluster failed, and begins again: %s"
+                message = "the member of the cluster failed and starts again: %s"
                 foreseen = isinstance(error, SchemaMissing)
-                self._complaints.told(chore.__qualname__, told, error, error=None if foreseen else error)
+                self._outages.failed(chore.__qualname__, message, error, error=None if foreseen else error)
             await asyncio.sleep(min(1.0, self._lease / 10))
 
-    # -- beats ------------------------------------------------------------------------------------------
+    # -- heartbeats ------------------------------------------------------------------------------------------
 
     async def _beat_for_ever(self) -> None:
         while True:
             began = time.monotonic()
-            await asyncio.gather(*(self._beat(worker, seat) for worker, seat in list(self._seats.items())))
+            await asyncio.gather(
+                *(self._beat(worker, identity) for worker, identity in list(self._identities.items()))
+            )
             pause = self._lease / 3 * random.uniform(0.9, 1.0)
             await asyncio.sleep(max(0.05, pause - (time.monotonic() - began)))
 
-    async def _beat(self, worker: int, seat: Seat) -> None:
-        """One beat, tried again until the next one is due: a beat that fails is no reason to stop [C4]."""
-        if not seat.local.breathes():
+    async def _beat(self, worker: int, identity: LocalIdentity) -> None:
+        """One heartbeat, tried again until the next one is due: a failed one is no reason to stop [C4]."""
+        if not identity.local.can_run():
             return
         until = time.monotonic() + self._lease / 3
         pause = min(1.0, self._lease / 30)
-        while not seat.lost:
+        while not identity.lost:
             began = time.monotonic()
             try:
                 async with asyncio.timeout(self._lease / 3):
                     beat = await self._store.beat(worker)
             except WorkerLost:
-                self._lose(worker, seat)
+                self._lose(worker, identity)
             except (StoreError, TimeoutError) as error:
-                self._complaints.told("heartbeats", "a heartbeat failed: %s", str(error) or "no answer")
+                self._outages.failed("heartbeats", "a heartbeat failed: %s", str(error) or "no answer")
                 if time.monotonic() + pause < until:
                     await asyncio.sleep(pause * random.uniform(0.5, 1.5))
                     pause *= 2
                     continue
             else:
-                seat.beaten_at = began
+                identity.beaten_at = began
                 self._heard_at = max(self._heard_at, began)
-                self._complaints.over("heartbeats")
+                self._outages.recovered("heartbeats")
                 if beat.cancel:
-                    seat.local.cancel(beat.cancel)
+                    identity.local.cancel(beat.cancel)
             return
 
     async def _fence_for_ever(self) -> None:
-        """Give up on workers whose last beat is nearly a lease ago, before anybody else may [C9]."""
+        """Give up on workers whose last heartbeat is nearly a lease ago, before anybody else may [C9]."""
         while True:
             await asyncio.sleep(min(1.0, self._lease / 20))
-            for worker, seat in list(self._seats.items()):
-                if time.monotonic() - seat.beaten_at >= self._lease * FENCE:
-                    self._lose(worker, seat)
+            for worker, identity in list(self._identities.items()):
+                if time.monotonic() - identity.beaten_at >= self._lease * FENCE:
+                    self._lose(worker, identity)
 
-    def _lose(self, worker: int, seat: Seat) -> None:
-        """Signalled once. The identity's beats end here; its handlers are stopped within this beat [C5]."""
-        if not seat.lost:
-            seat.lost = True
-            seat.local.lose(worker)
+    def _lose(self, worker: int, identity: LocalIdentity) -> None:
+        """Signalled once. The heartbeats of the identity end here, and its handlers are stopped at once
+        [C5]."""
+        if not identity.lost:
+            identity.lost = True
+            identity.local.lose(worker)
 
     # -- steering ---------------------------------------------------------------------------------------
 
@@ -216,25 +219,30 @@ class Member:
             trusted = True
             try:
                 async with asyncio.timeout(self._lease / 3):
-                    self._told = await self._store.steering(list(self._seats))
+                    self._steering = await self._store.steering(list(self._identities))
             except (StoreError, TimeoutError) as error:
                 trusted = False
                 self._unanswered += 1
-                self._complaints.told(
-                    "steering", "cannot read how queues are set: %s", str(error) or "no answer"
+                self._outages.failed(
+                    "steering", "cannot read the settings of queues: %s", str(error) or "no answer"
                 )
             else:
                 self._heard_at, self._unanswered = time.monotonic(), 0
-                self._complaints.over("steering")
-            missing = max(0, self._starting - len(self._seats))
+                self._outages.recovered("steering")
+            missing = max(0, self._starting - len(self._identities))
             if time.monotonic() >= self._starting_until:
                 missing = 0
-            for worker, seat in self._seats.items():
-                seat.view, gone = steer(
-                    worker, self._queues, self._told, seat.view, trusted=trusted, missing=missing
+            for worker, identity in self._identities.items():
+                identity.assignment, gone = assignment_for(
+                    worker,
+                    self._queues,
+                    self._steering,
+                    identity.assignment,
+                    trusted=trusted,
+                    missing=missing,
                 )
                 self._warn(gone)
-                seat.local.steer(seat.view)
+                identity.local.steer(identity.assignment)
             await self._pause(STEER_EVERY * random.uniform(0.9, 1.1))
 
     async def _pause(self, seconds: float) -> None:
@@ -247,5 +255,5 @@ class Member:
 
     def _warn(self, gone: list[str]) -> None:
         for queue in set(gone) - self._gone:
-            logger.warning("queue %s is not in the store any more; its size here stays as it is", queue)
+            logger.warning("queue %s is no longer in the store; this worker keeps its slots for it", queue)
         self._gone = set(gone)

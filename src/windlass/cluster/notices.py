@@ -1,13 +1,13 @@
-"""What a coordinator sees change while it does its chores, as events [M2]: each change is told once."""
+"""What a coordinator sees change while it does its chores, as events [M2]: each change is noted once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from windlass.store.flow import BudgetRecord
-from windlass.store.records import Rotation
-from windlass.words.text import span
-from windlass.worker.recorder import Recorder
+from windlass.core.counts import plural
+from windlass.presentation.text import span
+from windlass.store.records import BudgetRecord, Rotation
+from windlass.worker.reports.recorder import Recorder
 
 
 class Notices:
@@ -19,7 +19,7 @@ class Notices:
         self._blocked: str | None = None
 
     def forget(self) -> None:
-        """Another host leads from now on, and sees what changes."""
+        """Another host coordinates from now on, and notes what changes."""
         self._breakers, self._blocked = None, None
 
     def breakers(self, budgets: Iterable[BudgetRecord]) -> None:
@@ -29,9 +29,9 @@ class Notices:
         for name, each in now.items() if before is not None else ():
             if before is None or each.state == before.get(name, "closed"):
                 continue
-            after = f" after {each.failures} failures in a row, for {span(each.blocked)}"
-            told = f"the breaker of budget {name} is {each.state}{after if each.state == 'open' else ''}"
-            self._record.note("breaker", told)
+            after = f" after {plural(each.failures, 'failure')} in a row, for {span(each.blocked)}"
+            message = f"the breaker of budget {name} is {each.state}{after if each.state == 'open' else ''}"
+            self._record.note("breaker", message)
 
     def rotated(self, rotation: Rotation) -> None:
         """What the last turn of the logs found in its way."""

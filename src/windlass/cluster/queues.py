@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Final
 
+from windlass.core.counts import plural
 from windlass.store.protocol import Store
 
-logger = logging.getLogger("windlass.cluster")
+logger: Final = logging.getLogger("windlass.cluster")
 
 
 async def seed(store: Store, queues: Mapping[str, int | None]) -> None:
@@ -20,10 +22,10 @@ async def seed(store: Store, queues: Mapping[str, int | None]) -> None:
             await store.set_queue(name, {} if slots is None else {"max_workers": slots})
         elif slots is not None and stored != slots:
             logger.warning(
-                "queue %s has %d slots over the whole cluster, as stored, not %d; to change that: "
+                "queue %s has %s over the whole cluster, as stored, not %d; to change that: "
                 "windlass queue set %s --max-workers %d",
                 name,
-                stored,
+                plural(stored or 0, "slot"),
                 slots,
                 name,
                 slots,

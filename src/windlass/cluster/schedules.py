@@ -7,40 +7,42 @@ term: however many hosts think that they coordinate, and whatever their clocks s
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from windlass.core import cron
+from windlass.core.counts import plural
 from windlass.core.cron import BadSchedule
 from windlass.errors import EnqueueError, StoreError
-from windlass.schedules import jobs_made
-from windlass.store.flow import ScheduleRecord
 from windlass.store.protocol import Store
-from windlass.store.records import Receipt
-from windlass.words.text import plural
-from windlass.worker.recorder import Recorder
+from windlass.store.records import Receipt, ScheduleRecord
+from windlass.tasks.schedules import jobs_made
+from windlass.worker.reports.recorder import Recorder
 
-logger = logging.getLogger("windlass.schedules")
+logger: Final = logging.getLogger("windlass.tasks.schedules")
 
 
 async def fire_due(store: Store, term: int | None, record: Recorder | None = None) -> int:
-    """Fire what is due, and answer with the number of jobs made. Raises TermLost. One schedule that is wrong
-    does not keep the others from firing: what is wrong is recorded."""
+    """Fire what is due, and return the number of jobs made. Raises TermLost. A schedule that is wrong does
+    not keep the others from firing: its error is recorded."""
     due = await store.due()
     made = 0
-    trouble: StoreError | None = None
+    failed: StoreError | None = None
     for schedule in due.schedules:
         try:
             receipts = await _fire(store, term, schedule, due.now)
         except StoreError as error:
-            # Somebody holds its unique key, say. It is tried again; those behind it need not wait for that.
+            # Another job holds its unique key, say. It is tried again, and the others need not wait for that.
             logger.warning("schedule %s cannot fire yet: %s", schedule.name, error)
-            trouble = error
+            failed = error
             continue
         made += jobs_made(receipts)
         if receipts and record is not None:
-            told = f"schedule {schedule.name} fired, {plural(jobs_made(receipts), 'job')}"
-            record.note("fired", told, id=receipts[-1].id or None, queue=schedule.queue, task=schedule.task)
-    if trouble is not None:
-        raise trouble
+            message = f"schedule {schedule.name} fired, {plural(jobs_made(receipts), 'job')}"
+            record.note(
+                "fired", message, id=receipts[-1].id or None, queue=schedule.queue, task=schedule.task
+            )
+    if failed is not None:
+        raise failed
     return made
 
 
@@ -70,10 +72,10 @@ async def _fire(store: Store, term: int | None, schedule: ScheduleRecord, now: f
         return []
     if firing.skipped:
         logger.warning(
-            "schedule %s was due %.0f s ago; %d fires were missed and are skipped",
+            "schedule %s was due %.0f s ago; %s",
             name,
             now - expected,
-            firing.skipped,
+            plural(firing.skipped, "fire was missed and is skipped", "fires were missed and are skipped"),
         )
     return receipts or []
 
@@ -87,7 +89,7 @@ async def _set_back(store: Store, term: int | None, schedule: ScheduleRecord, no
         interval = cron.next_fire(schedule.cron, schedule.tz, expected) - expected
         again = cron.next_fire(schedule.cron, schedule.tz, now)
     except BadSchedule:
-        return  # which is told when it is due
+        return  # which is logged when it is due
     if expected - now > 2 * interval and again < expected:
         logger.warning(
             "the clock was set back behind the last fire of schedule %s; it goes on now", schedule.name

@@ -1,8 +1,8 @@
-"""Tells dead workers from living ones by their beats alone [C8].
+"""Tells dead workers from living ones by their heartbeats alone [C8].
 
-A worker is dead when its beat counter has not moved for one lease of the observer's own monotonic clock. No
-wall clock is compared with another, so a clock step buries nobody; and after the observer itself was cut off
-from the store it counts anew, so neither does an outage.
+A worker is dead when its heartbeat counter has not moved for one lease of the observer's own monotonic clock.
+No wall clock is compared with another, so a clock step kills nobody; and after the observer itself was cut
+off from the store it counts anew, so neither does an outage.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ SOONEST: Final = 0.05
 """Seconds between two looks at least."""
 
 
-class BeatWatch:
-    """What one observer has seen of the beats."""
+class HeartbeatWatch:
+    """What one observer has seen of heartbeats."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -44,8 +44,8 @@ class BeatWatch:
         return dead
 
     def pause(self) -> float:
-        """Seconds until the next lease is over, if no beat comes. One that is over and could not be acted
-        upon is none."""
+        """Seconds until the next lease is over, if no heartbeat comes. One that is over and could not be
+        acted upon is none."""
         now = self._clock()
         left = (since + lease - now for _, since, lease in self._seen.values())
         return max(SOONEST, min((seconds for seconds in left if seconds > 0), default=float("inf")))

@@ -33,10 +33,10 @@ try:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.ciphers.algorithms import AES256
     from cryptography.hazmat.primitives.cmac import CMAC
-except ImportError as error:
+except ImportError as _error:
     raise ConfigurationError(
         "encrypted payloads need the package cryptography: pip install 'windlass[crypto]'"
-    ) from error
+    ) from _error
 
 KEY_SIZE: Final = 32
 NONCE_SIZE: Final = 24

@@ -31,18 +31,18 @@ from opentelemetry import metrics, trace
 from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from windlass.complaints import Complaints
-from windlass.context import Context
-from windlass.hooks import COMPLAIN_EVERY, CallNext, Sending
-from windlass.options import MAX_HEADER, MAX_HEADERS
+from windlass import __version__
+from windlass.running.context import Context
+from windlass.running.hooks import WARN_EVERY, CallNext, Sending
+from windlass.running.outages import OutageLog
 from windlass.signals import Cancelled, Dead, Snooze, SourceGone, Throttled
 from windlass.store.records import NewJob, Options
-from windlass.version import __version__
+from windlass.tasks.options import MAX_HEADER, MAX_HEADERS
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
 
-logger = logging.getLogger("windlass.otel")
+logger: Final = logging.getLogger("windlass.otel")
 FLUSH_TIME: Final = 2.0
 """Seconds that a stopping worker gives the SDK to send what is left."""
 
@@ -77,7 +77,7 @@ class _Instrument:
         self, tracer_provider: trace.TracerProvider | None, meter_provider: metrics.MeterProvider | None
     ) -> None:
         self._providers: tuple[Any, Any] = (tracer_provider, meter_provider)
-        self._complaints = Complaints(logger, COMPLAIN_EVERY)
+        self._outages = OutageLog(logger, WARN_EVERY)
         self._tracer = trace.get_tracer("windlass", __version__, tracer_provider)
         meter = metrics.get_meter("windlass", __version__, meter_provider)
         self._enqueued = meter.create_counter("windlass.enqueued", "{job}", "Jobs enqueued.")
@@ -100,7 +100,7 @@ class _Instrument:
         }
         if len(sending.jobs) > 1:
             about["messaging.batch.message_count"] = len(sending.jobs)
-        with self._span(f"enqueue {first.task}", None, SpanKind.PRODUCER, about, told=True) as span:
+        with self._span(f"enqueue {first.task}", None, SpanKind.PRODUCER, about, notes_errors=True) as span:
             with self._unharmed():
                 sending.jobs = _carrying(sending.jobs)
             yield
@@ -121,7 +121,7 @@ class _Instrument:
         began = time.monotonic()
         outcome = "interrupted"  # from outside: its time is up, it was cancelled, or the worker must go
         with self._span(
-            f"run {context.task}", _carried(context), SpanKind.CONSUMER, _about(context), told=False
+            f"run {context.task}", _carried(context), SpanKind.CONSUMER, _about(context), notes_errors=False
         ) as span:
             try:
                 value = await call_next()
@@ -144,15 +144,15 @@ class _Instrument:
 
     @contextmanager
     def _span(
-        self, name: str, above: Any, kind: SpanKind, about: dict[str, str | int], *, told: bool
+        self, name: str, above: Any, kind: SpanKind, about: dict[str, str | int], *, notes_errors: bool
     ) -> Iterator[Span]:
-        """A span around a block, or none where the SDK fails. `told`: it notes what the block raises."""
+        """A span around a block, or none where the SDK fails. `notes_errors`: with what it raises."""
         span = self._started(name, above, kind, about)
         if span is None:
             yield INVALID_SPAN
             return
         try:
-            with trace.use_span(span, record_exception=told, set_status_on_exception=told):
+            with trace.use_span(span, record_exception=notes_errors, set_status_on_exception=notes_errors):
                 yield span
         finally:
             with self._unharmed():
@@ -174,14 +174,14 @@ class _Instrument:
             self._broken(error)
 
     def _broken(self, error: Exception) -> None:
-        told = "a trace or metric could not be made; the jobs go on without"
-        self._complaints.told("instruments", told, error=error)
+        message = "a trace or metric could not be made; the jobs go on without"
+        self._outages.failed("instruments", message, error=error)
 
     async def flush(self) -> None:
         """Have the SDK send what is left, for so long and no longer."""
         loop, sent = asyncio.get_running_loop(), asyncio.Event()
 
-        def tell() -> None:
+        def count() -> None:
             try:
                 loop.call_soon_threadsafe(sent.set)
             except RuntimeError:
@@ -200,7 +200,7 @@ class _Instrument:
             except Exception:
                 logger.exception("what was left of traces and metrics could not be sent")
             finally:
-                tell()
+                count()
 
         # A thread that nobody waits for: exporters heed no timeout, and one may hang for as long as it likes.
         threading.Thread(target=work, name="windlass-otel-flush", daemon=True).start()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from windlass.core.counts import plural
 from windlass.core.states import Priority
+from windlass.errors import QueueFull, Refused, Shed
 
 Pressure = Literal["none", "soft", "full"]
 SOFT: Final = 0.7
@@ -21,6 +23,8 @@ FULL_RETRY_AFTER: Final = 5.0
 """Seconds after which a producer that found a queue full may try again."""
 
 SHED_RETRY_AFTER: Final = 10.0
+LATENCY_COUNTS: Final = 30.0
+"""Seconds for which an observed latency of the store counts."""
 
 
 def pressure(depth: int, max_depth: int | None, before: Pressure) -> Pressure:
@@ -57,3 +61,31 @@ def is_shed(level: float, priority: int) -> bool:
     if level >= CRITICAL:
         return priority > Priority.HIGH
     return level >= WARNING and priority >= Priority.LOW
+
+
+def hint(depth: int, max_depth: int | None) -> float | None:
+    """How full a queue is, where that is worth a word to its producers."""
+    fill = depth / max_depth if max_depth else 0.0
+    return fill if fill >= SOFT else None
+
+
+def refusal(
+    queue: str, priority: int, depth: int, max_depth: int | None, now: Pressure, level: float
+) -> Refused | None:
+    """Why a queue does not take a new job of this priority; None where it does. Shedding is judged first."""
+    if is_shed(level, priority):
+        return Shed(
+            f"queue {queue} is at {level:.0%} of what it can bear, and takes no job of priority "
+            f"{Priority(priority).name.lower()} now; try again in {SHED_RETRY_AFTER:g} s",
+            queue,
+            SHED_RETRY_AFTER,
+            level,
+        )
+    if is_full(depth, max_depth, now, priority):
+        return QueueFull(
+            f"queue {queue} is full: {plural(depth, 'job is', 'jobs are')} ready, and its max_depth is "
+            f"{max_depth}; try again in {FULL_RETRY_AFTER:g} s",
+            queue,
+            FULL_RETRY_AFTER,
+        )
+    return None

@@ -5,7 +5,7 @@
                                                (twice as long, at most 16 times)
 
 While it is open the budget grants nothing. Half-open it grants once, the tokens of the probe, and no more
-before that one's run was told of or another `pause` has passed: a probe may die with its worker.
+before that one's run was reported or another `pause` has passed: a probe may die with its worker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from windlass.core import clock
 
-MOST_DOUBLINGS: Final = 4
+MAX_DOUBLINGS: Final = 4
 BreakerState = Literal["closed", "open", "half-open"]
 
 
@@ -52,13 +52,13 @@ class Breaker(msgspec.Struct, frozen=True):
             return self
         return msgspec.structs.replace(self, probing=True, until=now + self._length())
 
-    def told(self, succeeded: int, failed: int, now: float) -> Breaker:
-        """The breaker after runs that used the budget. Where both are told of at once, a failure counts as
+    def after_calls(self, succeeded: int, failed: int, now: float) -> Breaker:
+        """The breaker after runs that used the budget. Where both are reported at once, a failure counts as
         the last: better open once too often."""
         if not self.threshold or (not succeeded and not failed):
             return self
         if self.state(now) == "open":
-            return self  # late news of runs from before
+            return self  # a late report of runs from before
         if not failed:
             return msgspec.structs.replace(self, failures=0, openings=0, until=0.0, probing=False)
         failures = failed if succeeded else self.failures + failed
@@ -72,4 +72,4 @@ class Breaker(msgspec.Struct, frozen=True):
         return clock.left(self.until, self._length(), now) if self.openings and self.threshold else 0.0
 
     def _length(self) -> float:
-        return self.pause * 2.0 ** min(max(self.openings - 1, 0), MOST_DOUBLINGS)
+        return self.pause * 2.0 ** min(max(self.openings - 1, 0), MAX_DOUBLINGS)

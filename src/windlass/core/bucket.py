@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.core.clock import SLIP
 
-LEAST_WAIT: Final = 0.001
+MIN_WAIT: Final = 0.001
 """Seconds that a caller who has to wait waits at least: a rounding error must not make him spin."""
 
 LOOK_AGAIN: Final = 0.02
@@ -80,7 +80,7 @@ class Bucket(msgspec.Struct, frozen=True):
         missing = n + promised - ready.tokens
         grown = 0.0 if missing <= 0 else (missing / self.rate if self.rate > 0 else math.inf)
         behind = max(0.0, ready.at - now, pause)  # it grows from then on
-        return max(grown + behind if missing > 0 else 0.0, pause, LEAST_WAIT)
+        return max(grown + behind if missing > 0 else 0.0, pause, MIN_WAIT)
 
     def give_back(self, n: float, now: float, age: float = 0.0) -> Bucket:
         """The bucket with n tokens more that were taken `age` seconds ago and not used; never more than it

@@ -13,7 +13,7 @@ from typing import Final
 SLIP: Final = 1.0
 """Seconds that a clock may go back without being said to have been set."""
 
-MOST_TERM: Final = 300.0
+MAX_TERM: Final = 300.0
 """Seconds that a coordinator's term lasts at most."""
 
 

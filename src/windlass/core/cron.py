@@ -20,7 +20,7 @@ from cronsim import CronSim, CronSimError
 
 Missed = Literal["skip", "latest", "all"]
 Overlap = Literal["skip", "queue", "cancel"]
-MOST_MISSED: Final = 1000
+MAX_MISSED: Final = 1000
 """With "all", the latest so many fires are made up for; those before are skipped."""
 
 _DAY: Final = 86400
@@ -83,8 +83,8 @@ def _due(cron: str, tz: str, due_at: float, now: float) -> list[float]:
     while True:
         start = max(due_at, now - back)
         times = takewhile(lambda time: time <= now, upcoming(cron, tz, start - 1))
-        latest = deque((time for time in times if time >= start), maxlen=MOST_MISSED)
-        if start == due_at or len(latest) == MOST_MISSED:
+        latest = deque((time for time in times if time >= start), maxlen=MAX_MISSED)
+        if start == due_at or len(latest) == MAX_MISSED:
             return list(latest)
         back *= 2
 

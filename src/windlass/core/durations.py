@@ -1,6 +1,6 @@
 """How people write spans of time and sizes: "5s", "1h30m", "256MiB", a number, a timedelta.
 
-Both readers raise a plain ValueError that shows how to write it; the caller adds which option was wrong.
+Readers raise a plain ValueError that shows how to write it; the caller adds which option was wrong.
 """
 
 from __future__ import annotations
@@ -42,6 +42,14 @@ def seconds(value: Duration) -> float:
     if not math.isfinite(span) or span < 0:
         raise ValueError(f"{value!r} is not a span of time: it must be finite and not negative")
     return span
+
+
+def duration_text(span: float) -> str:
+    """Seconds as people write them, in the largest unit that needs no fraction: 30d, 1h, 90s."""
+    for unit in ("d", "h", "m"):
+        if span >= _SECONDS[unit] and span % _SECONDS[unit] == 0:
+            return f"{int(span // _SECONDS[unit])}{unit}"
+    return f"{span:g}s"
 
 
 def size(value: Size) -> int:

@@ -1,9 +1,9 @@
 """Gates: where keyed and limited jobs wait aside until there is room for them [F1] [F3] [F6].
 
-A gate has a line of held jobs and a number of passes. A job walks through its gates one by one, the narrowest
-first, and holds the pass of each while it waits at the next: so a wide gate's line never holds more jobs of a
-narrow one than the narrow one lets through, and nobody's line is blocked by another's. After the last gate it
-waits for the turn of its fair key, if it has one, and then stands in its lane like any other job.
+A gate has a waiting list of held jobs and a number of passes. A job walks through its gates one by one, the
+narrowest first, and holds the pass of each while it waits at the next: so a wide gate's list never holds more
+jobs of a narrow one than the narrow one lets through, and nobody's list is blocked by another's. After the
+last gate it waits for the turn of its fair key, if it has one, and then stands in its lane like any other.
 
 A pass is a row that names its job, never a count: what has ended cannot go on holding a place. Names:
 
@@ -17,7 +17,8 @@ A pass is a row that names its job, never a count: what has ended cannot go on h
 
 All but the order pass are given back when an attempt ends and the job is put off, or waits for tokens: else
 those who wait for a budget would keep the slots from everybody. A job that is offered again at once keeps
-them. Let out of a line for tokens, a job goes to the first gate that it has no pass of, and then to its lane.
+them. Let out of a waiting list for tokens, a job goes to the first gate that it has no pass of, and then to
+its lane.
 """
 
 from __future__ import annotations
@@ -83,12 +84,12 @@ def budget_gate(budget: str, key: str = "") -> str:
 
 
 def over_gate(gate: str) -> str:
-    """The line beside that of a budget's gate for those who need more tokens than it can hold [F1]."""
+    """The waiting list beside a budget's own, for jobs that need more tokens than it can hold [F1]."""
     return "over:" + gate.removeprefix("budget:")
 
 
 def shut_gate(queue: str) -> str:
-    """The line of those who leave their slots to others while nobody runs jobs of their queue [F3]."""
+    """The waiting list of jobs that leave their slots to others while nobody runs their queue [F3]."""
     return f"shut:{queue}"
 
 
@@ -103,7 +104,7 @@ def keeps(gate: str) -> bool:
 
 
 def reason(gate: str) -> str:  # noqa: PLR0911 - one for each kind
-    """Why a job waits that stands in this line [M4]."""
+    """Why a job on this waiting list waits [M4]."""
     kind, _, rest = gate.partition(":")
     match kind:
         case "order":

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from windlass.core.counts import plural
 from windlass.core.histogram import percentile
 
 ERRORS: Final = 0.05
@@ -23,7 +24,7 @@ STEPS: Final = 20
 
 WEIGHT: Final = 0.1
 NOISE: Final = 20.0
-"""Milliseconds: a 95th percentile below this is nobody's trouble, whatever it was before."""
+"""Milliseconds: a 95th percentile below this is no problem, whatever it was before."""
 
 FEW: Final = 20
 """Below so many runs a 95th percentile says little."""
@@ -69,9 +70,9 @@ class Governor(msgspec.Struct, frozen=True, kw_only=True):
         baseline = self.baseline if failing else self._learned(window)
         rate = min(max(self.rate, least), most)
         now = msgspec.structs.replace(self, rate=rate, baseline=baseline)
-        if (trouble := failing or slow) is not None:
+        if (reason := failing or slow) is not None:
             halved = max(least, rate / 2)
-            return msgspec.structs.replace(now, rate=halved, held=HOLD, why=f"halved: {trouble}")
+            return msgspec.structs.replace(now, rate=halved, held=HOLD, why=f"halved: {reason}")
         if self.held:
             return msgspec.structs.replace(
                 now, held=self.held - 1, why=f"held; {self.why.removeprefix('held; ')}"
@@ -83,9 +84,9 @@ class Governor(msgspec.Struct, frozen=True, kw_only=True):
     def _failing(self, window: Window) -> str | None:
         runs = window.succeeded + window.failed
         if window.throttled:
-            return f"an upstream throttled {window.throttled} runs"
+            return f"an upstream throttled {plural(window.throttled, 'run')}"
         if runs and window.failed / runs >= ERRORS:
-            return f"{window.failed} of {runs} runs failed"
+            return f"{window.failed} of {plural(runs, 'run')} failed"
         return None
 
     def _slow(self, window: Window) -> str | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 PER_DOUBLING: Final = 8
-_LEAST: Final = 0.01
+_MIN: Final = 0.01
 """Milliseconds; what is shorter counts as that."""
 
 _HIGHEST, _FIRST, _SECOND = (3, 7, 6) if sys.byteorder == "little" else (0, 0, 1)
@@ -29,7 +29,7 @@ _BIAS: Final = 1023 * PER_DOUBLING
 
 def bucket(ms: float) -> int:
     """The bucket of a time."""
-    fraction, exponent = math.frexp(max(ms, _LEAST))
+    fraction, exponent = math.frexp(max(ms, _MIN))
     return (exponent - 1) * PER_DOUBLING + int((fraction - 0.5) * 2 * PER_DOUBLING)
 
 
@@ -73,4 +73,4 @@ def _lower(key: int) -> float:
     return math.ldexp(1.0 + step / PER_DOUBLING, doublings)
 
 
-_SHORTEST: Final = bucket(_LEAST)
+_SHORTEST: Final = bucket(_MIN)

@@ -13,7 +13,7 @@ LANE_BITS: Final = 19
 MAX_SEQ: Final = (1 << SEQ_BITS) - 1
 MAX_LANE: Final = (1 << LANE_BITS) - 1
 RESERVED_LANE: Final = 0
-MOST: Final = (1 << SEQ_BITS + LANE_BITS) - 1
+MAX_ID: Final = (1 << SEQ_BITS + LANE_BITS) - 1
 
 
 def pack(lane: int, seq: int) -> int:
@@ -25,6 +25,6 @@ def pack(lane: int, seq: int) -> int:
 
 def read(word: str) -> int | None:
     """An id as it is written in addresses, forms and commands; None for what can be none."""
-    if word.isascii() and word.isdecimal() and len(word) < 20 and 0 < int(word) <= MOST:
+    if word.isascii() and word.isdecimal() and len(word) < 20 and 0 < int(word) <= MAX_ID:
         return int(word)
     return None

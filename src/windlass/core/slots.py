@@ -1,11 +1,13 @@
-"""How the slots of a queue are shared out over the workers that serve it [K1]. Numbers in, numbers out."""
+"""How the slots of a queue are shared out over the workers that serve it [K1], and how many jobs a worker
+holds ahead of those that fill its slots. Numbers in, numbers out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-MOST: Final = 64
+MAX_SLOTS: Final = 64
 """Slots of one queue in one process, whatever the totals say."""
 
 UNSIZED: Final = 16
@@ -22,7 +24,7 @@ def split(total: int, workers: Sequence[int]) -> dict[int, int]:
     if not workers:
         return {}
     each, rest = divmod(max(total, 0), len(workers))
-    return {worker: min(each + (place < rest), MOST) for place, worker in enumerate(workers)}
+    return {worker: min(each + (place < rest), MAX_SLOTS) for place, worker in enumerate(workers)}
 
 
 def share(total: int, assigned: int | None, serving: int) -> int:
@@ -32,4 +34,46 @@ def share(total: int, assigned: int | None, serving: int) -> int:
     one that it was all assigned to before the others came.
     """
     fair = -(-max(total, 0) // max(serving, 1))
-    return max(0, min(fair if assigned is None else assigned, fair, MOST))
+    return max(0, min(fair if assigned is None else assigned, fair, MAX_SLOTS))
+
+
+# -- claiming ahead ---------------------------------------------------------------------------------
+
+# Claiming far ahead makes batches large and cheap; claiming what will not be started soon keeps it from
+# others. So a queue's run times are measured, and a worker holds about 75 ms of work ahead where jobs are
+# short, and nothing beyond its free slots where they are long.
+
+AHEAD: Final = 0.075
+"""Seconds of work to hold ahead of what runs."""
+
+LONG: Final = 0.05
+"""A job that takes this many seconds is long: none of its kind is claimed before a slot is free."""
+
+MAX_AHEAD: Final = 1000
+WEIGHT: Final = 0.1
+"""How much the newest run time counts. A long one counts in full: better too careful than stuck."""
+
+
+class Appetite:
+    """What is known of one queue's run times in this process."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds: float = LONG
+
+    def note(self, seconds: float) -> None:
+        """A job took so long."""
+        if seconds >= LONG:
+            self.seconds = max(self.seconds, LONG)
+        self.seconds += (seconds - self.seconds) * WEIGHT
+
+    def stuck(self) -> None:
+        """What runs now takes long, though it has not ended yet."""
+        self.seconds = max(self.seconds, LONG)
+
+    def ahead(self, slots: int) -> int:
+        """How many jobs to hold beyond those that fill the slots."""
+        if self.seconds >= LONG or slots < 1:
+            return 0
+        return min(MAX_AHEAD, int(slots * AHEAD / max(self.seconds, 1e-6)))

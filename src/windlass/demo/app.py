@@ -18,7 +18,7 @@ QUEUE: Final = "imports"
 CHUNK: Final = "WINDLASS_DEMO_CHUNK"
 """The environment variable that says how large a part is; the play sets it for its workers."""
 
-app = Windlass()
+app: Final = Windlass()
 
 
 @app.chunked(

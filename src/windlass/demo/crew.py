@@ -58,8 +58,8 @@ class Crew:
         """Raise where they have left before their time."""
         code = self._supervisor.poll()
         if code is not None:
-            told = self._log.read_text("utf-8", "replace")[-1500:]
-            raise StoreUnavailable(f"the workers have left with exit code {code}. They said: {told}")
+            message = self._log.read_text("utf-8", "replace")[-1500:]
+            raise StoreUnavailable(f"the workers have left with exit code {code}. They said: {message}")
 
     async def ready(self, store: Store) -> None:
         """Return when each of them has its slot: the first one up would take three parts at once."""

@@ -24,7 +24,7 @@ MISSING: Final = "no Mission Control here, since the extra is not installed: pip
 def serving(app: Windlass) -> Iterator[str | None]:
     """Serve the app's store while the block lasts; yields the address, or None without the extra."""
     try:
-        from windlass.web.serving import make_server
+        from windlass.web.http.serving import make_server
     except ImportError:
         yield None
         return

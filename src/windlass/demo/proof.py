@@ -18,7 +18,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     ok: bool
-    told: str
+    text: str
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -73,35 +73,35 @@ def checks(table: Table, data: Data, killed: Killed | None) -> list[Check]:
 def _of_records(table: Table, data: Data) -> Iterator[Check]:
     missing, doubled = data.records - table.ids, table.records - table.ids
     yield _equal("records in the table", table.records, data.records)
-    told = f"{table.ids:,} different ids, {missing:,} missing"
-    yield Check(name="every record is there", ok=missing == 0, told=told)
-    yield Check(name="none is there twice", ok=doubled == 0, told=f"{doubled:,} doubled")
+    message = f"{table.ids:,} different ids, {missing:,} missing"
+    yield Check(name="every record is there", ok=missing == 0, text=message)
+    yield Check(name="none is there twice", ok=doubled == 0, text=f"{doubled:,} doubled")
     span = f"{table.first} to {table.last}"
-    yield Check(name="ids", ok=(table.first, table.last) == (0, data.records - 1), told=span)
+    yield Check(name="ids", ok=(table.first, table.last) == (0, data.records - 1), text=span)
     yield _equal("sum of the amounts", table.amount, data.amount)
 
 
 def _of_the_kill(table: Table, killed: Killed | None) -> Iterator[Check]:
     if killed is None:
-        yield Check(name="a worker was killed", ok=False, told="none was caught in the middle of a part")
+        yield Check(name="a worker was killed", ok=False, text="none was caught in the middle of a part")
         return
     before = sum(
         run.records for run in table.runs if (run.part, run.process) == (killed.part, killed.process)
     )
     resume = resume_of(table, killed)
-    told = f"process {killed.process}, after {before:,} records of part {killed.part}"
-    yield Check(name="a worker was killed", ok=before > 0, told=told)
+    message = f"process {killed.process}, after {before:,} records of part {killed.part}"
+    yield Check(name="a worker was killed", ok=before > 0, text=message)
     if resume is None:
-        yield Check(name="another went on", ok=False, told=f"part {killed.part} was not resumed")
+        yield Check(name="another went on", ok=False, text=f"part {killed.part} was not resumed")
         return
-    told = (
+    message = (
         f"process {resume.process}, at record {resume.at:,}; {max(before - resume.at, 0):,} were done again"
     )
-    yield Check(name="another went on where it stopped", ok=resume.at == before, told=told)
+    yield Check(name="another went on where it stopped", ok=resume.at == before, text=message)
 
 
 def _equal(name: str, found: Any, expected: int) -> Check:
     if found == expected:
-        return Check(name=name, ok=True, told=f"{expected:,}")
+        return Check(name=name, ok=True, text=f"{expected:,}")
     shown = "none" if found is None else f"{found:,}"
-    return Check(name=name, ok=False, told=f"{shown}, and should be {expected:,}")
+    return Check(name=name, ok=False, text=f"{shown}, and should be {expected:,}")

@@ -39,7 +39,7 @@ BATCHES: Final = 12
 LARGEST_BATCH: Final = 5_000
 HALF_WAY: Final = 0.4
 """From here on a worker is killed as soon as one is caught in the middle of a part."""
-LEAST_TIME: Final = 2.0
+MIN_TIME: Final = 2.0
 """Seconds that an import is stretched to, where the machine would do it in no time."""
 SMALL: Final = 64 * 1024**2
 _ROOM: Final = 3
@@ -149,7 +149,7 @@ def _database(plan: Plan, folder: Path, stack: contextlib.ExitStack, show: Show)
         return at_path(Path(sqlite_path(url))) if kind_of(url) == SQLITE else url
     if not plan.postgres:
         return at_path(folder / "demo.db")
-    from windlass.bench import server
+    from windlass.demo import server
 
     if not server.available():
         raise ConfigurationError(
@@ -204,18 +204,18 @@ def _report(url: str, data: Data, played: Played, table: Table, seconds: dict[st
 
 
 def _ended(parent: ParentRecord) -> Check:
-    told = f"{parent.state}, {parent.succeeded} of {parent.total} parts"
+    message = f"{parent.state}, {parent.succeeded} of {parent.total} parts"
     if parent.reason:
-        told += f": {parent.reason}"
-    return Check(name="the import", ok=parent.state is State.SUCCEEDED, told=told)
+        message += f": {parent.reason}"
+    return Check(name="the import", ok=parent.state is State.SUCCEEDED, text=message)
 
 
 async def _play(url: str, folder: Path, data: Data, show: Show) -> Played:
     """Import it all, and kill a worker half-way."""
     batch = max(min(data.records // PARTS // BATCHES, LARGEST_BATCH), 1)
-    pause = LEAST_TIME * WORKERS * batch / data.records if data.bytes < SMALL else 0.0
+    pause = MIN_TIME * WORKERS * batch / data.records if data.bytes < SMALL else 0.0
     chunk = -(-data.bytes // PARTS)
-    async with app, app._home().here() as store, crew(url, folder, chunk) as workers:
+    async with app, app._store_handle().here() as store, crew(url, folder, chunk) as workers:
         show.say(f"starting {WORKERS} worker processes")
         await workers.ready(store)
         job = await load.aenqueue(data.path, batch=batch, pause=pause)

@@ -7,8 +7,8 @@ does not remove.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -16,10 +16,9 @@ from urllib.parse import quote
 
 import apsw
 
-from windlass.bench.connections import connection
 from windlass.errors import ConfigurationError
-from windlass.store.factory import POSTGRES, SQLITE, describe, kind_of, require_asyncpg, sqlite_path
-from windlass.store.sqlite.connection import connect
+from windlass.store.factory import POSTGRES, describe, is_in_memory, kind_of, require_asyncpg, sqlite_path
+from windlass.store.sqlite.connections.connection import connect
 
 SCHEMA: Final = "windlass_demo"
 TABLE: Final = "windlass_demo_record"
@@ -47,12 +46,13 @@ class Place(Protocol):
 
 def place_of(url: str) -> Place:
     """The place behind a URL."""
-    kind = kind_of(url)
-    if kind == POSTGRES:
+    if kind_of(url) == POSTGRES:
         return OnPostgres(url)
-    if kind == SQLITE:
-        return OnSQLite(url)
-    raise ConfigurationError("memory:// lives in one process, and the demo has several; use sqlite:///path")
+    if is_in_memory(url):
+        raise ConfigurationError(
+            ":memory: lives in one process, and the demo has several; use sqlite:///path"
+        )
+    return OnSQLite(url)
 
 
 def at_path(path: Path) -> str:
@@ -166,6 +166,17 @@ class OnPostgres:
             await opened.execute("SET client_min_messages = warning")  # not a line for each thing dropped
             await opened.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
 
-    def _connected(self) -> AbstractAsyncContextManager[Any]:
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Any]:
         require_asyncpg()
-        return connection(self._url, "windlass demo")
+        import asyncpg
+
+        from windlass.store.postgres.connections.errors import translated
+
+        with translated():
+            dsn = f"postgresql://{self._url.partition('://')[2]}"
+            opened = await asyncpg.connect(dsn, server_settings={"application_name": "windlass demo"})
+        try:
+            yield opened
+        finally:
+            await opened.close()

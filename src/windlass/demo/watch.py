@@ -13,14 +13,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli.strip import MARKS, bar, strip
+from windlass.cli.output import MARKS, bar, strip
+from windlass.core.counts import plural
 from windlass.core.progress import Look, Progress, progress
 from windlass.core.states import State
+from windlass.presentation.text import span
 from windlass.store.records import ParentRecord, PartRecord
-from windlass.words.text import span
 
 EVERY: Final = 2.0
-_MOST: Final = 24
+_MAX_SHOWN: Final = 24
 """Parts that have a line each; more are drawn as a strip."""
 _WIDTH: Final = 40
 
@@ -70,11 +71,11 @@ class Lines:
 
     def step(self, parent: ParentRecord, parts: Sequence[PartRecord]) -> None:
         """See `Show`."""
-        told = self._looks.note(parent)
+        current = self._looks.note(parent)
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + EVERY
-        self._write(f"{told.percent:3} %  {_in_words(parent, told)}")
+        self._write(f"{current.percent:3} %  {_in_words(parent, current)}")
 
 
 class Bars:
@@ -96,9 +97,9 @@ class Bars:
 
     def step(self, parent: ParentRecord, parts: Sequence[PartRecord]) -> None:
         """See `Show`."""
-        told = self._looks.note(parent)
-        whole = Text.assemble("import   ", bar(told.fraction, _WIDTH), f" {told.percent:3} %")
-        lines = [whole, Text(_in_words(parent, told)), *_parts(parts, self._console.width)]
+        current = self._looks.note(parent)
+        whole = Text.assemble("import   ", bar(current.fraction, _WIDTH), f" {current.percent:3} %")
+        lines = [whole, Text(_in_words(parent, current)), *_parts(parts, self._console.width)]
         self._live.update(Group(*lines), refresh=True)
 
 
@@ -115,23 +116,23 @@ def showing(console: Console, *, quiet: bool) -> Iterator[Show]:
 
 
 def _parts(parts: Sequence[PartRecord], width: int) -> list[RenderableType]:
-    if len(parts) > _MOST:
+    if len(parts) > _MAX_SHOWN:
         return list(strip([part.state for part in parts], width))
     grid = Table.grid(padding=(0, 1))
     for part in parts:
         _, style = MARKS.get(part.state, ("", ""))
         fraction = 1.0 if part.state is State.SUCCEEDED else part.done / max(part.size, 1)
-        told = f"{part.records:,} records" if part.records else ""
+        message = plural(part.records, "record") if part.records else ""
         grid.add_row(
-            f"part {part.index:>3}", bar(min(fraction, 1.0), _WIDTH), Text(str(part.state), style), told
+            f"part {part.index:>3}", bar(min(fraction, 1.0), _WIDTH), Text(str(part.state), style), message
         )
     return [grid]
 
 
-def _in_words(parent: ParentRecord, told: Progress) -> str:
-    words = [f"{parent.records:,} records", f"{parent.succeeded} of {parent.total} parts"]
-    if told.records_rate:
-        words.append(f"{told.records_rate:,.0f} records/s")
-    if told.left is not None:
-        words.append(f"about {span(told.left)} left")
+def _in_words(parent: ParentRecord, current: Progress) -> str:
+    words = [plural(parent.records, "record"), f"{parent.succeeded} of {plural(parent.total, 'part')}"]
+    if current.records_rate:
+        words.append(f"{current.records_rate:,.0f} records/s")
+    if current.left is not None:
+        words.append(f"about {span(current.left)} left")
     return ", ".join(words)

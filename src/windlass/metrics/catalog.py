@@ -12,11 +12,11 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
+from windlass import __version__
 from windlass.core.breaker import BreakerState
 from windlass.core.harmless import harmless
-from windlass.metrics.reading import MOST_TASKS, Reading
+from windlass.metrics.reading import MAX_TASKS, Reading
 from windlass.store.records import Depth, QueueRecord
-from windlass.version import __version__
 
 Labels: TypeAlias = tuple[str, ...]
 Numbers: TypeAlias = Iterable[tuple[Labels, float]]
@@ -35,34 +35,34 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: Literal["gauge", "counter", "histogram"]
     labels: Labels = ()
-    told: str
+    help: str
     numbers: Callable[[Reading], Numbers] | None = None
     histograms: Callable[[Reading], Histograms] | None = None
 
 
-def _gauge(name: str, labels: Labels, told: str, numbers: Callable[[Reading], Numbers]) -> Measure:
-    return Measure(name=f"windlass_{name}", kind="gauge", labels=labels, told=told, numbers=numbers)
+def _gauge(name: str, labels: Labels, help: str, numbers: Callable[[Reading], Numbers]) -> Measure:
+    return Measure(name=f"windlass_{name}", kind="gauge", labels=labels, help=help, numbers=numbers)
 
 
-def _counter(name: str, labels: Labels, told: str, numbers: Callable[[Reading], Numbers]) -> Measure:
-    return Measure(name=f"windlass_{name}_total", kind="counter", labels=labels, told=told, numbers=numbers)
+def _counter(name: str, labels: Labels, help: str, numbers: Callable[[Reading], Numbers]) -> Measure:
+    return Measure(name=f"windlass_{name}_total", kind="counter", labels=labels, help=help, numbers=numbers)
 
 
 # -- of each queue ------------------------------------------------------------------------------------------
 
 
-def _standing(name: str, told: str, of: Callable[[Depth], float]) -> Measure:
+def _standing(name: str, help: str, of: Callable[[Depth], float]) -> Measure:
     def numbers(reading: Reading) -> Numbers:
-        for queue in reading.look.names():
-            yield (queue,), of(reading.look.depth.get(queue, Depth()))
+        for queue in reading.state.names():
+            yield (queue,), of(reading.state.depth.get(queue, Depth()))
 
-    return _gauge(name, ("queue",), told, numbers)
+    return _gauge(name, ("queue",), help, numbers)
 
 
 def _setting(of: Callable[[QueueRecord], float | None]) -> Callable[[Reading], Numbers]:
     def numbers(reading: Reading) -> Numbers:
-        for queue in sorted(reading.look.steering.queues):
-            value = of(reading.look.steering.queues[queue])
+        for queue in sorted(reading.state.steering.queues):
+            value = of(reading.state.steering.queues[queue])
             if value is not None:
                 yield (queue,), value
 
@@ -70,17 +70,17 @@ def _setting(of: Callable[[QueueRecord], float | None]) -> Callable[[Reading], N
 
 
 def _offered(reading: Reading) -> Numbers:
-    return (((queue,), float(depth.offered)) for queue, depth in sorted(reading.look.depth.items()))
+    return (((queue,), float(depth.offered)) for queue, depth in sorted(reading.state.depth.items()))
 
 
 def _slots(reading: Reading) -> Numbers:
-    slots = reading.look.slots()
-    return (((queue,), float(slots[queue])) for queue in reading.look.names())
+    slots = reading.state.slots()
+    return (((queue,), float(slots[queue])) for queue in reading.state.names())
 
 
 def _serving(reading: Reading) -> Numbers:
-    serving = reading.look.steering.serving
-    return (((queue,), float(serving.get(queue, 0))) for queue in reading.look.names())
+    serving = reading.state.steering.serving
+    return (((queue,), float(serving.get(queue, 0))) for queue in reading.state.names())
 
 
 def _ages(reading: Reading) -> Numbers:
@@ -107,15 +107,15 @@ def _runs(reading: Reading) -> Histograms:
 
 def _ready(reading: Reading) -> Numbers:
     deepest = sorted(reading.slow.tasks, key=lambda each: (-each.ready, each.queue, each.task))
-    for each in deepest[:MOST_TASKS]:
+    for each in deepest[:MAX_TASKS]:
         yield (each.queue, each.task, "yes" if each.estimate else "no"), float(each.ready)
 
 
 # -- of everything ------------------------------------------------------------------------------------------
 
 
-def _counted(name: str, told: str, count: str) -> Measure:
-    return _counter(name, (), told, lambda reading: [((), float(reading.everything.counts.get(count, 0)))])
+def _counted(name: str, help: str, count: str) -> Measure:
+    return _counter(name, (), help, lambda reading: [((), float(reading.everything.counts.get(count, 0)))])
 
 
 def _one(of: Callable[[Reading], float | None]) -> Callable[[Reading], Numbers]:
@@ -128,12 +128,12 @@ def _one(of: Callable[[Reading], float | None]) -> Callable[[Reading], Numbers]:
 
 
 def _workers(reading: Reading) -> Numbers:
-    alive = sum(worker.alive for worker in reading.look.workers)
-    return [(("yes",), float(alive)), (("no",), float(len(reading.look.workers) - alive))]
+    alive = sum(worker.alive for worker in reading.state.workers)
+    return [(("yes",), float(alive)), (("no",), float(len(reading.state.workers) - alive))]
 
 
 def _beat_age(reading: Reading) -> float:
-    ages = [reading.now - worker.beat_at for worker in reading.look.workers if worker.alive]
+    ages = [reading.now - worker.beat_at for worker in reading.state.workers if worker.alive]
     return max(0.0, *ages) if ages else 0.0
 
 
@@ -169,7 +169,7 @@ def _dead_tuples(reading: Reading) -> Numbers:
 
 
 MEASURES: Final = (
-    _standing("queue_depth", "Jobs that are ready to run.", lambda depth: depth.ready),
+    _standing("queue_depth", "Ready jobs, those held by limits included.", lambda depth: depth.ready),
     _standing(
         "queue_oldest_ready_seconds",
         "For how long the oldest ready job has waited; 0 where none is ready.",
@@ -218,14 +218,14 @@ MEASURES: Final = (
         name="windlass_job_wait_seconds",
         kind="histogram",
         labels=("queue", "task"),
-        told="How long jobs had been ready when they were started.",
+        help="How long jobs had been ready when they were started.",
         histograms=_waits,
     ),
     Measure(
         name="windlass_job_run_seconds",
         kind="histogram",
         labels=("queue", "task"),
-        told="How long runs took, however they ended.",
+        help="How long runs took, however they ended.",
         histograms=_runs,
     ),
     _gauge(
@@ -248,7 +248,11 @@ MEASURES: Final = (
     ),
     _counted("rescued_jobs", "Jobs taken back from dead workers.", "rescued"),
     _counted("lost_workers", "Workers that died without a word.", "lost"),
-    _counted("deaf_workers", "Workers that lived and took nothing though they could, replaced.", "deaf"),
+    _counted(
+        "deaf_workers",
+        "Workers that lived and took nothing though they could; child processes are replaced.",
+        "deaf",
+    ),
     _counted("events_dropped", "Timeline events that found no room.", "dropped"),
     _gauge("workers", ("alive",), "Workers; alive=no are those whose jobs wait for a rescue.", _workers),
     _gauge(
@@ -305,10 +309,10 @@ MEASURES: Final = (
     _gauge("segment_blocked_seconds", (), "For how long that has been so.", _one(_blocked_for)),
     _gauge("dead_tuples", ("table",), "Dead tuples of a table; only on PostgreSQL.", _dead_tuples),
     _gauge(
-        "news_waiting",
+        "reports_waiting",
         (),
-        "Batches of measures that workers have told and nobody has rolled up, counted up to 10,000.",
-        _one(lambda reading: reading.health.news),
+        "Reports of workers that are not rolled up yet, counted up to 10,000.",
+        _one(lambda reading: reading.health.reports),
     ),
     _counter(
         "logins_refused",

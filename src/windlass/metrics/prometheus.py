@@ -1,6 +1,6 @@
 """The text that Prometheus scrapes: format 0.0.4, the numbers of the whole cluster [M1].
 
-    exposition = Exposition(app._home().acall)
+    exposition = Exposition(app._store_handle().acall)
     await exposition.text()
 
 However many scrape, and however often, the store is read at most once a second, by one at a time, and what is
@@ -29,7 +29,7 @@ from windlass.metrics.catalog import MEASURES, Measure
 from windlass.metrics.histograms import coarse
 from windlass.metrics.reading import Reading, Slow, read, read_slow
 from windlass.store.protocol import Store
-from windlass.web.memo import Memo
+from windlass.web.service.read_cache import ReadCache
 
 T = TypeVar("T")
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -43,7 +43,7 @@ Prometheus waits, so that both hear what was wrong."""
 
 
 class Ask(Protocol):
-    """Runs an operation on an open store; `StoreHome.acall` is one."""
+    """Runs an operation on an open store; `StoreHandle.acall` is one."""
 
     def __call__(self, operation: Callable[[Store], Awaitable[T]], /) -> Awaitable[T]: ...
 
@@ -56,16 +56,16 @@ class Exposition:
     ) -> None:
         self._ask = ask
         self._logins = {} if logins is None else logins
-        self._memo = Memo(clock)
+        self._cache = ReadCache(clock)
 
     async def text(self) -> str:
         """All metrics. Raises StoreUnavailable where the store does not answer."""
-        return await self._memo.get("text", FRESH, self._text)
+        return await self._cache.get("text", FRESH, self._text)
 
     async def _text(self) -> str:
         try:
             async with asyncio.timeout(READ_TIME):
-                slow = await self._memo.get("slow", SLOW_FRESH, self._slow)
+                slow = await self._cache.get("slow", SLOW_FRESH, self._slow)
                 reading = await self._ask(lambda store: read(store, slow))
         except TimeoutError:
             raise StoreBusy(
@@ -99,7 +99,7 @@ def _families(reading: Reading) -> Iterator[Metric]:
             yield _histogram(measure, reading)
         elif measure.numbers is not None:
             kind = CounterMetricFamily if measure.kind == "counter" else GaugeMetricFamily
-            family = kind(measure.name, measure.told, labels=measure.labels)
+            family = kind(measure.name, measure.help, labels=measure.labels)
             for labels, value in measure.numbers(reading):
                 family.add_metric(labels, value)
             yield family
@@ -107,7 +107,7 @@ def _families(reading: Reading) -> Iterator[Metric]:
 
 def _histogram(measure: Measure, reading: Reading) -> HistogramMetricFamily:
     assert measure.histograms is not None
-    family = HistogramMetricFamily(measure.name, measure.told, labels=measure.labels)
+    family = HistogramMetricFamily(measure.name, measure.help, labels=measure.labels)
     for labels, counts in measure.histograms(reading):
         buckets, total = coarse(counts)
         family.add_metric(labels, buckets, total)

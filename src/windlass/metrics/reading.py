@@ -1,4 +1,4 @@
-"""One look at the store for all metrics together. What is not cheap is read apart, and less often."""
+"""One read of the store for all metrics together. What is not cheap is read apart, and less often."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from typing import Final
 import msgspec
 
 from windlass.core.rollup import Sample
-from windlass.store.flow import BudgetRecord, GateRecord, ScheduleRecord
-from windlass.store.measures import Health, TaskDepth
+from windlass.presentation.cluster_state import ClusterState, read_state
 from windlass.store.protocol import Store
-from windlass.words import sample
-from windlass.words.sample import look
+from windlass.store.records import BudgetRecord, GateRecord, Health, ScheduleRecord, TaskDepth
 
-MOST_TASKS: Final = 500
+MAX_TASKS: Final = 500
 """Pairs of queue and task that are told of; names of tasks come from producers, so there may be any
 number."""
-MOST_ORDERED: Final = 50
+MAX_ORDERED: Final = 50
 """Queues that are asked for the ages of their ordering keys."""
 _KEYS: Final = 100
 _GATES: Final = 1000
@@ -36,7 +34,7 @@ class Slow(msgspec.Struct, frozen=True):
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one scrape says."""
 
-    look: sample.Sample
+    state: ClusterState
     now: float
     latency: float
     """Seconds that the store took to say what time it is."""
@@ -62,7 +60,7 @@ async def read(store: Store, slow: Slow) -> Reading:
     totals = await store.totals()
     tasks, left_out = _most([each for each in totals if each.task])
     return Reading(
-        look=await look(store),
+        state=await read_state(store),
         now=now,
         latency=latency,
         budgets=await store.budgets(),
@@ -77,7 +75,7 @@ async def read(store: Store, slow: Slow) -> Reading:
 
 async def read_slow(store: Store) -> Slow:
     """How many jobs of each task are ready, and how old the ordering keys are."""
-    queues = [queue.name for queue in await store.queues()][:MOST_ORDERED]
+    queues = [queue.name for queue in await store.queues()][:MAX_ORDERED]
     longest = _longest(await store.gates(_GATES))
     ages: dict[str, float] = {}
     for queue in queues:
@@ -103,5 +101,5 @@ def _longest(gates: Iterable[GateRecord]) -> dict[str, str]:
 
 def _most(samples: list[Sample]) -> tuple[list[Sample], int]:
     """The most used ones; which these are hardly ever changes, so their series go on."""
-    kept = sorted(samples, key=lambda each: -sum(each.counts.values()))[:MOST_TASKS]
+    kept = sorted(samples, key=lambda each: -sum(each.counts.values()))[:MAX_TASKS]
     return sorted(kept, key=lambda each: (each.queue, each.task)), len(samples) - len(kept)

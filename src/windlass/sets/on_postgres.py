@@ -22,9 +22,9 @@ class Statements:
     """The three statements of one set."""
 
     def __init__(self, shape: Shape) -> None:
-        self.missing = _missing(shape)
-        self.upsert = _upsert(shape)
-        self.replace = _replace(shape)
+        self.missing: Final = _missing(shape)
+        self.upsert: Final = _upsert(shape)
+        self.replace: Final = _replace(shape)
 
 
 def _missing(shape: Shape) -> str:

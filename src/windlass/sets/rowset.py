@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from windlass.errors import ConfigurationError, EmptyRun
 from windlass.sets import on_postgres, on_sqlite
 from windlass.sets.shape import Shape
 from windlass.sets.values import as_json
 
-logger = logging.getLogger("windlass.sets")
+logger: Final = logging.getLogger("windlass.sets")
 K = TypeVar("K", bound=Hashable)
 
 

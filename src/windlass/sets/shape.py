@@ -22,14 +22,16 @@ class Shape:
     ) -> None:
         if not key:
             raise ConfigurationError(f"a row of {table!r} is found by its key: name at least one column")
-        self.table = ".".join(_quoted(part) for part in _table_parts(table))
-        self.key = tuple(key)
-        self.columns = tuple(columns)
-        self.scope, self.hash, self.run = scope, hash, run
-        self.identity = (*((scope,) if scope is not None else ()), *self.key)
+        self.table: Final = ".".join(_quoted(part) for part in _table_parts(table))
+        self.key: Final = tuple(key)
+        self.columns: Final = tuple(columns)
+        self.scope: Final = scope
+        self.hash: Final = hash
+        self.run: Final = run
+        self.identity: Final = (*((scope,) if scope is not None else ()), *self.key)
         """The columns of the table's primary key or unique constraint."""
-        self.content = (*self.columns, hash, run)
-        self.all = (*self.identity, *self.content)
+        self.content: Final = (*self.columns, hash, run)
+        self.all: Final = (*self.identity, *self.content)
         self._expected = {*self.key, *self.columns, hash}
         for name in self.all:
             _quoted(name)

@@ -1,1 +1,1 @@
-"""Stores keep jobs: `protocol` is the contract, `memory` the model, `sqlite` and `postgres` the real ones."""
+"""Stores keep jobs: `protocol` is the contract, `sqlite` and `postgres` keep it."""

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
+from windlass.core.counts import plural
 from windlass.core.names import check_name
 from windlass.store.changes import merged
-from windlass.store.flow import BUDGET_SETTINGS, Need, NewBudget
-from windlass.store.records import Finding
+from windlass.store.fields import NewBudget, fields_of
+from windlass.store.records import Finding, Need
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
@@ -22,22 +23,21 @@ MAX_KEY: Final = 255
 
 def checked(budget: NewBudget) -> NewBudget:
     """The budget, if it makes sense. Raises ValueError or InvalidName."""
-    return changed(budget, {name: getattr(budget, name) for name in BUDGET_SETTINGS})
+    return changed(budget, {name: getattr(budget, name) for name in fields_of(NewBudget)})
 
 
 def changed(old: NewBudget, changes: Mapping[str, Any]) -> NewBudget:
     """The budget with these settings changed. Raises ValueError where one is unknown or makes no sense."""
     check_name("budget", old.name)
-    return merged("budget", old.name, old, changes, BUDGET_SETTINGS, _check)
+    return merged("budget", old.name, old, changes)
 
 
 def new(name: str, changes: Mapping[str, Any]) -> NewBudget:
     """A budget that is made by its first setting."""
     if "rate" not in changes:
         raise ValueError(f"there is no budget {name!r}; give it a rate to make it")
-    rate = changes["rate"]
-    usable = type(rate) in (int, float) and math.isfinite(rate)
-    return changed(NewBudget(name=name, rate=0.0, burst=max(1, math.ceil(rate)) if usable else 1), changes)
+    rate = fields_of(NewBudget)["rate"].checked("budget", name, changes["rate"])
+    return changed(NewBudget(name=name, rate=rate, burst=max(1, math.ceil(rate))), changes)
 
 
 def bucket_key(payload: str, need: Need) -> str:
@@ -61,20 +61,7 @@ def bucket_key(payload: str, need: Need) -> str:
     return (_text(raw) if raw.startswith(b'"') else raw.decode())[:MAX_KEY]
 
 
-def _check(budget: str, setting: str, value: Any) -> None:
-    if setting == "key":
-        if not isinstance(value, str | None):
-            raise ValueError(f"budget {budget!r}: key is the name of an argument, not {value!r}")
-        return
-    if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"budget {budget!r}: {setting} must be a number from 0, not {value!r}")
-    if setting == "burst" and value < 1:
-        raise ValueError(f"budget {budget!r}: burst must be at least 1, else nothing could ever be taken")
-    if setting == "breaker_pause" and value <= 0:
-        raise ValueError(f"budget {budget!r}: breaker_pause must be longer than 0 s")
-
-
-FITS: Final = Finding(name="budgets", told="no job needs more tokens than its budget can hold")
+FITS: Final = Finding(name="budgets", text="no job needs more tokens than its budget can hold")
 
 
 def over(budget: str, waiting: int, need: int) -> Finding:
@@ -82,6 +69,7 @@ def over(budget: str, waiting: int, need: int) -> Finding:
     return Finding(
         name="budgets",
         level="warning",
-        told=f"{waiting} jobs need up to {need} tokens of budget {budget!r}, which can never hold as many",
+        text=f"{plural(waiting, 'job needs', 'jobs need')} up to {plural(need, 'token')} of budget "
+        f"{budget!r}, which can never hold as many",
         advice=f"windlass budget set {budget} --burst {need}",
     )

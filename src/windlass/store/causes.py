@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from windlass.store.measures import Cause
+from windlass.store.records import Cause
 
 
 class Death(NamedTuple):

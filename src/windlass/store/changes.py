@@ -1,35 +1,24 @@
 """How settings are changed, of queues [K1], of tasks [P6] and of budgets [F1]: what is unknown or makes no
-sense is refused, and nothing is changed then. What makes sense is for each kind to say."""
+sense is refused, and nothing is changed then. What each may be stands in `windlass.store.fields`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
+from windlass.store.fields import fields_of
+
 R = TypeVar("R", bound=msgspec.Struct)
 
 
-def merged(
-    what: str,
-    name: str,
-    old: R,
-    changes: Mapping[str, Any],
-    known: Collection[str],
-    check: Callable[[str, str, Any], None],
-) -> R:
-    """The record with these settings changed. Raises ValueError, as `check` does, which gets the name of the
-    record, that of the setting, and the value."""
-    unknown = set(changes) - set(known)
-    if unknown:
+def merged(what: str, name: str, old: R, changes: Mapping[str, Any]) -> R:
+    """The record with these settings changed. Raises ValueError."""
+    fields = fields_of(type(old))
+    if unknown := sorted(changes.keys() - fields.keys()):
         raise ValueError(
-            f"a {what} has no setting called {', '.join(sorted(unknown))}; there are "
-            f"{', '.join(sorted(known))}"
+            f"a {what} has no setting called {', '.join(unknown)}; there are {', '.join(sorted(fields))}"
         )
-    for setting, value in changes.items():
-        check(name, setting, value)
-    try:
-        return msgspec.convert({**msgspec.structs.asdict(old), **changes}, type(old))
-    except msgspec.ValidationError as error:
-        raise ValueError(f"a setting of {what} {name!r} is wrong: {error}") from error
+    kept = {setting: fields[setting].checked(what, name, value) for setting, value in changes.items()}
+    return msgspec.structs.replace(old, **kept)

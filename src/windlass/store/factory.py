@@ -1,39 +1,38 @@
 """From a database URL to a store. Drivers are imported only when their database is asked for.
 
-postgresql://user:password@host/db      also postgres:// and postgresql+driver://, see store.postgres.url
+postgresql://user:password@host/db      also postgres:// and postgresql+driver://, as libpq reads them
 sqlite:///relative.db                   sqlite:////absolute.db with one slash more
-memory://                               jobs live and die with the process
+sqlite:///:memory:                      for tests: jobs live and die with the app
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 from urllib.parse import unquote
 
 from windlass.errors import ConfigurationError
-from windlass.store.postgres import url as urls
+from windlass.store.postgres.connections import url as urls
 from windlass.store.protocol import Store
 from windlass.store.settings import StoreSettings
 
 POSTGRES: Final = "postgresql"
 SQLITE: Final = "sqlite"
-MEMORY: Final = "memory"
+MEMORY: Final = "sqlite:///:memory:"
 
 
 def kind_of(url: str) -> str:
-    """Which store a URL asks for: `postgresql`, `sqlite` or `memory`."""
+    """Which store a URL asks for: `postgresql` or `sqlite`."""
     scheme, mark, _ = url.partition("://")
     if not mark:  # whatever it is, it may hold a password
         raise ConfigurationError(
-            "a database is named by a URL: set WINDLASS_DATABASE_URL to postgresql://…, sqlite:///path or memory://"
+            "a database is named by a URL: set WINDLASS_DATABASE_URL to postgresql://… or sqlite:///path"
         )
     scheme = scheme.lower().partition("+")[0]
     scheme = POSTGRES if scheme == "postgres" else scheme
-    if scheme not in (POSTGRES, SQLITE, MEMORY):
+    if scheme not in (POSTGRES, SQLITE):
         raise ConfigurationError(
-            f"Windlass has no store for {scheme}:// databases; set WINDLASS_DATABASE_URL to postgresql://…, "
-            "sqlite:///path or memory://"
+            f"Windlass has no store for {scheme}:// databases; set WINDLASS_DATABASE_URL to postgresql://… "
+            "or sqlite:///path"
         )
     return scheme
 
@@ -47,12 +46,12 @@ def make_store(
 ) -> Store:
     """The store behind this URL, not opened yet. `deadline` is for stores behind a network: how many seconds
     a worker's call may take before it counts as unanswered."""
-    makers: dict[str, Callable[[str, str, StoreSettings, float | None], Store]] = {
-        POSTGRES: _postgres,
-        SQLITE: _sqlite,
-        MEMORY: _memory,
-    }
-    return makers[kind_of(url)](url, schema, settings or StoreSettings(), deadline)
+    settings = settings or StoreSettings()
+    if kind_of(url) == POSTGRES:
+        return _postgres(url, schema, settings, deadline)
+    from windlass.store.sqlite import SQLiteStore
+
+    return SQLiteStore(sqlite_path(url), settings=settings)
 
 
 def describe(url: str) -> str:
@@ -61,6 +60,11 @@ def describe(url: str) -> str:
     if kind == POSTGRES:
         return urls.shown(url)
     return f"{kind}://{url.partition('://')[2].partition('?')[0]}"
+
+
+def is_in_memory(url: str) -> bool:
+    """Whether jobs at this URL live in the memory of one process."""
+    return kind_of(url) == SQLITE and sqlite_path(url) == ":memory:"
 
 
 def sqlite_path(url: str) -> str:
@@ -72,9 +76,9 @@ def sqlite_path(url: str) -> str:
             "an sqlite:// URL has no options: leave out the ? and what follows it; a ? in the file's name is "
             "written %3F"
         )
-    if path in ("", "/", "/:memory:"):
+    if path in ("", "/"):
         raise ConfigurationError(
-            "this sqlite:// URL names no file; write sqlite:///jobs.db, or memory:// for a store in memory"
+            "this sqlite:// URL names no file; write sqlite:///jobs.db, or in a test sqlite:///:memory:"
         )
     if not path.startswith("/"):
         raise ConfigurationError(
@@ -101,15 +105,3 @@ def _postgres(url: str, schema: str, settings: StoreSettings, deadline: float | 
     if deadline is None:
         return PostgresStore(dsn, schema=schema, settings=settings)
     return PostgresStore(dsn, schema=schema, settings=settings, deadline=deadline)
-
-
-def _sqlite(url: str, schema: str, settings: StoreSettings, deadline: float | None) -> Store:
-    from windlass.store.sqlite import SQLiteStore
-
-    return SQLiteStore(sqlite_path(url), settings=settings)
-
-
-def _memory(url: str, schema: str, settings: StoreSettings, deadline: float | None) -> Store:
-    from windlass.store.memory import MemoryStore
-
-    return MemoryStore(settings)

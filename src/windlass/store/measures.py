@@ -1,222 +1,159 @@
-"""What a store promises about measures: rollups [M1], timeline events [M2], what workers say of themselves
-[M3], and how the store itself is doing. A part of the protocol in `windlass.store.protocol`.
+"""What every store keeps of reports [M1] [M2]: for how long, how much, and in which form.
 
-None of it is on the path of a job, and no job waits for any of it. Time is the store's own.
+Reports are read with care: whoever may report may write anything, and one batch that cannot be counted
+would stop every rollup after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Final
 
 import msgspec
 
-from windlass.core.rollup import Sample
+from windlass.core.names import is_name
+from windlass.core.rollup import COUNTS, KEPT, Sample
+from windlass.store.records import Event
 
-EventKind = Literal[
-    "retry", "dead", "cancelled", "snooze", "throttled", "unknown", "released", "refused", "succeeded",
-    "split", "started", "stopped", "lost", "rescued", "leads", "fired", "breaker", "governor", "blocked",
-    "operator",
-]  # fmt: skip
-"""Of runs: how one ended (succeeded only where every run is to be told of). Of the cluster: a worker started,
-stopped or was lost, jobs were rescued, a host leads, a schedule fired, a breaker or governor acted, a segment
-cannot be reclaimed. `operator`: somebody did something by hand."""
+logger: Final = logging.getLogger("windlass.store")
+EVENTS_KEPT: Final = 7 * 86400.0
+MAX_EVENTS: Final = 1_000_000
+REPORTERS_KEPT: Final = 86400.0
+"""Seconds for which a process that has fallen silent is remembered: it may send its last report again.
+Workers that are alive are remembered for as long as they are."""
+MAX_TEXT: Final = 500
+REPORTS_COUNTED: Final = 10_000
 
+STEP: Final = 100
+"""Reports that are folded in one transaction at most, whatever a caller allows: it takes half a
+millisecond each, and on SQLite nobody else writes meanwhile."""
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened, for a timeline."""
+BUCKETS: Final = range(-64, 512)
+"""Those that a histogram may have: from a hundredth of a millisecond to more than anybody waits."""
 
-    at: float
-    kind: EventKind
-    told: str = ""
-    """In words, at most 500 characters."""
-    job: int | None = None
-    queue: str = ""
-    task: str = ""
-    worker: str = ""
-    """The label of the worker, or the name of the operator."""
-    attempt: int = 0
-    ms: float | None = None
-    """How long the run took."""
-
-
-class EventRecord(Event, frozen=True, kw_only=True):
-    """An event as it is kept."""
-
-    id: int
-    """Later ones have higher numbers."""
+_LATEST: Final = 1 << 40
+_MAX_EXACT: Final = 1 << 53
+_FULL: Final = (1 << 63) - 1
+_samples = msgspec.json.Decoder(list[Sample]).decode
+_apart = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_one = msgspec.json.Decoder(Sample).decode
 
 
-class Busy(msgspec.Struct, frozen=True):
-    """A job that runs right now."""
-
-    job: int
-    task: str
-    queue: str
-    since: float
+# -- events ---------------------------------------------------------------------------------------------
 
 
-class Vitals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a worker process is doing, in its own words [M3]."""
-
-    cpu: float = 0.0
-    """Of one core, over the last seconds: 1 is all of it."""
-    memory: int = 0
-    """Bytes in use."""
-    running: int = 0
-    """Slots in use."""
-    slots: int = 0
-    """Slots it has, over all of its queues."""
-    jobs: tuple[Busy, ...] = ()
-    """What it runs: those that have run longest, at most 20."""
-    lag: float = 0.0
-    """Seconds by which its event loop was late, at most, in the last seconds."""
+def kept(event: Event, now: float = math.inf) -> Event:
+    """An event as it can be kept: its texts cut to their length, and without what a text column refuses (NUL,
+    lone surrogates). One that cannot be written would keep its process from reporting ever after. And
+    none lies in the future, so that those with lower numbers are the older ones."""
+    texts = {name: _kept_text(getattr(event, name)) for name in ("text", "queue", "task", "worker")}
+    past = event.at <= now  # nor is what is no number
+    if past and all(text == getattr(event, name) for name, text in texts.items()):
+        return event
+    return msgspec.structs.replace(event, **texts, at=event.at if past else now)
 
 
-class News(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one process has to tell, every two seconds or so."""
-
-    samples: Sequence[Sample] = ()
-    events: Sequence[Event] = ()
-    vitals: Vitals | None = None
+def _kept_text(text: str) -> str:
+    return text[:MAX_TEXT].replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-class Rolled(msgspec.Struct, frozen=True):
-    """What one step of the rollup did."""
-
-    folded: int = 0
-    """Batches of news."""
-    rows: int = 0
-    """Rows that were written."""
-    removed: int = 0
-    """Rows and events that had outlived their time."""
-    more: bool = False
+def cutoffs(now: float) -> dict[int, int]:
+    """By span: rows of charts that begin before this have outlived their time."""
+    return {span: int(now - keep) for span, keep in KEPT.items()}
 
 
-class TaskDepth(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs of a task are ready in a queue [M1]."""
-
-    queue: str
-    task: str
-    ready: int
-    estimate: bool = False
-    """Only the first jobs of a long lane were counted."""
+# -- reports -----------------------------------------------------------------------------------------------
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """A segment of the logs."""
-
-    no: int
-    bytes: int
-    state: Literal["open", "closed", "empty"]
-    opened_at: float | None = None
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of the store, or a log over all of its segments."""
-
-    name: str
-    bytes: int
-    rows: int | None = None
-    """As the database estimates it; None where it does not."""
-    dead: int | None = None
-    """Dead tuples."""
-
-
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """How the store itself is doing. What it cannot know is None."""
-
-    store: str
-    """Which, and its version: PostgreSQL 18.1, SQLite 3.51.3."""
-    bytes: int = 0
-    tables: tuple[Table, ...] = ()
-    segments: tuple[Segment, ...] = ()
-    wal: int | None = None
-    """Bytes of write-ahead log since the server was made: what grows in a second is its rate. On SQLite the
-    size of the file's log."""
-    connections: int | None = None
-    most_connections: int | None = None
-    pool: int | None = None
-    """Connections this process holds, and how many of them are idle."""
-    pool_idle: int | None = None
-    oldest_snapshot: float | None = None
-    """Seconds for which the oldest snapshot has been held; it keeps dead tuples from being removed."""
-    locks_held: float | None = None
-    """Seconds for which the oldest open transaction has held lanes or rows that others want, from 5 on; the
-    doctor names it."""
-    blocked: str | None = None
-    """What keeps a segment from being reclaimed, in words."""
-    blocked_since: float | None = None
-    coordinator_until: float | None = None
-    """When the coordinator's term runs out; None where nobody ever led."""
-    news: int = 0
-    """Batches of news not yet rolled up; counted up to 10,000."""
+def read_report(text: str) -> list[Sample]:
+    """The samples of one report that can be counted; the others are dropped."""
+    try:
+        return countable(_samples(text))
+    except msgspec.MsgspecError as error:
+        failure = error
+    samples: list[Sample] = []
+    try:
+        for raw in _apart(text):  # those that came with it may be as they should
+            try:
+                samples.append(_one(raw))
+            except msgspec.MsgspecError as error:
+                failure = error
+    except msgspec.MsgspecError as error:
+        failure = error
+    logger.warning("a report cannot be read, so it is not counted: %s", failure)
+    return countable(samples)
 
 
-class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Dead jobs of one task whose last failure was of one type [O4]."""
-
-    task: str
-    error: str
-    """The type of that failure; "" where none is kept: poison, parents."""
-    jobs: int
-    last_at: float
-    """When the last of them died."""
-    message: str
-    """What that one's last failure said, or the reason it died of."""
-
-
-class Causes(msgspec.Struct, frozen=True):
-    """What jobs died of, the largest group first."""
-
-    groups: list[Cause]
-    looked: int = 0
-    """How many dead jobs were looked at: the newest."""
-    more: bool = False
-    """There are older ones, which were not."""
+def countable(samples: Iterable[Sample]) -> list[Sample]:
+    """Those of the samples that can be counted: of a time, a queue and a task that there can be, with numbers
+    of things that are counted. Names become rows that are kept for ever."""
+    given = list(samples)
+    good = [sample for sample in given if _is_countable(sample)]
+    if len(good) < len(given):
+        logger.warning(
+            "%d of %d samples of a report are of no time, name or number that is kept, so they are "
+            "not counted",
+            len(given) - len(good),
+            len(given),
+        )
+    return good
 
 
-class Measures(Protocol):
-    """What was measured."""
+def _is_countable(sample: Sample) -> bool:
+    numbers = (sample.counts, sample.waits, sample.runs)
+    return (
+        0 <= sample.at < _LATEST
+        and all(not name or is_name(name) for name in (sample.queue, sample.task))
+        and sample.counts.keys() <= COUNTS
+        and all(key in BUCKETS for key in chain(sample.waits, sample.runs))
+        and all(min(each.values()) >= 0 and max(each.values()) < _MAX_EXACT for each in numbers if each)
+    )
 
-    async def tell(self, source: int, number: int, news: News) -> float:
-        """Take in what one process has to tell, and answer with the store's clock. `source` is the id of a
-        worker, or a random one; `number` counts its calls from 1 or higher: sending one again changes
-        nothing. A source makes one call at a time: one that comes after a higher number is old news, and is
-        not counted. The vitals of a worker replace those it told before; they show in `workers`.
 
-        Events are kept for 7 days, at most 1,000,000 of them. It needs no lease: also a worker that was lost
-        may tell what it saw."""
+# -- rows of charts -------------------------------------------------------------------------------------
 
-    async def rollup(self, limit: int = 1000) -> Rolled:
-        """One bounded step: fold what was told into the rows of charts (see `core.rollup`), and remove rows
-        and events that have outlived their time. What was folded is forgotten in the same step, so running
-        it twice, or twice at once, changes nothing."""
 
-    async def measured(
-        self, span: int, since: float, until: float, *, queue: str = "", task: str = ""
-    ) -> list[Sample]:
-        """The rows of a span (MINUTE or HOUR) of one queue, task or everything, by time. Those without any
-        job are left out. What was told and not yet rolled up is not in them."""
+class _Packed(msgspec.Struct, array_like=True):
+    """What was counted, as it is kept: of a histogram its first bucket, then the numbers of that one and all
+    after it up to the last. Most times lie close together, so that a bucket costs one byte."""
 
-    async def totals(self) -> list[Sample]:
-        """What was counted since the store was made, of every queue and task (and their "" for all)."""
+    counts: dict[str, int]
+    waits: list[int]
+    runs: list[int]
 
-    async def events(
-        self, *, job: int | None = None, queue: str | None = None, limit: int = 100, before: int | None = None
-    ) -> list[EventRecord]:
-        """Events, the latest first: of one job, or of one queue, or all; with `before`, those with a lower
-        id."""
 
-    async def task_depths(self, most: int = 100_000) -> list[TaskDepth]:
-        """How many jobs of each task are ready, by queue: those in lanes, counted up to `most` a lane, and
-        those aside, up to as many a queue. Not cheap: ask every few seconds at most."""
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(_Packed).decode
 
-    async def causes(
-        self, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
-    ) -> Causes:
-        """What jobs died of: the newest `limit` dead jobs (of a queue), by task and type of their last
-        failure; with `task`, those of this task among them."""
 
-    async def health(self) -> Health:
-        """How the store is doing. Cheap: it reads statistics, and counts nothing."""
+def pack(sample: Sample) -> bytes:
+    """What a row of a chart has counted, in a tenth of what it takes as JSON."""
+    counts = {name: min(n, _FULL) for name, n in sample.counts.items()}
+    return _pack(_Packed(counts, _line(sample.waits), _line(sample.runs)))
+
+
+def unpack(packed: bytes, at: int, queue: str, task: str) -> Sample:
+    """The row of a chart at this place. Raises msgspec.MsgspecError for what nobody has packed."""
+    row = _unpack(packed)
+    return Sample(
+        at=at,
+        queue=queue,
+        task=task,
+        counts=row.counts,
+        waits=_histogram(row.waits),
+        runs=_histogram(row.runs),
+    )
+
+
+def _line(histogram: Mapping[int, int]) -> list[int]:
+    if not histogram:
+        return []
+    first, last = min(histogram), max(histogram)
+    return [first, *(min(histogram.get(key, 0), _FULL) for key in range(first, last + 1))]
+
+
+def _histogram(line: list[int]) -> dict[int, int]:
+    return {key: n for key, n in enumerate(line[1:], line[0]) if n} if line else {}

@@ -27,10 +27,9 @@ kit.adrain()`. The assertions are plain functions in both worlds. With pytest, t
 of a test; see `pytest_windlass`.
 """
 
-from windlass.store.memory import MemoryStore
 from windlass.testing.assertions import assert_enqueued, assert_not_enqueued, enqueued
 from windlass.testing.clock import Clock
 from windlass.testing.draining import Ran
 from windlass.testing.mode import TestMode
 
-__all__ = ["Clock", "MemoryStore", "Ran", "TestMode", "assert_enqueued", "assert_not_enqueued", "enqueued"]
+__all__ = ["Clock", "Ran", "TestMode", "assert_enqueued", "assert_not_enqueued", "enqueued"]

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from windlass.codec import Purpose, unseal
-from windlass.encoding import decode, encode
-from windlass.payload import POSITIONALS
+from windlass.core.counts import plural
+from windlass.running.encoding import decode, encode
 from windlass.store.records import JobFilter, JobRecord, Page
-from windlass.task import RegisteredTask, Task
+from windlass.tasks.payload import POSITIONALS
+from windlass.tasks.task import RegisteredTask, Task
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -53,7 +54,7 @@ def assert_enqueued(
         wish = _call(task, args, {**kwargs, **(arguments or {})})
         wish += f" on queue {queue}" if queue else ""
         wish += f" with tag {tag}" if tag else ""
-        number = "one job" if count is None else f"{count} jobs"
+        number = "one job" if count is None else plural(count, "job")
         raise AssertionError(f"expected {number} of {wish}, found {len(found)}; enqueued: {_listing(app)}")
     return found[-1]
 
@@ -87,7 +88,7 @@ def _all(app: Windlass, where: JobFilter) -> list[JobRecord]:
 
 
 def _page(app: Windlass, where: JobFilter, cursor: str | None) -> Page:
-    return app._home().call(lambda store: store.jobs(where, 1000, cursor))
+    return app._store_handle().call(lambda store: store.jobs(where, 1000, cursor))
 
 
 def _wanted(task: Task[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

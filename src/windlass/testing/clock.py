@@ -10,7 +10,7 @@ from windlass.core.durations import Duration, seconds
 
 
 class Clock:
-    """The time as a MemoryStore sees it, in seconds since the epoch: `MemoryStore(clock=Clock())`.
+    """The time as the store of a test sees it, in seconds since the epoch: `app.testing(clock=Clock())`.
 
     It stands still until `advance("5m")`. Without a start it begins at the present, so that a `run_at` made
     from `datetime.now(UTC)` means about what it says; what lies a moment ahead still needs an `advance`.

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypedDict
 
-from windlass import loopthread
 from windlass.chunks.batches import BATCH, BATCH_TIMEOUT, Work
 from windlass.chunks.items import ItemReader
 from windlass.chunks.parts import Part
-from windlass.context import Context
-from windlass.encoding import decode, encode
 from windlass.errors import ConfigurationError, InvalidOption
+from windlass.running import loopthread
+from windlass.running.context import Context
+from windlass.running.encoding import decode, encode
 from windlass.store.records import (
     Checkpoint,
     ClaimedJob,

@@ -18,14 +18,14 @@ from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, JobFilter, JobRecord, Outcome
-from windlass.worker.declare import declare
-from windlass.worker.drain import drain
+from windlass.worker.engine.declare import declare
+from windlass.worker.engine.drain import drain
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
     from windlass.testing.clock import Clock
 
-MOST_MOVES: Final = 1000
+MAX_MOVES: Final = 1000
 """How often a drain moves the clock before it says that this has no end."""
 FIRST_STEP, LONGEST_STEP = 1.0, 3600.0
 """Seconds by which the clock is moved where a job is ready and cannot start."""
@@ -50,8 +50,8 @@ class Ran(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         """In a line, as a failed assertion shows it."""
         lists = ((name, getattr(self, name)) for name in self.__struct_fields__ if name != "errors")
-        told = [f"{len(jobs)} {name} ({_named(jobs)})" for name, jobs in lists if jobs]
-        return f"<Ran {', '.join(told) or 'nothing'}>"
+        parts = [f"{len(jobs)} {name} ({_named(jobs)})" for name, jobs in lists if jobs]
+        return f"<Ran {', '.join(parts) or 'nothing'}>"
 
 
 def _named(jobs: Sequence[JobRecord]) -> str:
@@ -80,7 +80,7 @@ class Draining:
         await self._app.hooks.start()
         try:
             await self._run_due()
-            for _ in range(MOST_MOVES) if moves else ():
+            for _ in range(MAX_MOVES) if moves else ():
                 due = await self._next(end)
                 if due is None:
                     break
@@ -164,7 +164,7 @@ class Draining:
     async def _has_no_end(self) -> None:
         waiting = _named(await self._waiting()) or "jobs that are ready and cannot start"
         raise AssertionError(
-            f"the clock was moved {MOST_MOVES:,} times and jobs still wait: {waiting}; say how long to go on "
+            f"the clock was moved {MAX_MOVES:,} times and jobs still wait: {waiting}; say how long to go on "
             "for: drain(advance='1h')"
         )
 

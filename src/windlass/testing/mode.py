@@ -9,19 +9,20 @@ from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from windlass import loopthread
 from windlass.core.durations import Duration
 from windlass.errors import ConfigurationError
-from windlass.home import StoreHome
-from windlass.port import finish_here
-from windlass.producer import Producer
-from windlass.store.memory import MemoryStore
+from windlass.running import loopthread
+from windlass.running.port import finish_here
+from windlass.running.producer import Producer
+from windlass.running.store_handle import StoreHandle
+from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, NewJob, Outcome, Receipt
+from windlass.store.sqlite import SQLiteStore
 from windlass.testing.clock import Clock
 from windlass.testing.draining import Draining, Ran
-from windlass.worker.declare import declare_budgets
-from windlass.worker.drain import drain
-from windlass.worker.runner import HandlerThreads
+from windlass.worker.engine.declare import declare_budgets
+from windlass.worker.engine.drain import drain
+from windlass.worker.handlers.runner import HandlerThreads
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -54,15 +55,15 @@ class TestMode:
                 "a test on a real database has that one's clock and runs jobs by drain()"
             )
         self._app = app
-        self._memory: MemoryStore | None = None
+        self._memory: SQLiteStore | None = None
         self._clock = clock or Clock()
         self.producer: Producer
         if database is not None:
             self.producer = app._producer_at(database)
         else:
-            self._memory = memory = MemoryStore(app.settings.for_store(), clock=self._clock)
-            home = StoreHome(lambda: memory, roams=True, clock=self._clock)
-            self.producer = _Inline(app, home) if inline else _Memory(app, home)
+            self._memory = memory = SQLiteStore(":memory:", app.settings.for_store(), self._clock)
+            store_handle = StoreHandle(lambda: memory, roams=True, clock=self._clock)
+            self.producer = _Inline(app, store_handle) if inline else _Memory(app, store_handle)
 
     @property
     def clock(self) -> Clock:
@@ -74,7 +75,7 @@ class TestMode:
         return self._clock
 
     @property
-    def store(self) -> MemoryStore:
+    def store(self) -> Store:
         """Where the jobs are, in memory."""
         if self._memory is None:
             raise ConfigurationError("the jobs of this test are in a real database: ask the app for them")
@@ -87,8 +88,8 @@ class TestMode:
         if self._memory is not None:
             finish_here(self._app.schedules.aseed(self._memory))
         else:
-            loopthread.current().run(self.producer.home.migrate())
-            self.producer.home.call(self._app.schedules.aseed)
+            loopthread.current().run(self.producer.store_handle.migrate())
+            self.producer.store_handle.call(self._app.schedules.aseed)
         self._app._test_mode = self
         return self
 
@@ -107,14 +108,16 @@ class TestMode:
         self, *, advance: Duration | bool = False, raises: bool = True, queues: Sequence[str] | None = None
     ) -> Ran:
         """Run every job that is due; see `drain`."""
-        async with self.producer.home.here() as store:
+        async with self.producer.store_handle.here() as store:
             clock = None if self._memory is None and advance is False else self.clock
             ran = await Draining(self._app, store, clock, queues).run(advance)
         if raises and ran.errors:
             first, *others = ran.errors
             if others:
-                told = "; ".join(f"{type(each).__name__}: {each}" for each in others[:5])
-                first.add_note(f"Of {len(ran.errors)} jobs that failed in this drain it is the first: {told}")
+                message = "; ".join(f"{type(each).__name__}: {each}" for each in others[:5])
+                first.add_note(
+                    f"Of {len(ran.errors)} jobs that failed in this drain it is the first: {message}"
+                )
             raise first
         return ran
 
@@ -123,7 +126,7 @@ class TestMode:
     ) -> None:
         self._app._test_mode = None
         if self._memory is None:
-            self.producer.home.close()
+            self.producer.store_handle.close()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -137,8 +140,8 @@ class TestMode:
 class _Memory(Producer):
     """Sends jobs to the store in memory, whatever connection they come with."""
 
-    def __init__(self, app: Windlass, home: StoreHome) -> None:
-        super().__init__(home, None, "", app.hooks)
+    def __init__(self, app: Windlass, store_handle: StoreHandle) -> None:
+        super().__init__(store_handle, None, "", app.hooks)
 
     def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
         return super().send(jobs)
@@ -150,8 +153,8 @@ class _Memory(Producer):
 class _Inline(_Memory):
     """Runs what is ready as soon as it has been sent, and raises what the handlers raise."""
 
-    def __init__(self, app: Windlass, home: StoreHome) -> None:
-        super().__init__(app, home)
+    def __init__(self, app: Windlass, store_handle: StoreHandle) -> None:
+        super().__init__(app, store_handle)
         self._app = app
 
     def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
@@ -174,7 +177,7 @@ class _Inline(_Memory):
             if outcome.error is not None and error is not None:
                 raised.append(error)
 
-        async with self.home.here() as store:
+        async with self.store_handle.here() as store:
             await declare_budgets(self._app, store)
             await drain(
                 store,

@@ -16,22 +16,22 @@ from starlette.routing import BaseRoute, Route, request_response
 from starlette.types import ASGIApp
 
 from windlass.errors import StoreUnavailable, WindlassError
-from windlass.web.answers import encode, problem_body
 from windlass.web.api.openapi import document
 from windlass.web.api.routing import ENDPOINTS, Api
 from windlass.web.api.stream import SHORT, Stream
-from windlass.web.credentials import Credentials
-from windlass.web.desk import Desk
-from windlass.web.guard import WHO, Authorize, Guard, is_api, path_of
-from windlass.web.logins import Logins
-from windlass.web.problems import Problem
-from windlass.web.ticker import Ticker
-from windlass.web.who import Role
+from windlass.web.http.answers import encode, problem_body
+from windlass.web.http.credentials import Credentials
+from windlass.web.http.guard import PRINCIPAL, Authorize, Guard, is_api, path_of
+from windlass.web.http.logins import Logins
+from windlass.web.http.principal import Role
+from windlass.web.http.problems import Problem
+from windlass.web.service.service import Service
+from windlass.web.service.ticker import Ticker
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
 
-logger = logging.getLogger("windlass.web")
+logger: Final = logging.getLogger("windlass.web")
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 TIMEOUT: Final = 5.0
 MAX_BODY: Final = 8 * 1024 * 1024
@@ -55,7 +55,7 @@ def make_web(
     names to answer for besides loopback. With `authorize`, the app that this is mounted in says who asks. A
     request may take `timeout` seconds and bring `max_body` bytes. A stream of events ends after `stream`
     seconds and is opened again: a server that cannot tell it to end waits for that when it stops."""
-    desk = Desk(app)
+    service = Service(app)
 
     @contextlib.asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
@@ -66,16 +66,16 @@ def make_web(
                 await stack.enter_async_context(app)
             except StoreUnavailable as error:
                 logger.warning("the store cannot be reached yet: %s", type(error).__name__)
-            stack.push_async_callback(desk.close)
+            stack.push_async_callback(service.close)
             yield
 
-    ticker, logins = Ticker(desk), Logins(Credentials(read, operate))
+    ticker, logins = Ticker(service), Logins(Credentials(read, operate))
     others: dict[str, ASGIApp] = {
         "/stream": Stream(ticker, longest=stream),
         "/openapi.json": request_response(_openapi),
     }
     web = Starlette(
-        routes=_routes(desk, logins),
+        routes=_routes(service, logins),
         middleware=[
             Middleware(
                 Guard,
@@ -85,9 +85,9 @@ def make_web(
                 timeout=timeout,
                 max_body=max_body,
             ),
-            Middleware(Api, desk=desk, others=others),
+            Middleware(Api, service=service, others=others),
         ],
-        exception_handlers={HTTPException: _told},
+        exception_handlers={HTTPException: _refused},
         lifespan=life,
     )
     web.router.redirect_slashes = False  # an address is what it is; the redirect would name a host
@@ -95,35 +95,35 @@ def make_web(
     return web
 
 
-def _routes(desk: Desk, logins: Logins) -> list[BaseRoute]:
+def _routes(service: Service, logins: Logins) -> list[BaseRoute]:
     return [
-        Route("/metrics", _metrics(desk, logins), methods=["GET"]),
+        Route("/metrics", _metrics(service, logins), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
-        Route("/readyz", _readyz(desk), methods=["GET"]),
-        *_pages(desk),
+        Route("/readyz", _readyz(service), methods=["GET"]),
+        *_pages(service),
     ]
 
 
-def _pages(desk: Desk) -> list[BaseRoute]:
+def _pages(service: Service) -> list[BaseRoute]:
     from windlass.web.pages import routes
 
-    return list(routes(desk))
+    return list(routes(service))
 
 
 async def _openapi(request: Request) -> Response:
     """The document. It is no secret, but whoever is let in nowhere need not read it."""
-    request.scope[WHO].must(Role.READ)
+    request.scope[PRINCIPAL].require(Role.READ)
     root = str(request.scope.get("root_path", "")) or "/"
     return Response(encode(document(ENDPOINTS, server=root)), media_type="application/json")
 
 
-def _metrics(desk: Desk, logins: Logins) -> Endpoint:
+def _metrics(service: Service, logins: Logins) -> Endpoint:
     from windlass.metrics.prometheus import CONTENT_TYPE, Exposition
 
-    exposition = Exposition(desk.ask, logins=logins.refused)
+    exposition = Exposition(service.store.ask, logins=logins.refused)
 
     async def metrics(request: Request) -> Response:
-        request.scope[WHO].must(Role.READ)
+        request.scope[PRINCIPAL].require(Role.READ)
         return Response(await exposition.text(), headers={"content-type": CONTENT_TYPE})
 
     return metrics
@@ -134,11 +134,11 @@ async def _healthz(_: Request) -> Response:
     return Response(b'{"ok":true}', media_type="application/json")
 
 
-def _readyz(desk: Desk) -> Endpoint:
+def _readyz(service: Service) -> Endpoint:
     async def readyz(_: Request) -> Response:
         """The store answers."""
         try:
-            await desk.shared("ready", 1.0, lambda store: store.now())
+            await service.store.shared("ready", 1.0, lambda store: store.now())
         except (WindlassError, OSError, TimeoutError):
             return Response(b'{"ok":false}', 503, {"retry-after": "2"}, "application/json")
         return Response(b'{"ok":true}', media_type="application/json")
@@ -146,16 +146,16 @@ def _readyz(desk: Desk) -> Endpoint:
     return readyz
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     """What the router refuses: no such address, or not for this method."""
     assert isinstance(error, HTTPException)
-    told = "there is nothing at this address" if error.status_code == 404 else error.detail.lower()
-    problem = Problem(error.status_code, _CODES.get(error.status_code, "invalid"), told)
+    message = "there is nothing at this address" if error.status_code == 404 else error.detail.lower()
+    problem = Problem(error.status_code, _CODES.get(error.status_code, "invalid"), message)
     headers = dict(error.headers or {})
     if is_api(path_of(request.scope)):
         return Response(problem_body(problem), problem.status, headers, "application/json")
-    if WHO not in request.scope:  # nobody has said who they are, and what is open to all has no pages
-        return Response(f"{told}\n", problem.status, headers, "text/plain")
+    if PRINCIPAL not in request.scope:  # nobody has said who they are, and what is open to all has no pages
+        return Response(f"{message}\n", problem.status, headers, "text/plain")
     from windlass.web.pages import error_page
 
     page = error_page(request, problem)

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -28,9 +27,11 @@ from tests.chaos.kit import until
 from tests.chaos.outages.jobs import LEDGER, Effect
 from tests.chaos.program import ROOT
 from tests.chaos.proxy import Proxy
-from tests.postgres import Server
+from tests.postgres import Server, free_port
 from windlass.errors import StoreUnavailable
+from windlass.store.factory import make_store
 from windlass.store.postgres import PostgresStore
+from windlass.store.protocol import Store
 from windlass.store.records import NewJob
 
 QUEUE = "work"
@@ -51,7 +52,7 @@ class Host:
     ) -> None:
         self.log = folder / "worker.log"
         self.books = folder / "effects"
-        self.port = _free_port()
+        self.port = free_port()
         self._environment = {**os.environ, "WINDLASS_DATABASE_URL": url, LEDGER: str(self.books)}
         flags = {"-q": f"{QUEUE}={slots}", "-p": processes, "--lease": f"{lease:g}s", "--sweep": "0.5s"}
         flags |= {"--shutdown": "10s", "--health": f"127.0.0.1:{self.port}"}
@@ -162,6 +163,19 @@ def balance(ran: Counter[int], promised: Sequence[int], *, extra: int = 0) -> No
 
 
 @asynccontextmanager
+async def store_at(url: str) -> AsyncIterator[Store]:
+    """The store behind this URL, migrated and open; closed at the end."""
+    store = make_store(url)
+    if url.startswith("postgresql"):
+        await store.migrate()
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
 async def proxied(server: Server, dsn: str) -> AsyncIterator[tuple[Proxy, str]]:
     """A proxy before the server, and the URL that leads through it."""
     async with Proxy("127.0.0.1", server.port) as proxy:
@@ -208,9 +222,3 @@ def _get(url: str) -> tuple[int, dict[str, Any]]:
             return error.code, json.load(error)
     except OSError:
         return 0, {}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import HOST, USER, Server
+from tests.postgres import HOST, USER, Server, free_port
 from tests.postgres_install import account
 
 MISSING = "PgBouncer is not installed here; on Debian: apt-get install pgbouncer"
@@ -54,9 +54,7 @@ def pooler(
     """The URL that leads to the database of `dsn` through a pooler. In transaction mode so few connections
     that every client gets another one each time; `more` are lines for its settings."""
     pgbouncer = program()
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     place = Path(server.home) / f"pgbouncer-{port}"  # the test's own folder is closed to other accounts
     place.mkdir()
     ini = place / "pgbouncer.ini"

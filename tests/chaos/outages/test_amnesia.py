@@ -2,7 +2,7 @@
 acknowledged, while their worker is full: the jobs run again, nothing stays `running`, and no slot leaks.
 
 It forgets the claims that came after them, too: what runs under those is given out again, so it is stopped.
-SQLite commits with `synchronous = FULL` and forgets nothing; see tests/worker/test_agreement.py.
+SQLite commits with `synchronous = FULL` and forgets nothing; see tests/worker/engine/test_agreement.py.
 """
 
 import asyncio

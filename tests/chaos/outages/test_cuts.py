@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import counts, depth_is_a_scan, opened
+from tests.chaos.kit import counts, depth_is_a_scan, lasting, opened
 from tests.chaos.outages.kit import Host, balance, produce, proxied, settled, work
 from tests.chaos.proxy import Loses
 from tests.postgres import Server
@@ -75,12 +75,8 @@ async def harassed(server: Server, dsn: str, folder: Path, seconds: float, figur
         figure("jobs enqueued = run once = succeeded", len(ids))
 
 
-async def test_cuts_all_the_time(pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure) -> None:
-    await harassed(pg_server, pg_dsn, tmp_path, 5.0, figure)
-
-
-@pytest.mark.soak
-async def test_cuts_all_the_time_for_long(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, soak_seconds: float
+@lasting(5.0)
+async def test_cuts_all_the_time(
+    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float
 ) -> None:
-    await harassed(pg_server, pg_dsn, tmp_path, soak_seconds, figure)
+    await harassed(pg_server, pg_dsn, tmp_path, seconds, figure)

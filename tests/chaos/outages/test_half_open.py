@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import Worker, counts, depth_is_a_scan, job, opened, until
+from tests.chaos.kit import Worker, counts, depth_is_a_scan, job, lasting, opened, until
 from tests.chaos.outages.kit import Host, balance, proxied, settled, work
 from tests.postgres import Server
 from windlass.core.states import Kind
 from windlass.errors import StoreUnavailable
-from windlass.store.postgres import PostgresStore, listen
+from windlass.store.postgres import PostgresStore
+from windlass.store.postgres.connections import listener
 from windlass.store.records import Checkpoint, WorkerInfo
 
 LEASE = 2.0
@@ -37,7 +38,7 @@ async def test_every_call_of_a_worker_ends(pg_server: Server, pg_dsn: str, figur
             "beat": lambda: store.beat(worker.id),
             "claim": worker.claims,
             "finish": lambda: worker.finish(claimed),
-            "held": lambda: store.held(worker.id),
+            "unfinished": lambda: store.unfinished(worker.id),
             "checkpoint": lambda: store.checkpoint(worker.id, claimed[0], Checkpoint(data="1")),
             "steering": lambda: store.steering([worker.id]),
             "workers": store.workers,
@@ -56,7 +57,7 @@ async def test_every_call_of_a_worker_ends(pg_server: Server, pg_dsn: str, figur
         figure("the longest call without a connection, s", max(took))
         proxy.restore()
         began = time.monotonic()
-        held = [j for claim in await store.held(worker.id) for j in claim.jobs]
+        held = [j for claim in await store.unfinished(worker.id) for j in claim.jobs]
         assert time.monotonic() - began < DEADLINE, "it waited for a connection that was swallowed"
         await worker.finish(held, Kind.RELEASED)
         assert len(await worker.drain()) == 3
@@ -106,15 +107,19 @@ async def test_a_listener_notices_that_nothing_can_reach_it(
     pg_server: Server, pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[fault 18] It only listens, so nothing it sends would fail: it asks now and then, and begins anew."""
-    monkeypatch.setattr(listen, "PROBE_EVERY", 0.1)
-    monkeypatch.setattr(listen, "POLL_LISTENING", 0.2)
+    monkeypatch.setattr(listener, "PROBE_EVERY", 0.1)
+    monkeypatch.setattr(listener, "POLL_LISTENING", 0.2)
     async with proxied(pg_server, pg_dsn) as (proxy, url), opened(url, deadline=DEADLINE) as store:
         worker = await Worker.registered(store)
         assert await worker.claims() == []
-        await store.wait(["default"], 0.1)
+
+        async def listening() -> bool:
+            await store.wait(["default"], 0.1)
+            return store._listener._connection is not None
+
+        await until(listening, DEADLINE + SLACK)
         assert await worker.claims() == []
         before = store._listener._connection
-        assert before is not None
         proxy.swallow()
         proxy.restore()  # what was there is lost for good, what is new works
 
@@ -164,15 +169,9 @@ async def swallowed(server: Server, dsn: str, folder: Path, seconds: float, figu
         assert "a heartbeat failed" in host.log.read_text()
 
 
+@lasting(2.5 * LEASE, share=0.5)
 async def test_a_worker_behind_a_mute_network(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure
+    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float
 ) -> None:
     """[C4] [C9] Two and a half leases long."""
-    await swallowed(pg_server, pg_dsn, tmp_path, 2.5 * LEASE, figure)
-
-
-@pytest.mark.soak
-async def test_a_worker_behind_a_mute_network_for_long(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, soak_seconds: float
-) -> None:
-    await swallowed(pg_server, pg_dsn, tmp_path, soak_seconds / 2, figure)
+    await swallowed(pg_server, pg_dsn, tmp_path, seconds, figure)

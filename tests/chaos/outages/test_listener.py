@@ -18,7 +18,7 @@ import asyncpg
 import pytest
 
 from tests.chaos.figures import Figure, median
-from tests.chaos.kit import connected, counts, depth_is_a_scan, opened, until
+from tests.chaos.kit import connected, counts, depth_is_a_scan, lasting, opened, until
 from tests.chaos.outages.kit import COMMAND, QUEUE, Host, balance, produce, settled, work
 from tests.chaos.outages.pooler import pooler
 from tests.chaos.program import ROOT
@@ -127,7 +127,7 @@ async def pooled(server: Server, dsn: str, folder: Path, seconds: float, figure:
             log = host.log.read_text()
         (finding,) = [found for found in await asyncio.to_thread(doctor, url) if found["name"] == "wake-ups"]
     assert finding["level"] == "warning"
-    assert "pooler" in finding["told"]
+    assert "pooler" in finding["text"]
     assert max(waits) < PICK_UP
     assert "prepared statement" not in log, log
     assert QUEUE in log
@@ -135,15 +135,9 @@ async def pooled(server: Server, dsn: str, folder: Path, seconds: float, figure:
     figure("pick-up by polling, s, median", median(waits))
 
 
+@lasting(4.0)
 async def test_a_worker_behind_a_transaction_pooler(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure
+    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float
 ) -> None:
     """[rule 10] [rule 12] No prepared statement, no setting of a session, no NOTIFY; the doctor says so."""
-    await pooled(pg_server, pg_dsn, tmp_path, 4.0, figure)
-
-
-@pytest.mark.soak
-async def test_a_worker_behind_a_transaction_pooler_for_long(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, soak_seconds: float
-) -> None:
-    await pooled(pg_server, pg_dsn, tmp_path, soak_seconds, figure)
+    await pooled(pg_server, pg_dsn, tmp_path, seconds, figure)

@@ -8,8 +8,6 @@ over WINDLASS_SOAK_JOBS jobs [10,000,000] and shows the memory after each tenth 
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psutil
@@ -17,10 +15,8 @@ import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
-from tests.chaos.outages.kit import QUEUE, Host, work
+from tests.chaos.outages.kit import QUEUE, Host, store_at, work
 from tests.postgres import Server
-from windlass.store.factory import make_store
-from windlass.store.protocol import Store
 from windlass.store.records import NewJob, Options
 
 MIB = 2**20
@@ -39,24 +35,11 @@ def batch() -> list[NewJob]:
     return [work("nothing")] * 48 * (BATCH // 50) + [fails] * (BATCH // 50) + [echo] * (BATCH // 50)
 
 
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
-    """The store behind this URL."""
-    store = make_store(url)
-    if url.startswith("postgresql"):
-        await store.migrate()
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 async def flat(url: str, folder: Path, jobs: int, figure: Figure) -> None:
     """So many jobs; no process may be more than GROWTH larger at the end than after the first fifth."""
     seen: list[dict[int, float]] = []
     began = time.monotonic()
-    async with opened(url) as store, Host(folder, url, slots=32) as host:
+    async with store_at(url) as store, Host(folder, url, slots=32) as host:
         family = host.family()
         made = 0
 

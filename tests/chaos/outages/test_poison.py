@@ -6,8 +6,6 @@ What a store refuses at the door is tests/chaos/test_poison.py's business; here 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -16,10 +14,9 @@ import pytest
 from tests.chaos.figures import Figure
 from tests.chaos.kit import connected, until
 from tests.chaos.outages.jobs import RAISES, RETURNS
-from tests.chaos.outages.kit import Host, balance, work
+from tests.chaos.outages.kit import Host, balance, store_at, work
 from windlass.core.states import State
 from windlass.errors import PayloadTooLarge
-from windlass.store.factory import make_store
 from windlass.store.protocol import Store
 from windlass.store.records import NewJob, Options
 
@@ -51,17 +48,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'jobs.db'}"
     return str(request.getfixturevalue("pg_dsn"))
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
-    """The store behind this URL."""
-    store = make_store(url)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def poison() -> list[NewJob]:
@@ -101,7 +87,7 @@ async def fifty_megabytes(store: Store) -> list[int]:
 async def poisoned(url: str, folder: Path, rounds: int, figure: Figure) -> None:
     good: list[int] = []
     bad: list[int] = []
-    async with opened(url) as store, Host(folder, url) as host:
+    async with store_at(url) as store, Host(folder, url) as host:
         family = host.family()
         for _ in range(rounds):
             for job in poison():
@@ -118,7 +104,7 @@ async def poisoned(url: str, folder: Path, rounds: int, figure: Figure) -> None:
         balance(host.ran(), good)
         assert host.family() == family, f"a process died:\n{host.tail()}"
         log = host.log.read_text(encoding="utf-8", errors="replace")
-        assert "must begin anew" not in log, host.tail()
+        assert "the worker failed and starts again" not in log, host.tail()
         assert len(log) < 5_000_000, "the log was poisoned, too"
         figure("good jobs beside poison, each run once", len(good))
         figure("poisoned jobs", len(bad))
@@ -131,7 +117,7 @@ async def test_only_the_poisoned_job_suffers(url: str, tmp_path: Path, figure: F
 
 async def test_poison_written_in_sql(pg_dsn: str, tmp_path: Path) -> None:
     """[E1] Through the SQL interface, where no client checks. It refuses what is too large itself."""
-    async with opened(pg_dsn) as store, Host(tmp_path, pg_dsn) as host, connected(pg_dsn) as connection:
+    async with store_at(pg_dsn) as store, Host(tmp_path, pg_dsn) as host, connected(pg_dsn) as connection:
         good: list[int] = []
         for statement in IN_SQL:
             await connection.execute(statement)

@@ -12,8 +12,8 @@ import pytest
 from tests.chaos.outages.pooler import pooler
 from tests.postgres import Server
 from windlass.errors import ConfigurationError, StoreUnavailable
-from windlass.store.postgres import PostgresStore, pooling
-from windlass.store.postgres.pooling import LOAN, Pooling
+from windlass.store.postgres import PostgresStore
+from windlass.store.postgres.connections.pooler import LOAN, Pooling
 from windlass.store.records import NewJob
 
 FIFO = "server_round_robin = 1\n"
@@ -37,9 +37,9 @@ async def test_the_mode_of_a_pooler_is_recognised(
         finally:
             await store.close()
     assert (found["pooler"].level, found["schema"].level) == ("ok", "ok")
-    assert f"in {mode} mode" in found["pooler"].told
+    assert f"in {mode} mode" in found["pooler"].text
     if mode == "session":
-        assert found["wake-ups"].told == "NOTIFY arrives"
+        assert found["wake-ups"].text == "NOTIFY arrives"
         assert (isolation, prepared) == ("read committed", 100)
     else:
         assert found["wake-ups"].level == "warning"
@@ -92,7 +92,7 @@ async def test_a_pool_of_one_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Silent before: calls waited for each other and timed out now and then."""
-    monkeypatch.setattr(pooling, "LOAN", 0.5)
+    monkeypatch.setattr("windlass.store.postgres.connections.pooler.LOAN", 0.5)
     with pooler(pg_server, pg_dsn, tmp_path, 1, mode) as url:
         store = PostgresStore(url, deadline=2.0)
         with caplog.at_level(logging.WARNING, "windlass.store"):
@@ -105,7 +105,7 @@ async def test_a_pool_of_one_is_said(
     # A session of its own is what a second client waits for; transactions it gets in turn.
     assert ("default_pool_size" in caplog.text) is (mode == "session")
     assert finding.level == "warning"
-    assert "no more than" in finding.told
+    assert "no more than" in finding.text
     assert "default_pool_size" in finding.advice
 
 

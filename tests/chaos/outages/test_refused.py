@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import connected, counts, depth_is_a_scan, opened, until
+from tests.chaos.kit import connected, counts, depth_is_a_scan, lasting, opened, until
 from tests.chaos.outages.kit import Host, balance, proxied, settled, work
 from tests.postgres import Server
 from windlass.errors import StoreReadOnly, StoreUnavailable
@@ -75,18 +75,12 @@ def _seen(host: Host, job: int, what: str) -> int:
     return sum(effect.job == job and effect.what == what for effect in host.effects())
 
 
+@lasting(3 * LEASE, share=0.5)
 async def test_the_store_refuses_connections(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure
+    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float
 ) -> None:
     """[C9] Three leases long."""
-    await refused(pg_server, pg_dsn, tmp_path, 3 * LEASE, figure)
-
-
-@pytest.mark.soak
-async def test_the_store_refuses_connections_for_long(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, soak_seconds: float
-) -> None:
-    await refused(pg_server, pg_dsn, tmp_path, soak_seconds / 2, figure)
+    await refused(pg_server, pg_dsn, tmp_path, seconds, figure)
 
 
 @pytest.mark.parametrize("how", ["closed", "renamed", "password"])

@@ -11,9 +11,8 @@ from tests.chaos.workers.kit import Scene
 @pytest.fixture(params=["postgres", "sqlite"])
 async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
     """A store of the test's own, on either kind, and the hosts on it."""
-    url = (
-        request.getfixturevalue("pg_dsn") if request.param == "postgres" else f"sqlite:///{tmp_path}/jobs.db"
-    )
+    dsn = {"postgres": "pg_dsn", "stock": "stock_dsn"}.get(request.param)
+    url = request.getfixturevalue(dsn) if dsn else f"sqlite:///{tmp_path}/jobs.db"
     async with Scene(url, tmp_path) as opened:
         yield opened
 

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from tests.chaos.workers import jobs
-from windlass.context import Context
+from windlass.running.context import Context
 
 app = jobs.app
 _kept: list[asyncio.Task[None]] = []

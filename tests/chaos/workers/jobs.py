@@ -20,8 +20,8 @@ from contextlib import contextmanager
 import msgspec
 
 from windlass import Windlass
-from windlass.context import Context
 from windlass.errors import ClaimLost, WorkerLost
+from windlass.running.context import Context
 from windlass.signals import Retry
 
 LEDGER = "WINDLASS_TEST_LEDGER"

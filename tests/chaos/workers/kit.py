@@ -27,6 +27,7 @@ from tests.chaos.kit import until, waiting
 from tests.chaos.program import ROOT
 from tests.chaos.workers.books import Books, read
 from tests.chaos.workers.jobs import LEDGER, QUEUE, Entry
+from tests.postgres_guard import alive
 from windlass.store.factory import make_store
 from windlass.store.protocol import Store
 from windlass.store.records import DEFAULT_OPTIONS, JobRecord, NewJob, Options
@@ -37,14 +38,6 @@ UP = 30.0
 """Seconds that a host may take to start on a busy machine."""
 
 ENDING = 10.0
-
-
-def alive(pid: int) -> bool:
-    """Whether this process runs, or could: one that has ended and that nobody has asked for does not."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 class Host:
@@ -98,16 +91,20 @@ class Host:
                 await writer.wait_closed()
         except (OSError, TimeoutError):
             return None
-        told: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2] or b"{}")
-        return told
+        details: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2] or b"{}")
+        return details
 
     async def ready(self, processes: int = 1) -> None:
         """Wait until so many children are up."""
 
         async def up() -> bool:
             assert self.code is None, f"the worker ended with {self.code}:\n{self.log}"
-            told = await self.readiness()
-            return told is not None and told["status"] == "ready" and told["processes"] >= processes
+            readiness = await self.readiness()
+            return (
+                readiness is not None
+                and readiness["status"] == "ready"
+                and readiness["processes"] >= processes
+            )
 
         await self._until(up, UP)
 

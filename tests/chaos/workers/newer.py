@@ -1,7 +1,7 @@
 """The next version of the app under test: it knows one task more."""
 
 from tests.chaos.workers.jobs import QUEUE, app, run
-from windlass.context import Context
+from windlass.running.context import Context
 
 __all__ = ["app"]
 

@@ -16,7 +16,7 @@ from windlass.cluster.queues import seed
 from windlass.settings import Settings
 from windlass.store.factory import make_store
 from windlass.store.records import NewJob
-from windlass.worker.supervisor import Supervisor
+from windlass.worker.processes.supervisor import Supervisor
 
 UP = 30.0
 HEAD = """

@@ -39,7 +39,7 @@ def test_a_run_that_was_handed_back_may_be_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "killed", "told"),
+    ("entries", "killed", "text"),
     [
         ([], {}, "had no effect"),
         (story(HERE, 1, 0.0, "done"), {}, "had no effect"),
@@ -50,6 +50,6 @@ def test_a_run_that_was_handed_back_may_be_repeated() -> None:
     ],
     ids=["lost", "no effect", "twice", "one fence", "no end", "overlap"],
 )
-def test_what_must_not_happen_is_seen(entries: list[Entry], killed: dict[int, float], told: str) -> None:
-    with pytest.raises(AssertionError, match=told):
+def test_what_must_not_happen_is_seen(entries: list[Entry], killed: dict[int, float], text: str) -> None:
+    with pytest.raises(AssertionError, match=text):
         Books(entries, killed).check([JOB])

@@ -1,4 +1,4 @@
-"""Fault 21: a budget of R tokens a second, with kills, a live change and tokens taken by hand [F1].
+"""[fault 21] A budget of R tokens a second, with kills, a live change and tokens taken by hand [F1].
 
 Every run of a task that draws from the budget writes down when it starts, and so does who takes a token by
 hand. In any window of t seconds there are at most rate·t + burst of them; where the rate was changed within

@@ -1,4 +1,4 @@
-"""Fault 14: the clocks of two hosts are an hour fast and an hour slow.
+"""[fault 14] The clocks of two hosts are an hour fast and an hour slow.
 
 Who is dead is judged by beats and the observer's monotonic clock, what is due by the store's. So nobody is
 taken for dead early and nothing fires early, late or twice. On SQLite the store's clock is the process's own,

@@ -1,4 +1,4 @@
-"""Fault 15: the coordinator is stopped past its term and goes on, while another has taken over [K3].
+"""[fault 15] The coordinator is stopped past its term and goes on, while another has taken over [K3].
 
 The hosts here serve different queues: one only coordinates, the other runs the jobs.
 """
@@ -80,9 +80,9 @@ async def test_each_due_job_runs_once_while_coordinators_take_turns(pg_scene: Sc
 
 async def state(host: Host) -> dict[str, object]:
     """What its health endpoint tells."""
-    told = await host.readiness()
-    assert told is not None
-    return told
+    readiness = await host.readiness()
+    assert readiness is not None
+    return readiness
 
 
 async def shares(scene: Scene) -> set[int]:

@@ -1,4 +1,4 @@
-"""[fault 32] [C24] A worker that is alive and takes nothing: its listener, its connections or its loop is
+"""[fault 32] A worker that is alive and takes nothing: its listener, its connections or its loop is
 stuck. It is seen, said, counted and replaced; and whoever has a reason to take nothing is left alone."""
 
 import asyncio
@@ -19,7 +19,7 @@ LEASE = 1.0
 
 
 async def start(scene: Scene) -> Host:
-    return await scene.host(APP, lease=LEASE, WINDLASS_DEAF=f"{LIMIT:g}s", WINDLASS_TELL_EVERY="0.2s")
+    return await scene.host(APP, lease=LEASE, WINDLASS_DEAF=f"{LIMIT:g}s", WINDLASS_REPORT_EVERY="0.2s")
 
 
 async def replaced(scene: Scene, host: Host, how: str, stack: str, figure: Figure) -> None:
@@ -32,9 +32,9 @@ async def replaced(scene: Scene, host: Host, how: str, stack: str, figure: Figur
     unready: list[dict[str, object]] = []
 
     async def taken() -> bool:
-        told = await host.readiness()
-        if told is not None and told["deaf"]:
-            unready.append(told)
+        readiness = await host.readiness()
+        if readiness is not None and readiness["deaf"]:
+            unready.append(readiness)
         return bool(scene.entries(job, "start"))
 
     await until(taken, 30.0, pause=0.02)
@@ -44,7 +44,7 @@ async def replaced(scene: Scene, host: Host, how: str, stack: str, figure: Figur
     assert started.pid != child
     await scene.state(job, "succeeded")
     assert unready, "it was ready all the time"
-    assert {told["status"] for told in unready} == {"not ready"}
+    assert {readiness["status"] for readiness in unready} == {"not ready"}
     assert f"process {child}, is replaced" in host.log
     assert stack in host.log.partition("Its stacks:")[2]
     await host.ready()

@@ -1,4 +1,4 @@
-"""Fault 19: a rolling deploy. Workers are told to stop, all at once and again and again, and new ones take
+"""[fault 19] A rolling deploy. Workers are told to stop, all at once and again and again, and new ones take
 their place while jobs run and come in.
 
 No job may be charged an attempt or a death, and where nobody was hurried each has its effect exactly once.
@@ -163,6 +163,6 @@ async def test_a_child_that_is_told_alone_is_replaced(scene: Scene) -> None:
     (job,) = await scene.enqueue("steady", seconds=0.0)
     await scene.state(job, "succeeded")  # by the successor
     gate.touch()
-    await host.says(r"worker \S+ left: it was told to")
+    await host.says(r"worker \S+ left: it received SIGTERM")
     assert "ERROR" not in host.log
     await unhurt(scene)

@@ -1,10 +1,11 @@
-"""Fault 4: handlers that hang, in every place where one can run. Its time ends each, its slot comes back, and
-the log says where it stood.
+"""[fault 4] Handlers that hang, in every place where one can run. Its time ends each, its slot comes back,
+and the log says where it stood.
 """
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
-from tests.chaos.workers.kit import Scene, alive
+from tests.chaos.workers.kit import Scene
+from tests.postgres_guard import alive
 from windlass.store.records import JobRecord, Options
 
 LIMIT = 1.0
@@ -101,4 +102,4 @@ async def test_a_stubborn_handler_does_not_outlive_its_supervisor(
         return not alive(first.pid)
 
     figure("killed supervisor → its stubborn child is gone, s", await until(gone, GRACE + 5.0 + 5.0))
-    assert "something here does not end" in host.log
+    assert "a handler does not end" in host.log

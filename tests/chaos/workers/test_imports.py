@@ -1,4 +1,4 @@
-"""Fault 20: a chunked import with random kills, poison parts, a cancel at half, and redrives.
+"""[fault 20] A chunked import with random kills, poison parts, a cancel at half, and redrives.
 
 What is in the table at the end is the whole file, each record once; and each run of a part began exactly
 where the rows of the runs before it end [P5] [P9].

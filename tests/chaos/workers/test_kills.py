@@ -1,4 +1,5 @@
-"""Fault 1: children and whole hosts are killed in the middle of jobs. Fault 16: a job that kills its worker.
+"""[fault 1] Children and whole hosts are killed in the middle of jobs. [fault 16] A job that kills its
+worker.
 
 Nothing may be lost, no attempt is charged, and a kill costs a job one effect more at most.
 """
@@ -12,7 +13,8 @@ import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
-from tests.chaos.workers.kit import LEASE, SWEEP, Host, Scene, alive
+from tests.chaos.workers.kit import LEASE, SWEEP, Host, Scene
+from tests.postgres_guard import alive
 from tests.stock import BOTH
 from windlass.store.records import Options
 
@@ -85,7 +87,7 @@ async def test_children_outlive_their_supervisor_only_to_hand_back(scene: Scene,
     await scene.all_ended(20.0)
     first = min(entry.at for entry in scene.entries(what="start") if entry.pid not in children)
     figure("killed supervisor → its jobs run elsewhere, s", first - at)
-    assert "hands its jobs back and leaves" in doomed.log
+    assert "hands its jobs back and exits" in doomed.log
     scene.fenced |= set(children)  # a thread cannot be stopped: it runs until its process has left
     await scene.check(jobs)
     assert all(record.deaths == 0 for record in await scene.records(jobs))

@@ -11,12 +11,12 @@ import time
 import pytest
 
 from windlass.cluster.member import Member
-from windlass.core.slots import MOST
+from windlass.core.slots import MAX_SLOTS
 from windlass.settings import Settings
-from windlass.store.memory import MemoryStore
-from windlass.worker.board import Board
-from windlass.worker.channel import Channel
-from windlass.worker.process import Process
+from windlass.store.sqlite import SQLiteStore
+from windlass.worker.processes.board import Board
+from windlass.worker.processes.channel import Channel
+from windlass.worker.processes.process import Process
 
 DIES = """
 import os, socket, sys, time
@@ -30,7 +30,7 @@ os.kill(os.getpid(), 9)
 @pytest.mark.parametrize("busy", [0.0, 0.2])
 async def test_what_a_dying_child_said_last_is_heard(busy: float) -> None:
     """Also by a supervisor that was busy with something else at that moment."""
-    store = MemoryStore()
+    store = SQLiteStore(":memory:")
     member = Member(store, Settings(lease=2.0), {"work": 1})
     ours, theirs = socket.socketpair()
     with theirs:
@@ -39,7 +39,7 @@ async def test_what_a_dying_child_said_last_is_heard(busy: float) -> None:
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.PIPE,
         )
-    process = Process(child, await Channel.over(ours), Board.make(MOST), member)
+    process = Process(child, await Channel.over(ours), Board.make(MAX_SLOTS), member)
     listening = asyncio.create_task(process.listen(lambda: None))
     ending = asyncio.create_task(process.wait(listening))
     await asyncio.sleep(0)
@@ -49,6 +49,6 @@ async def test_what_a_dying_child_said_last_is_heard(busy: float) -> None:
     assert await ending == -9
     await listening
     assert process.workers == {7}
-    assert not member._seats, "somebody still beats for it"
-    assert not process.breathes()
+    assert not member._identities, "it still gets heartbeats"
+    assert not process.can_run()
     process.board.close()

@@ -11,8 +11,9 @@ import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.outages.kit import proxied
-from tests.chaos.workers.kit import Scene, alive
+from tests.chaos.workers.kit import Scene
 from tests.postgres import Server
+from tests.postgres_guard import alive
 
 SHUTDOWN, GRACE = 1.0, 1.0
 LIMIT = SHUTDOWN + GRACE + 10.0 + GRACE + 10.0
@@ -49,6 +50,6 @@ async def test_a_worker_leaves_though_its_database_is_away(
         assert await host.leaves(within=LIMIT) == 0
         figure("told to stop → has left, s", time.monotonic() - told_at)
         assert not any(map(alive, children))
-        complaints = re.findall(rf"WARNING +\[{host.pid}\] windlass\.cluster", host.log)
-        figure("warnings of the member", len(complaints))
-        assert len(complaints) <= 8
+        outages = re.findall(rf"WARNING +\[{host.pid}\] windlass\.cluster", host.log)
+        figure("warnings of the member", len(outages))
+        assert len(outages) <= 8

@@ -33,7 +33,7 @@ LEFT_BEHIND = {
         "unsettled",
         "after_edge",
         "unique_key",
-        "stirred_gate",
+        "changed_gate",
         "part_event",
     ),
     "sqlite": ("windlass_unique", "windlass_pass", "windlass_after", "windlass_awaited"),
@@ -44,7 +44,7 @@ HELD = (
     "SELECT windlass.retry({victim})",
     "SELECT windlass.enqueue('mixed.plain', {payload}, queue => 'work', unique_key => 'held')",
     "SELECT windlass.enqueue('mixed.plain', {payload}, queue => 'work', delay => interval '1 s')",
-    "SELECT windlass.set_queue('other', '{{\"lane_window\": 50}}'::jsonb)",
+    "SELECT windlass.set_queue('other', '{{\"window\": 50}}'::jsonb)",
 )
 """What somebody does in a transaction and then leaves open."""
 
@@ -300,6 +300,9 @@ async def test_everything_at_once(scene: Scene, figure: Figure) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize(
+    "scene", ["postgres", "sqlite", pytest.param("stock", marks=pytest.mark.stock)], indirect=True
+)
 async def test_everything_at_once_for_long(scene: Scene, figure: Figure, soak_seconds: float) -> None:
     seed = random.randrange(1 << 30)
     figure("seed", seed)

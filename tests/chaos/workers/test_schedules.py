@@ -1,5 +1,5 @@
-"""Schedules under fault: each time fires once [K4], whoever coordinates (fault 15) and whatever the clocks of
-the hosts say (fault 14).
+"""Schedules under fault: each time fires once [K4], whoever coordinates [fault 15] and whatever the clocks of
+the hosts say [fault 14].
 
 A time is made due by moving the schedule's next time to now; each fire writes down which time it was for.
 Full minutes that come while the test runs fire as well, and count like any other.
@@ -25,8 +25,7 @@ from tests.chaos.workers.test_clocks import HOUR, SHIFT, site
 from tests.chaos.workers.test_coordinator import COORDINATES, TERM
 from tests.chaos.workers.ticks import TICK
 from windlass.errors import TermLost
-from windlass.store.flow import ScheduleRecord
-from windlass.store.records import JobFilter
+from windlass.store.records import JobFilter, ScheduleRecord
 
 APP = "tests.chaos.workers.ticks:app"
 
@@ -59,8 +58,8 @@ async def leader(*hosts: Host) -> Host:
     found: list[Host] = []
 
     async def one() -> bool:
-        told = [(host, await host.readiness()) for host in hosts]
-        found[:] = [host for host, state in told if state is not None and state["coordinator"]]
+        readiness = [(host, await host.readiness()) for host in hosts]
+        found[:] = [host for host, state in readiness if state is not None and state["coordinator"]]
         return len(found) == 1
 
     await until(one, ENDING)
@@ -84,7 +83,7 @@ async def check_each_fired_once(scene: Scene, due: list[float], figure: Figure) 
     assert len(made.jobs) == len(counts), "a job was made that wrote nothing"
 
 
-# -- fault 15: the coordinator is stopped past its term --------------------------------------------------
+# -- [fault 15] the coordinator is stopped past its term -------------------------------------------------
 
 
 async def stop_past_its_term(scene: Scene, hosts: list[Host], *, due_first: bool) -> list[float]:
@@ -139,7 +138,7 @@ async def test_fault_15_for_long(scene: Scene, soak_seconds: float, figure: Figu
     await take_turns(scene, int(soak_seconds / 3), figure)
 
 
-# -- fault 14: clocks an hour off ------------------------------------------------------------------------
+# -- [fault 14] clocks an hour off -----------------------------------------------------------------------
 
 
 async def test_fault_14_hosts_an_hour_fast_and_an_hour_slow(pg_scene: Scene, figure: Figure) -> None:

@@ -11,8 +11,8 @@ import pytest
 from tests.chaos.workers.row import Row
 from tests.worker.line import until
 from windlass.core.retry import Backoff
-from windlass.worker import spares as module
-from windlass.worker.process import Process
+from windlass.worker.processes import spares as module
+from windlass.worker.processes.process import Process
 
 HOOKS = """
 @app.on_start
@@ -76,7 +76,7 @@ async def test_one_that_is_stopped_is_not_taken(row: Row, monkeypatch: pytest.Mo
     """It could not work; the place is filled all the same."""
     await row.start(spares=1)
     spare = await waiting(row)
-    monkeypatch.setattr(spare, "breathes", lambda: False)  # a real SIGSTOP might hit it with SQLite's lock
+    monkeypatch.setattr(spare, "can_run", lambda: False)  # a real SIGSTOP might hit it with SQLite's lock
     (child,) = row.supervisor._children
     child.kill()
     await row.until(lambda: row.up == 1 and child not in row.supervisor._children)
@@ -121,7 +121,7 @@ async def test_a_child_that_leaves_makes_room_for_the_spare(
     spare = await waiting(row)
     (child,) = row.supervisor._children
     os.kill(child.pid, signal.SIGTERM)
-    await row.until(lambda: "it was told to" in caplog.text)
+    await row.until(lambda: "it received SIGTERM" in caplog.text)
     await row.until(lambda: list(row.supervisor._children) == [spare] and row.up == 1)
 
 
@@ -133,7 +133,7 @@ async def test_a_spare_that_cannot_be_loaded_is_tried_again(
     spare = await waiting(row)
     row.write("def broken(:\n")
     spare.kill()
-    await row.until(lambda: caplog.text.count("at the moment: shop cannot be imported") >= 2)
+    await row.until(lambda: caplog.text.count("is available: shop cannot be imported") >= 2)
     assert row.up == 1
     row.write("")
     await waiting(row, but=frozenset({spare.pid}))

@@ -1,4 +1,4 @@
-"""Fault 2: workers are stopped past their lease and go on as if nothing had happened. Fault 3: a handler
+"""[fault 2] Workers are stopped past their lease and go on as if nothing had happened. [fault 3] A handler
 holds the interpreter for three leases.
 
 The first must lose its jobs and must not be able to write about them any more; the second must keep them.
@@ -30,7 +30,7 @@ async def test_a_stopped_child_loses_its_jobs(scene: Scene, figure: Figure) -> N
     gate.touch()
     record = await scene.state(job, "succeeded")
     os.kill(first.pid, signal.SIGCONT)
-    await host.says(rf"\[{first.pid}\].* has lost its lease")
+    await host.says(rf"\[{first.pid}\].* lost its lease")
     await ended_late(scene, first.pid)
     assert [entry.note for entry in scene.entries(job, "found")] == ["None", repr({"fence": first.fence})]
     assert await scene.records([job]) == [record]  # the late run has changed nothing
@@ -72,8 +72,8 @@ async def test_what_a_stopped_host_says_late_is_refused_and_counted(scene: Scene
     assert [(entry.pid, entry.fence, entry.note) for entry in refusals] == [
         (first.pid, first.fence, "WorkerLost")
     ]
-    told = await stopped.says(r"(\d) outcomes came too late: this worker had lost its lease")
-    figure("late outcomes refused", int(told[1]))
+    found = await stopped.says(r"(\d) outcomes? came too late: this worker had lost its lease")
+    figure("late outcomes refused", int(found[1]))
     stopped.send(signal.SIGCONT)
     assert await scene.records([saver, *gated]) == before
     assert {record.state for record in before} == {"succeeded"}

@@ -17,16 +17,16 @@ import pytest
 from tests.chaos.workers.row import Row
 from windlass.cluster.member import Member
 from windlass.core.retry import Backoff
-from windlass.core.slots import MOST
+from windlass.core.slots import MAX_SLOTS
 from windlass.errors import ConfigurationError, StoreUnavailable
 from windlass.settings import Settings
-from windlass.store.memory import MemoryStore
-from windlass.worker import channel as channels
-from windlass.worker import supervisor as module
-from windlass.worker.board import Board
-from windlass.worker.channel import Channel, Drain, Steer
-from windlass.worker.process import Process
-from windlass.worker.view import View
+from windlass.store.sqlite import SQLiteStore
+from windlass.worker.engine.assignment import Assignment
+from windlass.worker.processes import channel as channels
+from windlass.worker.processes import supervisor as module
+from windlass.worker.processes.board import Board
+from windlass.worker.processes.channel import Channel, Drain, Steer
+from windlass.worker.processes.process import Process
 
 BREAKS = """
 @app.on_start
@@ -52,7 +52,7 @@ async def test_every_death_is_noticed_however_many_children_there_are() -> None:
     left for the sixth."""
     executor = ThreadPoolExecutor(1)
     asyncio.get_running_loop().set_default_executor(executor)
-    member = Member(MemoryStore(), Settings(), {"work": 1})
+    member = Member(SQLiteStore(":memory:"), Settings(), {"work": 1})
     processes, endings = [], []
     for _ in range(3):
         ours, theirs = socket.socketpair()
@@ -61,7 +61,7 @@ async def test_every_death_is_noticed_however_many_children_there_are() -> None:
                 [sys.executable, "-c", "import time; time.sleep(60)"],
                 pass_fds=(theirs.fileno(),),
             )
-        process = Process(child, await Channel.over(ours), Board.make(MOST), member)
+        process = Process(child, await Channel.over(ours), Board.make(MAX_SLOTS), member)
         listening = asyncio.create_task(process.listen(lambda: None))
         processes.append(process)
         endings.append(asyncio.create_task(process.wait(listening)))
@@ -132,8 +132,8 @@ async def test_a_signal_that_comes_twice_at_once_lets_jobs_finish(
     job = await row.enqueue()
     row.supervisor.stop()
     row.supervisor.stop()
-    ready, told = row.supervisor.readiness()
-    assert (ready, told["processes"], told["stopping"]) == (False, 1, True)
+    ready, readiness = row.supervisor.readiness()
+    assert (ready, readiness["processes"], readiness["stopping"]) == (False, 1, True)
     (row.folder / "gate").touch()
     await row.left()
     record = await row.line.job(job)
@@ -153,7 +153,7 @@ async def test_a_supervisor_leaves_though_the_store_does_not_answer(
         await row.until(lambda: "cannot hand jobs back yet" in caplog.text)
         row.supervisor.stop()
         await row.left(within=10.0)
-    assert "when its lease of 30 s is over" in caplog.text
+    assert "when its lease of 30 s expires" in caplog.text
 
 
 async def test_a_process_that_cannot_be_started_is_tried_again(
@@ -197,7 +197,7 @@ def start():
 """)
     (row.folder / "broken").touch()
     await row.start(processes=2)
-    await row.until(lambda: "makes no sense; killing it" in caplog.text)
+    await row.until(lambda: "sent an invalid message; killing it" in caplog.text)
     await row.until(lambda: row.up == 2)
     row.supervisor.stop()
     await row.left()
@@ -207,7 +207,7 @@ async def test_a_process_that_is_too_big_from_the_start_is_not_replaced_in_a_row
     row: Row, caplog: pytest.LogCaptureFixture
 ) -> None:
     await row.start(max_memory=2**20)
-    await row.until(lambda: caplog.text.count("--max-memory is 1 MiB; where the app needs as much") >= 2)
+    await row.until(lambda: caplog.text.count("--max-memory is 1 MiB; if the app needs that much") >= 2)
     assert caplog.text.count("a new process starts in") >= 1
     row.supervisor.stop()
     await row.left()
@@ -236,16 +236,16 @@ async def test_a_child_that_does_not_read_costs_its_supervisor_no_memory() -> No
     """It is stopped, and slots are sent each second; what else there is to say waits for it."""
     ours, theirs = socket.socketpair()
     sender, reader = await Channel.over(ours), await Channel.over(theirs)
-    view = View({f"queue-{number}": 1 for number in range(100)})
+    assignment = Assignment({f"queue-{number}": 1 for number in range(100)})
     for _ in range(5000):
-        sender.send(Steer(view))
+        sender.send(Steer(assignment))
     assert sender._writer.transport.get_write_buffer_size() < channels.UNREAD + 4000
     sender.send(Drain())
     heard = [message async for message in _until_drain(reader)]
     assert heard[-1] == Drain()
-    assert heard[0] == Steer(view)
-    sender.send(Steer(view))
-    assert await anext(reader.messages()) == Steer(view)
+    assert heard[0] == Steer(assignment)
+    sender.send(Steer(assignment))
+    assert await anext(reader.messages()) == Steer(assignment)
     await sender.close()
     await reader.close()
 
@@ -257,7 +257,7 @@ async def _until_drain(reader: Channel) -> AsyncIterator[object]:
             return
 
 
-async def test_a8_not_ready_while_jobs_cannot_be_handed_back(row: Row) -> None:
+async def test_m6_not_ready_while_jobs_cannot_be_handed_back(row: Row) -> None:
     """Beats arrived, so `/readyz` said ready while the jobs of a dead child were stuck."""
     await row.start(processes=2)
     await row.until(lambda: row.up == 2 and all(child.workers for child in row.supervisor._children))
@@ -273,8 +273,8 @@ async def test_a8_not_ready_while_jobs_cannot_be_handed_back(row: Row) -> None:
     next(iter(row.supervisor._children)).kill()
     await refused.wait()
     await row.until(lambda: row.supervisor.readiness()[1]["hand_backs"] == "failing")
-    ready, told = row.supervisor.readiness()
-    assert (ready, told["store"]) == (False, "reached")
+    ready, readiness = row.supervisor.readiness()
+    assert (ready, readiness["store"]) == (False, "reached")
     mended.set()
     await row.until(lambda: row.supervisor.readiness()[0])
     assert row.supervisor.readiness()[1]["hand_backs"] == "done"

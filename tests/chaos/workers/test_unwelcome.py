@@ -1,4 +1,4 @@
-"""[fault 33] [C23] The store will not have its workers any more: its schema is gone, their role may do
+"""[fault 33] [K3] The store will not have its workers any more: its schema is gone, their role may do
 nothing, its disk is full. SIGTERM ends every process all the same, and nobody goes on coordinating.
 
 A coordinator that could not resign for a reason that nobody foresaw took its own end for one more failure and
@@ -22,11 +22,12 @@ import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import until
-from tests.chaos.workers.kit import Host, Scene, alive
-from tests.pg.conftest import role
+from tests.chaos.workers.kit import Host, Scene
 from tests.postgres import Server
+from tests.postgres_guard import alive
+from tests.store.postgres.conftest import role
 from windlass.store.postgres import PostgresStore
-from windlass.worker.engine import RELEASE_TIME
+from windlass.worker.engine.engine import RELEASE_TIME
 
 __all__ = ["role"]
 
@@ -129,7 +130,7 @@ async def full(scene: Scene, disk: Path, figure: Figure) -> None:
             await scene.seen(job)
         fill(disk)
         gate.touch()
-        await host.says("cannot write .* outcomes", 10.0)
+        await host.says("cannot write .* outcomes?", 10.0)
         await ends(host, figure, within=ENDING + RELEASE_TIME)
     (disk / "ballast").unlink()
     assert {record.state for record in await scene.records(jobs)} <= {"ready", "running", "succeeded"}

@@ -11,12 +11,12 @@ from django.test import Client, override_settings
 
 from tests.contrib.django import kit
 from windlass import Windlass
-from windlass.contrib.django import desk
+from windlass.contrib.django import admin_store
 from windlass.contrib.django.api import TaskResultDoesNotExist
 from windlass.contrib.django.app import reread
 from windlass.core.states import State
 from windlass.errors import StoreUnavailable
-from windlass.store.measures import News
+from windlass.store.records import Report
 from windlass.store.sqlite import SQLiteStore
 
 
@@ -59,19 +59,19 @@ def test_jobs_are_listed_and_narrowed_down(jobs: Windlass, ada: Client) -> None:
     assert listed(ada, "job/", state="dead") == listed(ada, "dead/") == {died.id}
     assert listed(ada, "job/", queue="mail") == {waits.id}
     assert listed(ada, "job/", task="tests.contrib.django.kit.add") == {done.id}
-    told = page(ada, "job/")
-    assert "Mission Control" in told
-    assert "nothing can be done" in told
+    shown = page(ada, "job/")
+    assert "Mission Control" in shown
+    assert "nothing can be done" in shown
 
 
 def test_a_job_tells_its_story(jobs: Windlass, ada: Client) -> None:
     result = kit.fail.enqueue("<b>no</b>")
     jobs.run_until_idle()
-    told = page(ada, f"job/{result.id}/")
-    assert "retrying (1 try)" in told
-    assert "Traceback" in told
-    assert "&lt;b&gt;no&lt;/b&gt;" in told
-    assert "<b>no</b>" not in told
+    shown = page(ada, f"job/{result.id}/")
+    assert "retrying (1 try)" in shown
+    assert "Traceback" in shown
+    assert "&lt;b&gt;no&lt;/b&gt;" in shown
+    assert "<b>no</b>" not in shown
     assert ada.get("/admin/windlass/job/12345/").status_code == 404
     assert ada.get(f"/admin/windlass/job/{2**70}/").status_code == 404
 
@@ -79,9 +79,9 @@ def test_a_job_tells_its_story(jobs: Windlass, ada: Client) -> None:
 def test_queues_are_counted(jobs: Windlass, ada: Client) -> None:
     kit.give_up.enqueue()
     jobs.run_until_idle()
-    told = page(ada, "queue/")
-    assert "/admin/windlass/job/?queue=default" in told
-    assert "<td>1</td>" in told
+    shown = page(ada, "queue/")
+    assert "/admin/windlass/job/?queue=default" in shown
+    assert "<td>1</td>" in shown
 
 
 def test_o6_jobs_are_retried_and_cancelled(jobs: Windlass, ada: Client) -> None:
@@ -95,7 +95,7 @@ def test_o6_jobs_are_retried_and_cancelled(jobs: Windlass, ada: Client) -> None:
     answer = ada.post(f"/admin/windlass/job/{died.id}/", {"action": "cancel"}, follow=True)
     assert "Cancel: 1 cancelled" in answer.content.decode()
     assert jobs.job(died.id).status() is State.CANCELLED
-    events = jobs._home().call(lambda store: store.events(job=int(died.id)))
+    events = jobs._store_handle().call(lambda store: store.events(job=int(died.id)))
     assert [event.worker for event in events if event.kind == "operator"] == ["ada@admin"] * 2
     answer = ada.post("/admin/windlass/job/", {"action": "fly"}, follow=True)
     assert "Choose jobs" in answer.content.decode()
@@ -105,12 +105,12 @@ def test_o6_jobs_are_retried_and_cancelled(jobs: Windlass, ada: Client) -> None:
 def test_m2_what_cannot_be_told_is_done_all_the_same(
     on_sqlite: Windlass, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def tell(self: SQLiteStore, source: int, number: int, news: News) -> float:
+    async def report(self: SQLiteStore, source: int, number: int, report: Report) -> float:
         raise StoreUnavailable("gone")
 
-    monkeypatch.setattr(SQLiteStore, "tell", tell)
+    monkeypatch.setattr(SQLiteStore, "report", report)
     job = int(kit.add.enqueue(1).id)
-    assert desk.steer(on_sqlite, "cancel", [job], "ada") == {job: "cancelled"}
+    assert admin_store.steer(on_sqlite, "cancel", [job], "ada") == {job: "cancelled"}
     assert "what ada did is not in the timeline: StoreUnavailable" in caplog.text
 
 
@@ -190,7 +190,7 @@ def test_a_listing_goes_on_where_it_ended(jobs: Windlass, ada: Client) -> None:
 @pytest.mark.parametrize("jobs", ["sqlite"], indirect=True)
 def test_several_backends_are_a_filter(jobs: Windlass, ada: Client) -> None:
     backend = {"BACKEND": "windlass.contrib.django.WindlassBackend"}
-    second = {**backend, "OPTIONS": {"database": "memory://"}}
+    second = {**backend, "OPTIONS": {"database": "sqlite:///:memory:"}}
     kept = kit.add.enqueue(1)
     with override_settings(TASKS={"default": backend, "second": second}):
         assert listed(ada, "job/") == {kept.id}

@@ -102,7 +102,7 @@ def test_one_that_is_refused_after_the_commit_takes_no_other_with_it(
     on_sqlite: Windlass, caplog: pytest.LogCaptureFixture
 ) -> None:
     kit.fail.enqueue("x")  # outside a transaction at once, and its errors are the caller's
-    on_sqlite._home().call(lambda store: store.set_queue("mail", {"max_depth": 1}))
+    on_sqlite._store_handle().call(lambda store: store.set_queue("mail", {"max_depth": 1}))
     try:
         with transaction.atomic():
             refused = kit.fail.enqueue("refused")
@@ -112,7 +112,7 @@ def test_one_that_is_refused_after_the_commit_takes_no_other_with_it(
         with pytest.raises(QueueFull):
             kit.fail.enqueue("refused")
     finally:
-        on_sqlite._home().call(lambda store: store.set_queue("mail", {"max_depth": None}))
+        on_sqlite._store_handle().call(lambda store: store.set_queue("mail", {"max_depth": None}))
 
 
 def test_or_at_once_where_that_is_asked_for(on_sqlite: Windlass) -> None:
@@ -272,11 +272,11 @@ def test_a_result_that_is_none_is_not_found(on_sqlite: Windlass) -> None:
 
 
 def test_signals_are_sent(on_sqlite: Windlass) -> None:
-    told: list[tuple[str, str, str]] = []
+    seen: list[tuple[str, str, str]] = []
 
     def hear(name: str) -> Any:
         def receive(sender: type, task_result: Any, **_: Any) -> None:
-            told.append((name, task_result.task.name, str(task_result.status)))
+            seen.append((name, task_result.task.name, str(task_result.status)))
 
         getattr(signals, f"task_{name}").connect(receive)
         return receive
@@ -292,7 +292,7 @@ def test_signals_are_sent(on_sqlite: Windlass) -> None:
     finally:
         for name, receive in hearing.items():
             getattr(signals, f"task_{name}").disconnect(receive)
-    assert told == [
+    assert seen == [
         ("enqueued", "add", "READY"),
         ("started", "add", "RUNNING"),
         ("finished", "add", "SUCCESSFUL"),

@@ -57,7 +57,7 @@ def test_places(options: dict[str, Any], place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "text"),
     [
         ({"database": "shops"}, r"database in OPTIONS is 'shops'; DATABASES has default, shop, other"),
         ({"on_commit": "shops"}, r"on_commit in OPTIONS is 'shops'"),
@@ -65,8 +65,8 @@ def test_places(options: dict[str, Any], place: Place) -> None:
         ({"retries": 3}, r"OPTIONS has no retries for Windlass; known: database, on_commit, max_attempts"),
     ],
 )
-def test_places_that_are_none(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=told):
+def test_places_that_are_none(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=text):
         place_of(options)
     with override_settings(
         TASKS={"default": {"BACKEND": "windlass.contrib.django.WindlassBackend", "OPTIONS": options}}
@@ -107,7 +107,7 @@ def test_a_database_that_a_service_names() -> None:
 
 def test_the_store_beside_a_file(tmp_path: Path) -> None:
     assert beside(tmp_path / "a b" / "shop.db") == f"sqlite:///{tmp_path.as_posix()}/a%20b/windlass.db"
-    assert beside(":memory:") == beside("file:memorydb?mode=memory") == "memory://"
+    assert beside(":memory:") == beside("file:memorydb?mode=memory") == "sqlite:///:memory:"
 
 
 def test_a_backend_that_is_not_ours() -> None:

@@ -1,4 +1,4 @@
-"""The tests of a Django project, as its owner runs them: `manage.py test` in a process of its own [E26]."""
+"""The tests of a Django project, as its owner runs them: `manage.py test` in a process of its own [E1]."""
 
 import os
 import subprocess
@@ -27,13 +27,13 @@ def run_tests(url: str, *options: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_e26_a_projects_test_cases_run_their_jobs(kind: str, pg_database: str, tmp_path: Path) -> None:
+def test_e1_a_projects_test_cases_run_their_jobs(kind: str, pg_database: str, tmp_path: Path) -> None:
     """Plain tasks ran in threads, on connections that do not see the test's transaction; the test database
     had no schema; and the backend went on writing to the real database once the runner had renamed it."""
     url = pg_database if kind == "postgres" else f"sqlite:///{tmp_path.as_posix()}/shop.db"
     assert "Ran 8 tests" in run_tests(url)
 
 
-def test_e26_parallel_tests_have_a_schema_each(pg_server: Server, pg_database: str) -> None:
+def test_e1_parallel_tests_have_a_schema_each(pg_server: Server, pg_database: str) -> None:
     """Copies of the test database are made from it, which nobody may be connected to then."""
     assert "Ran 8 tests" in run_tests(pg_database, "--parallel", "2")

@@ -7,8 +7,8 @@ from windlass.web.api.openapi import document
 from windlass.web.api.routing import ENDPOINTS
 
 TITLES: Final = {
-    "jobs": "Jobs", "bulk": "Many jobs at once", "queues": "Queues and tasks",
-    "flow": "Parents, schedules, budgets", "looks": "Looking",
+    "jobs": "Jobs", "bulk": "Bulk operations", "queues": "Queues and tasks", "parents": "Parents",
+    "schedules": "Schedules", "budgets": "Budgets", "overview": "Overview",
 }  # fmt: skip
 
 
@@ -19,8 +19,8 @@ def written() -> str:
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
             row = (code(f"{method.upper()} {path}"), operation["x-role"], _takes(operation, described))
-            told = plain(operation["summary"])
-            groups.setdefault(operation["tags"][0], []).append((*row, told))
+            message = plain(operation["summary"])
+            groups.setdefault(operation["tags"][0], []).append((*row, message))
     order = [*TITLES, *sorted(groups.keys() - TITLES.keys())]
     head = ("endpoint", "role", "takes", "what")
     return "\n".join(
@@ -32,9 +32,9 @@ def written() -> str:
 
 def _takes(operation: dict[str, Any], described: dict[str, Any]) -> str:
     query = [code(each["name"]) for each in operation.get("parameters", ()) if each["in"] == "query"]
-    told = [f"query: {', '.join(query)}"] if query else []
+    parts = [f"query: {', '.join(query)}"] if query else []
     if "requestBody" in operation:
         ref = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
         fields = described["components"]["schemas"][ref.rsplit("/", 1)[1]].get("properties", {})
-        told.append(f"body: {', '.join(code(name) for name in fields)}")
-    return "; ".join(told)
+        parts.append(f"body: {', '.join(code(name) for name in fields)}")
+    return "; ".join(parts)

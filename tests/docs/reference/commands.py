@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from tests.docs.reference.tables import code, table
-from windlass.cli import main
+from windlass.cli import VERBS, main
 
 GROUPS: Final = {
     "Working": ("worker", "enqueue", "reconcile"),
@@ -16,7 +16,7 @@ GROUPS: Final = {
                 "events", "doctor", "web"),
     "Steering": ("queue", "job", "dead", "parent", "task", "budget", "schedules"),
     "The store": ("migrate", "sql", "maintain"),
-    "Trying and measuring": ("demo", "bench"),
+    "Trying": ("demo",),
 }  # fmt: skip
 """In the order of the page: what people do first comes first."""
 SHARED: Final = ("--database", "--schema", "--app", "--json")
@@ -28,20 +28,22 @@ _DEFAULT: Final = re.compile(r"\s*\[([^\]]+)\]\.?$")
 def written() -> str:
     """The page's commands, by group."""
     grouped = {name for names in GROUPS.values() for name in names}
-    if strange := set(main.commands) ^ grouped:
+    if strange := {name for name, (_, line) in VERBS.items() if line} ^ grouped:
         raise ValueError(f"put into (or out of) a group in {__name__}: {', '.join(sorted(strange))}")
     parts = []
     for title, names in GROUPS.items():
         parts.append(f"## {title}\n")
         for name in names:
-            parts += [_section(path, command) for path, command in _commands(name, main.commands[name])]
+            parts += [_section(path, command) for path, command in _commands(main, name, name)]
     return "\n".join(parts)
 
 
-def _commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+def _commands(group: click.Group, name: str, path: str) -> Iterator[tuple[str, click.Command]]:
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
     if isinstance(command, click.Group):
-        for name, each in sorted(command.commands.items()):
-            yield from _commands(f"{path} {name}", each)
+        for each in command.list_commands(click.Context(command)):
+            yield from _commands(command, each, f"{path} {each}")
     else:
         yield path, command
 
@@ -76,12 +78,10 @@ def _row(option: click.Option) -> tuple[str, str, str]:
     words = [code(word) for word in (*option.opts, *option.secondary_opts)]
     if not option.is_flag:
         words[-1] = f"{words[-1][:-1]} {_metavar(option)}`"
-    told = option.help or ""
-    found = _DEFAULT.search(told)
+    message = option.help or ""
+    found = _DEFAULT.search(message)
     default = found[1] if found else _own_default(option)
-    text = _DEFAULT.sub("", told)
-    if option.multiple:
-        text += " May be repeated."
+    text = _DEFAULT.sub("", message)
     if option.required:
         default = "required"
     return ", ".join(words), _VARIABLE.sub(r"`\g<0>`", default), text

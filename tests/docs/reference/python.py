@@ -27,8 +27,6 @@ MODULES: Final = (
     "windlass.web",
 )
 CONTRIB: Final = "windlass.contrib"
-NOT_PUBLIC: Final = ("windlass.contrib.adapters",)
-"""Modules of contrib that `using(connection=…)` uses, and nobody else should."""
 GROUPS: Final = {
     "The app and its tasks": ("Windlass", "Task", "Retry", "Priority", "Budget"),
     "Jobs": ("Job", "Parent", "State"),
@@ -39,15 +37,15 @@ GROUPS: Final = {
 }
 """The names of `windlass`, in the order of the page."""
 HANDED: Final = {
-    "windlass.schedules": ("Schedules",), "windlass.bulk": ("Jobs", "Count"),
-    "windlass.chunks.task": ("ChunkedTask",), "windlass.task": ("RegisteredTask",),
-    "windlass.chunks.batches": ("Batch", "AsyncBatch"), "windlass.worker.embedded": ("Worker",),
-    "windlass.worker.drain": ("Drained",), "windlass.commands": ("CommandResult",),
-    "windlass.store.records": ("JobRecord", "ParentRecord", "PartRecord", "Failure"),
-    "windlass.store.flow": ("ScheduleRecord", "BudgetRecord"),
+    "windlass.tasks.schedules": ("Schedules",), "windlass.handles.bulk": ("Jobs", "Count"),
+    "windlass.chunks.task": ("ChunkedTask",), "windlass.tasks.task": ("RegisteredTask",),
+    "windlass.chunks.batches": ("Batch", "AsyncBatch"), "windlass.worker.engine.embedded": ("Worker",),
+    "windlass.worker.engine.drain": ("Drained",), "windlass.tasks.commands": ("CommandResult",),
+    "windlass.store.records": ("JobRecord", "ParentRecord", "PartRecord", "Failure",
+                               "ScheduleRecord", "BudgetRecord"),
 }  # fmt: skip
 """What nobody imports, and everybody meets: it is handed out by the names above."""
-BARE: Final = ("MemoryStore", "NDJSON", "Items", "Ranges", "Shards", "Planner", "WindlassError")
+BARE: Final = ("NDJSON", "Items", "Ranges", "Shards", "Planner", "WindlassError")
 """Their members are those of a protocol, and told of there."""
 FACTORIES: Final = (
     "Job",
@@ -63,7 +61,7 @@ FACTORIES: Final = (
 """Nobody makes these by hand, or not with all of their parameters."""
 HIDDEN: Final = {
     "Windlass": {"hooks"}, "TestMode": {"producer"}, "Schedules": {"declare", "aseed", "declared"},
-    "Worker": {"began", "ended", "steer", "cancel", "lose", "breathes", "running"},
+    "Worker": {"began", "ended", "steer", "cancel", "lose", "can_run", "running"},
     "Batch": {"transaction"},
     "RegisteredTask": {"needs", "context_type", "batch_size", "gaps", "mode", "is_async", "has_policy"},
 }  # fmt: skip
@@ -89,8 +87,7 @@ def modules() -> list[ModuleType]:
     """The public modules: those that export something."""
     contrib = importlib.import_module(CONTRIB)
     names = sorted(each.name for each in pkgutil.iter_modules(contrib.__path__, f"{CONTRIB}."))
-    found = [importlib.import_module(name) for name in (*MODULES, *names)]
-    return [module for module in found if module.__name__ not in NOT_PUBLIC]
+    return [importlib.import_module(name) for name in (*MODULES, *names)]
 
 
 def exported(module: ModuleType) -> list[str]:
@@ -109,10 +106,12 @@ def undocumented() -> Iterator[str]:
     for module, names in [*((module, exported(module)) for module in modules()), *handed]:
         for name in names:
             value = getattr(module, name)
-            if not _told(name, value):
+            if not _docstring(name, value):
                 yield f"{module.__name__}.{name}"
             if inspect.isclass(value) and name not in BARE and not issubclass(value, msgspec.Struct):
-                yield from (f"{module.__name__}.{name}.{each}" for each, told in _members(value) if not told)
+                yield from (
+                    f"{module.__name__}.{name}.{each}" for each, found in _members(value) if not found
+                )
 
 
 def _rest(module: ModuleType) -> list[str]:
@@ -129,13 +128,13 @@ def _names(module: ModuleType, names: Any) -> str:
 
 
 def _entry(name: str, value: Any) -> str:
-    lines = [f"### `{name}{_call(name, value)}`\n", f"{_told(name, value)}\n"]
+    lines = [f"### `{name}{_call(name, value)}`\n", f"{_docstring(name, value)}\n"]
     if inspect.isclass(value) and issubclass(value, enum.Enum):
         lines.append(f"Its values: {', '.join(code(each.name) for each in value)}.\n")
     elif inspect.isclass(value) and issubclass(value, msgspec.Struct):
         lines.append(f"Its fields: {', '.join(code(each) for each in value.__struct_fields__)}.\n")
     elif inspect.isclass(value) and name not in BARE:
-        rows = [(signature, told) for signature, told in _paired(value)]
+        rows = [(signature, found) for signature, found in _paired(value)]
         if rows:
             known = [base.__name__ for base in value.__bases__ if base.__name__ in windlass.__all__]
             lines += [f"Has all that `{base}` has, and:\n" for base in known]
@@ -143,7 +142,7 @@ def _entry(name: str, value: Any) -> str:
     return "\n".join(lines)
 
 
-def _told(name: str, value: Any) -> str:
+def _docstring(name: str, value: Any) -> str:
     return OWN_WORDS.get(name) or paragraph(inspect.getdoc(value) or "")
 
 
@@ -190,13 +189,13 @@ def _default(value: Any) -> Any:
 
 def _paired(kind: type) -> Iterator[tuple[str, str]]:
     """The members with what they do; a method and its form for `await` in one row."""
-    told = dict(_members(kind))
-    for name, words in told.items():
-        if name[:1] == "a" and name[1:] in told:
+    found = dict(_members(kind))
+    for name, words in found.items():
+        if name[:1] == "a" and name[1:] in found:
             continue
         forms = code(f"{name}{_arguments(kind, name)}")
-        if (awaited := f"a{name}") in told:
-            yield f"{forms}, {code(awaited)}", told[awaited] if "; see `" in words else words
+        if (awaited := f"a{name}") in found:
+            yield f"{forms}, {code(awaited)}", found[awaited] if "; see `" in words else words
         else:
             yield forms, words
 
@@ -213,7 +212,7 @@ def _members(kind: type) -> Iterator[tuple[str, str]]:
                 yield name, sentence(inspect.getdoc(getattr(kind, name)) or "")
             elif isinstance(value, cached_property):
                 yield name, sentence(inspect.getdoc(value.func) or "")
-    yield from ((name, told) for name, told in attributes.items() if name not in hidden)
+    yield from ((name, found) for name, found in attributes.items() if name not in hidden)
 
 
 def _arguments(kind: type, name: str) -> str:

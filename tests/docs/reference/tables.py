@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-_TAG: Final = re.compile(r"\s*\[(?:(?:[A-Z]\d+|rule \d+|fault \d+)(?:,\s*)?)+\]")
+from tests.docs.tags import TAG
+
+_TAG: Final = re.compile(rf"\s*{TAG.pattern}")
 """What the code says about the behaviour that it keeps is nothing to its users."""
 _SENTENCE: Final = re.compile(r"(?<=[^.]\.)\s+(?=[A-Z`])")
 

@@ -1,7 +1,7 @@
 """Pages in Django's admin: jobs, dead jobs and queues, to look at, and to retry and cancel jobs.
 
-They ask the store through `desk`; the models only lend their names and permissions. Who may `view` sees them,
-who may `change` acts. For anything more there is Mission Control, which the pages link to where the setting
+They reach the store through `admin_store`; the models only lend their names and permissions. `view` is needed
+to see them, `change` to act. Mission Control does the rest; the pages link to it where the setting
 MISSION_CONTROL_URL has its address.
 """
 
@@ -20,15 +20,15 @@ from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils.html import format_html
 
-from windlass.contrib.django import desk
+from windlass.contrib.django import admin_store
 from windlass.contrib.django.app import first_backend, get_app, windlass_backends
 from windlass.contrib.django.models import Dead, Job, Queue
-from windlass.core.ids import MOST, read
+from windlass.core.ids import MAX_ID, read
 from windlass.core.states import State
 from windlass.errors import ConfigurationError, StoreError
+from windlass.presentation.audit import counted
+from windlass.presentation.text import parsed
 from windlass.store.records import JobFilter
-from windlass.words.deeds import counted
-from windlass.words.text import parsed
 
 VERBS: Final = ("retry", "cancel")
 
@@ -53,11 +53,11 @@ class StorePages(admin.ModelAdmin):
         return [path("", view, name=f"windlass_{self.opts.model_name}_changelist")]
 
     def changelist_view(self, request: Any, extra_context: Any = None) -> Any:
-        """The listing, or what was asked to be done with what is ticked in it."""
+        """The listing, or the action on what is ticked in it."""
         return self.viewed(request, lambda: self.answer(request))
 
     def viewed(self, request: Any, page: Callable[[], Any]) -> Any:
-        """A page for those who may view it; while the store is away, an empty one that says so."""
+        """A page for those who may view it; an empty one with a message where the store does not answer."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         try:
@@ -71,7 +71,7 @@ class StorePages(admin.ModelAdmin):
         raise NotImplementedError
 
     def show(self, request: Any, template: str, context: dict[str, Any]) -> Any:
-        """A page of the admin's own look."""
+        """A page in the style of the admin."""
         return TemplateResponse(
             request,
             f"admin/windlass/{template}.html",
@@ -88,7 +88,7 @@ class StorePages(admin.ModelAdmin):
         )
 
     def filters(self, request: Any) -> list[tuple[str, list[Any]]]:
-        """What the listing can be narrowed to: titles, and the links below each."""
+        """The filters of the listing: titles, and the links below each."""
         aliases = windlass_backends()
         return [("backend", links(request, "backend", aliases))] if len(aliases) > 1 else []
 
@@ -99,8 +99,7 @@ class JobPages(StorePages):
 
     page = "jobs"
     only: State | None = None
-    """The state that these pages are bound to: who has permissions for these jobs need have none for
-    others."""
+    """The state that these pages are limited to. Permissions for these jobs give none for others."""
 
     def get_urls(self) -> list[Any]:
         """The listing, and a page for each job."""
@@ -115,7 +114,7 @@ class JobPages(StorePages):
         cursor = request.GET.get("cursor") or None
         try:
             state = self.only or (State(request.GET["state"]) if request.GET.get("state") else None)
-            found = desk.list_jobs(app_of(request), JobFilter(state=state, **chosen), cursor)
+            found = admin_store.list_jobs(app_of(request), JobFilter(state=state, **chosen), cursor)
         except ValueError as error:
             raise Http404(f"there is no such listing: {error}") from error
         more = found.cursor and f"?{urlencode({**request.GET.dict(), 'cursor': found.cursor})}"
@@ -128,14 +127,14 @@ class JobPages(StorePages):
     def answer_about(self, request: Any, id: int) -> Any:
         """What the page of one job answers."""
         if request.method == "POST":
-            # Pages that are bound to a state do not know the job any more, once something was done to it.
+            # Pages of one state do not find the job any more, once something was done to it.
             back = request.get_full_path() if self.only is None else f"../?{request.GET.urlencode()}"
             return self.act(request, [str(id)], back)
-        sheet = desk.show_job(app_of(request), id) if id <= MOST else None
-        if sheet is None or self.only not in (None, sheet.job.state):
+        details = admin_store.show_job(app_of(request), id) if id <= MAX_ID else None
+        if details is None or self.only not in (None, details.job.state):
             raise Http404(f"there is no job {id}: it was deleted, or its retention has passed")
-        texts = {"arguments": parsed(sheet.job.payload), "result": parsed(sheet.job.result)}
-        return self.show(request, "job", {"sheet": sheet, "texts": texts, "title": f"Job {id}"})
+        texts = {"arguments": parsed(details.job.payload), "result": parsed(details.job.result)}
+        return self.show(request, "job", {"details": details, "texts": texts, "title": f"Job {id}"})
 
     def act(self, request: Any, words: Iterable[str], back: str) -> Any:
         """Retry or cancel the jobs of these ids, say what came of it, and go back."""
@@ -147,13 +146,13 @@ class JobPages(StorePages):
             messages.warning(request, "Choose jobs, and whether to retry or cancel them.")
         else:
             who = f"{request.user.get_username()}@admin"
-            answers = desk.steer(app_of(request), cast("desk.Verb", verb), ids, who, self.only)
+            answers = admin_store.steer(app_of(request), cast("admin_store.Verb", verb), ids, who, self.only)
             messages.success(request, f"{verb}: {counted(Counter(answers.values()))}")
         return HttpResponseRedirect(back)
 
     def filters(self, request: Any) -> list[tuple[str, list[Any]]]:
         """By state and queue; a task is written into the search box."""
-        queues = [row.name for row in desk.list_queues(app_of(request))]
+        queues = [row.name for row in admin_store.list_queues(app_of(request))]
         states = [] if self.only else [("state", links(request, "state", [str(state) for state in State]))]
         return [*super().filters(request), *states, ("queue", links(request, "queue", queues))]
 
@@ -162,7 +161,7 @@ class JobPages(StorePages):
 class DeadPages(JobPages):
     """Dead jobs."""
 
-    only = State.DEAD
+    only: State | None = State.DEAD
 
 
 @admin.register(Queue)
@@ -176,7 +175,7 @@ class QueuePages(StorePages):
         jobs = reverse(f"{self.admin_site.name}:windlass_job_changelist")
         rows = [
             (format_html('<a href="{}?{}">{}</a>', jobs, urlencode({"queue": row.name}), row.name), row)
-            for row in desk.list_queues(app_of(request))
+            for row in admin_store.list_queues(app_of(request))
         ]
         return self.show(request, self.page, {"rows": rows})
 
@@ -195,8 +194,7 @@ def app_of(request: Any) -> Any:
 
 
 def links(request: Any, name: str, values: Iterable[str]) -> list[Any]:
-    """Links that narrow a listing to one of these values, or to none; a new choice starts at the first
-    page."""
+    """Links that filter a listing by one of these values, or by none, from its first page on."""
     chosen = request.GET.get(name) or ""
     kept = {key: value for key, value in request.GET.items() if key not in (name, "cursor") and value}
     found = [(f"?{urlencode(kept)}", "All", not chosen)]

@@ -23,12 +23,12 @@ from windlass.app import Windlass
 from windlass.contrib.django.api import InvalidTask, task_backends
 from windlass.contrib.django.place import OWN, Place, place_of
 from windlass.contrib.django.running import failure_hook, runner
-from windlass.contrib.django.task import job_name
+from windlass.contrib.django.task import WindlassTask, job_name
 from windlass.contrib.django.threads import DjangoThread
 from windlass.core.names import check_name
 from windlass.errors import WindlassError
 from windlass.signals import Retry
-from windlass.task import TaskOptions
+from windlass.tasks.task import TaskOptions
 
 BACKEND: Final = "DJANGO_WINDLASS_BACKEND"
 """The variable that tells a worker's processes which backend they serve."""
@@ -60,9 +60,7 @@ def app_and_place(alias: str) -> tuple[Windlass, Place]:
 
 def windlass_backends() -> list[str]:
     """The aliases in TASKS whose backend is Windlass's, the default first."""
-    from windlass.contrib.django.backend import WindlassBackend
-
-    aliases = [alias for alias in task_backends if isinstance(task_backends[alias], WindlassBackend)]
+    aliases = [alias for alias in task_backends if _is_windlass(task_backends[alias])]
     return sorted(aliases, key=lambda alias: alias != "default")
 
 
@@ -128,12 +126,15 @@ def reread(app: Windlass) -> None:
 
 def windlass_backend(alias: str) -> Any:
     """The backend of this alias. Raises ImproperlyConfigured where it is not Windlass's."""
-    from windlass.contrib.django.backend import WindlassBackend
-
     backend = task_backends[alias]
-    if not isinstance(backend, WindlassBackend):
+    if not _is_windlass(backend):
         raise ImproperlyConfigured(f"TASKS: backend {alias!r} is {type(backend).__name__}, not Windlass's")
     return backend
+
+
+def _is_windlass(backend: Any) -> bool:
+    """Told by its class of tasks: the backend's own module needs this one."""
+    return issubclass(getattr(backend, "task_class", object), WindlassTask)
 
 
 def _settle(alias: str, place: Place) -> None:

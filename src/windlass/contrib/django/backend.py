@@ -29,9 +29,9 @@ from windlass.contrib.django.place import place_of
 from windlass.contrib.django.task import WindlassTask, job_name, job_priority
 from windlass.core import ids
 from windlass.errors import JobNotFound
-from windlass.options import JobOptions
 from windlass.store.factory import POSTGRES, kind_of
 from windlass.store.records import JobRecord
+from windlass.tasks.options import JobOptions
 
 PATH: Final = "django.task"
 PRIORITY: Final = "django.priority"

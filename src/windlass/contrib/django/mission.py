@@ -22,7 +22,7 @@ from windlass.contrib.django.app import get_app
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from windlass.web.who import Who
+    from windlass.web.http.principal import Principal
 
 Scope: TypeAlias = MutableMapping[str, Any]
 ASGI: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
@@ -46,17 +46,17 @@ def with_mission_control(django: ASGI, prefix: str = "/windlass", backend: str |
     return serve
 
 
-async def staff(request: Request) -> Who | None:
+async def staff(request: Request) -> Principal | None:
     """Who asks, by the session of the Django site; None for those who are not staff."""
     key = request.cookies.get(settings.SESSION_COOKIE_NAME)
     return await sync_to_async(_staff)(key) if key else None
 
 
-def _staff(key: str) -> Who | None:
+def _staff(key: str) -> Principal | None:
     from django.contrib.auth import get_user
     from django.db import close_old_connections
 
-    from windlass.web.who import Role, Who
+    from windlass.web.http.principal import Principal, Role
 
     close_old_connections()
     try:
@@ -67,6 +67,6 @@ def _staff(key: str) -> Who | None:
         if not (user.is_active and user.is_staff and user.has_perm("windlass.view_job")):
             return None
         role = Role.OPERATE if user.has_perm("windlass.change_job") else Role.READ
-        return Who(f"{user.get_username()}@django", role)
+        return Principal(f"{user.get_username()}@django", role)
     finally:
         close_old_connections()

@@ -23,7 +23,7 @@ class Nothing(models.Manager):
 class Named(models.Model):
     """What these models share. `change` is for those who retry and cancel; nothing is added or deleted."""
 
-    objects = Nothing()
+    objects: Nothing = Nothing()
 
     class Meta:
         """No table, and the permissions there are."""

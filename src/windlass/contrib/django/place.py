@@ -27,7 +27,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from windlass.settings import SettingsInCode
-from windlass.store.postgres.url import KNOWN
+from windlass.store.factory import MEMORY
+from windlass.store.postgres.connections.url import KNOWN
 
 OWN: Final = ("database", "on_commit", "max_attempts", "timeout", "codec")
 """The options that are the backend's; the others are settings of its Windlass app."""
@@ -104,5 +105,5 @@ def postgres_url(database: Mapping[str, Any]) -> str:
 def beside(database: str | Path) -> str:
     """The URL of the store beside an SQLite database of Django's. One in memory has its store in memory."""
     if str(database) == ":memory:" or str(database).startswith("file:"):
-        return "memory://"
+        return MEMORY
     return f"sqlite:///{quote(Path(database).absolute().with_name(FILE).as_posix())}"

@@ -16,12 +16,12 @@ from django.conf import settings
 from django.utils import timezone
 
 from windlass.codec import Codec, Purpose, unseal
-from windlass.context import Context
 from windlass.contrib.django.api import TaskError, TaskResult, TaskResultStatus
 from windlass.core.states import State
-from windlass.encoding import decode
-from windlass.payload import POSITIONALS
+from windlass.running.context import Context
+from windlass.running.encoding import decode
 from windlass.store.records import Failure, JobRecord
+from windlass.tasks.payload import POSITIONALS
 
 UNKNOWN: Final = "unknown"
 ENQUEUED: Final = "django.enqueued_at"

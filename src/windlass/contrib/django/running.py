@@ -7,21 +7,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from asgiref.sync import sync_to_async
 from django.db import connections
 from django.utils import timezone
 
 from windlass.codec import Purpose, unseal
-from windlass.context import Context, current_context
 from windlass.contrib.django.api import TaskContext, TaskResultStatus, signals
 from windlass.contrib.django.results import call_of, running_result, task_error
 from windlass.core.states import Kind
-from windlass.encoding import decode
-from windlass.hooks import FailureHook
+from windlass.running.context import Context, current_context
+from windlass.running.encoding import decode
+from windlass.running.hooks import FailureHook
 from windlass.store.records import Outcome
-from windlass.worker.results import keep
+from windlass.worker.handlers.results import keep
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -82,7 +82,7 @@ def failure_hook(app: Windlass, alias: str, known: Callable[[str], Any]) -> Fail
     timeout, a value that cannot be kept. Where a job is tried again it has not finished, and nothing is
     told."""
 
-    def tell(context: Context, error: BaseException, outcome: Outcome) -> None:
+    def send(context: Context, error: BaseException, outcome: Outcome) -> None:
         task = known(context.task)
         if task is None:
             return  # declared with @app.task: Django knows nothing of it
@@ -96,7 +96,7 @@ def failure_hook(app: Windlass, alias: str, known: Callable[[str], Any]) -> Fail
 
     async def failed(context: Context, error: BaseException, outcome: Outcome) -> None:
         if outcome.kind == Kind.DEAD or (outcome.kind == Kind.RETRY and context.last_attempt):
-            await sync_to_async(tell)(context, error, outcome)
+            await sync_to_async(send)(context, error, outcome)
 
     return failed
 
@@ -110,7 +110,7 @@ class Attempt:
     ) -> None:
         self._context = context
         self._sender = type(task.get_backend())
-        self.result = running_result(task, alias, context, args, kwargs)
+        self.result: Final = running_result(task, alias, context, args, kwargs)
         self.args: tuple[Any, ...] = tuple(args)
         if task.takes_context:
             self.args = (TaskContext(task_result=self.result), *args)

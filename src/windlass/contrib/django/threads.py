@@ -1,5 +1,5 @@
 """How the jobs of a Django project run where a test asks for them: plain functions, and what async ones do
-through `sync_to_async`, in the thread of the test, on whose database connection its transaction is [E26]."""
+through `sync_to_async`, in the thread of the test, on whose database connection its transaction is [E1]."""
 
 from __future__ import annotations
 

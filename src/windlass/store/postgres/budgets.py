@@ -1,5 +1,5 @@
 """Budgets and the governor on PostgreSQL [F1] [F2] [F7]. The arithmetic is in SQL, the same as that of
-`core.bucket` and `core.breaker`; see bucket_take.sql."""
+`core.bucket` and `core.breaker`; see `sql/budgets_buckets.sql`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import msgspec
 from windlass.core.breaker import BreakerState
 from windlass.core.governor import Governor, Window
 from windlass.store.budgets import changed, checked
-from windlass.store.flow import BudgetRecord, Governed, NewBudget, Runs, Taken
-from windlass.store.postgres.database import Database
+from windlass.store.fields import NewBudget
+from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.rows import record_of
+from windlass.store.records import BudgetRecord, Governed, Runs, Taken
 
 LARGEST: Final = 2**31 - 1
 _encode = msgspec.json.Encoder().encode
@@ -23,14 +25,15 @@ _times = msgspec.json.Decoder(dict[int, int]).decode
 class Budgets:
     """What tasks and handlers share with the whole cluster, and the rates of governed queues."""
 
-    _db: Database
+    def __init__(self, database: Database) -> None:
+        self._db = database
 
     async def budgets(self) -> list[BudgetRecord]:
-        """See Flow.budgets."""
+        """See Store.budgets."""
         return [_record(row) for row in await self._db.query("budgets", None)]
 
     async def declare_budget(self, budget: NewBudget) -> BudgetRecord:
-        """See Flow.declare_budget."""
+        """See Store.declare_budget."""
         fine = checked(budget)
         await self._db.value(
             "declare_budget", fine.name, fine.rate, float(fine.burst), fine.key, fine.breaker,
@@ -39,7 +42,7 @@ class Budgets:
         return await self._budget(budget.name)
 
     async def set_budget(self, name: str, changes: Mapping[str, Any]) -> BudgetRecord:
-        """See Flow.set_budget."""
+        """See Store.set_budget."""
         changed(NewBudget(name=name, rate=0.0, burst=1), changes)
         await self._db.value("set_budget", name, _encode(dict(changes)).decode())
         return await self._budget(name)
@@ -51,70 +54,52 @@ class Budgets:
         return _record(rows[0])
 
     async def drop_budget(self, name: str) -> bool:
-        """See Flow.drop_budget."""
+        """See Store.drop_budget."""
         return bool(await self._db.value("drop_budget", name))
 
     async def take(self, budget: str, n: int, key: str = "") -> Taken:
-        """See Flow.take."""
+        """See Store.take."""
         row = await self._db.call("take_tokens", budget, min(n, LARGEST), key)
         return Taken(row["granted"], row["wait"])
 
     async def give_back(self, budget: str, n: int, key: str = "", age: float = 0.0) -> None:
-        """See Flow.give_back."""
+        """See Store.give_back."""
         await self._db.value("give_tokens", budget, min(n, LARGEST), key, float(age))
 
     async def drain(self, budget: str, pause: float, key: str | None = None) -> None:
-        """See Flow.drain."""
+        """See Store.drain."""
         await self._db.value("drain_budget", budget, float(pause), key)
 
-    async def tell_budget(self, budget: str, succeeded: int, failed: int) -> BreakerState:
-        """See Flow.tell_budget."""
-        state: BreakerState = await self._db.value("tell_budget", budget, succeeded, failed)
+    async def report_calls(self, budget: str, succeeded: int, failed: int) -> BreakerState:
+        """See Store.report_calls."""
+        state: BreakerState = await self._db.value("report_calls", budget, succeeded, failed)
         return state
 
     # -- the governor -----------------------------------------------------------------------------------
 
-    async def report(self, runs: Mapping[str, Runs]) -> None:
-        """See Flow.report."""
+    async def count_runs(self, runs: Mapping[str, Runs]) -> None:
+        """See Store.count_runs."""
         if runs:
-            await self._db.value("report", _encode(dict(runs)).decode())
+            await self._db.value("count_runs", _encode(dict(runs)).decode())
 
     async def governed(self, term: int) -> list[Governed]:
-        """See Flow.governed."""
+        """See Store.governed."""
         return [_governed(row) for row in await self._db.rows("governed", term)]
 
     async def govern(self, term: int, queue: str, governor: Governor) -> None:
-        """See Flow.govern."""
+        """See Store.govern."""
         await self._db.value("govern", term, queue, _encode(governor).decode())
 
     async def observe(self, latency: float) -> None:
-        """See Flow.observe."""
+        """See Store.observe."""
         await self._db.value("observe", float(latency))
 
 
 def _record(row: Any) -> BudgetRecord:
-    return BudgetRecord(
-        name=row["name"],
-        rate=row["rate"],
-        burst=int(row["burst"]),
-        key=row["key"],
-        breaker=row["breaker"],
-        breaker_pause=row["breaker_pause"],
-        tokens=row["tokens"],
-        blocked=row["blocked"],
-        state=row["state"],
-        failures=row["failures"],
-        waiting=row["waiting"],
-    )
+    return record_of(BudgetRecord, row, burst=int(row["burst"]))
 
 
 def _governed(row: Any) -> Governed:
-    window = Window(
-        succeeded=row["succeeded"],
-        failed=row["failed"],
-        throttled=row["throttled"],
-        waiting=row["waiting"],
-        times=_times(row["times"]),
-    )
+    window = record_of(Window, row, times=_times(row["times"]))
     known = None if row["state"] is None else _governor(row["state"])
     return Governed(row["queue"], window, row["rate_min"], row["rate_max"], known)

@@ -1,4 +1,4 @@
-"""Claiming on PostgreSQL: which lanes to ask, and in which order.
+"""Claiming on PostgreSQL: which lanes to ask and in which order, what a worker holds, and waiting for work.
 
 The order of lanes needs to know how long their heads have waited [C2]. That is asked for at most once in
 `head_cache` seconds for each queue, which also finds lanes that are new; in between a wake-up that no known
@@ -7,20 +7,22 @@ lane explains asks again. Of many lanes only those that may hold something are c
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from windlass.core import ids
-from windlass.core.priority import LaneHead, claim_order, effective
-from windlass.store.flow import Needs
-from windlass.store.postgres.database import Database
+from windlass.core.order import LaneHead, claim_order, effective
+from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.connections.listener import Listener
+from windlass.store.postgres.rows import decode_options
 from windlass.store.protocol import NOTHING
-from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Options
+from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Fence, Needs
 from windlass.store.settings import StoreSettings
 
 LANE_WAIT: Final = 100
@@ -36,23 +38,16 @@ REFILL: Final = 1000
 FEW: Final = 2
 """Up to so many lanes are called without asking first which of them have something: asking costs as much."""
 
-logger = logging.getLogger("windlass.store")
-_options = msgspec.json.Decoder(Options).decode
+FIRST_PENDING_POLL: Final = 0.001
+PENDING_POLL: Final = 0.05
+FULL_POLL: Final = 0.5
+"""Seconds after which a queue at its limit is asked again: another worker that makes room does not call."""
+
+_COLUMNS: Final = (
+    "seqs", "ids", "tasks", "payloads", "options", "attempts", "deaths", "enqueued", "offered"
+)  # fmt: skip
+"""The arrays of a claim's answer, one element for each job."""
 _encode = msgspec.json.Encoder().encode
-
-
-def decode_options(text: str | None) -> Options:
-    """Options as they were enqueued; the shared default where none were stored, or none that can be read.
-
-    SQL checks them at enqueue. Should a row slip through all the same, it must not stop the claims of its
-    lane [fault 17]."""
-    if text is None:
-        return DEFAULT_OPTIONS
-    try:
-        return _options(text)
-    except msgspec.MsgspecError as error:
-        logger.warning("options of a job cannot be read, so it runs with the defaults: %s", error)
-        return DEFAULT_OPTIONS
 
 
 class Lane(msgspec.Struct):
@@ -78,16 +73,20 @@ class Look(msgspec.Struct, frozen=True):
     words: int
 
 
-class Claimer:
+class Claims:
     """Claims from lanes in the order of their effective priority."""
 
     def __init__(
-        self, database: Database, settings: StoreSettings, head_cache: float, heard: Callable[[str], int]
+        self, database: Database, listener: Listener, settings: StoreSettings, head_cache: float
     ) -> None:
         self._db = database
+        self._listener = listener
+        self._heard = listener.heard_of
         self._settings = settings
         self._head_cache = head_cache
-        self._heard = heard
+        self._looked: dict[str, int] = {}
+        """By queue, how many wake-ups had been heard when a caller looked last."""
+        self._pending_pause = FIRST_PENDING_POLL
         self._lanes: dict[int, Lane] = {}
         self._looks: dict[str, Look] = {}
         self._words: dict[str, int] = {}
@@ -104,13 +103,15 @@ class Claimer:
         needs: Needs = NOTHING,
     ) -> list[Claim]:
         """See Store.claim. One round trip where the queues have one or two lanes; see FEW."""
+        looked = {queue: self._heard(queue) for queue in queues}
+        self._looked.update(looked)
         if needs is not self._needs[0]:
             self._needs = (needs, _encode(dict(needs)).decode() if needs else None)
         bounds = queues if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
         room = {queue: bound for queue, bound in bounds.items() if bound > 0}
         if limit < 1 or not room:
             return []
-        words = {queue: self._heard(queue) for queue in room}
+        words = {queue: looked[queue] for queue in room}
         woken = any(self._words.get(queue, 0) < heard for queue, heard in words.items())
         self._words.update(words)
         fresh = self._is_stale(room)
@@ -122,17 +123,68 @@ class Claimer:
         if not claims and not fresh and not self._outrun and (woken or not few):
             await self._refresh(room)
             claims = await self._sweep(worker, room, limit, all_lanes=False)
+        if claims:
+            self._pending_pause = FIRST_PENDING_POLL
         return claims
 
-    def pending(self, queues: Collection[str]) -> bool:
+    async def unfinished(self, worker: int) -> list[Claim]:
+        """See Store.unfinished. A claim whose answer was lost may still be under way: it is waited for."""
+        async with (
+            self._db.connection(self._db.deadline) as connection,
+            connection.transaction(isolation="read_committed"),
+        ):
+            await connection.execute(schemas.call("worker_alone", 1, self._db.schema), worker)
+            rows = await connection.fetch(schemas.query("unfinished_jobs", self._db.schema), worker)
+        claims: dict[int, Claim] = {}
+        for r in rows:
+            claim = claims.setdefault(r["claim"], Claim(r["claim"], r["lane"], r["queue"], r["priority"], []))
+            options = decode_options(r["options"])
+            claim.jobs.append(
+                ClaimedJob(
+                    r["id"], r["lane"], r["claim"], r["seq"], r["task"], r["payload"], r["queue"],
+                    r["priority"], r["attempt"], r["deaths"], options, r["enqueued"], r["offered"],
+                )
+            )  # fmt: skip
+        return list(claims.values())
+
+    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
+        """See Store.fences."""
+        spans = await self._db.rows("unfinished_spans", worker, since)
+        return {(r["lane"], r["claim"], seq) for r in spans for seq in range(r["first"], r["beyond"])}
+
+    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
+        """See Store.wait."""
+        if self._pending(queues):
+            # Its transaction drew a number before the lane was marked idle, so it will not call; mostly it
+            # commits within a millisecond.
+            await asyncio.sleep(min(timeout, self._pending_pause))
+            self._pending_pause = min(self._pending_pause * 2, PENDING_POLL)
+            return True
+        self._pending_pause = FIRST_PENDING_POLL
+        since = [self._looked.get(queue, -1) for queue in queues]
+        patience = max(self._patience(queues), PENDING_POLL)
+        if self._full(queues):
+            patience = min(patience, FULL_POLL)
+        heard = await self._listener.wait(queues, min(timeout, patience), since)
+        if heard:
+            # The caller looks now: what was heard up to here is not told twice.
+            self._looked.update((queue, self._heard(queue)) for queue in queues)
+        return heard or patience < timeout
+
+    def made_room(self, queues: Collection[str]) -> None:
+        """Jobs of these queues have ended: who waits here for a queue at its limit may look again [F3]."""
+        for queue in self._full(queues):
+            self._listener.hear(queue)
+
+    def _pending(self, queues: Collection[str]) -> bool:
         """Whether numbers are drawn in these queues that no claim could see yet: look again soon."""
         return any(lane.pending and lane.head.queue in queues for lane in self._lanes.values())
 
-    def full(self, queues: Collection[str]) -> set[str]:
+    def _full(self, queues: Collection[str]) -> set[str]:
         """Those of these queues that had as many running as they may when they were last asked [F3]."""
         return {lane.head.queue for lane in self._lanes.values() if lane.full and lane.head.queue in queues}
 
-    def patience(self, queues: Collection[str]) -> float:
+    def _patience(self, queues: Collection[str]) -> float:
         """How long these queues may be left alone: a wake-up since their heads were asked for may have been
         for a lane that is not known here."""
         looks = ((queue, self._looks.get(queue)) for queue in queues)
@@ -250,16 +302,7 @@ def _claim(row: Any, head: LaneHead) -> Claim:
             enqueued if offered is None else offered,
         )
         for seq, job, task, payload, options, attempt, deaths, enqueued, offered in zip(
-            row["seqs"],
-            row["ids"],
-            row["tasks"],
-            row["payloads"],
-            row["options"],
-            row["attempts"],
-            row["deaths"],
-            row["enqueued"],
-            row["offered"],
-            strict=True,
+            *(row[name] for name in _COLUMNS), strict=True
         )
     ]
     return Claim(claim, lane, queue, priority, jobs)

@@ -1,47 +1,36 @@
-"""Queues and the cluster on PostgreSQL: settings, cool-downs, who coordinates, and the slots of workers."""
+"""The cluster on PostgreSQL [K3]: who coordinates, the slots of workers, turns, and the clock they go by."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
 
-from windlass.store.postgres.database import Database
-from windlass.store.postgres.reading import Reader, queue_record
-from windlass.store.queues import check
+import msgspec
+
+from windlass.store.postgres.connections.database import Database
 from windlass.store.records import QueueRecord, Steering
 
-_COLUMNS: Final = {"window": "lane_window"}
+_queues = msgspec.json.Decoder(dict[str, QueueRecord]).decode
+_slots = msgspec.json.Decoder(dict[int, dict[str, int]]).decode
+_serving = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class Cluster:
-    """What operators and the coordinator say to the store, and what hosts hear from it."""
+    """What the coordinator says to the store, and what hosts hear from it."""
 
-    _db: Database
-    _reader: Reader
+    def __init__(self, database: Database) -> None:
+        self._db = database
 
-    async def queues(self) -> list[QueueRecord]:
-        """See Store.queues."""
-        return await self._reader.queues()
-
-    async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
-        """See Store.set_queue."""
-        check(name, changes)
-        columns = {_COLUMNS.get(key, key): value for key, value in changes.items()}
-        (row,) = await self._db.query("set_queue", name, json.dumps(columns))
-        return queue_record(row)
-
-    async def throttle(self, queue: str, hint: float | None = None) -> float:
-        """See Store.throttle."""
-        return float(await self._db.value("throttle", queue, hint))
-
-    async def warm(self, queue: str, *, force: bool = False) -> bool:
-        """See Store.warm."""
-        return bool(await self._db.value("warm", queue, force))
+    async def now(self) -> float:
+        """See Store.now."""
+        return float(await self._db.value("unix_time"))
 
     async def steering(self, workers: Sequence[int]) -> Steering:
         """See Store.steering."""
-        return await self._reader.steering(workers)
+        (row,) = await self._db.query("steering", list(workers))
+        return Steering(
+            _queues(row["queues"] or "{}"), _slots(row["slots"] or "{}"), _serving(row["serving"] or "{}")
+        )
 
     async def lead(self, candidate: int, length: float) -> int | None:
         """See Store.lead."""
@@ -60,3 +49,7 @@ class Cluster:
             for queue, n in mine.items()
         ]
         await self._db.value("assign", term, json.dumps(rows))
+
+    async def begin_chore(self, name: str, every: float) -> bool:
+        """See Store.begin_chore."""
+        return bool(await self._db.value("begin_chore", name, float(every)))

@@ -1,8 +1,7 @@
 """What `windlass doctor` finds out about a PostgreSQL store. Nothing here writes.
 
-Each look is one finding, or one for each thing that is wrong. What this role may not see is said so: a look
-that was not taken is no good news.
-"""
+Each check gives one finding, or one for each thing that is wrong. What this role may not see is a finding,
+too: a check that was not made is no good report."""
 
 from __future__ import annotations
 
@@ -11,22 +10,23 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, Literal
 
+from windlass.core.counts import plural
 from windlass.errors import StoreForbidden
 from windlass.store.budgets import FITS, over
 from windlass.store.postgres import schema as schemas
-from windlass.store.postgres.database import SPARE, Database
-from windlass.store.postgres.listen import POLL_DEAF, Listener
-from windlass.store.postgres.pooling import LOAN, TOO_SMALL, Pooling, lends
+from windlass.store.postgres.connections.database import SPARE, Database
+from windlass.store.postgres.connections.listener import POLL_DEAF, Listener
+from windlass.store.postgres.connections.pooler import LOAN, TOO_SMALL, Pooling, lends
 from windlass.store.records import Finding
 
 SUPPORTED: Final = range(15, 19)
 CLOCK_LIMIT: Final = 1.0
 SLOW: Final = 0.25
-"""Seconds that a count of the queues may take beyond the way to the server and back."""
+"""Seconds that counting the queues may take beyond the round trip."""
 HELD: Final = 5.0
-"""Seconds from which on an open transaction that holds what others want is worth a word [S2]."""
+"""Seconds after which an open transaction that holds what others want is reported [S2]."""
 OLD: Final = 3600.0
-"""Seconds from which on a snapshot or prepared transaction is worth a word."""
+"""Seconds after which a snapshot or prepared transaction is reported."""
 
 
 class Diagnosis:
@@ -36,7 +36,7 @@ class Diagnosis:
         self._db = database
         self._listener = listener
 
-    async def findings(self) -> list[Finding]:
+    async def diagnose(self) -> list[Finding]:
         """See Store.diagnose."""
         looks: dict[str, Callable[[], Awaitable[list[Finding]]]] = {
             "schema": self._schema,
@@ -67,12 +67,12 @@ class Diagnosis:
     async def _schema(self) -> list[Finding]:
         async with self._db.connection() as connection:
             version, stamped = await schemas.version_of(connection, self._db.schema)
-        told = f"schema {self._db.schema!r} is at version {version}"
+        message = f"schema {self._db.schema!r} is at version {version}"
         if stamped == schemas.fingerprint(self._db.schema):
-            return [_finding("schema", "ok", f"{told}, with the functions of this Windlass")]
+            return [_finding("schema", "ok", f"{message}, with the functions of this Windlass")]
         return [
             _finding(
-                "schema", "error", f"{told}, but its functions are those of another Windlass",
+                "schema", "error", f"{message}, but its functions are those of another Windlass",
                 "Run `windlass migrate` with the newest Windlass that is in use.",
             )
         ]  # fmt: skip
@@ -112,18 +112,17 @@ class Diagnosis:
         ]  # fmt: skip
 
     async def _pooler(self) -> list[Finding]:
-        """A worker uses a few connections at once; one that waits for the pooler to have one looks as if the
-        server were slow."""
+        """A worker uses a few connections at once. Where the pooler has too few, the server seems slow."""
         if self._db.pooling is Pooling.NONE:
             return []
         wanted = SPARE + 1
         lent = await lends(wanted, self._db.connect)
-        told = f"a pooler in {self._db.pooling.value} mode stands between, and lends"
+        message = f"there is a pooler in {self._db.pooling.value} mode, which gives"
         if lent == wanted:
-            return [_finding("pooler", "ok", f"{told} {wanted} connections at once")]
+            return [_finding("pooler", "ok", f"{message} {wanted} connections at once")]
         return [
             _finding(
-                "pooler", "warning", f"{told} no more than {lent} of {wanted} connections at once within "
+                "pooler", "warning", f"{message} no more than {lent} of {wanted} connections at once within "
                 f"{LOAN:g} s: each process of a worker needs as many", f"See to its pool: {TOO_SMALL}.",
             )
         ]  # fmt: skip
@@ -134,8 +133,8 @@ class Diagnosis:
             return [
                 _finding(
                     "speed", "warning",
-                    f"jit is on, and the server compiles {len(compiled)} functions anew at each call, such "
-                    f"as {compiled[0]}: calls take up to a hundred times longer",
+                    f"jit is on, and the server compiles {plural(len(compiled), 'function')} anew at "
+                    f"each call, such as {compiled[0]}: calls take up to a hundred times longer",
                     "Run `windlass migrate`, or ALTER FUNCTION … SET jit = off where somebody has reset it.",
                 )
             ]  # fmt: skip
@@ -151,8 +150,8 @@ class Diagnosis:
         return [
             _finding(
                 "speed", "warning",
-                f"counting the queues takes {counted * 1e3:.0f} ms, where a few are usual; the way to the "
-                f"server and back takes {took[0] * 1e3:.1f} ms",
+                f"counting the queues takes {counted * 1e3:.0f} ms, where a few are usual; the round trip "
+                f"takes {took[0] * 1e3:.1f} ms",
                 "Look at the server's load, and for a transaction that keeps dead rows from being removed.",
             )
         ]  # fmt: skip
@@ -164,9 +163,9 @@ class Diagnosis:
             return [
                 _finding(
                     "wake-ups", "warning",
-                    "a transaction pooler stands between: NOTIFY does not come through, and statements are "
+                    "there is a pooler in transaction mode: NOTIFY does not come through, and statements are "
                     f"not prepared, so workers ask every {POLL_DEAF:g} s and each statement costs more",
-                    "Give the workers a URL that leads to the server itself; producers may keep the pooler.",
+                    "Give the workers a URL of the server itself; producers may keep the pooler.",
                 )
             ]  # fmt: skip
         if await self._listener.check(10.0):
@@ -184,7 +183,8 @@ class Diagnosis:
         return [
             _finding(
                 "queues", "warning",
-                f"{row['waiting']} jobs of queue {row['queue']!r} are ready, and no worker serves it",
+                f"{plural(row['waiting'], 'job waits', 'jobs wait')} in queue "
+                f"{row['queue']!r}, which no worker serves",
                 f"windlass worker myapp:app -q {row['queue']}",
             )
             for row in rows
@@ -235,8 +235,8 @@ def _segment(victim: int | None) -> str:
     return "a segment" if victim is None else f"segment {victim}"
 
 
-def _finding(name: str, level: Literal["ok", "warning", "error"], told: str, advice: str = "") -> Finding:
-    return Finding(name=name, level=level, told=told, advice=advice)
+def _finding(name: str, level: Literal["ok", "warning", "error"], text: str, advice: str = "") -> Finding:
+    return Finding(name=name, level=level, text=text, advice=advice)
 
 
 def _span(seconds: float) -> str:

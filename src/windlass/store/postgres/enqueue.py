@@ -13,10 +13,10 @@ import asyncpg
 from windlass.errors import ConfigurationError, Refused, Shed, StoreForbidden, StoreUnavailable, WindlassError
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres import statements
-from windlass.store.postgres.faults import refused_jobs, translated
-from windlass.store.postgres.gates import lines_of, rings_of
+from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.connections.errors import refused_jobs, translated
 from windlass.store.postgres.intake import Intake
-from windlass.store.postgres.upkeep import Upkeep
+from windlass.store.postgres.limits import Limits, rings_of, waiting_lists_of
 from windlass.store.records import NewJob, Receipt
 
 TRIES: Final = 3
@@ -24,14 +24,17 @@ TRIES: Final = 3
 BACK_STEP: Final = 1000
 """Jobs that an enqueue which replaced one moves on, at most."""
 
-logger = logging.getLogger("windlass.store")
+logger: Final = logging.getLogger("windlass.store")
 
 
-class Enqueueing(Upkeep):
+class Enqueue:
     """How jobs come in, and what is noted of their queues on the way."""
 
-    _intake: Intake
-    _declared: set[tuple[str, int]]
+    def __init__(self, database: Database, limits: Limits) -> None:
+        self._db = database
+        self._limits = limits
+        self._intake = Intake(self._send)
+        self._declared: set[tuple[str, int]] = set()
 
     async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
         """See Store.enqueue. A single job goes together with those of other callers."""
@@ -42,13 +45,14 @@ class Enqueueing(Upkeep):
         return await self._counted_enqueue(jobs, connection)
 
     async def _send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """What the intake sends. A batch that is refused for one of its queues or priorities is sent again by
-        each of them: only then is it counted, lest it count twice."""
+        """Enqueue a batch of the intake. One that is refused for one of its queues or priorities is sent
+        again for each of them, and counted only then: nothing is counted twice."""
         several = len({(job.queue, job.priority) for job in jobs}) > 1
         return await (self._enqueue(jobs, None) if several else self._counted_enqueue(jobs))
 
     async def _counted_enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        """What is refused rolls back, so it is counted in a transaction of its own."""
+        """Enqueue, and count what is refused: in a transaction of its own, since the refused one rolls
+        back."""
         try:
             return await self._enqueue(jobs, connection)
         except Refused as error:
@@ -64,22 +68,27 @@ class Enqueueing(Upkeep):
                 )
             with translated():
                 row = await connection.fetchrow(call.sql, *call.args)
-            await self._note_pressure(jobs, row)
+            await self._note_pressure(row)
             return statements.receipts_of(jobs, row)
         await self._declare({(job.queue, int(job.priority)) for job in jobs})
         async with self._db.connection() as own:
             row = await _committed(own, call)
             receipts = statements.receipts_of(jobs, row)
             # It is committed: what comes now may fail without it.
-            if any(receipt.status == "replaced" for receipt in receipts):
-                await self._take_back(own)
-            await self._admit(own, lines_of(jobs, receipts), rings_of(jobs, receipts))
-        await self._note_pressure(jobs, row)
+            if row[2]:  # not all of them went into their lane
+                await self._admit(own, jobs, receipts)
+        await self._note_pressure(row)
         return receipts
 
+    async def _admit(self, connection: Any, jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> None:
+        """Let those in at once that replace others or wait aside, where there is room for them."""
+        if any(receipt.status == "replaced" for receipt in receipts):
+            await self._take_back(connection)
+        await self._limits.admit(connection, waiting_lists_of(jobs, receipts), rings_of(jobs, receipts))
+
     async def _take_back(self, connection: Any) -> None:
-        """Let a new job take the place of its twin at once, unless somebody holds the twin's lane: the next
-        promote does that as well. Who may only produce leaves it to others, too."""
+        """Let a new job replace its waiting twin at once. Where another session holds the twin's lane, or
+        this role may only enqueue, the next promote does it."""
         try:
             with translated():
                 await connection.execute(schemas.query("replace_at_once", self._db.schema), BACK_STEP)
@@ -87,26 +96,26 @@ class Enqueueing(Upkeep):
         except StoreForbidden:
             return
         except (WindlassError, asyncpg.PostgresError) as error:
-            logger.warning("a waiting twin was not taken back, which the next promote will do: %s", error)
+            logger.warning("could not replace a waiting job, which the next promote will do: %s", error)
 
-    async def _note_pressure(self, jobs: Sequence[NewJob], row: Sequence[Any]) -> None:
-        for queue, pressure in statements.pressures_of(jobs, row).items():
+    async def _note_pressure(self, row: Sequence[Any]) -> None:
+        for queue, pressure in statements.pressures_of(row).items():
             if pressure.was != pressure.now:
                 await self._note("change_pressure", queue, pressure.was, pressure.now)
 
     async def _note(self, function: str, *args: Any) -> None:
-        """Note what an enqueue has seen of its queue, in a transaction of its own. It must not fail for that:
-        what could not be noted, the next promote sees."""
+        """Record what an enqueue saw of its queue, in a transaction of its own. The enqueue must not fail for
+        it: the next promote sees what could not be recorded."""
         with suppress(WindlassError, asyncpg.PostgresError):
             await self._db.value(function, *args)
 
     async def _declare(self, lanes: set[tuple[str, int]]) -> None:
         for queue, priority in lanes - self._declared:
-            # Who may only produce leaves that to others: the job waits in deferred until the lane is there.
-            # So it does where somebody's open transaction is about to declare it: nobody waits for that [S2].
+            # A role that may only enqueue leaves that to others: the job waits in deferred until the lane is
+            # there. So it does where an open transaction is about to declare it: nobody waits for that [S2].
             # And where the store is not adopted yet: the enqueue itself is not refused [S3].
             try:
-                if await self._db.value("lane_try", queue, priority) is None:
+                if await self._db.value("try_lane", queue, priority) is None:
                     continue
             except StoreForbidden:
                 pass
@@ -118,9 +127,9 @@ class Enqueueing(Upkeep):
 
 
 async def _committed(connection: Any, call: statements.Call) -> Any:
-    """Run an enqueue in a transaction of its own. A deadlock, such as with a transaction that takes its keys
-    one by one, ends it before anything was written: it is run again. So is one that somebody's default
-    isolation level keeps from seeing who has a key."""
+    """Run an enqueue in a transaction of its own. After a deadlock, such as with a transaction that takes its
+    keys one by one, nothing was written: it is run again. So it is where the default isolation level keeps it
+    from seeing who holds a key."""
     for left in reversed(range(TRIES)):
         try:
             if left == TRIES - 1:

@@ -1,16 +1,15 @@
-"""Single enqueues of many callers, sent together: while one call is in flight the next batch fills. A lone
-caller waits for nobody; thirty-two cost hardly more calls than one, since after an answer the next call waits
-a moment for those who got it and come again. It is what makes a web app's `await task.aenqueue(…)` cheap.
+"""Single enqueues of many callers, sent in batches: while one call is in flight, the next batch fills. A lone
+caller waits for nobody. Thirty-two callers cost hardly more calls than one: after an answer the next call
+waits a moment for callers that come again. This makes a web app's `await task.aenqueue(…)` cheap.
 
-Nobody waits for long behind somebody else's trouble. A job that may have to wait for another transaction, by
-its keys or by what it comes after, is sent on its own, and a call that has not answered soon gets others
-beside it, a few.
+No caller waits long for another's job. A job that may have to wait for another transaction, because of its
+keys or of what it comes after, is sent on its own. While a call has not answered soon, a few others may be
+sent beside it.
 
-Everybody gets an answer of their own. Where the store refuses a batch, for one of its jobs or for all,
-nothing of it was written, so its jobs are sent again: by queue and priority where the queue was full, else
-one by one. After any other error nobody knows what was written: all are told so, and nothing is sent twice
-[E7]. A call that nobody waits for any longer is given up.
-"""
+Each caller gets its own answer. Where the store refuses a batch, nothing of it was written, so its jobs are
+sent again: by queue and priority where the queue was full, else one by one. After any other error nobody
+knows what was written: all callers get the error, and nothing is sent twice [E7]. A call whose callers have
+all left is cancelled."""
 
 from __future__ import annotations
 
@@ -26,18 +25,18 @@ from windlass.store.records import NewJob, Receipt
 
 Send: TypeAlias = Callable[[Sequence[NewJob]], Awaitable[list[Receipt]]]
 Waiting: TypeAlias = tuple[NewJob, "asyncio.Future[Receipt]"]
-MOST: Final = 500
+MAX_JOBS: Final = 500
 """How many jobs are sent at once."""
-MOST_SENT: Final = 8 * 2**20
+MAX_SENT: Final = 8 * 2**20
 """Characters of payload that are sent at once, where a single job has not more."""
 LINGER: Final = 0.003
 """Seconds that a call waits, at most, for as many jobs as the one before it had."""
 PATIENCE: Final = 0.05
-"""Seconds after which those who wait do so no longer for the call in flight, but get one beside it."""
+"""Seconds after which those who wait for the call in flight get one beside it."""
 CALLS: Final = 4
-"""Calls of batches in flight: the store's connections serve others, too."""
+"""Most calls of batches in flight: the store's connections serve others, too."""
 ALONE: Final = 6
-"""Calls of jobs on their own. They may wait for each other's keys, and leave room for a batch."""
+"""Most calls of jobs on their own. They may wait for each other's keys, and leave room for a batch."""
 
 
 class Intake:
@@ -55,7 +54,7 @@ class Intake:
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def add(self, job: NewJob) -> Receipt:
-        """Enqueue a job; the answer is its receipt, or the error that is about it."""
+        """Enqueue a job; returns its receipt, or raises the error that is about it."""
         if _may_wait(job):
             return await self._alone(job)
         if self._calls or self._waiting:
@@ -63,8 +62,8 @@ class Intake:
         return await self._first(job)
 
     async def _alone(self, job: NewJob) -> Receipt:
-        """Send a job that others need not wait for. Of those with the same key one is under way at a time:
-        where somebody else holds it, each of them would keep a call waiting."""
+        """Send a job on its own. Of those with the same key one is sent at a time: where another transaction
+        holds the key, each of them would keep a call waiting."""
         key = job.options.unique_key or job.idempotency_key
         turn = (self._turns.get(key) if key else None) or asyncio.Lock()
         if key:
@@ -73,7 +72,7 @@ class Intake:
             return (await self._send([job]))[0]
 
     async def _first(self, job: NewJob) -> Receipt:
-        """Nothing is in flight: send it in the caller's own task. Those who come meanwhile wait for it."""
+        """Nothing is in flight: send it in the caller's own task. Callers that come meanwhile wait for it."""
         me = asyncio.current_task()
         assert me is not None
         self._calls.add(me)
@@ -97,11 +96,11 @@ class Intake:
         try:
             return await answer
         finally:
-            self._waiting.pop(answer, None)  # who leaves does not want it any more
+            self._waiting.pop(answer, None)  # a caller that was cancelled does not want it any more
 
     def _call(self) -> None:
         if self._waiting and self._taker is None and len(self._calls) < CALLS:
-            # In a context of its own: it works for many callers, and for none of them more than for others.
+            # In a context of its own: it works for many callers, not for the one that happens to start it.
             self._taker = asyncio.get_running_loop().create_task(self._drain(), context=contextvars.Context())
             self._calls.add(self._taker)
 
@@ -134,13 +133,13 @@ class Intake:
     def _next(self) -> list[Waiting]:
         batch: list[Waiting] = []
         left: list[asyncio.Future[Receipt]] = []
-        room = MOST_SENT
+        room = MAX_SENT
         for answer, job in self._waiting.items():
             if answer.done():
                 left.append(answer)  # its caller has
                 continue
             room -= len(job.payload)
-            if len(batch) == MOST or (batch and room < 0):
+            if len(batch) == MAX_JOBS or (batch and room < 0):
                 break
             batch.append((job, answer))
         for answer in [*left, *(answer for _, answer in batch)]:
@@ -148,8 +147,8 @@ class Intake:
         return batch
 
     async def _linger(self, wanted: int) -> None:
-        """Those who were answered just now may come again: a call of their own for the first of them would
-        make all others wait for it."""
+        """Callers that were answered just now may come again: a call for the first of them alone would make
+        all others wait for it."""
         self._wanted, self._enough = wanted, asyncio.Event()
         if len(self._waiting) < wanted:
             with contextlib.suppress(TimeoutError):
@@ -207,8 +206,8 @@ def _may_wait(job: NewJob) -> bool:
 
 
 def _apart(batch: Sequence[Waiting], error: EnqueueError | JobNotFound) -> list[list[Waiting]]:
-    """The jobs of a batch that was refused in groups that may fare differently; one group where all fare
-    alike."""
+    """The jobs of a refused batch in groups that may get different answers; one group where all get the
+    same."""
     if not isinstance(error, Refused):
         return [[each] for each in batch]
     # The load of a queue is judged once for each priority, and a call is refused as a whole.
@@ -225,8 +224,8 @@ def _fail(batch: Sequence[Waiting], error: Exception) -> None:
 
 
 def _own(error: Exception) -> Exception:
-    """The error for one caller. What they add to it, and what they were handling when it was raised, is
-    nobody else's business."""
+    """A copy of the error for one caller: what a caller adds to it, or was handling when it was raised, must
+    not show up at the others."""
     kind = type(error)
     own = kind.__new__(kind, *error.args)  # not by its __init__, which may take other arguments
     vars(own).update(vars(error))

@@ -1,10 +1,9 @@
-"""Parents and parts on PostgreSQL, and the settings of tasks. The decisions are in SQL: see advance.sql."""
+"""Parents and parts on PostgreSQL [P4] [P9]. The decisions are in SQL: see `sql/parents.sql`."""
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 import asyncpg
@@ -14,25 +13,26 @@ from windlass.core.gates import gates_of
 from windlass.core.states import State
 from windlass.errors import ClaimLost, WindlassError
 from windlass.store.postgres import schema as schemas
-from windlass.store.postgres.database import Database
-from windlass.store.postgres.faults import translated
-from windlass.store.postgres.gates import Gates, is_carried
-from windlass.store.postgres.reading import seconds
-from windlass.store.records import ClaimedJob, ParentRecord, PartRecord, Plan, TaskRecord
-from windlass.store.tasks import changed
+from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.connections.errors import translated
+from windlass.store.postgres.limits import Limits, is_carried
+from windlass.store.postgres.rows import record_of
+from windlass.store.records import ClaimedJob, ParentRecord, PartRecord, Plan
 
 LARGEST: Final = 2**31 - 1
 
 PARENT_WAIT: Final = 100
 """Milliseconds to wait for a parent that somebody else is working on, before it is left to promote."""
 
-logger = logging.getLogger("windlass.store")
+logger: Final = logging.getLogger("windlass.store")
 
 
-class Parents(Gates):
-    """What is done with parents and tasks."""
+class Parents:
+    """Splits jobs into parts, and brings parents up to date with them."""
 
-    _db: Database
+    def __init__(self, database: Database, limits: Limits) -> None:
+        self._db = database
+        self._limits = limits
 
     async def split(self, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
         """See Store.split."""
@@ -60,7 +60,7 @@ class Parents(Gates):
             options = msgspec.structs.replace(job.options, ordering_key=None)
             gates = [gate.name for gate in gates_of(job.queue, job.task, options)]
             async with self._db.connection(self._db.deadline) as connection:
-                await self._admit(connection, [*gates, f"task:{job.task}"])
+                await self._limits.admit(connection, [*gates, f"task:{job.task}"])
 
     async def parent(self, id: int) -> ParentRecord | None:
         """See Store.parent."""
@@ -90,12 +90,12 @@ class Parents(Gates):
         """See Store.redrive."""
         return int(await self._db.value("redrive", id)) if 0 < id < 2**63 else 0
 
-    async def _advance(
+    async def advance(
         self, connection: Any, parents: Iterable[int], *, cancel: bool = False, wait: int = PARENT_WAIT
     ) -> None:
-        """Bring parents up to date, or cancel them, each in a transaction of its own. What fails here is
-        logged, and keeps nobody else from being brought up to date: promote tries again in a second. Once one
-        was waited for in vain, the others are only tried [S2]."""
+        """Bring parents up to date, or cancel them, each in a transaction of its own. What fails is logged
+        and does not hold up the others: promote tries again in a second. Once one was waited for in vain, the
+        others are only tried [S2]."""
         for parent in parents:
             try:
                 with translated():
@@ -121,69 +121,10 @@ class Parents(Gates):
             return False
         return True
 
-    # -- settings of tasks, and turns -------------------------------------------------------------------
-
-    async def tasks(self) -> list[TaskRecord]:
-        """See Store.tasks."""
-        return [_task(row) for row in await self._db.query("tasks")]
-
-    async def set_task(self, name: str, changes: Mapping[str, Any]) -> TaskRecord:
-        """See Store.set_task."""
-        changed(TaskRecord(name=name), changes)
-        return _task(await self._db.call("set_task", name, json.dumps(dict(changes))))
-
-    async def turn(self, name: str, every: float) -> bool:
-        """See Store.turn."""
-        return bool(await self._db.value("turn", name, float(every)))
-
 
 def _parent(row: Any) -> ParentRecord:
-    return ParentRecord(
-        id=row["id"],
-        task=row["task"],
-        queue=row["queue"],
-        state=State(row["state"]),
-        total=row["total"],
-        succeeded=row["succeeded"],
-        dead=row["dead"],
-        cancelled=row["cancelled"],
-        out=row["out"],
-        parallel=row["parallel"],
-        tolerated=row["tolerated"],
-        size=row["size"],
-        done=row["done"],
-        records=row["records"],
-        final=row["final"],
-        cancel_requested=row["cancel_requested"],
-        reason=row["reason"],
-        created_at=row["created_at"].timestamp(),
-        finished_at=seconds(row["finished_at"]),
-    )
+    return record_of(ParentRecord, row, state=State(row["state"]))
 
 
 def _part(row: Any) -> PartRecord:
-    return PartRecord(
-        parent=row["parent"],
-        index=row["index"],
-        total=row["total"],
-        span=row["span"],
-        size=row["size"],
-        state=State(row["state"]),
-        job=row["job"],
-        attempt=row["attempt"],
-        done=row["done"],
-        records=row["records"],
-        error=row["error"],
-        created_at=row["created_at"].timestamp(),
-    )
-
-
-def _task(row: Any) -> TaskRecord:
-    return TaskRecord(
-        name=row["name"],
-        batch=row["batch"],
-        batch_timeout=row["batch_timeout"],
-        parallel=row["parallel"],
-        concurrency=row["concurrency"],
-        key_concurrency=row["key_concurrency"],
-    )
+    return record_of(PartRecord, row, state=State(row["state"]))

@@ -1,5 +1,5 @@
 """Schedules on PostgreSQL [K4]: when one is due next is for its caller to say; to fire is one function, see
-fire_schedule.sql."""
+`sql/schedules.sql`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.store.flow import Due, NewSchedule, ScheduleRecord
-from windlass.store.postgres.claims import decode_options
-from windlass.store.postgres.database import Database
-from windlass.store.postgres.statements import encode_options
-from windlass.store.records import Receipt
+from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.rows import decode_options, encode_options, record_of
+from windlass.store.records import Due, NewSchedule, Receipt, ScheduleRecord
 
 _AS_TEXT: Final = frozenset({"payload", "options"})
 """Kept as they were written."""
@@ -23,38 +21,39 @@ _encode = msgspec.json.Encoder().encode
 class Schedules:
     """What runs by the clock."""
 
-    _db: Database
+    def __init__(self, database: Database) -> None:
+        self._db = database
 
     async def schedules(self) -> list[ScheduleRecord]:
-        """See Flow.schedules."""
+        """See Store.schedules."""
         return [_record(row) for row in await self._db.query("schedules")]
 
     async def seed_schedule(
         self, schedule: NewSchedule, next_at: float | None, error: str | None = None
     ) -> ScheduleRecord:
-        """See Flow.seed_schedule. The lane is declared with it, so that its jobs are ready at once."""
+        """See Store.seed_schedule. The lane is declared with it, so that its jobs are ready at once."""
         definition = msgspec.structs.asdict(schedule)
         columns = {name: value for name, value in definition.items() if name not in _AS_TEXT}
         row = await self._db.call(
             "seed_schedule", _encode(columns).decode(), schedule.payload, encode_options(schedule.options),
             next_at, error,
         )  # fmt: skip
-        await self._db.value("lane_try", schedule.queue, int(schedule.priority))
+        await self._db.value("try_lane", schedule.queue, int(schedule.priority))
         return _record(row)
 
     async def set_schedule(
         self, name: str, *, paused: bool | None = None, next_at: float | None = None
     ) -> ScheduleRecord | None:
-        """See Flow.set_schedule."""
+        """See Store.set_schedule."""
         row = await self._db.call("set_schedule", name, paused, next_at)
         return None if row is None else _record(row)
 
     async def drop_schedule(self, name: str) -> bool:
-        """See Flow.drop_schedule."""
+        """See Store.drop_schedule."""
         return bool(await self._db.value("drop_schedule", name))
 
     async def due(self, limit: int = 100) -> Due:
-        """See Flow.due."""
+        """See Store.due."""
         rows = await self._db.query("due_schedules", limit)
         return Due(rows[0]["now"], [_record(row) for row in rows if row["name"] is not None])
 
@@ -69,7 +68,7 @@ class Schedules:
         skipped: int = 0,
         error: str | None = None,
     ) -> list[Receipt] | None:
-        """See Flow.fire."""
+        """See Store.fire."""
         row = await self._db.call("fire_schedule", term, name, expected, list(times), next_at, skipped, error)
         if not row["fired"]:
             return None
@@ -77,23 +76,4 @@ class Schedules:
 
 
 def _record(row: Any) -> ScheduleRecord:
-    return ScheduleRecord(
-        name=row["name"],
-        cron=row["cron"],
-        task=row["task"],
-        tz=row["tz"],
-        payload=row["payload"],
-        queue=row["queue"],
-        priority=row["priority"],
-        options=decode_options(row["options"]),
-        missed=row["missed"],
-        overlap=row["overlap"],
-        grace=row["grace"],
-        jitter=row["jitter"],
-        paused=row["paused"],
-        next_at=row["next_at"],
-        last_at=row["last_at"],
-        last_job=row["last_job"],
-        skipped=row["skipped"],
-        error=row["error"],
-    )
+    return record_of(ScheduleRecord, row, options=decode_options(row["options"]))

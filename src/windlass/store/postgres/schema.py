@@ -1,8 +1,8 @@
 """How the SQL files become a schema: rendering for a schema name, migrating, refusing what is too new.
 
-`migrations/NNNN_*.sql` hold tables and only ever add. `sql/*.sql` hold one function each and are replaced
-as a whole whenever their text has changed. `queries/*.sql` hold statements that read. In the files the
-schema is called windlass; rendering puts the real name.
+`migrations/NNNN_*.sql` hold tables and only ever add. `sql/*.sql`, one file per room, hold functions and
+views, which are replaced as a whole whenever their text has changed, and the statements that the store sends;
+see `sources.py`. In the files the schema is called windlass; rendering puts the real name.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
+from windlass.store.postgres.setting_rules import with_rules
+from windlass.store.postgres.sources import definitions, migrations, statements
 from windlass.store.records import Migration
 from windlass.store.settings import StoreSettings
 
@@ -31,6 +32,9 @@ _RESERVED = re.compile(
 )
 """The words that PostgreSQL takes for a name only in quotes."""
 
+
+OWNERS: Final = ["allow", "stamp"]
+"""The functions that are for the schema's owner alone."""
 
 _HIDDEN = (
     "SELECT c.relname FROM pg_class c WHERE c.relnamespace = to_regnamespace($1) AND c.relrowsecurity "
@@ -56,28 +60,22 @@ def render(text: str, schema: str) -> str:
 
 
 @functools.cache
-def migrations() -> list[tuple[int, str]]:
-    """Every migration as (version, SQL), in order."""
-    folder = resources.files("windlass.store.postgres") / "migrations"
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    return [(int(f.name[:4]), f.read_text("utf-8")) for f in files]
-
-
-@functools.cache
 def functions() -> str:
-    """Every function and procedure, then the views, which need them."""
-    folder = resources.files("windlass.store.postgres") / "sql"
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    files.sort(key=lambda f: f.name.startswith("view_"))
-    return "\n".join(f.read_text("utf-8") for f in files)
+    """Every function and procedure, then the views, which need them. In windlass.allow the headers tell which
+    functions a role may call, and in windlass.check_settings stand the rules of the settings."""
+    text = "\n\n".join(definition.text for definition in definitions())
+    for role in ("owner", "producer", "reader"):
+        names = sorted(definition.name for definition in definitions() if role in definition.may_call)
+        if role == "owner" and names != OWNERS:  # a worker may call whatever is not the owner's
+            raise AssertionError(f"the headers name {names} as the owner's functions, which are {OWNERS}")
+        text = text.replace(f"<{role}>", ",".join(names))
+    return with_rules(text)
 
 
 @functools.cache
 def query(name: str, schema: str) -> str:
-    """The statement in `queries/NAME.sql`, for this schema."""
-    return render(
-        (resources.files("windlass.store.postgres") / "queries" / f"{name}.sql").read_text("utf-8"), schema
-    )
+    """The statement of this name, for this schema."""
+    return render(statements()[name], schema)
 
 
 @functools.cache

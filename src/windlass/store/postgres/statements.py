@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from windlass.core import ids
 from windlass.core.admission import SOFT
 from windlass.errors import ClaimLost
-from windlass.store.postgres.encoding import AS_IT_IS, Fit
-from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, ClaimedJob, NewJob, Options, Receipt
-
-_encode = msgspec.json.Encoder().encode
+from windlass.store.postgres.connections.encoding import AS_IT_IS, Fit
+from windlass.store.postgres.rows import encode_options
+from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, ClaimedJob, NewJob, Receipt
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -30,20 +29,17 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Pressure(msgspec.Struct, frozen=True):
-    """How full a queue is, and its pressure as it was noted last and as it is; see pressure_of.sql."""
+    """How full a queue is, and its pressure as it was noted last and as it is; see windlass.pressure_of."""
 
     fill: float
     was: str
     now: str = msgspec.field(name="is")
 
 
-_pressure = msgspec.json.Decoder(Pressure).decode
 _pressures = msgspec.json.Decoder(dict[str, Pressure]).decode
-
-
-def encode_options(options: Options) -> str | None:
-    """Options as stored: nothing at all where all is default."""
-    return None if options is DEFAULT_OPTIONS or options == DEFAULT_OPTIONS else _encode(options).decode()
+_BY_QUEUE: Final = (
+    "CASE WHEN e.pressure IS NOT NULL THEN json_build_object({}::text, e.pressure::json)::text END"
+)
 
 
 def is_plain(job: NewJob) -> bool:
@@ -58,8 +54,8 @@ def is_plain(job: NewJob) -> bool:
 
 
 def enqueue_call(schema: str, jobs: Sequence[NewJob]) -> Call:
-    """The one statement that adds these jobs. It answers with one row: the pressure on the queue from before
-    it, or those on the queues by name; the ids; what became of each, or nothing where the ids tell."""
+    """The one statement that adds these jobs. It answers with one row: by queue the pressure from before it,
+    where there is any; the ids; what became of each, or nothing where all went into their lane."""
     first = jobs[0]
     if all(is_plain(job) and job.queue == first.queue and job.priority == first.priority for job in jobs):
         return _many(schema, first.queue, first.priority, jobs)
@@ -68,20 +64,16 @@ def enqueue_call(schema: str, jobs: Sequence[NewJob]) -> Call:
 
 def receipts_of(jobs: Sequence[NewJob], row: Sequence[Any]) -> list[Receipt]:
     """Receipts in the order of the jobs, from the row that the call answered with."""
-    pressures = pressures_of(jobs, row)
-    # Only a job that goes into its lane has its place for an id.
-    statuses = row[2] or ["enqueued" if job >> ids.SEQ_BITS else "held" for job in row[1]]
+    pressures = pressures_of(row)
     return [
         Receipt(id, status, _hint(pressures.get(job.queue)))
-        for job, id, status in zip(jobs, row[1], statuses, strict=True)
+        for job, id, status in zip(jobs, row[1], row[2] or ["enqueued"] * len(jobs), strict=True)
     ]
 
 
-def pressures_of(jobs: Sequence[NewJob], row: Sequence[Any]) -> dict[str, Pressure]:
+def pressures_of(row: Sequence[Any]) -> dict[str, Pressure]:
     """By queue, where there is pressure on it, or was: from before the call [F4]."""
-    if row[0] is None:
-        return {}
-    return _pressures(row[0]) if len(jobs) > 1 and row[2] else {jobs[0].queue: _pressure(row[0])}
+    return {} if row[0] is None else _pressures(row[0])
 
 
 def _hint(pressure: Pressure | None) -> float | None:
@@ -95,18 +87,20 @@ def _many(schema: str, queue: str, priority: int, jobs: Sequence[NewJob]) -> Cal
     if options is not None and not any(options):
         options = None
     return Call(
-        # The pressure first: it is that from before the call.
-        f"SELECT {schema}.pressure_of($1::text), "
-        f"{schema}.enqueue_many($1::text, $2::smallint, $3::text[], $4::text[], $5::text[]), NULL::text[]",
+        # OFFSET 0 is a fence: the function is called once, and after the look at the pressure. Only a job
+        # that goes into its lane has its place for an id. The schema's name was checked to need no quoting.
+        f"SELECT {_BY_QUEUE.format('$1')}, e.ids, "  # noqa: S608
+        f"CASE WHEN {ids.MAX_SEQ} >= ANY (e.ids) THEN {schema}.statuses_of(e.ids) END "
+        f"FROM (SELECT {schema}.pressure_of($1::text) AS pressure, {schema}.enqueue_many("
+        "$1::text, $2::smallint, $3::text[], $4::text[], $5::text[]) AS ids OFFSET 0) AS e",
         (queue, int(priority), tasks, [job.payload for job in jobs], options),
     )
 
 
 def _one(schema: str, job: NewJob) -> Call:
     return Call(
-        # OFFSET 0 is a fence: the function is called once, and after the look at the pressure. The schema's
-        # name was checked to need no quoting.
-        "SELECT e.pressure, ARRAY[(e.added).job], ARRAY[(e.added).status] "  # noqa: S608
+        # OFFSET 0: as above.
+        f"SELECT {_BY_QUEUE.format('$3')}, ARRAY[(e.added).job], ARRAY[(e.added).status] "  # noqa: S608
         f"FROM (SELECT {schema}.pressure_of($3::text) AS pressure, "
         f"{schema}.enqueue_one($1::text, $2::text, $3::text, $4::smallint, $5::float8, $6::timestamptz, "
         "$7::text, $8::text, $9::text, $10::boolean) AS added OFFSET 0) AS e",

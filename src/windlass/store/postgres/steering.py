@@ -9,13 +9,19 @@ with twice.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from windlass.store.fields import TaskRecord
 from windlass.store.postgres import schema as schemas
-from windlass.store.postgres.gates import Gates
-from windlass.store.records import CancelAnswer, DeleteAnswer, RetryAnswer
+from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.limits import Limits
+from windlass.store.postgres.rows import record_of
+from windlass.store.queues import check
+from windlass.store.records import CancelAnswer, DeleteAnswer, QueueRecord, RetryAnswer
+from windlass.store.tasks import changed
 
 STEP: Final = 500
 """Jobs a statement at most: a lane stays locked for some milliseconds."""
@@ -24,8 +30,12 @@ LARGEST: Final = 2**63 - 1
 Verb: TypeAlias = Literal["cancel", "delete", "retry"]
 
 
-class Steering(Gates):
-    """What operators do to jobs."""
+class Steering:
+    """What operators do to jobs, queues and tasks."""
+
+    def __init__(self, database: Database, limits: Limits) -> None:
+        self._db = database
+        self._limits = limits
 
     async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
         """See Store.cancel."""
@@ -47,11 +57,13 @@ class Steering(Gates):
             some = known[start : start + STEP]
             async with self._db.connection() as connection:
                 gates = {row["gate"] for row in await connection.fetch(gates_of, some)}
-                told = await _Together(connection, self._db.schema).steer(verb, some) if len(some) > 1 else {}
+                answered = (
+                    await _Together(connection, self._db.schema).steer(verb, some) if len(some) > 1 else {}
+                )
                 for job in some:
-                    answers[job] = told.get(job) or await self._steer_one(connection, verb, job)
+                    answers[job] = answered.get(job) or await self._steer_one(connection, verb, job)
                 gates.update(row["gate"] for row in await connection.fetch(gates_of, some))
-                await self._admit(connection, gates)
+                await self._limits.admit(connection, gates)
         return answers
 
     async def _steer_one(self, connection: Any, verb: Verb, job: int) -> Any:
@@ -69,6 +81,35 @@ class Steering(Gates):
         async with connection.transaction(isolation="read_committed"):
             return await connection.fetchval(schemas.call(function, 1, self._db.schema), number)
 
+    # -- settings of queues and tasks -------------------------------------------------------------------
+
+    async def queues(self) -> list[QueueRecord]:
+        """See Store.queues."""
+        return [_queue(row) for row in await self._db.query("queues")]
+
+    async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
+        """See Store.set_queue."""
+        check(name, changes)
+        (row,) = await self._db.query("set_queue", name, json.dumps(dict(changes)))
+        return _queue(row)
+
+    async def throttle(self, queue: str, hint: float | None = None) -> float:
+        """See Store.throttle."""
+        return float(await self._db.value("throttle", queue, hint))
+
+    async def warm(self, queue: str, *, force: bool = False) -> bool:
+        """See Store.warm."""
+        return bool(await self._db.value("warm", queue, force))
+
+    async def tasks(self) -> list[TaskRecord]:
+        """See Store.tasks."""
+        return [record_of(TaskRecord, row) for row in await self._db.query("tasks")]
+
+    async def set_task(self, name: str, changes: Mapping[str, Any]) -> TaskRecord:
+        """See Store.set_task."""
+        changed(TaskRecord(name=name), changes)
+        return record_of(TaskRecord, await self._db.call("set_task", name, json.dumps(dict(changes))))
+
 
 class _Together:
     """One batch: each step takes what it can of the jobs that the steps before it have left."""
@@ -84,18 +125,18 @@ class _Together:
         self._left = dict.fromkeys(jobs)
         match verb:
             case "retry":
-                self._tell("retried", await self._call("retry_many", [*self._left]))
+                self._answer("retried", await self._call("retry_many", [*self._left]))
                 # Neither dead nor put off: there is nothing to retry, wherever in the logs it is.
-                self._tell("unchanged", [row["job"] for row in await self._places()])
+                self._answer("unchanged", [row["job"] for row in await self._places()])
             case "cancel":
                 places = await self._end_in_lanes("cancelled")
-                self._tell("finished", [row["job"] for row in places if row["ended"]])
+                self._answer("finished", [row["job"] for row in places if row["ended"]])
                 await self._end_aside("cancelled")
             case "delete":
-                self._tell("deleted", await self._call("delete_dead", [*self._left]))
+                self._answer("deleted", await self._call("delete_dead", [*self._left]))
                 ended = [row for row in await self._end_in_lanes("deleted") if row["ended"]]
                 where = [row["lane"] for row in ended], [row["seq"] for row in ended]
-                self._tell("deleted", await self._call("delete_ended", *where) if ended else ())
+                self._answer("deleted", await self._call("delete_ended", *where) if ended else ())
                 await self._end_aside("deleted")
         return self._answers
 
@@ -107,12 +148,12 @@ class _Together:
             if not row["claimed"]:
                 lanes[row["lane"]].append(row["seq"])
         for lane, seqs in lanes.items():
-            self._tell(kind, await self._call("end_in_lane", lane, seqs, kind))
+            self._answer(kind, await self._call("end_in_lane", lane, seqs, kind))
         return places
 
     async def _end_aside(self, kind: str) -> None:
         if self._left:
-            self._tell(kind, await self._call("end_aside", [*self._left], kind))
+            self._answer(kind, await self._call("end_aside", [*self._left], kind))
 
     async def _places(self) -> list[Any]:
         if not self._left:
@@ -130,7 +171,12 @@ class _Together:
             )
         return jobs
 
-    def _tell(self, answer: str, jobs: Iterable[int]) -> None:
+    def _answer(self, answer: str, jobs: Iterable[int]) -> None:
         for job in jobs:
             self._answers[job] = answer
             self._left.pop(job, None)
+
+
+def _queue(row: Any) -> QueueRecord:
+    flow = {"rate": None, "why": None, **json.loads(row["flow"])}  # these two only where it is governed
+    return record_of(QueueRecord, row, **flow)

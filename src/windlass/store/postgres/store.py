@@ -1,71 +1,44 @@
-"""The PostgreSQL store: its life, its workers, claims, outcomes and wake-ups, in terms of the SQL functions
-that do the work. The other operations of the protocol are in its base classes, one file for each."""
+"""The PostgreSQL store: its rooms, put together, and its own life. Each room is a file here and, for the SQL
+functions that do the work, a file of the same name in `sql/`."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, Final
+from typing import Final
 
-import asyncpg
-
-from windlass.core.retry import DeathPolicy
-from windlass.core.states import FINISHED
-from windlass.errors import JobNotFound, ResultTimeout, StoreForbidden, StoreUnavailable
-from windlass.store.flow import Needs
-from windlass.store.postgres import claims, flushes, schema, statements
+from windlass.errors import StoreForbidden
+from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.budgets import Budgets
+from windlass.store.postgres.claims import Claims
 from windlass.store.postgres.cluster import Cluster
-from windlass.store.postgres.database import DEADLINE, Database
+from windlass.store.postgres.connections.database import DEADLINE, Database
+from windlass.store.postgres.connections.errors import translated
+from windlass.store.postgres.connections.listener import Listener
+from windlass.store.postgres.deferred import Deferred
 from windlass.store.postgres.diagnosis import Diagnosis
-from windlass.store.postgres.enqueue import Enqueueing
-from windlass.store.postgres.faults import translated
-from windlass.store.postgres.flow import Flow
-from windlass.store.postgres.intake import Intake
-from windlass.store.postgres.listen import DONE, Listener
+from windlass.store.postgres.enqueue import Enqueue
+from windlass.store.postgres.limits import Limits
+from windlass.store.postgres.listing import Listing
 from windlass.store.postgres.measures import Measures
-from windlass.store.postgres.reading import Reader
-from windlass.store.postgres.rotation import Rotator
+from windlass.store.postgres.outcomes import Outcomes
+from windlass.store.postgres.parents import Parents
+from windlass.store.postgres.retention import Retention
+from windlass.store.postgres.schedules import Schedules
 from windlass.store.postgres.steering import Steering
-from windlass.store.postgres.transaction import saving, transaction
-from windlass.store.protocol import NOTHING
-from windlass.store.records import (
-    Beat,
-    Checkpoint,
-    Claim,
-    ClaimedJob,
-    Depth,
-    Fence,
-    Finding,
-    Finished,
-    JobFilter,
-    JobRecord,
-    Matches,
-    Migration,
-    Outcome,
-    Page,
-    Rescued,
-    WorkerInfo,
-    WorkerRecord,
-)
+from windlass.store.postgres.workers import Workers
+from windlass.store.records import Migration
 from windlass.store.settings import StoreSettings
 
-FIRST_PENDING_POLL: Final = 0.001
-PENDING_POLL: Final = 0.05
-FULL_POLL: Final = 0.5
-"""Seconds after which a queue at its limit is asked again: another worker that makes room does not call."""
 
-RESCUE_STEP: Final = 100
-
-
-class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
+class PostgresStore:
     """Jobs in PostgreSQL 15 to 18. One store belongs to the event loop that opened it.
 
     `deadline` is how many seconds a worker's call may take before it counts as unanswered; it should be no
-    longer than the lease [fault 9]."""
+    longer than the lease [fault 9].
 
-    def __init__(
+    The operations of the protocol are methods of the rooms, bound here: a call of the store is one of its
+    room, with nothing between."""
+
+    def __init__(  # noqa: PLR0915 - the table of contents
         self,
         dsn: str,
         schema: str = "windlass",
@@ -76,24 +49,117 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         dump_grace: float = 60.0,
         deadline: float = DEADLINE,
     ) -> None:
-        self.settings = settings or StoreSettings()
+        self.settings: Final = settings or StoreSettings()
         self._db = Database(dsn, schema, pool_size, deadline)
-        self._intake = Intake(self._send)
         self._listener = Listener(self._db)
-        self._claimer = claims.Claimer(self._db, self.settings, head_cache, self._listener.heard_of)
-        self._reader = Reader(self._db)
-        self._rotator = Rotator(self._db, dump_grace)
-        self._declared: set[tuple[str, int]] = set()
-        self._checkpointed: dict[int, set[int]] = {}
-        self._pending_pause = FIRST_PENDING_POLL
-        self._looked: dict[str, int] = {}
+        self._limits = Limits(self._db, self._listener)
+        self._parents = Parents(self._db, self._limits)
+        self._enqueue = Enqueue(self._db, self._limits)
+        self._claims = Claims(self._db, self._listener, self.settings, head_cache)
+        self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
+        self._workers = Workers(self._db, self._limits, self._outcomes)
+        self._deferred = Deferred(self._db, self._limits, self._parents)
+        self._budgets = Budgets(self._db)
+        self._schedules = Schedules(self._db)
+        self._steering = Steering(self._db, self._limits)
+        self._cluster = Cluster(self._db)
+        self._measures = Measures(self._db)
+        self._diagnosis = Diagnosis(self._db, self._listener)
+        self._listing = Listing(self._db, self._listener)
+        self._retention = Retention(self._db, dump_grace)
+
+        self.enqueue: Final = self._enqueue.enqueue
+
+        self.claim: Final = self._claims.claim
+        self.unfinished: Final = self._claims.unfinished
+        self.fences: Final = self._claims.fences
+        self.wait: Final = self._claims.wait
+
+        self.finish: Final = self._outcomes.finish
+        self.transaction: Final = self._outcomes.transaction
+        self.checkpoint: Final = self._outcomes.checkpoint
+        self.saving: Final = self._outcomes.saving
+        self.checkpoints: Final = self._outcomes.checkpoints
+
+        self.register: Final = self._workers.register
+        self.retire: Final = self._workers.retire
+        self.beat: Final = self._workers.beat
+        self.workers: Final = self._workers.workers
+        self.rescue: Final = self._workers.rescue
+
+        self.promote: Final = self._deferred.promote
+
+        self.gates: Final = self._limits.gates
+        self.watermarks: Final = self._limits.watermarks
+        self.wait_aside: Final = self._limits.wait_aside
+
+        self.budgets: Final = self._budgets.budgets
+        self.declare_budget: Final = self._budgets.declare_budget
+        self.set_budget: Final = self._budgets.set_budget
+        self.drop_budget: Final = self._budgets.drop_budget
+        self.take: Final = self._budgets.take
+        self.give_back: Final = self._budgets.give_back
+        self.drain: Final = self._budgets.drain
+        self.report_calls: Final = self._budgets.report_calls
+        self.count_runs: Final = self._budgets.count_runs
+        self.governed: Final = self._budgets.governed
+        self.govern: Final = self._budgets.govern
+        self.observe: Final = self._budgets.observe
+
+        self.split: Final = self._parents.split
+        self.parent: Final = self._parents.parent
+        self.parents: Final = self._parents.parents
+        self.parts: Final = self._parents.parts
+        self.set_parent: Final = self._parents.set_parent
+        self.redrive: Final = self._parents.redrive
+
+        self.schedules: Final = self._schedules.schedules
+        self.seed_schedule: Final = self._schedules.seed_schedule
+        self.set_schedule: Final = self._schedules.set_schedule
+        self.drop_schedule: Final = self._schedules.drop_schedule
+        self.due: Final = self._schedules.due
+        self.fire: Final = self._schedules.fire
+
+        self.cancel: Final = self._steering.cancel
+        self.delete: Final = self._steering.delete
+        self.retry: Final = self._steering.retry
+        self.queues: Final = self._steering.queues
+        self.set_queue: Final = self._steering.set_queue
+        self.throttle: Final = self._steering.throttle
+        self.warm: Final = self._steering.warm
+        self.tasks: Final = self._steering.tasks
+        self.set_task: Final = self._steering.set_task
+
+        self.now: Final = self._cluster.now
+        self.steering: Final = self._cluster.steering
+        self.lead: Final = self._cluster.lead
+        self.resign: Final = self._cluster.resign
+        self.assign: Final = self._cluster.assign
+        self.begin_chore: Final = self._cluster.begin_chore
+
+        self.report: Final = self._measures.report
+        self.rollup: Final = self._measures.rollup
+        self.measured: Final = self._measures.measured
+        self.totals: Final = self._measures.totals
+        self.events: Final = self._measures.events
+        self.task_depths: Final = self._measures.task_depths
+        self.causes: Final = self._measures.causes
+        self.health: Final = self._measures.health
+        self.diagnose: Final = self._diagnosis.diagnose
+
+        self.job: Final = self._listing.job
+        self.jobs: Final = self._listing.jobs
+        self.matches: Final = self._listing.matches
+        self.wait_finished: Final = self._listing.wait_finished
+        self.depth: Final = self._listing.depth
+
+        self.rotate: Final = self._retention.rotate
+        self.expire: Final = self._retention.expire
 
     @property
     def schema(self) -> str:
         """The name of the schema that holds the logs."""
         return self._db.schema
-
-    # -- life of the store ------------------------------------------------------------------------------
 
     @property
     def read_only(self) -> str | None:
@@ -115,226 +181,14 @@ class PostgresStore(Enqueueing, Steering, Cluster, Flow, Measures):
         connection = await self._db.connect()
         try:
             with translated():
-                migration = await schema.migrate(connection, self.schema, self.settings)
+                migration = await schemas.migrate(connection, self.schema, self.settings)
                 await connection.close(timeout=self._db.deadline)
                 return migration
         except StoreForbidden as error:
-            told = str(error).partition(". ")[0]
+            why = str(error).partition(". ")[0]
             raise StoreForbidden(
-                f"{told}; migrate as a role that owns the schema or, where there is none yet, may CREATE in "
+                f"{why}; migrate as a role that owns the schema or, where there is none yet, may CREATE in "
                 "the database"
             ) from error
         finally:
             connection.terminate()
-
-    # -- the life of a worker ---------------------------------------------------------------------------
-
-    async def register(self, worker: WorkerInfo) -> None:
-        """See Store.register."""
-        try:
-            await self._db.value(
-                "register",
-                worker.id,
-                worker.label,
-                worker.host,
-                worker.pid,
-                list(worker.queues),
-                worker.lease,
-            )
-        except asyncpg.UniqueViolationError:
-            raise ValueError(f"worker id {worker.id} was used before; draw a new one") from None
-
-    async def retire(self, worker: int) -> int:
-        """See Store.retire."""
-        self._checkpointed.pop(worker, None)
-        return int(await self._db.value("retire", worker))
-
-    async def beat(self, worker: int) -> Beat:
-        """See Store.beat."""
-        return Beat(frozenset(await self._db.value("beat", worker)))
-
-    async def workers(self) -> list[WorkerRecord]:
-        """See Store.workers."""
-        return await self._reader.workers()
-
-    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
-        """See Store.rescue. Burying and taking back are separate transactions, so either may be the last."""
-        if not await self._db.value("bury", worker, beat):
-            return None
-        total = Rescued()
-        freed: set[str] = set()
-        more = True
-        while more:
-            row = await self._db.call("rescue_step", worker, policy.delays(), RESCUE_STEP)
-            total = Rescued(
-                total.offered + row["offered"],
-                total.deferred + row["deferred"],
-                total.dead + row["dead"],
-                total.cancelled + row["cancelled"],
-            )
-            more = row["left_over"]
-            freed.update(row["freed"])
-        if freed:
-            async with self._db.connection(self._db.deadline) as connection:
-                await self._admit(connection, freed)
-        return total
-
-    # -- claim and finish -------------------------------------------------------------------------------
-
-    async def claim(
-        self,
-        worker: int,
-        queues: Sequence[str] | Mapping[str, int],
-        limit: int,
-        needs: Needs = NOTHING,
-    ) -> list[Claim]:
-        """See Store.claim."""
-        self._looked.update((queue, self._listener.heard_of(queue)) for queue in queues)
-        claims = await self._claimer.claim(worker, queues, limit, needs)
-        if claims:
-            self._pending_pause = FIRST_PENDING_POLL
-        return claims
-
-    async def held(self, worker: int) -> list[Claim]:
-        """See Store.held."""
-        return await self._reader.held(worker)
-
-    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
-        """See Store.fences."""
-        return await self._reader.fences(worker, since)
-
-    async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
-        """See Store.finish."""
-        if not outcomes:
-            return Finished()
-        checkpointed = self._checkpointed.setdefault(worker, set())
-        async with self._db.connection(self._db.deadline) as connection:
-            finished, freed = await flushes.finish(
-                connection, self.schema, worker, flush, outcomes, checkpointed, self._db.fit
-            )
-            await self._advance(connection, flushes.parents_of(outcomes))
-            await self._admit(connection, freed)
-        if checkpointed:
-            checkpointed.difference_update(outcome.job.id for outcome in outcomes)
-        self._make_room(outcomes)
-        return finished
-
-    def _make_room(self, outcomes: Sequence[Outcome]) -> None:
-        """Who waits here for a queue at its limit may look again: one of its jobs has ended [F3]."""
-        for queue in self._claimer.full({outcome.job.queue for outcome in outcomes}):
-            self._listener.hear(queue)
-
-    @asynccontextmanager
-    async def transaction(
-        self, worker: int, flush: int, outcome: Callable[[], Outcome]
-    ) -> AsyncIterator[Any]:
-        """See Store.transaction."""
-        told: list[Outcome] = []
-
-        def tell() -> Outcome:
-            told.append(outcome())
-            return told[0]
-
-        checkpointed = self._checkpointed.setdefault(worker, set())
-        freed: list[str] = []
-        async with transaction(self._db, worker, flush, tell, checkpointed, freed) as connection:
-            yield connection
-        self._make_room(told)
-        parents = flushes.parents_of(told)
-        if parents or freed:
-            with suppress(StoreUnavailable):  # the job has ended: what is left to do, promote does
-                async with self._db.connection(self._db.deadline) as own:
-                    await self._advance(own, parents)
-                    await self._admit(own, freed)
-
-    async def checkpoint(
-        self, worker: int, job: ClaimedJob, checkpoint: Checkpoint, *, connection: Any = None
-    ) -> None:
-        """See Store.checkpoint. A blocking connection is used in this thread, without awaiting anything."""
-        self._checkpointed.setdefault(worker, set()).add(job.id)
-        call = statements.checkpoint_call(self.schema, worker, job, checkpoint, self._db.fit)
-        if connection is not None:
-            from windlass.contrib.adapters import run_one
-
-            (kept,) = await run_one(connection, call)
-        else:
-            async with self._db.connection(self._db.deadline) as own:
-                kept = await own.fetchval(call.sql, *call.args)
-        statements.check_saved(job, kept)
-
-    def saving(
-        self, worker: int, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
-    ) -> AbstractAsyncContextManager[Any]:
-        """See Store.saving."""
-        return saving(self._db, worker, job, checkpoint, self._checkpointed.setdefault(worker, set()))
-
-    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
-        """See Store.checkpoints."""
-        return await self._reader.checkpoints(jobs)
-
-    # -- looking and steering ---------------------------------------------------------------------------
-
-    async def job(self, job: int) -> JobRecord | None:
-        """See Store.job."""
-        return await self._reader.job(job) if 0 < job < 2**63 else None
-
-    async def jobs(
-        self, where: JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0
-    ) -> Page:
-        """See Store.jobs."""
-        return await self._reader.jobs(where, limit, cursor, within)
-
-    async def matches(
-        self, where: JobFilter, most: int, cursor: str | None = None, within: float | None = None
-    ) -> Matches:
-        """See Store.matches."""
-        return await self._reader.matches(where, most, cursor, within)
-
-    async def wait_finished(self, job: int, timeout: float) -> JobRecord:
-        """See Store.wait_finished. Finishing notifies while somebody waits; polling stands behind it."""
-        deadline = time.monotonic() + timeout
-        pause = 0.02
-        while True:
-            if not self._db.read_only:
-                await self._db.value("await_jobs")
-            found = await self.job(job)
-            if found is None:
-                raise JobNotFound(f"there is no job {job}; it was deleted or its retention has passed")
-            if found.state in FINISHED:
-                return found
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise ResultTimeout(
-                    f"job {job} is {found.state.value} after {timeout:g} s; wait longer or look again"
-                )
-            await self._listener.wait([DONE], min(left, pause))
-            pause = min(pause * 2, 0.5)
-
-    async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
-        """See Store.depth."""
-        return await self._reader.depth(queues)
-
-    async def diagnose(self) -> list[Finding]:
-        """See Store.diagnose."""
-        return await Diagnosis(self._db, self._listener).findings()
-
-    # -- wake-up ----------------------------------------------------------------------------------------
-
-    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
-        """See Store.wait."""
-        if self._claimer.pending(queues):
-            # Its transaction drew a number before the lane was marked idle, so it will not call; mostly it
-            # commits within a millisecond.
-            await asyncio.sleep(min(timeout, self._pending_pause))
-            self._pending_pause = min(self._pending_pause * 2, PENDING_POLL)
-            return True
-        self._pending_pause = FIRST_PENDING_POLL
-        since = [self._looked.get(queue, -1) for queue in queues]
-        patience = max(self._claimer.patience(queues), PENDING_POLL)
-        if self._claimer.full(queues):
-            patience = min(patience, FULL_POLL)
-        heard = await self._listener.wait(queues, min(timeout, patience), since)
-        if heard:
-            # The caller looks now: what was heard up to here is not told twice.
-            self._looked.update((queue, self._listener.heard_of(queue)) for queue in queues)
-        return heard or patience < timeout

@@ -1,10 +1,12 @@
 """The values that go into and come out of a store. Times are seconds since the epoch, UTC.
 
-One module for each thing they tell of; all of their names are here.
+One module for each subject; this package exports all of their names.
 """
 
 from __future__ import annotations
 
+from windlass.store.fields import NewBudget, TaskRecord
+from windlass.store.records.budget import BudgetRecord, Governed, Need, Needs, Runs, Taken
 from windlass.store.records.claim import (
     Claim,
     ClaimedJob,
@@ -30,6 +32,22 @@ from windlass.store.records.job import (
     Receipt,
     RetryAnswer,
 )
+from windlass.store.records.limit import GateRecord, Watermark
+from windlass.store.records.measure import (
+    Busy,
+    Cause,
+    Causes,
+    Event,
+    EventKind,
+    EventRecord,
+    Health,
+    Report,
+    Rolled,
+    Segment,
+    Table,
+    TaskDepth,
+    Vitals,
+)
 from windlass.store.records.parent import (
     ParentRecord,
     PartOf,
@@ -38,13 +56,11 @@ from windlass.store.records.parent import (
     Plan,
 )
 from windlass.store.records.queue import (
-    QUEUE_SETTINGS,
-    TASK_SETTINGS,
     Depth,
     QueueRecord,
     Steering,
-    TaskRecord,
 )
+from windlass.store.records.schedule import Due, NewSchedule, ScheduleRecord
 from windlass.store.records.upkeep import (
     Expired,
     Finding,
@@ -61,26 +77,39 @@ from windlass.store.records.worker import (
 
 __all__ = [
     "DEFAULT_OPTIONS",
-    "QUEUE_SETTINGS",
-    "TASK_SETTINGS",
     "Beat",
+    "BudgetRecord",
+    "Busy",
     "CancelAnswer",
+    "Cause",
+    "Causes",
     "Checkpoint",
     "Claim",
     "ClaimedJob",
     "DeleteAnswer",
     "Depth",
+    "Due",
     "EnqueueStatus",
+    "Event",
+    "EventKind",
+    "EventRecord",
     "Expired",
     "Failure",
     "Fence",
     "Finding",
     "Finished",
+    "GateRecord",
+    "Governed",
+    "Health",
     "JobFilter",
     "JobRecord",
     "Matches",
     "Migration",
+    "Need",
+    "Needs",
+    "NewBudget",
     "NewJob",
+    "NewSchedule",
     "OnConflict",
     "Options",
     "Otherwise",
@@ -94,11 +123,21 @@ __all__ = [
     "Promoted",
     "QueueRecord",
     "Receipt",
+    "Report",
     "Rescued",
     "RetryAnswer",
+    "Rolled",
     "Rotation",
+    "Runs",
+    "ScheduleRecord",
+    "Segment",
     "Steering",
+    "Table",
+    "Taken",
+    "TaskDepth",
     "TaskRecord",
+    "Vitals",
+    "Watermark",
     "WorkerInfo",
     "WorkerRecord",
 ]

@@ -50,12 +50,25 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     otherwise: Otherwise = "dead"
     """What becomes of this job where one of them ends in another way."""
 
+    def of_part(self, part: PartOf) -> Options:
+        """The options of a job of this parent: its own, but for what is the parent's alone [P4]."""
+        return msgspec.structs.replace(
+            self,
+            unique_key=None,
+            ordering_key=None,  # the parent keeps the place in the order until all of them have ended [F6]
+            after=(),
+            chunked=False,
+            replay_of=None,
+            unknown_since=None,
+            part=part,
+        )
+
 
 DEFAULT_OPTIONS = Options()
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A job to enqueue. The caller has validated it (see `windlass.core.names` and `windlass.payload`)."""
+    """A job to enqueue. The caller has validated it (see `core.names` and `tasks.payload`)."""
 
     task: str
     payload: str
@@ -91,7 +104,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """The durable progress of a job: JSON text of the handler's own, and n of m where it told."""
+    """The durable progress of a job: JSON text of the handler's own, and n of m where it said so."""
 
     data: str
     done: int | None = None

@@ -12,7 +12,7 @@ class Promoted(msgspec.Struct, frozen=True):
 
     due: int = 0
     admitted: int = 0
-    again: float | None = None
+    next_in: float | None = None
     """Seconds until more can be admitted: when a budget that jobs wait for has its next token [F1]."""
 
 
@@ -21,7 +21,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     level: Literal["ok", "warning", "error"] = "ok"
-    told: str
+    text: str
     advice: str = ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.store.measures import Vitals
+from windlass.store.records.measure import Vitals
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     beat_at: float
     lease: float = 30.0
     vitals: Vitals | None = None
-    """How it is doing, in its own words; None before it has told."""
+    """How it is doing, in its own words; None before its first report."""
     vitals_at: float | None = None
 
 

@@ -1,185 +1,201 @@
-"""Budgets within one operation: loaded when first needed, changed in memory, written back once at its end
-[F1] [F7]. What a bucket or a breaker does is decided by `core.bucket` and `core.breaker`."""
+"""Budgets as others use them: declared, changed, looked at, and their tokens taken by hand [F1] [F7]; and
+queues of which only so many jobs run at a time [F3], or start in a second, as their governor says [F2]. How a
+governor decides is in `core.governor`. Tokens that a claim takes are in `claim_limits`."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import apsw
 import msgspec
 
-from windlass.core.breaker import Breaker
+from windlass.core.breaker import Breaker, BreakerState
 from windlass.core.bucket import Bucket
-from windlass.core.clock import SLIP
-from windlass.store.flow import NewBudget
-from windlass.store.sqlite.rows import Bindings, fetch
-from windlass.store.sqlite.statements import Statements
+from windlass.core.counts import plural
+from windlass.core.governor import Governor, Window, burst
+from windlass.store.budgets import changed, checked, new
+from windlass.store.fields import NewBudget
+from windlass.store.records import BudgetRecord, Governed, Runs, Taken
+from windlass.store.sqlite import budget_rows
+from windlass.store.sqlite.budget_rows import (
+    Budget,
+    bounds,
+    changed_breaker,
+    decode_governor,
+    governors_bucket,
+)
+from windlass.store.sqlite.cluster import must_lead
+from windlass.store.sqlite.rows import encode, fetch
+from windlass.store.sqlite.schema import Statements
+from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("budgets")
-UNKNOWN_WAIT: Final = 5.0
-"""Seconds after which it makes sense to look whether a budget exists by now."""
+_decode_runs = msgspec.json.Decoder(Runs).decode
+
+MAX_COUNTED: Final = 10_000
 
 
-@dataclass(slots=True)
-class Budget:
-    """A row of the budgets."""
-
-    settings: NewBudget
-    breaker: Breaker
-    drained_until: float = 0.0
-    drained_at: float = 0.0
-    """When that was said."""
-
-    @property
-    def columns(self) -> Bindings:
-        """The row."""
-        own, seen = self.settings, self.breaker
-        return (
-            own.name, own.rate, own.burst, own.key, own.breaker, own.breaker_pause,
-            seen.failures, seen.openings, seen.until, seen.probing, self.drained_until, self.drained_at,
-        )  # fmt: skip
-
-    def bucket(self, found: tuple[Any, ...] | None, now: float) -> Bucket:
-        """One of its buckets; one that has no row is full, or as it was drained with all others."""
-        rate, burst = self.settings.rate, float(self.settings.burst)
-        if found is not None:
-            return Bucket(rate, burst, *found)
-        if self.drained_until:
-            return Bucket(rate, burst, 0.0, self.drained_at, self.drained_until)
-        return Bucket.full(rate, burst, now)
+def budgets(connection: apsw.Connection, now: float) -> list[BudgetRecord]:
+    """Every budget, by name. Reads only."""
+    return [
+        _record(connection, budget_rows.load_budget(found), now) for found in fetch(connection, _SQL["all"])
+    ]
 
 
-def load(found: tuple[Any, ...]) -> Budget:
-    """A budget from its row."""
-    name, rate, burst, key, threshold, pause, failures, openings, until, probing, *drained = found
-    return Budget(
-        NewBudget(name=name, rate=rate, burst=burst, key=key, breaker=threshold, breaker_pause=pause),
-        Breaker(threshold, pause, failures, openings, until, bool(probing)),
-        *drained,
+def declare(tx: Transaction, budget: NewBudget) -> BudgetRecord:
+    """Add a budget, unless there is one of this name [F1]."""
+    known = tx.budgets.named(checked(budget).name)
+    return _seen(tx, known or _add(tx, budget))
+
+
+def set_budget(tx: Transaction, name: str, changes: Mapping[str, Any]) -> BudgetRecord:
+    """Change a budget, or make it. Every bucket has by the old rate what has grown so far."""
+    known = tx.budgets.named(name)
+    if known is None:
+        return _seen(tx, _add(tx, new(name, changes)))
+    settings = changed(known.settings, changes)
+    breaker = changed_breaker(known.breaker, settings)
+    if (settings.rate, settings.burst) != (known.settings.rate, known.settings.burst):
+        for key in tx.budgets.keys(known):
+            bucket = tx.budgets.bucket(known, key).changed(settings.rate, settings.burst, tx.now)
+            tx.budgets.keep_bucket(known, key, bucket)
+    budget = replace(known, settings=settings, breaker=breaker)
+    tx.budgets.keep(budget)
+    return _seen(tx, budget)
+
+
+def drop(tx: Transaction, name: str) -> bool:
+    """Remove a budget; those who need it wait from then on."""
+    return tx.budgets.drop(name)
+
+
+def take(tx: Transaction, budget: str, n: int, key: str = "") -> Taken:
+    """Take tokens by hand, all or none."""
+    if n < 1:
+        raise ValueError(f"{plural(n, 'token')} of budget {budget!r} cannot be taken: ask for 1 or more")
+    known = tx.budgets.named(budget)
+    if known is not None and n > known.settings.burst:
+        raise ValueError(
+            f"budget {budget!r} never holds {plural(n, 'token')}: its burst is {known.settings.burst}; take "
+            "fewer, or raise its burst"
+        )
+    if not tx.budgets.grants(budget, key, n):
+        return Taken(False, tx.budgets.wait(budget, key, n))
+    tx.budgets.take(budget, key, n)
+    return Taken(True)
+
+
+def give_back(tx: Transaction, budget: str, n: int, key: str = "", age: float = 0.0) -> None:
+    """Put tokens back that were not used."""
+    known = tx.budgets.named(budget)
+    if known is not None and n > 0:
+        bucket = tx.budgets.bucket(known, key).give_back(n, tx.now, age)
+        tx.budgets.keep_bucket(known, key, bucket)
+
+
+def drain(tx: Transaction, budget: str, pause: float, key: str | None = None) -> None:
+    """An upstream has said that it is enough."""
+    known = tx.budgets.named(budget)
+    if known is None:
+        raise ValueError(f"there is no budget {budget!r} to be drained; declare it, or set its rate")
+    for one in tx.budgets.keys(known) if key is None else [key]:
+        tx.budgets.keep_bucket(known, one, tx.budgets.bucket(known, one).drained(pause, tx.now))
+    if key is None:
+        all = Bucket(0.0, 0.0, 0.0, known.drained_at, known.drained_until).drained(pause, tx.now)
+        tx.budgets.keep(replace(known, drained_until=all.blocked_until, drained_at=all.at))
+
+
+def report_calls(tx: Transaction, budget: str, succeeded: int, failed: int) -> BreakerState:
+    """Tell its breaker how runs went [F7]."""
+    known = tx.budgets.named(budget)
+    if known is None:
+        return "closed"
+    breaker = known.breaker.after_calls(succeeded, failed, tx.now)
+    if breaker is not known.breaker:
+        tx.budgets.keep(replace(known, breaker=breaker))
+    return breaker.state(tx.now)
+
+
+def _add(tx: Transaction, settings: NewBudget) -> Budget:
+    fresh = NewBudget(**{name: getattr(settings, name) for name in NewBudget.__struct_fields__})
+    budget = Budget(fresh, Breaker(fresh.breaker, fresh.breaker_pause))
+    tx.budgets.keep(budget)
+    tx.budgets.keep_bucket(budget, "", budget.bucket(None, tx.now))
+    return budget
+
+
+def _seen(tx: Transaction, budget: Budget) -> BudgetRecord:
+    """The budget as others see it, once all of it is written."""
+    tx.save()
+    return _record(tx.connection, budget, tx.now)
+
+
+def _record(connection: apsw.Connection, budget: Budget, now: float) -> BudgetRecord:
+    name = budget.settings.name
+    found = fetch(connection, _SQL["bucket"], (name, ""))
+    bucket = budget.bucket(found[0] if found else None, now)
+    bucket = bucket.refilled(now)
+    return BudgetRecord(
+        **msgspec.structs.asdict(budget.settings),
+        tokens=bucket.tokens,
+        blocked=max(0.0, bucket.blocked_until - now, budget.breaker.left(now)),
+        state=budget.breaker.state(now),
+        failures=budget.breaker.failures,
+        waiting=sum(
+            fetch(connection, _SQL["waiting"], (kind + name, MAX_COUNTED))[0][0]
+            for kind in ("budget:", "over:")
+        ),
     )
 
 
-class Budgets:
-    """The budgets that an operation has to do with."""
-
-    def __init__(self, connection: apsw.Connection, now: float) -> None:
-        self._connection = connection
-        self._now = now
-        self._known: dict[str, Budget | None] = {}
-        self._buckets: dict[tuple[str, str], Bucket] = {}
-        self._changed: dict[str, None] = {}
-        self._touched: dict[tuple[str, str], None] = {}
-
-    def named(self, name: str) -> Budget | None:
-        """The budget of this name."""
-        if name not in self._known:
-            found = fetch(self._connection, _SQL["named"], (name,))
-            self._known[name] = load(found[0]) if found else None
-        return self._known[name]
-
-    def keep(self, budget: Budget) -> None:
-        """The budget is new, or has changed."""
-        self._known[budget.settings.name] = budget
-        self._changed[budget.settings.name] = None
-
-    def bucket(self, budget: Budget, key: str) -> Bucket:
-        """One of its buckets."""
-        at = budget.settings.name, key
-        if at not in self._buckets:
-            found = fetch(self._connection, _SQL["bucket"], at)
-            self._buckets[at] = budget.bucket(found[0] if found else None, self._now)
-            if self._buckets[at].at > self._now + SLIP:
-                # The clock was set back: it grows from now on, also where it grants nothing.
-                self.keep_bucket(budget, key, self._buckets[at].refilled(self._now))
-        return self._buckets[at]
-
-    def keep_bucket(self, budget: Budget, key: str, bucket: Bucket) -> None:
-        """The bucket has changed."""
-        at = budget.settings.name, key
-        self._buckets[at] = bucket
-        self._touched[at] = None
-
-    def keys(self, budget: Budget) -> list[str]:
-        """The keys of its buckets, and that of the one for all."""
-        self.save()
-        found = fetch(self._connection, _SQL["buckets"], (budget.settings.name,))
-        return list({"": None, **{key: None for (key,) in found}})
-
-    def grants(self, name: str, key: str, n: int, reserved: int = 0) -> bool:
-        """Whether it would grant n tokens now, beside those reserved for others. Half-open it grants one
-        call, the probe [F7]. A budget that does not exist grants nothing."""
-        budget = self.named(name)
-        if budget is None:
-            return False
-        allowed = budget.breaker.allows(self._now)
-        if allowed is not None and (not allowed or reserved):
-            return False
-        return self.bucket(budget, key).available(self._now) >= n + reserved
-
-    def has_plenty(self, name: str, key: str, n: int) -> bool:
-        """Whether it would grant so many tokens to many callers."""
-        budget = self.named(name)
-        if budget is None or budget.breaker.allows(self._now) is not None:
-            return False
-        return self.bucket(budget, key).available(self._now) >= n
-
-    def take(self, name: str, key: str, n: int) -> None:
-        """Take tokens that it grants."""
-        budget = self.named(name)
-        assert budget is not None
-        left = self.bucket(budget, key).take(n, self._now)
-        assert left is not None, "tokens were taken that are not there"
-        self.keep_bucket(budget, key, left)
-        breaker = budget.breaker.granted(self._now)
-        if breaker is not budget.breaker:
-            self.keep(replace(budget, breaker=breaker))
-
-    def wait(self, name: str, key: str, n: int, reserved: int = 0) -> float:
-        """Seconds until it may grant n tokens beside those reserved; inf where time alone will not do it."""
-        budget = self.named(name)
-        if budget is None:
-            return UNKNOWN_WAIT
-        wait = self.bucket(budget, key).wait(n, self._now, reserved)
-        match budget.breaker.allows(self._now):
-            case None:
-                return wait
-            case 0:
-                return max(wait, budget.breaker.left(self._now))
-            case _:
-                return math.inf if reserved else wait  # what is reserved is the probe: it comes first
-
-    def drop(self, name: str) -> bool:
-        """Forget a budget and its buckets; whether there was one."""
-        self.save()
-        self._known.clear()
-        self._buckets.clear()
-        self._connection.execute(_SQL["drop_buckets"], (name,))
-        self._connection.execute(_SQL["drop"], (name,))
-        return self._connection.changes() > 0
-
-    def forget(self, limit: int, before: float) -> int:
-        """Remove buckets that have been full for long."""
-        self._connection.execute(_SQL["forget"], (before, limit))
-        return self._connection.changes()
-
-    def save(self) -> None:
-        """Write what has changed."""
-        for name in self._changed:
-            budget = self._known[name]
-            assert budget is not None
-            self._connection.execute(_SQL["keep"], budget.columns)
-        if self._touched:
-            buckets = [(*at, self._buckets[at]) for at in self._touched]
-            self._connection.executemany(
-                _SQL["keep_bucket"],
-                [(name, key, own.tokens, own.at, own.blocked_until) for name, key, own in buckets],
-            )
-        self._changed.clear()
-        self._touched.clear()
+# -- the governor --------------------------------------------------------------------------------------------
 
 
-def changed_breaker(old: Breaker, settings: NewBudget) -> Breaker:
-    """The breaker with other settings; what it has seen stays."""
-    return msgspec.structs.replace(old, threshold=settings.breaker, pause=settings.breaker_pause)
+def count_runs(tx: Transaction, runs: Mapping[str, Runs]) -> None:
+    """Add up how runs went. Of queues without a governor nothing is kept."""
+    for queue, counted in runs.items():
+        found = tx.one(_SQL["reported"], (queue,))
+        if found is None:
+            continue
+        old = Runs() if found[0] is None else _decode_runs(found[0])
+        total = Runs(
+            succeeded=old.succeeded + counted.succeeded,
+            failed=old.failed + counted.failed,
+            throttled=old.throttled + counted.throttled,
+            times=dict(Counter(old.times) + Counter(counted.times)),
+        )
+        tx.run(_SQL["count_runs"], (encode(total).decode(), queue))
+
+
+def governed(tx: Transaction, term: int) -> list[Governed]:
+    """The queues with a governor and what was reported of them, which is forgotten with this."""
+    must_lead(tx, term)
+    answer: list[Governed] = []
+    for queue, least, most, decided, reported, waiting in tx.all(_SQL["governed"]):
+        runs = Runs() if reported is None else _decode_runs(reported)
+        window = Window(
+            succeeded=runs.succeeded,
+            failed=runs.failed,
+            throttled=runs.throttled,
+            waiting=int(waiting),
+            times=runs.times,
+        )
+        last = None if decided is None else decode_governor(decided)
+        answer.append(Governed(queue, window, least, most, last))
+    tx.run(_SQL["forget_reports"])
+    return answer
+
+
+def govern(tx: Transaction, term: int, queue: str, governor: Governor) -> None:
+    """Keep what a governor decided; what its bucket has grown so far counts by the old rate."""
+    must_lead(tx, term)
+    for _, _, _, *known_before in bounds(tx.connection, [queue]):
+        bucket = governors_bucket(known_before, tx.now)
+        if bucket is None:
+            continue
+        grown = bucket.changed(governor.rate, burst(governor.rate), tx.now)
+        tx.run(_SQL["decide"], (encode(governor).decode(), grown.tokens, grown.at, queue))
+    tx.notify = True

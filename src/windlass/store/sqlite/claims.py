@@ -1,7 +1,9 @@
-"""Claims: the lease of jobs to one worker [C1], what a worker still holds, and its checkpoints [C5]."""
+"""Claims: the lease of jobs to one worker [C1], what a worker still holds, its checkpoints [C5], and whether
+there is anything to claim."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,22 +12,23 @@ import apsw
 import msgspec
 
 from windlass.core.ids import MAX_SEQ, SEQ_BITS
-from windlass.core.priority import LaneHead, claim_order
+from windlass.core.order import LaneHead, claim_order
 from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
-from windlass.store.flow import Needs
 from windlass.store.protocol import NOTHING
-from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Fence, Options
-from windlass.store.sqlite import governor, moves, parts, tolls, turns
+from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Fence, Needs, Options
+from windlass.store.sqlite import claim_limits, parts, transitions, waiting_lists
+from windlass.store.sqlite.budget_rows import bounds, governors_bucket
 from windlass.store.sqlite.lanes import Lane
 from windlass.store.sqlite.rows import DEAD, OFFERED, Row, decode_options, encode, fetch, readable_options
-from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("claims")
+
 _Found = tuple[Any, ...]
 _DEATHS, _OPTIONS = 5, 6
 Span = tuple[int, int]
-SENT_AWAY: Final = 500
+MAX_SENT_AWAY: Final = 500
 """After so many jobs that lack their tokens a claim leaves their lane; the next one sends more away."""
 
 
@@ -39,7 +42,7 @@ class Heads:
     limited: bool = False
     """Whether any task has a limit in the store [F3]."""
     reserved: bool = False
-    """Whether tokens of any budget are put by for somebody [F1]."""
+    """Whether tokens of any budget are reserved for somebody [F1]."""
 
 
 def claim(
@@ -56,28 +59,28 @@ def claim(
         return []
     must_live(tx, worker)
     claims: list[Claim] = []
-    governors = governor.bound(tx, heads.bounded, left)
+    governors = claim_limits.bound(tx, heads.bounded, left)
     for head in claim_order(heads.lanes, tx.settings.ageing_step):
         lane = tx.lanes.numbered(head.lane)
         away = 0
-        while away < SENT_AWAY and (room := min(limit, left[lane.queue])) > 0:
-            if not lane.ready and not turns.refill(tx, lane):
+        while away < MAX_SENT_AWAY and (room := min(limit, left[lane.queue])) > 0:
+            if not lane.ready and not waiting_lists.refill(tx, lane):
                 break
             batch = _next_batch(tx, lane, room)
             try:
                 jobs = _jobs(tx, lane, batch)
             except msgspec.MsgspecError:
-                _bury_unreadable(tx, batch)
+                _end_unreadable(tx, batch)
                 continue
             if needs or heads.limited or heads.reserved:
-                jobs = tolls.pay(tx, jobs, needs, limited=heads.limited, reserved=heads.reserved)
+                jobs = claim_limits.enforce(tx, jobs, needs, limited=heads.limited, reserved=heads.reserved)
                 away += len(batch) - len(jobs)
             if jobs:
                 claims.append(_lease(tx, lane, worker, jobs))
                 limit = 0 if jobs[0].deaths else limit - len(jobs)
                 left[lane.queue] -= len(jobs)
-        turns.refill(tx, lane)  # so that the next claim finds something
-    governor.count(tx, governors, claims)
+        waiting_lists.refill(tx, lane)  # so that the next claim finds something
+    claim_limits.take_started(tx, governors, claims)
     return claims
 
 
@@ -109,15 +112,15 @@ def _next_batch(tx: Transaction, lane: Lane, limit: int) -> list[_Found]:
     return found[: alone or 1]
 
 
-def _bury_unreadable(tx: Transaction, batch: list[_Found]) -> None:
+def _end_unreadable(tx: Transaction, batch: list[_Found]) -> None:
     """End jobs whose options nobody can read, so that one broken row does not stop its lane [fault 17]."""
     for found in batch:
         try:
             decode_options(found[_OPTIONS] or "{}")
         except msgspec.MsgspecError as error:
-            row = moves.at(tx, found[0])
+            row = transitions.at(tx, found[0])
             assert row is not None
-            moves.end(tx, row, DEAD, reason=f"unreadable options: {error}")
+            transitions.end(tx, row, DEAD, reason=f"unreadable options: {error}")
             tx.endings[-1] = parts.recognise(tx, tx.endings[-1])
 
 
@@ -161,7 +164,7 @@ def _claimed(
     ]
 
 
-def held(connection: apsw.Connection, worker: int) -> list[Claim]:
+def unfinished(connection: apsw.Connection, worker: int) -> list[Claim]:
     """The unfinished claims of a worker, each with its unfinished jobs. Reads only."""
     claims: list[Claim] = []
     for claim, lane, first, last, queue, priority in fetch(connection, _SQL["open"], (worker,)):
@@ -171,7 +174,7 @@ def held(connection: apsw.Connection, worker: int) -> list[Claim]:
     return claims
 
 
-def fences(connection: apsw.Connection, worker: int, since: int) -> set[Fence]:
+def fences(connection: apsw.Connection, worker: int, since: int = 0) -> set[Fence]:
     """The same by their fences alone [S4]. Reads only."""
     return {
         (lane, claim, pos & MAX_SEQ)
@@ -184,7 +187,7 @@ def fences(connection: apsw.Connection, worker: int, since: int) -> set[Fence]:
 def checkpoint(tx: Transaction, worker: int, job: ClaimedJob, given: Checkpoint) -> None:
     """Make progress durable, if the worker runs the job under this very claim [C5]."""
     must_live(tx, worker)
-    row = own(tx, worker, job)
+    row = must_run(tx, worker, job)
     tx.run(_SQL["checkpoint"], (row.id, given.data, given.done, given.total, tx.now))
     tx.run(_SQL["bind"], (row.pos,))
 
@@ -213,13 +216,37 @@ def running(tx: Transaction, claim: Span | None, job: ClaimedJob) -> Row | None:
     pos = job.lane << SEQ_BITS | job.seq
     if claim is None or not claim[0] <= pos <= claim[1]:
         return None
-    row = moves.at(tx, pos)
+    row = transitions.at(tx, pos)
     return row if row is not None and row.state in OFFERED and row.id == job.id else None
 
 
-def own(tx: Transaction, worker: int, job: ClaimedJob) -> Row:
+def must_run(tx: Transaction, worker: int, job: ClaimedJob) -> Row:
     """The same, for those who cannot go on without it. Raises ClaimLost [C5]."""
     row = running(tx, span(tx, worker, job.claim), job)
     if row is None:
         raise ClaimLost(f"job {job.id} is not, or no longer, running under claim {job.claim}")
     return row
+
+
+# -- whether there is work -----------------------------------------------------------------------------------
+
+
+def has_work(connection: apsw.Connection, queues: Sequence[str], now: float) -> bool | None:
+    """True if one of these queues may be claimed from, None if not."""
+    return True if work_in(connection, queues, now) == 0 else None
+
+
+def work_in(connection: apsw.Connection, queues: Sequence[str], now: float) -> float:
+    """In how many seconds one of these queues may be claimed from, if nobody does anything: that is when its
+    governor lets another job start [F2]; 0: now, inf: there is nothing to be had."""
+    found = dict(fetch(connection, _SQL["claimable"], (encode(list(queues)).decode(), now)))
+    bounded = [queue for queue, is_bounded in found.items() if is_bounded]
+    if len(bounded) < len(found):
+        return 0.0
+    soonest = math.inf
+    for _, concurrency, running, *governor in bounds(connection, bounded):
+        if concurrency is None or running < concurrency:
+            bucket = governors_bucket(governor, now)
+            ready = bucket is None or bucket.available(now) >= 1
+            soonest = min(soonest, 0.0 if bucket is None or ready else bucket.wait(1, now))
+    return soonest

@@ -1,4 +1,5 @@
-"""The cluster: how many slots each worker has, and who serves what [K1]. Who coordinates is in `terms`."""
+"""The cluster: who coordinates, and that nobody else writes as coordinator [K3]; how many slots each worker
+has, and who serves what [K1]; and turns, for what everybody would do and one should."""
 
 from __future__ import annotations
 
@@ -7,17 +8,51 @@ from collections.abc import Mapping, Sequence
 
 import apsw
 
+from windlass.core.clock import MAX_TERM, left
+from windlass.errors import TermLost
 from windlass.store.records import Steering
-from windlass.store.sqlite.queues import queues
 from windlass.store.sqlite.rows import decode_names, encode, fetch
-from windlass.store.sqlite.statements import Statements
-from windlass.store.sqlite.terms import must_lead
+from windlass.store.sqlite.schema import Statements
+from windlass.store.sqlite.steering import queues
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("cluster")
 
 
-def steering(connection: apsw.Connection, workers: Sequence[int], now: float) -> Steering:
+def lead(tx: Transaction, candidate: int, length: float) -> int | None:
+    """Begin a term, or go on with one's own; None where another's has not run out."""
+    number, holder, until = _term(tx)
+    runs = left(until, MAX_TERM, tx.now) > 0
+    if runs and holder != candidate:
+        return None
+    number = number if runs else number + 1
+    tx.run(_SQL["lead"], (number, candidate, tx.now + min(length, MAX_TERM)))
+    return number
+
+
+def resign(tx: Transaction, candidate: int) -> None:
+    """Give the term up, if it is the candidate's."""
+    tx.run(_SQL["resign"], (candidate,))
+
+
+def must_lead(tx: Transaction, term: int) -> None:
+    """The fence of a coordinator's writes. Raises TermLost [K3]."""
+    number, _, until = _term(tx)
+    if number != term or not left(until, MAX_TERM, tx.now):
+        raise TermLost(f"term {term} is over, and another may coordinate now: stand again with lead()")
+
+
+def _term(tx: Transaction) -> tuple[int, int | None, float]:
+    found = tx.one(_SQL["term"])
+    assert found is not None, "the migration wrote the one row of this table"
+    number, holder, until = found
+    return number, holder, until
+
+
+# -- slots, and who serves what ------------------------------------------------------------------------------
+
+
+def steering(connection: apsw.Connection, now: float, workers: Sequence[int]) -> Steering:
     """Queues, slots and who serves what, in one snapshot."""
     slots: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for worker, queue, number in fetch(connection, _SQL["slots_of"], (encode(list(workers)).decode(),)):
@@ -41,3 +76,11 @@ def assign(tx: Transaction, term: int, slots: Mapping[int, Mapping[str, int]]) -
     new = {(worker, queue): count for worker, mine in slots.items() for queue, count in mine.items()}
     tx.many(_SQL["take_slots"], old.keys() - new.keys())
     tx.many(_SQL["give_slots"], ((*key, count) for key, count in new.items() if old.get(key) != count))
+
+
+# -- chores --------------------------------------------------------------------------------------------------
+
+
+def begin_chore(tx: Transaction, name: str, every: float) -> bool:
+    """Begin a chore, unless somebody has begun it within the last `every` seconds."""
+    return tx.run(_SQL["begin_chore"], (name, tx.now, every)) > 0

@@ -1,17 +1,26 @@
-"""Enqueue: what a queue with limits refuses, idempotency keys, parking and unique keys, and what becomes of a
-job that has a twin. See the protocol."""
+"""Enqueue: what a queue with limits refuses [F4] [F5], idempotency keys, parking and unique keys, and what
+becomes of a job that has a twin. See the protocol.
+
+Whether a queue takes new jobs is decided by `core.admission`; here are the measures, and the counts of what
+was turned away. A refusal is an answer, not an exception, until its transaction has committed: what it counts
+must last.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
-from windlass.errors import AlreadyEnqueued, Refused
+from windlass.core import admission as core
+from windlass.core.retry import FORGET_AFTER, parked_until
+from windlass.errors import AlreadyEnqueued, Refused, Shed
 from windlass.store.records import DEFAULT_OPTIONS, NewJob, Receipt
-from windlass.store.sqlite import admission, after, deaths, moves
+from windlass.store.sqlite import deferred, listing, transitions
 from windlass.store.sqlite.rows import CANCELLED, OFFERED, WAITING, Row, encode
-from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("enqueue")
@@ -22,12 +31,12 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt] | Refused:
     its transaction goes on, since it is counted."""
     if not tx.limits.queues:
         return add(tx, jobs)
-    refused, loads = admission.judge(tx, _judged(tx, jobs))
+    refused, loads = _judge(tx, _to_judge(tx, jobs))
     if refused is not None:
         return refused
     receipts = add(tx, jobs)
-    admission.watch(tx)
-    hints = {queue: load.hint for queue, load in loads.items()}
+    tx.limits.watch(tx.lanes)
+    hints = {queue: core.hint(load.depth, load.max_depth) for queue, load in loads.items()}
     return [
         receipt
         if hints.get(job.queue) is None
@@ -41,7 +50,7 @@ def add(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
 
     `stood_for` maps the keyed jobs of this call to the job that held their key before it."""
     stood_for: dict[int, int | None] = {}
-    add = tx.births.add
+    add = tx.inserts.add
     receipts: list[Receipt] = []
     for job in jobs:
         if job.options is DEFAULT_OPTIONS and job.idempotency_key is None:
@@ -51,7 +60,7 @@ def add(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
     return receipts
 
 
-def _judged(tx: Transaction, jobs: Sequence[NewJob]) -> list[NewJob]:
+def _to_judge(tx: Transaction, jobs: Sequence[NewJob]) -> list[NewJob]:
     """The jobs of queues that this call has something new for [E7]."""
     limited = tx.limits.queues
     new = {job.queue for job in jobs if job.queue in limited and not _seen_before(tx, job.idempotency_key)}
@@ -91,9 +100,9 @@ def _once(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> Rec
 def _unique(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> Receipt:
     """Enqueue, or do what the policy says where an unfinished job holds the unique key [E6]."""
     key = new.options.unique_key
-    if key is not None and new.automatic and deaths.is_parked(tx, key):
+    if key is not None and new.automatic and _is_parked(tx, key):
         return Receipt(0, "parked")
-    after.refuse_strangers(tx, new)
+    deferred.require_awaited(tx, new)
     if key is None:
         return _add(tx, new)
     twin = _holder(tx, key)
@@ -112,19 +121,76 @@ def _unique(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> R
     if new.on_conflict == "skip":
         return Receipt(twin.id, "skipped")
     tx.run(_SQL["set_rerun"], (None, key))  # this job is newer than a rerun remembered when the twin last ran
-    moves.end(tx, twin, CANCELLED)
-    moves.remove(tx, twin)  # taken back, as if deleted: a debounced job leaves no trail
+    transitions.end(tx, twin, CANCELLED)
+    transitions.remove(tx, twin)  # taken back, as if deleted: a debounced job leaves no trail
     receipt = _add(tx, new)
     stood_for[receipt.id] = stood_for.get(twin.id, twin.id)
     return Receipt(receipt.id, "replaced")
 
 
+def _is_parked(tx: Transaction, key: str) -> bool:
+    """Whether an automatic enqueue of this key would be one too many."""
+    found = tx.one(_SQL["deaths"], (key, tx.now - FORGET_AFTER))
+    if found is None:
+        return False
+    deaths, last = found
+    until = parked_until(deaths, last, tx.settings.park_after)
+    return until is not None and tx.now < until
+
+
 def _add(tx: Transaction, new: NewJob) -> Receipt:
-    return after.add(tx, new) if new.options.after else tx.births.add(new)
+    return deferred.add_after(tx, new) if new.options.after else tx.inserts.add(new)
 
 
 def _holder(tx: Transaction, key: str) -> Row | None:
     """The unfinished job that holds a unique key."""
-    tx.births.write()
+    tx.inserts.write()
     found = tx.one(_SQL["holder"], (key,))
-    return moves.find(tx, found[0]) if found else None
+    return transitions.find(tx, found[0]) if found else None
+
+
+# -- whether a queue takes new jobs --------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Load:
+    """A queue with limits on its load, as it stands before an enqueue."""
+
+    queue: str
+    max_depth: int | None
+    depth: int
+    pressure: core.Pressure
+    level: float
+
+
+def _judge(tx: Transaction, jobs: Sequence[NewJob]) -> tuple[Refused | None, dict[str, Load]]:
+    """Whether these jobs are refused, and the queues with limits that they go to."""
+    tx.limits.watch(tx.lanes)
+    loads: dict[str, Load] = {}
+    for (queue, priority), n in Counter((job.queue, job.priority) for job in jobs).items():
+        if queue not in tx.limits.queues:
+            continue
+        load = loads[queue] = loads.get(queue) or _load(tx, queue)
+        refused = core.refusal(queue, priority, load.depth, load.max_depth, load.pressure, load.level)
+        if refused is not None:
+            tx.run(_SQL["count_shed" if isinstance(refused, Shed) else "count_refused"], (n, queue))
+            return refused, loads
+    return None, loads
+
+
+def observe(tx: Transaction, latency: float) -> None:
+    """How long the store took to answer lately."""
+    tx.run(_SQL["observe"], (latency, tx.now))
+
+
+def _load(tx: Transaction, queue: str) -> Load:
+    max_depth, shed_depth, shed_wait, shed_latency, before, depth = tx.limits.load(queue)
+    wait = latency = 0.0
+    if shed_wait is not None:
+        wait = listing.depth(tx.connection, tx.now, [queue])[queue].oldest or 0.0
+    if shed_latency is not None:
+        observed = tx.one(_SQL["latency"], (tx.now - core.LATENCY_COUNTS,))
+        latency = observed[0] if observed else 0.0
+    pressure = core.pressure(depth, max_depth, before)
+    level = core.shed_level(depth, wait, latency, (shed_depth, shed_wait, shed_latency))
+    return Load(queue, max_depth, depth, pressure, level)

@@ -1,55 +1,48 @@
-"""Lanes within one operation: loaded when first needed, changed in memory, written back once at its end."""
+"""Lanes and claims within one operation: loaded when first needed, changed in memory, written back once at
+its end."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import apsw
 
 from windlass.core.ids import MAX_SEQ, RESERVED_LANE, SEQ_BITS, pack
 from windlass.store.records import QueueRecord
-from windlass.store.sqlite.rows import DEAD, HELD, OFFERED, RETRYING, SCHEDULED, Bindings, Row
-from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.rows import DEAD, HELD, OFFERED, RETRYING, SCHEDULED, Bindings, Row, fetch
+from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("lanes")
+
 _COUNTERS: Final = {HELD: "held", SCHEDULED: "scheduled", RETRYING: "retrying", DEAD: "dead"}
 
 
+@dataclass(slots=True, eq=False)
 class Lane:
     """One queue × priority: its next place, its cursor, and how many of its jobs stand where."""
 
-    __slots__ = (
-        "base", "dead", "held", "hi", "id", "joined", "priority", "queue", "ready", "retrying", "running",
-        "scheduled", "seq", "served", "stored",
-    )  # fmt: skip
+    id: int
+    queue: str
+    priority: int
+    seq: int
+    hi: int
+    served: str | None
+    ready: int
+    held: int
+    running: int
+    scheduled: int
+    retrying: int
+    dead: int
+    base: int = field(init=False)
+    """The position before its first place: base + seq is a position."""
+    joined: bool = field(default=False, init=False)
+    """Whether somebody has joined its ring of fair keys in this operation [C3]."""
+    stored: Bindings = field(init=False)
 
-    def __init__(  # noqa: PLR0913 - the columns of a row, in their order
-        self,
-        id: int,
-        queue: str,
-        priority: int,
-        seq: int,
-        hi: int,
-        served: str | None,
-        ready: int,
-        held: int,
-        running: int,
-        scheduled: int,
-        retrying: int,
-        dead: int,
-    ) -> None:
-        self.id, self.queue, self.priority, self.seq, self.hi, self.served = (
-            id,
-            queue,
-            priority,
-            seq,
-            hi,
-            served,
-        )
-        self.ready, self.held, self.running = ready, held, running
-        self.scheduled, self.retrying, self.dead = scheduled, retrying, dead
-        self.base = id << SEQ_BITS  # the position before this lane's first place: base + seq is a position
-        self.joined = False  # whether somebody has joined its ring of fair keys in this operation [C3]
+    def __post_init__(self) -> None:
+        self.base = self.id << SEQ_BITS
         self.stored = self.columns()
 
     def columns(self) -> Bindings:
@@ -69,7 +62,7 @@ class Lane:
         """The position no place of this lane is beyond."""
         return self.base + MAX_SEQ
 
-    def draw(self) -> int:
+    def next_place(self) -> int:
         """Give out the next place, as a position."""
         self.seq += 1
         return pack(self.id, self.seq)
@@ -143,3 +136,32 @@ def declare_queue(connection: apsw.Connection, name: str) -> None:
     """Add a queue with the default settings where there is none of this name."""
     new = QueueRecord(name=name)
     connection.execute(_SQL["declare_queue"], (new.name, new.dead_retention, new.window))
+
+
+# -- claims --------------------------------------------------------------------------------------------------
+
+
+class Leases:
+    """The claims whose jobs an operation ends or takes back."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._last = (0, 0, 0, 0)  # the claim found last: its lane, lo, hi and id
+        self._left: Counter[int] = Counter()
+
+    def leave(self, lane: int, seq: int) -> None:
+        """The job at this place no longer runs."""
+        of, lo, hi, _ = self._last
+        if of != lane or not lo <= seq <= hi:
+            self._last = fetch(self._connection, _SQL["covering"], (lane, seq))[0]
+        self._left[self._last[3]] += 1
+
+    def leave_many(self, claim: int, count: int) -> None:
+        """So many jobs of this claim no longer run."""
+        self._left[claim] += count
+
+    def save(self) -> None:
+        """Write what was counted."""
+        for claim, count in self._left.items():
+            self._connection.execute(_SQL["finished"], (count, claim))
+        self._left.clear()

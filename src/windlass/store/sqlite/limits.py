@@ -1,16 +1,30 @@
-"""Which tasks and queues have limits among their settings [F3] [F4] [F5]. Every enqueue has to know, so it is
-one statement over what is mostly nothing, and asked once an operation."""
+"""Limits within one operation: which tasks and queues have any [F3] [F4] [F5], who is beyond which gate and
+which gates have room [F3] [F6], and how far ordering keys have come [F6].
+
+What is asked of the file is remembered until the operation ends, and all that changes it goes through here.
+Letting jobs off the waiting lists of gates is for `waiting_lists`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
 
 import apsw
 
-from windlass.store.sqlite.rows import decode_names, fetch
-from windlass.store.sqlite.statements import Statements
+from windlass.core.admission import pressure
+from windlass.core.bucket import PROMISED_FOR
+from windlass.core.clock import SLIP
+from windlass.core.gates import Gate, gates_of, keeps, order_gate
+from windlass.store.records import DEFAULT_OPTIONS, Options, Watermark
+from windlass.store.sqlite.lanes import Lanes
+from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch
+from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("limits")
+
 TaskLimits = dict[str, tuple[int | None, int | None]]
 
 
@@ -36,6 +50,22 @@ class Limits:
             self._load()
         return self._queues
 
+    def load(self, queue: str) -> tuple[Any, ...]:
+        """Of a queue that has limits: max_depth, shed_depth, shed_wait, shed_latency, its pressure as of the
+        last enqueue, and its depth."""
+        ((*limits, depth),) = fetch(self._connection, _SQL["load"], (queue,))
+        return (*limits, int(depth))
+
+    def watch(self, lanes: Lanes) -> None:
+        """Bring the pressure on queues up to date with their depth: it falls later than it rises, and so has
+        to remember [F4]."""
+        lanes.save()
+        for queue in self.queues:
+            max_depth, *_, before, depth = self.load(queue)
+            now = pressure(depth, max_depth, before)
+            if now != before:
+                self._connection.execute(_SQL["press"], (now, queue))
+
     def is_shut(self, queue: str) -> bool:
         """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker
         that names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
@@ -47,9 +77,228 @@ class Limits:
 
     def _load(self) -> TaskLimits:
         self._tasks = {}
-        for what, name, own, key in fetch(self._connection, _SQL["all"]):
+        for what, name, own, key in fetch(self._connection, _SQL["limited"]):
             if what == "task":
                 self._tasks[name] = (own, key)
             else:
                 self._queues.add(name)
         return self._tasks
+
+
+# -- gates and passes ----------------------------------------------------------------------------------------
+
+BUDGET: Final = "budget:"
+
+
+class Gates:
+    """The gates that an operation has to do with."""
+
+    def __init__(self, connection: apsw.Connection, limits: Limits, now: float) -> None:
+        self._connection = connection
+        self._limits = limits
+        self._now = now
+        self._kept = now - PROMISED_FOR, now + SLIP  # when reservations that still count were made
+        self._waiting: dict[str, bool] = {}
+        self._passes: dict[str, int] = {}
+        self._given: list[Bindings] = []
+        self.freed: dict[str, None] = {}
+        """Gates that may have room for those who wait, in the order they got it (see `deferred.settle`)."""
+
+    def of(self, queue: str, task: str, options: Options) -> Sequence[Gate]:
+        """The gates of a job, in the order it passes them."""
+        own, key = self._limits.tasks.get(task, (None, None))
+        if options is DEFAULT_OPTIONS and own is None:
+            return ()
+        return gates_of(queue, task, options, own, key)
+
+    def walk(self, way: Iterable[Gate], passes: Collection[str] = ()) -> tuple[list[str], str | None]:
+        """How far a job gets that has these passes: the gates that let it through, and the one whose
+        waiting list it joins. Where others wait already nobody goes before them."""
+        through: list[str] = []
+        for name, limit in way:
+            if name in passes:
+                continue
+            if self.anyone_waits(name) or self.passes(name) >= limit:
+                self._waiting[name] = True
+                return through, name
+            self._passes[name] += 1
+            through.append(name)
+        return through, None
+
+    def anyone_waits(self, gate: str) -> bool:
+        """Whether anybody waits there."""
+        if gate not in self._waiting:
+            self._waiting[gate] = bool(fetch(self._connection, _SQL["anyone_waits"], (gate,)))
+        return self._waiting[gate]
+
+    def passes(self, gate: str) -> int:
+        """How many passes are out; at the gate of a budget, how many tokens are reserved."""
+        if gate not in self._passes:
+            if gate.startswith(BUDGET):
+                found = fetch(self._connection, _SQL["reserved_tokens"], (gate, *self._kept))
+            else:
+                found = fetch(self._connection, _SQL["passes"], (gate,))
+            self._passes[gate] = int(found[0][0])
+        return self._passes[gate]
+
+    def next_lapse(self, gate: str) -> float:
+        """Seconds until the first reservation lapses; inf where there is none."""
+        found = fetch(self._connection, _SQL["first_reserved"], (gate, *self._kept))[0][0]
+        return math.inf if found is None else max(0.0, found + PROMISED_FOR - self._now)
+
+    def let_through(self, gate: str) -> None:
+        """Count a pass; `give` keeps it."""
+        self._passes[gate] = self.passes(gate) + 1
+
+    def joined_list(self, gate: str) -> None:
+        """A job joins the waiting list of a gate."""
+        self._waiting[gate] = True
+
+    def left_list(self, gate: str) -> None:
+        """A job has left the waiting list of a gate; whoever is on it is written."""
+        self._waiting.pop(gate, None)
+
+    def give(self, job: int, gates: Iterable[str]) -> None:
+        """Keep the passes of a job that was let through."""
+        self._given += [(job, gate) for gate in gates]
+
+    def reserve(self, job: int, gate: str, need: int, place: int) -> None:
+        """The first who waits for tokens has its pass, and they are reserved for it [F1]."""
+        self._passes[gate] = self.passes(gate) + need
+        self._connection.execute(_SQL["reserve"], (job, gate, need, place, self._now))
+
+    def write(self) -> None:
+        """Write the passes that were given."""
+        if self._given:
+            given, self._given = self._given, []
+            self._connection.executemany(_SQL["give"], given)
+            begin_order(self._connection, [gate for _, gate in given if keeps(gate)], self._now)
+
+    def held_by(self, job: int) -> list[str]:
+        """The passes of a job."""
+        self.write()
+        return [gate for (gate,) in fetch(self._connection, _SQL["held_by"], (job,))]
+
+    def held_by_many(self, jobs: Sequence[int]) -> dict[int, set[str]]:
+        """The passes of these jobs."""
+        self.write()
+        return self._by_job("held_by_many", jobs)
+
+    def reserved_for(self, jobs: Sequence[int]) -> dict[int, set[str]]:
+        """The passes of budgets, of those of these jobs that have any."""
+        return self._by_job("reservations", jobs)
+
+    def _by_job(self, statement: str, jobs: Sequence[int]) -> dict[int, set[str]]:
+        held: defaultdict[int, set[str]] = defaultdict(set)
+        for job, gate in fetch(self._connection, _SQL[statement], (encode(jobs).decode(),)):
+            held[job].add(gate)
+        return held
+
+    def drop(self, job: int, *, ended: bool) -> None:
+        """A job gives its passes back; that of its ordering key only when it has ended for good [F6]."""
+        self.write()
+        for gate in self._give_back("drop_all" if ended else "drop_some", job):
+            if keeps(gate):
+                advance_order(self._connection, gate, self._now)
+
+    def drop_slots(self, job: int) -> None:
+        """A job that has to wait for tokens keeps nobody from a slot: it gives back the passes of its key and
+        its task [F3]."""
+        self.write()
+        self._give_back("drop_slots", job)
+
+    def spend_reservations(self, job: int) -> None:
+        """The job has its tokens, so its passes of budgets are void [F1]."""
+        self._give_back("spend_reservations", job)
+
+    def suspend_reservation(self, job: int) -> None:
+        """A job with a reservation waits at another gate: meanwhile its tokens are not kept from anybody, but
+        it need not wait for them once more."""
+        self._give_back("suspend_reservation", job)
+
+    def resume_reservation(self, job: int) -> None:
+        """It has come to its lane, and its tokens are reserved once more."""
+        for gate, n in fetch(self._connection, _SQL["resume_reservation"], (job, self._now)):
+            if gate in self._passes:
+                self._passes[gate] += n
+
+    def cancel_reservation(self, job: int, gate: str) -> int | None:
+        """A job with a suspended reservation did not find its tokens and waits for them again. Returns its
+        place on the waiting list, if it was there before."""
+        found = fetch(self._connection, _SQL["cancel_reservation"], (job, gate))
+        return int(found[0][0]) if found else None
+
+    def bind(self, pos: int) -> None:
+        """The job at this place has a pass, so its end has more to do."""
+        self._connection.execute(_SQL["bind"], (pos,))
+
+    def free(self, gate: str) -> None:
+        """There may be room at this gate."""
+        if not gate.startswith(BUDGET):  # room there comes with time, and is for `promote` to give
+            self.freed[gate] = None
+
+    def _give_back(self, statement: str, job: int) -> list[str]:
+        """Take passes from a job, as a statement says, and note the room that they leave."""
+        since, until = self._kept
+        found = fetch(self._connection, _SQL[statement], (job,))
+        for gate, n, at in found:
+            lapsed = at is not None and not since < at <= until  # what it had was kept from nobody
+            if gate in self._passes and not lapsed:
+                self._passes[gate] -= n
+            self.free(gate)
+        return [gate for gate, _, _ in found]
+
+
+# -- ordering keys -------------------------------------------------------------------------------------------
+
+ORDERING_KEYS_KEPT: Final = 30 * 86400.0
+MAX_COUNTED: Final = 10_000
+
+
+def begin_order(connection: apsw.Connection, gates: Iterable[str], now: float) -> None:
+    """Jobs of these keys have their turn."""
+    connection.executemany(_SQL["begin_order"], ((*_ordering_key(gate), now) for gate in gates))
+
+
+def advance_order(connection: apsw.Connection, gate: str, now: float) -> None:
+    """The job whose turn it was has ended for good."""
+    connection.execute(_SQL["advance_order"], (now, *_ordering_key(gate)))
+
+
+def watermarks(
+    connection: apsw.Connection, now: float, queue: str, *, key: str | None = None, limit: int = 100
+) -> list[Watermark]:
+    """The ordering keys of a queue, by key. Reads only."""
+    if key is not None:
+        rows = fetch(connection, _SQL["watermark"], (queue, key))
+    else:
+        rows = fetch(connection, _SQL["watermarks"], (queue, max(limit, 0)))
+    return [_watermark(connection, found, now) for found in rows]
+
+
+def forget_ordering_keys(connection: apsw.Connection, now: float, limit: int) -> int:
+    """Remove keys that nobody has used for long."""
+    connection.execute(_SQL["forget_ordering_keys"], (now - ORDERING_KEYS_KEPT, limit))
+    return connection.changes()
+
+
+def _watermark(connection: apsw.Connection, found: tuple[Any, ...], now: float) -> Watermark:
+    queue, key, position, at = found
+    gate = order_gate(queue, key)
+    turn = fetch(connection, _SQL["turn_since"], (gate,))
+    born = [row[0] for row in (*turn, *fetch(connection, _SQL["next_since"], (gate,)))]
+    in_line = fetch(connection, _SQL["count_waiting"], (gate, MAX_COUNTED - len(turn)))[0][0]
+    return Watermark(
+        queue=queue,
+        key=key,
+        position=position,
+        at=at,
+        waiting=in_line + len(turn),
+        age=max(0.0, now - min(born)) if born else 0.0,
+    )
+
+
+def _ordering_key(gate: str) -> tuple[str, str]:
+    """The queue and the key of a gate; no queue has a slash in its name."""
+    queue, _, key = gate.removeprefix("order:").partition("/")
+    return queue, key

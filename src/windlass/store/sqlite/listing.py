@@ -1,39 +1,217 @@
-"""Listing: pages of jobs, newest first. A page costs a bounded amount of work, whatever it asks for.
+"""Looking: a job by its id, the counts of queues, and pages of jobs, newest first. Nothing here writes, and
+nothing here waits for a writer.
 
-Rare states have an index, running jobs are found through the open claims, and everything else by walking the
-births backwards, merged with the jobs that have moved since. A page that has looked at enough rows ends
-early, perhaps empty, with a cursor to go on.
+A page costs a bounded amount of work, whatever it asks for. Rare states have an index, running jobs are found
+through the open claims, and everything else by walking the inserts backwards, merged with the jobs that have
+moved since. A page that has looked at enough rows ends early, perhaps empty, with a cursor to go on.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
 
-from windlass.core.states import State
-from windlass.store.records import JobFilter, Matches, Page
-from windlass.store.sqlite.lookup import Found, Seen, record
+from windlass.core import gates
+from windlass.core.ids import SEQ_BITS
+from windlass.core.states import FINISHED, State
+from windlass.errors import JobNotFound
+from windlass.store.records import Checkpoint, Depth, JobFilter, JobRecord, Matches, Page
 from windlass.store.sqlite.rows import (
     CANCELLED,
     DEAD,
+    ENDED,
     HELD,
+    OFFERED,
     RETRYING,
     SCHEDULED,
+    STATES,
     WAITING,
+    encode,
+    failures,
+    fetch,
     last_error,
     readable_options,
 )
-from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.schema import Statements
+
+_SQL = Statements("listing")
+OLDEST_AMONG: Final = 1_000
+"""So many jobs at the head of a lane are looked at for the oldest."""
+
+Found = tuple[Any, ...]
+
+
+class Seen:
+    """A job row as readers see it, with what its lane says about it."""
+
+    __slots__ = (
+        "attempt", "cancel", "deaths", "enqueued_at", "errors", "gate", "hi", "number", "options", "own_id",
+        "payload", "pos", "priority", "queue", "reason", "result", "run_at", "state_number", "task",
+        "touched_at",
+    )  # fmt: skip
+    attempt: int
+    cancel: Any
+    deaths: int
+    enqueued_at: float
+    errors: str | None
+    gate: str | None
+    hi: int
+    number: int
+    options: str
+    own_id: int | None
+    payload: str
+    pos: int
+    priority: int
+    queue: str
+    reason: str | None
+    result: str | None
+    run_at: float | None
+    state_number: int
+    task: str
+    touched_at: float
+
+    def __init__(self, found: Found) -> None:
+        (
+            self.number, self.pos, self.own_id, self.state_number, self.touched_at, self.enqueued_at,
+            self.attempt, self.deaths, self.task, self.payload, self.options, self.run_at, self.cancel,
+            self.reason, self.errors, self.result, self.queue, self.priority, self.hi, self.gate,
+        ) = found  # fmt: skip
+
+    @property
+    def id(self) -> int:
+        """Its place, unless it was given an id before it had one."""
+        id: int = self.pos if self.own_id is None else self.own_id
+        return id
+
+    @property
+    def state(self) -> State:
+        """The public state; the cursor of its lane tells ready from running."""
+        if self.state_number not in OFFERED:
+            return STATES[self.state_number]
+        if self.pos > self.hi:
+            return State.READY
+        return State.SPLITTING if readable_options(self.options).chunked else State.RUNNING
+
+
+def job(connection: apsw.Connection, job: int) -> JobRecord | None:
+    """The job with this id in whatever state, or None."""
+    seen = seen_job(connection, job)
+    return _record(connection, seen) if seen is not None else None
+
+
+def seen_job(connection: apsw.Connection, id: int) -> Seen | None:
+    """The row of the job with this id."""
+    if not 0 < id < 1 << 63:
+        return None
+    found = connection.execute(_SQL["job"], (id, id)).fetchone()
+    return Seen(found) if found else None
+
+
+def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
+    """The job if it has ended, None if it has not. Raises JobNotFound."""
+    found = job(connection, id)
+    if found is None:
+        raise JobNotFound(f"no job {id}: it never existed, was deleted, or its retention has passed")
+    return found if found.state in FINISHED else None
+
+
+def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
+    """A job with everything the store knows about it."""
+    id, ended = seen.id, seen.state_number in ENDED
+    state = seen.state
+    claim: Found | None = None
+    if (ended and seen.pos >> SEQ_BITS) or state in (State.RUNNING, State.SPLITTING):
+        claim = connection.execute(_SQL["claim_of"], (seen.pos,)).fetchone()
+    claim_id, worker, claimed_at = claim or (None, None, None)
+    reason = seen.reason
+    if seen.state_number == SCHEDULED and seen.run_at is None:
+        reason = _awaits(connection, id)
+    elif seen.state_number == HELD:
+        reason = gates.reason(seen.gate or gates.FAIR)
+    return JobRecord(
+        id=id,
+        task=seen.task,
+        queue=seen.queue,
+        priority=seen.priority,
+        state=state,
+        payload=seen.payload,
+        attempt=seen.attempt,
+        deaths=seen.deaths,
+        options=readable_options(seen.options),
+        enqueued_at=seen.enqueued_at,
+        run_at=seen.run_at,
+        claimed_at=claimed_at,
+        finished_at=seen.touched_at if ended else None,
+        worker=worker,
+        claim=claim_id,
+        cancel_requested=seen.cancel is not None,
+        reason=reason,
+        errors=failures(seen.errors),
+        result=seen.result,
+        checkpoint=None if ended else checkpoints(connection, [id]).get(id),
+    )
+
+
+def _awaits(connection: apsw.Connection, job: int) -> str | None:
+    """What a scheduled job without a run_at waits for."""
+    ((first, count),) = fetch(connection, _SQL["awaited_by"], (job,))
+    if not count:
+        return None
+    others = "" if count == 1 else f" and {count - 1} other{'s' if count > 2 else ''}"
+    return f"waits for job {first}{others}"
+
+
+def checkpoints(connection: apsw.Connection, jobs: Sequence[int]) -> dict[int, Checkpoint]:
+    """The checkpoints of these jobs, for those that have one."""
+    wanted = encode([job for job in jobs if 0 < job < 1 << 63]).decode()
+    found = connection.execute(_SQL["checkpoints"], (wanted,))
+    return {job: Checkpoint(data, done, total, at) for job, data, done, total, at in found}
+
+
+def depth(connection: apsw.Connection, now: float, queues: Sequence[str] | None = None) -> dict[str, Depth]:
+    """The counts of queues, summed up over their lanes."""
+    known: dict[str, Depth] = {}
+    for queue, lane, *counts in fetch(connection, _SQL["depth"]):
+        if queues is None or queue in queues:
+            mine = _lane_depth(connection, lane, counts, now)
+            known[queue] = _sum(known[queue], mine) if queue in known else mine
+    return known if queues is None else {name: known.get(name, Depth()) for name in queues}
+
+
+def _lane_depth(connection: apsw.Connection, lane: int, counts: list[int], now: float) -> Depth:
+    """The counters of a lane, and the age of its oldest ready job among the first of the lane. A job that a
+    gate let in late may stand behind younger ones. Who is put into a lane draws a place."""
+    ready, held, running, scheduled, retrying, dead, drawn = counts
+    oldest = None
+    if ready + held:
+        since = connection.execute(_SQL["oldest"], (lane, OLDEST_AMONG)).get
+        oldest = now - since
+    return Depth(ready + held, running, scheduled, retrying, dead, oldest, offered=drawn)
+
+
+def _sum(one: Depth, other: Depth) -> Depth:
+    ages = [depth.oldest for depth in (one, other) if depth.oldest is not None]
+    return Depth(
+        ready=one.ready + other.ready,
+        running=one.running + other.running,
+        scheduled=one.scheduled + other.scheduled,
+        retrying=one.retrying + other.retrying,
+        dead=one.dead + other.dead,
+        oldest=max(ages, default=None),
+        offered=one.offered + other.offered,
+    )
+
+
+# -- pages ---------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
-_SQL = Statements("listing")
-MOST_ROWS: Final = 5_000
-MOST_BIRTHS: Final = 5_000
-"""How many births a page goes through: of some, none of the jobs stands where it was born."""
+MAX_ROWS: Final = 5_000
+MAX_INSERTS: Final = 5_000
+"""How many inserts a page goes through: of some, all jobs have moved."""
 LONGEST: Final = 1.0
 """Seconds that looking for all that matches may take: other reads of this process wait for it."""
 _NEWEST: Final = (1 << 63) - 1
@@ -47,14 +225,22 @@ _ASIDE: Final = {
 
 
 def jobs(
-    connection: apsw.Connection, where: JobFilter, limit: int, cursor: str | None, within: float
+    connection: apsw.Connection,
+    where: JobFilter,
+    limit: int = 50,
+    cursor: str | None = None,
+    within: float = 0.0,
 ) -> Page:
     """A page of jobs."""
-    return Page(*_walked(connection, where, limit, cursor, within, lambda seen: record(connection, seen)))
+    return Page(*_walked(connection, where, limit, cursor, within, lambda seen: _record(connection, seen)))
 
 
 def matches(
-    connection: apsw.Connection, where: JobFilter, most: int, cursor: str | None, within: float | None
+    connection: apsw.Connection,
+    where: JobFilter,
+    most: int,
+    cursor: str | None = None,
+    within: float | None = None,
 ) -> Matches:
     """The ids of the jobs that match. Here a job keeps its number, so that none is passed over where the walk
     goes on in another snapshot; one may only have changed its state by then."""
@@ -97,7 +283,7 @@ def _step(
             return page, str(found[0]), looked, found[1]
         seen = Seen(found)
         fits = _matches(seen, where)
-        if last is not None and (looked >= MOST_ROWS or (fits and len(page) >= limit)):
+        if last is not None and (looked >= MAX_ROWS or (fits and len(page) >= limit)):
             return page, str(last.number), looked, last.enqueued_at
         if fits:
             page.append(made(seen))
@@ -132,16 +318,16 @@ def _newest_first(connection: apsw.Connection, where: JobFilter, before: int) ->
         return connection.execute(_SQL["aside"], (_ASIDE[state], before))
     if state in (State.RUNNING, State.SPLITTING):
         return connection.execute(_SQL["running"], (before,))
-    if state is State.READY and connection.execute(_SQL["count_ready"]).get <= MOST_ROWS:
+    if state is State.READY and connection.execute(_SQL["count_ready"]).get <= MAX_ROWS:
         return _merged(connection, (_SQL["ready"], (before,)), (_SQL["aside"], (HELD, before)))
-    return _merge(connection.execute(_SQL["moved"], (before,)), _born_here(connection, before))
+    return _merge(connection.execute(_SQL["moved"], (before,)), _not_moved(connection, before))
 
 
-def _born_here(connection: apsw.Connection, before: int) -> Iterator[Found]:
-    """Jobs that stand where they were born. Where there are more births than may be looked at, the last one
+def _not_moved(connection: apsw.Connection, before: int) -> Iterator[Found]:
+    """Jobs that stand where they were inserted. Where there are more inserts than may be looked at, the last
     that was comes at the end, as number and time: a floor."""
-    floor = connection.execute(_SQL["floor"], (before, MOST_BIRTHS)).fetchone()
-    yield from connection.execute(_SQL["born_here"], (before, floor[0] if floor else 0, before))
+    floor = connection.execute(_SQL["floor"], (before, MAX_INSERTS)).fetchone()
+    yield from connection.execute(_SQL["not_moved"], (before, floor[0] if floor else 0, before))
     if floor:
         yield floor
 

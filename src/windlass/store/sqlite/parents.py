@@ -1,6 +1,7 @@
-"""Parents: jobs that wait for their parts [P9]. A parent is brought up to date in the very transaction that
-ends a part, so it is never behind. What it does next is decided by `core.parents`; who asks for it here is
-`settle`, where jobs have ended, and `cascade`, where an operator steers."""
+"""Parents: jobs that wait for their parts [P9], and the split that makes them [P4]. A parent is brought up to
+date in the very transaction that ends a part, so it is never behind. What it does next is decided by
+`core.parents`; who asks for it here is `deferred`, where jobs have ended, and `steering`, where an operator
+steers."""
 
 from __future__ import annotations
 
@@ -9,11 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from windlass.core.counts import plural
+from windlass.core.ids import SEQ_BITS
 from windlass.core.parents import Standing, Step, next_step, why_dead
 from windlass.core.states import State
 from windlass.errors import AlreadyEnqueued, StoreCorrupt
-from windlass.store.records import Plan
-from windlass.store.sqlite import moves, parts
+from windlass.store.records import ClaimedJob, Plan
+from windlass.store.sqlite import parts, transitions
+from windlass.store.sqlite.claims import must_live, must_run
+from windlass.store.sqlite.outcomes import Ended, was_ended
 from windlass.store.sqlite.rows import (
     CANCELLED,
     DEAD,
@@ -24,10 +29,11 @@ from windlass.store.sqlite.rows import (
     Row,
     readable_options,
 )
-from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("parents")
+
 _COUNTERS: Final = {parts.OUT: "out", SUCCEEDED: "succeeded", DEAD: "dead", CANCELLED: "cancelled"}
 
 
@@ -114,8 +120,8 @@ def save(tx: Transaction, parent: Parent) -> None:
 
 def begin(tx: Transaction, row: Row, plan: Plan, worker: int, claim: int) -> None:
     """Make a running job a parent, and release the first of its parts [P4]."""
-    moves.remember_unknown(row, None)
-    moves.wait(tx, row)
+    transitions.remember_unknown(row, None)
+    transitions.wait(tx, row)
     size = sum(part.size for part in plan.parts)
     about = (row.id, row.lane, worker, claim, len(plan.parts), plan.parallel, plan.tolerated, plan.finalizer)
     tx.run(_SQL["add"], (*about, size, tx.now))
@@ -123,7 +129,7 @@ def begin(tx: Transaction, row: Row, plan: Plan, worker: int, claim: int) -> Non
     parent = load(tx, row.id)
     assert parent is not None
     advance(tx, parent)
-    tx.news = True
+    tx.notify = True
 
 
 def fold(tx: Transaction, endings: Sequence[Ending]) -> None:
@@ -161,7 +167,7 @@ def advance(tx: Transaction, parent: Parent) -> None:
             case Step.RELEASE:
                 _release(tx, parent)
             case Step.FINALIZE:
-                parent.final = tx.births.add(_origin(tx, parent).job(-1)).id
+                parent.final = tx.inserts.add(_origin(tx, parent).job(-1)).id
             case Step.SUCCEED:
                 _end(tx, parent, SUCCEEDED)
             case Step.DIE:
@@ -176,8 +182,8 @@ def _release(tx: Transaction, parent: Parent) -> None:
     released = parts.release(tx, _origin(tx, parent), wanted)
     if released < wanted:
         raise StoreCorrupt(
-            f"parent {parent.id} counts {parent.pending} parts to be released, and only {released} of "
-            f"{wanted} are there [I6]"
+            f"parent {parent.id} counts {plural(parent.pending, 'part')} to be released, and only {released} "
+            f"of {wanted} are there [I6]"
         )
     parent.out += released
 
@@ -202,13 +208,13 @@ def _origin(tx: Transaction, parent: Parent) -> parts.Origin:
 def _end(tx: Transaction, parent: Parent, state: int, reason: str | None = None) -> None:
     """End the parent's job, which frees its key, and with it the parent."""
     result = parent.result if state == SUCCEEDED else None
-    moves.end(tx, _row(tx, parent), state, reason=reason, result=result)
+    transitions.end(tx, _row(tx, parent), state, reason=reason, result=result)
     parent.state, parent.finished_at = state, tx.now
 
 
 def _cause(tx: Transaction, parent: Parent) -> str | None:
     """What the finalizer died of."""
-    final = None if parent.final is None else moves.find(tx, parent.final)
+    final = None if parent.final is None else transitions.find(tx, parent.final)
     return None if final is None else parts.cause(final.errors_json, None)
 
 
@@ -224,9 +230,9 @@ def reopen(tx: Transaction, parent: Parent) -> None:
             "for its end",
             holder[0] if holder else None,
         )
-    moves.wait(tx, row)
+    transitions.wait(tx, row)
     parent.state, parent.finished_at, parent.cancelling = WAITING, None, 0
-    tx.news = True
+    tx.notify = True
 
 
 def show_cancel(tx: Transaction, parent: Parent) -> None:
@@ -238,10 +244,43 @@ def remove(tx: Transaction, parent: Parent) -> None:
     """Forget a parent that has ended, with its parts and its job."""
     tx.run(_SQL["remove_parts"], (parent.id,))
     tx.run(_SQL["remove"], (parent.id,))
-    moves.remove(tx, _row(tx, parent))
+    transitions.remove(tx, _row(tx, parent))
 
 
 def _row(tx: Transaction, parent: Parent) -> Row:
-    row = moves.find(tx, parent.id)
+    row = transitions.find(tx, parent.id)
     assert row is not None, "a parent has lost its job"
     return row
+
+
+# -- split ---------------------------------------------------------------------------------------------------
+
+
+def split(tx: Transaction, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
+    """Make a parent of a running job, unless this was done before, or somebody wished the job cancelled.
+    Raises WorkerLost or ClaimLost [C5]."""
+    must_live(tx, worker)
+    if plan.parallel < 1:
+        raise ValueError(f"job {job.id} cannot run {plan.parallel} of its parts at a time: plan 1 or more")
+    if job.options.part is not None:
+        raise ValueError(f"job {job.id} is a part of job {job.options.part.parent}: a part cannot be split")
+    if _sent_before(tx, worker, job):
+        return
+    row = must_run(tx, worker, job)
+    if row.cancel is not None:
+        transitions.end(tx, row, CANCELLED)
+    else:
+        begin(tx, row, plan, worker, job.claim)
+    ended = Ended(tx, worker, flush)
+    ended.add(job.claim, [job.seq])
+    ended.save()
+
+
+def _sent_before(tx: Transaction, worker: int, job: ClaimedJob) -> bool:
+    """Whether this claim's attempt became a parent already, or was cancelled instead."""
+    parent = load(tx, job.id)
+    if parent is not None:
+        return (parent.worker, parent.claim) == (worker, job.claim)
+    row = transitions.at(tx, job.lane << SEQ_BITS | job.seq)
+    cancelled = row is not None and row.id == job.id and row.state == CANCELLED
+    return cancelled and was_ended(tx, worker, job.claim, job.seq)

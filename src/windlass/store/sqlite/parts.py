@@ -1,5 +1,9 @@
-"""Parts: the rows that say what each part of a parent covers, which job runs it, and what it has saved [P4].
-What follows from that for the parent is decided in `parents`."""
+"""Parts: the rows that say what each part of a parent covers, which job runs it, and what it has saved [P4];
+and parents and parts as others see them [P10]. What follows for the parent is decided in `parents`.
+
+A parent's row holds the sums of what its parts had saved when they ended; what those that are out have saved
+since is read from their checkpoints, of which there are never more than run at a time.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import apsw
 import msgspec
 
-from windlass.store.records import NewJob, Options, PartOf, PartPlan
-from windlass.store.sqlite.rows import DEAD, SUCCEEDED, Ending, failures
-from windlass.store.sqlite.statements import Statements
+from windlass.core.states import State
+from windlass.store.records import NewJob, Options, ParentRecord, PartOf, PartPlan, PartRecord
+from windlass.store.sqlite.listing import checkpoints, seen_job
+from windlass.store.sqlite.rows import DEAD, STATES, SUCCEEDED, Ending, failures, fetch, named
+from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("parts")
+
 PENDING: Final = 0
 OUT: Final = 1
-MOST: Final = 1 << 53
+MAX_EXACT: Final = 1 << 53
 
 
 class _Saved(msgspec.Struct):
@@ -50,18 +58,12 @@ class Origin:
             size=size,
             created_at=self.created_at,
         )
-        options = msgspec.structs.replace(
-            self.options,
-            unique_key=None,
-            ordering_key=None,  # its parent has that pass until all of them have ended [F6]
-            after=(),
-            chunked=False,
-            replay_of=None,
-            unknown_since=None,
-            part=part,
-        )
         return NewJob(
-            task=self.task, payload=self.payload, queue=self.queue, priority=self.priority, options=options
+            task=self.task,
+            payload=self.payload,
+            queue=self.queue,
+            priority=self.priority,
+            options=self.options.of_part(part),
         )
 
 
@@ -85,7 +87,7 @@ def release(tx: Transaction, origin: Origin, count: int) -> int:
     released: list[tuple[Any, ...]] = []
     saved: list[tuple[Any, ...]] = []
     for number, span, size, data, done, goal, at in tx.all(_SQL["pending"], (origin.parent, count)):
-        job = tx.births.add(origin.job(number, span, size)).id
+        job = tx.inserts.add(origin.job(number, span, size)).id
         released.append((job, origin.parent, number))
         if data is not None:
             saved.append((job, data, done, goal, at))
@@ -163,10 +165,56 @@ def counted(data: str | None) -> int:
         n = _decode_saved(data).n
     except msgspec.MsgspecError:
         return 0
-    return n if abs(n) < MOST else 0
+    return n if abs(n) < MAX_EXACT else 0
 
 
 def cause(errors_json: str | None, reason: str | None) -> str | None:
     """What a job died of, in a line."""
     kept = failures(errors_json)
     return f"{kept[-1].type}: {kept[-1].message}" if kept else reason
+
+
+# -- parents and parts as others see them --------------------------------------------------------------------
+
+MAX_ID = (1 << 63) - 1
+
+
+def parent(connection: apsw.Connection, id: int) -> ParentRecord | None:
+    """The parent with this id."""
+    found = named(connection, _SQL["parent"], (id,)) if 0 < id <= MAX_ID else []
+    return _parent(connection, found[0]) if found else None
+
+
+def parents(connection: apsw.Connection, *, active: bool = False, limit: int = 50) -> list[ParentRecord]:
+    """Parents, the one split last first."""
+    statement = _SQL["active" if active else "all"]
+    return [_parent(connection, row) for row in named(connection, statement, (max(limit, 0),))]
+
+
+def parts(connection: apsw.Connection, parent: int, *, start: int = 0, limit: int = 1000) -> list[PartRecord]:
+    """Parts of a parent by index."""
+    if not 0 < parent <= MAX_ID:
+        return []
+    found = named(connection, _SQL["parts"], (parent, max(start, 0), max(limit, 0)))
+    return [_part(connection, row) for row in found]
+
+
+def _parent(connection: apsw.Connection, row: dict[str, Any]) -> ParentRecord:
+    saved = fetch(connection, _SQL["saved"], (row["id"],)) if row["out"] else ()
+    for data, done, done_before, records_before in saved:
+        row["done"] += (done or 0) - done_before
+        row["records"] += counted(data) - records_before
+    row["state"], row["cancel_requested"] = STATES[row["state"]], bool(row["cancel_requested"])
+    return ParentRecord(**row)
+
+
+def _part(connection: apsw.Connection, row: dict[str, Any]) -> PartRecord:
+    job, state = row["job"], row["state"]
+    row["state"] = State.WAITING if state == PENDING else STATES.get(state, State.READY)
+    if state == OUT:
+        seen = seen_job(connection, job)
+        assert seen is not None, "a part that is out has lost its job"
+        row["state"], row["attempt"] = seen.state, seen.attempt
+        saved = checkpoints(connection, [job]).get(job)
+        row["done"], row["records"] = (saved.done or 0, counted(saved.data)) if saved is not None else (0, 0)
+    return PartRecord(**row)

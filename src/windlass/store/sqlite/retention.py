@@ -1,4 +1,5 @@
-"""Retention: finished jobs go when their time is over, in bounded steps; nothing unfinished ever does [K6].
+"""Retention: finished jobs go when their time is over, in bounded steps; nothing unfinished ever does [K6]. A
+whole rotation is a walk of many small write transactions: between two of them others have a turn.
 
 Claims are the index of this: a job cannot have finished before it was claimed, so the walk over a lane's
 claims ends at the first one that is younger than what may go, and a claim whose jobs are gone goes too.
@@ -6,25 +7,30 @@ claims ends at the first one that is younger than what may go, and a claim whose
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Final
 
 import apsw
 
-from windlass.store.records import Expired
+from windlass.core.retry import FORGET_AFTER
+from windlass.store.records import Expired, Rotation
 from windlass.store.settings import StoreSettings
-from windlass.store.sqlite import deaths, order, parents
+from windlass.store.sqlite import limits, parents
+from windlass.store.sqlite.connections.database import Database
 from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, fetch
-from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("retention")
+
 STEP_JOBS: Final = 5000
 STEP_ROWS: Final = 1000
 STEP_PARTS: Final = 10_000
 FULL_BUCKETS_KEPT: Final = 3600.0
 
 
-def retentions(connection: apsw.Connection, settings: StoreSettings) -> list[tuple[int, float]]:
+def _retentions(connection: apsw.Connection, settings: StoreSettings) -> list[tuple[int, float]]:
     """Each lane with the seconds its succeeded and cancelled jobs are kept."""
     return [
         (lane, settings.retention if own is None else min(own, settings.retention))
@@ -32,7 +38,7 @@ def retentions(connection: apsw.Connection, settings: StoreSettings) -> list[tup
     ]
 
 
-def used_bytes(connection: apsw.Connection) -> int:
+def _used_bytes(connection: apsw.Connection) -> int:
     """How much of the file is in use: pages freed by deletion are used again before the file grows."""
     pages, free, size = (
         int(connection.pragma(name)) for name in ("page_count", "freelist_count", "page_size")
@@ -40,7 +46,7 @@ def used_bytes(connection: apsw.Connection) -> int:
     return (pages - free) * size
 
 
-def sweep_claims(tx: Transaction, lane: int, after: int, keep: float) -> tuple[int, int | None]:
+def _sweep_claims(tx: Transaction, lane: int, after: int, keep: float) -> tuple[int, int | None]:
     """Remove the jobs of some claims that finished `keep` seconds ago or earlier. Returns how many, and where
     to go on."""
     cutoff = tx.now - keep
@@ -56,22 +62,22 @@ def sweep_claims(tx: Transaction, lane: int, after: int, keep: float) -> tuple[i
     return removed, last
 
 
-def sweep_cancelled(tx: Transaction, lane: int, keep: float) -> tuple[int, bool]:
+def _sweep_cancelled(tx: Transaction, lane: int, keep: float) -> tuple[int, bool]:
     """Remove cancelled jobs of a lane, wherever they stand. Returns how many, and whether to go on."""
     removed = tx.run(_SQL["remove_cancelled"], (lane, tx.now - keep, STEP_ROWS))
     return removed, removed == STEP_ROWS
 
 
-def sweep_births(tx: Transaction, after: int, keep: float) -> int | None:
-    """Remove births whose jobs are all gone. Returns where to go on."""
-    found = tx.one(_SQL["last_birth"], (after, tx.now - keep, STEP_ROWS))
+def _sweep_inserts(tx: Transaction, after: int, keep: float) -> int | None:
+    """Remove the rows of inserts whose jobs are all gone. Returns where to go on."""
+    found = tx.one(_SQL["last_insert"], (after, tx.now - keep, STEP_ROWS))
     if found is None or found[0] is None:
         return None
-    tx.run(_SQL["remove_births"], (after, found[0]))
+    tx.run(_SQL["remove_inserts"], (after, found[0]))
     return int(found[0])
 
 
-def expire(tx: Transaction, limit: int) -> Expired:
+def expire(tx: Transaction, limit: int = 1000) -> Expired:
     """One bounded step of retention for dead jobs, idempotency keys, parents that have ended, and workers
     long gone."""
     dead = 0
@@ -82,8 +88,8 @@ def expire(tx: Transaction, limit: int) -> Expired:
     keys = tx.run(_SQL["remove_keys"], (tx.now - tx.settings.idempotency_retention, limit))
     workers = tx.run(_SQL["remove_workers"], (tx.now - tx.settings.retention, limit))
     forgotten = (
-        deaths.forget(tx, limit),
-        order.forget(tx.connection, tx.now, limit),
+        tx.run(_SQL["forget_deaths"], (tx.now - FORGET_AFTER, limit)),
+        limits.forget_ordering_keys(tx.connection, tx.now, limit),
         tx.budgets.forget(limit, tx.now - FULL_BUCKETS_KEPT),
     )
     families, left = _expire_parents(tx, limit)
@@ -106,3 +112,41 @@ def _expire_parents(tx: Transaction, limit: int) -> tuple[int, bool]:
                 parents.remove(tx, parent)
                 removed, rows = removed + 1, rows + parent.total
     return removed, False
+
+
+async def rotate(database: Database, settings: StoreSettings, *, force: bool) -> Rotation:
+    """Remove what is past its retention (`force`: all that succeeded or was cancelled).
+
+    While the file is over its size limit the retention is halved again and again, so the oldest go first.
+    """
+    removed = await _sweep(database, settings, 0.0 if force else 1.0, force=force)
+    share = 0.5
+    while not force and await database.read(_used_bytes) > settings.size_limit and share > 0:
+        removed += await _sweep(database, settings, share, force=False)
+        share = share / 2 if share > 0.001 else 0.0
+    return Rotation(reclaimed=removed > 0, removed=removed)
+
+
+async def _sweep(database: Database, settings: StoreSettings, share: float, *, force: bool) -> int:
+    """One pass over all lanes, with every retention cut down to this share of itself."""
+    removed = 0
+    for lane, full in await database.read(lambda connection: _retentions(connection, settings)):
+        removed += await _sweep_lane(database, lane, -math.inf if force else full * share)
+    keep = -math.inf if force else settings.retention * share
+    after: int | None = 0
+    while after is not None:
+        after = await database.write(partial(_sweep_inserts, after=after, keep=keep))
+    return removed
+
+
+async def _sweep_lane(database: Database, lane: int, keep: float) -> int:
+    removed = 0
+    after: int | None = 0
+    while after is not None:
+        count, after = await database.write(partial(_sweep_claims, lane=lane, after=after, keep=keep))
+        removed += count
+    more = True
+    while more:
+        count, more = await database.write(partial(_sweep_cancelled, lane=lane, keep=keep))
+        removed += count
+    return removed

@@ -5,6 +5,7 @@ A row's `state` does not tell ready from running: the cursor of its lane does (s
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ import msgspec
 
 from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.states import State
+from windlass.store.fields import Field
 from windlass.store.records import DEFAULT_OPTIONS, Failure, NewJob, Options
 
 PLAIN: Final = 2
@@ -46,12 +48,12 @@ class _Type(msgspec.Struct, frozen=True):
     type: str
 
 
-encode = msgspec.json.Encoder().encode
-decode_options = msgspec.json.Decoder(Options).decode
-decode_failures = msgspec.json.Decoder(tuple[Failure, ...]).decode
+encode: Final = msgspec.json.Encoder().encode
+decode_options: Final = msgspec.json.Decoder(Options).decode
+decode_failures: Final = msgspec.json.Decoder(tuple[Failure, ...]).decode
 _decode_types = msgspec.json.Decoder(tuple[_Type, ...]).decode
-decode_new_job = msgspec.json.Decoder(NewJob).decode
-decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+decode_new_job: Final = msgspec.json.Decoder(NewJob).decode
+decode_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ class Row:
 
     @property
     def id(self) -> int:
-        """The job's id: the place of its birth."""
+        """The job's id: the place where it was inserted."""
         return self.pos if self.own_id is None else self.own_id
 
     @property
@@ -145,6 +147,20 @@ def with_failure(row: Row, error: Failure, now: float) -> str:
 Bindings = tuple[Any, ...]
 
 
+def kept(fields: Mapping[str, Field], columns: Sequence[Any]) -> dict[str, Any]:
+    """Settings from the columns of a row that begins with them; SQLite keeps truth as a number."""
+    return {
+        name: bool(value) if field.kind is bool else value
+        for (name, field), value in zip(fields.items(), columns, strict=False)
+    }
+
+
 def fetch(connection: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[tuple[Any, ...]]:
     """Run a statement to its end and return its rows."""
     return connection.execute(sql, bindings).fetchall()
+
+
+def named(connection: apsw.Connection, sql: str, bindings: Bindings = ()) -> list[dict[str, Any]]:
+    """The same, each row by the names of its columns: for what others are shown, not for the hot path."""
+    cursor = connection.execute(sql, bindings)
+    return [dict(zip((name for name, *_ in cursor.getdescription()), row, strict=True)) for row in cursor]

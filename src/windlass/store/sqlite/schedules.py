@@ -9,18 +9,16 @@ from typing import Any
 import apsw
 import msgspec
 
-from windlass.store.fires import job_of
-from windlass.store.flow import Due, NewSchedule, ScheduleRecord
-from windlass.store.records import Receipt
-from windlass.store.sqlite import moves, steering
+from windlass.store.records import Due, NewSchedule, Receipt, ScheduleRecord
+from windlass.store.schedules import job_of, seeded
+from windlass.store.sqlite import steering, transitions
+from windlass.store.sqlite.cluster import must_lead
 from windlass.store.sqlite.enqueue import add
 from windlass.store.sqlite.rows import ENDED, encode, fetch
-from windlass.store.sqlite.statements import Statements
-from windlass.store.sqlite.terms import must_lead
+from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("schedules")
-_FIELDS = NewSchedule.__struct_fields__
 _decode = msgspec.json.Decoder(NewSchedule).decode
 
 
@@ -29,26 +27,21 @@ def schedules(connection: apsw.Connection) -> list[ScheduleRecord]:
     return [_record(found) for found in fetch(connection, _SQL["all"])]
 
 
-def due(connection: apsw.Connection, limit: int, now: float) -> Due:
+def due(connection: apsw.Connection, now: float, limit: int = 100) -> Due:
     """Those that are due, the one due longest first."""
     return Due(now, [_record(found) for found in fetch(connection, _SQL["due"], (now, max(limit, 0)))])
 
 
-def seed(tx: Transaction, new: NewSchedule, next_at: float | None, error: str | None) -> ScheduleRecord:
-    """Declare a schedule. What one that exists has done stays, and when it is due, unless that has changed
-    with its expression, or it never is: whoever declares it now may know its time zone."""
-    definition = _definition(new)
-    known = _named(tx, new.name)
-    if known is None:
-        seeded = ScheduleRecord(**definition, next_at=next_at, error=error)
-    else:
-        seeded = msgspec.structs.replace(known, **definition)
-        if known.next_at is None or (known.cron, known.tz) != (new.cron, new.tz):
-            seeded = msgspec.structs.replace(seeded, next_at=next_at, error=error)
-    return _keep(tx, seeded)
+def seed(
+    tx: Transaction, schedule: NewSchedule, next_at: float | None, error: str | None = None
+) -> ScheduleRecord:
+    """Declare a schedule."""
+    return _keep(tx, seeded(_named(tx, schedule.name), schedule, next_at, error))
 
 
-def change(tx: Transaction, name: str, paused: bool | None, next_at: float | None) -> ScheduleRecord | None:
+def change(
+    tx: Transaction, name: str, *, paused: bool | None = None, next_at: float | None = None
+) -> ScheduleRecord | None:
     """Pause or resume a schedule; None: there is none."""
     known = _named(tx, name)
     if known is None:
@@ -71,9 +64,10 @@ def fire(
     name: str,
     expected: float | None,
     times: Sequence[float],
+    *,
     next_at: float | None,
-    skipped: int,
-    error: str | None,
+    skipped: int = 0,
+    error: str | None = None,
 ) -> list[Receipt] | None:
     """Fire a schedule for these times, if nobody has done so before."""
     if term is not None:
@@ -109,7 +103,7 @@ def _makes_way(tx: Transaction, schedule: ScheduleRecord, last_job: int | None, 
     """Whether a fire makes a job, by what its schedule does about one of its jobs that has not ended."""
     if schedule.overlap == "skip" and not latest:
         return False  # the next of these times would meet its job
-    row = moves.find(tx, last_job) if last_job is not None else None
+    row = transitions.find(tx, last_job) if last_job is not None else None
     if row is None or row.state in ENDED or schedule.overlap == "queue":
         return True
     if schedule.overlap == "cancel":
@@ -120,12 +114,12 @@ def _makes_way(tx: Transaction, schedule: ScheduleRecord, last_job: int | None, 
 
 def _stopping(tx: Transaction, schedule: ScheduleRecord, last_job: int | None) -> int | None:
     """The last job, where it was told to stop and has not yet."""
-    row = moves.find(tx, last_job) if last_job is not None and schedule.overlap == "cancel" else None
+    row = transitions.find(tx, last_job) if last_job is not None and schedule.overlap == "cancel" else None
     return last_job if row is not None and row.state not in ENDED else None
 
 
 def _definition(schedule: NewSchedule) -> dict[str, Any]:
-    return {field: getattr(schedule, field) for field in _FIELDS}
+    return {field: getattr(schedule, field) for field in NewSchedule.__struct_fields__}
 
 
 def _named(tx: Transaction, name: str) -> ScheduleRecord | None:
@@ -134,16 +128,16 @@ def _named(tx: Transaction, name: str) -> ScheduleRecord | None:
 
 
 def _keep(tx: Transaction, schedule: ScheduleRecord) -> ScheduleRecord:
-    definition = encode(NewSchedule(**_definition(schedule))).decode()
+    declared = encode(NewSchedule(**_definition(schedule))).decode()
     state = (schedule.paused, schedule.next_at, schedule.last_at, schedule.last_job, schedule.skipped)
-    tx.run(_SQL["keep"], (schedule.name, definition, *state, schedule.error))
+    tx.run(_SQL["keep"], (schedule.name, declared, *state, schedule.error))
     return schedule
 
 
 def _record(found: tuple[Any, ...]) -> ScheduleRecord:
-    definition, paused, next_at, last_at, last_job, skipped, error = found
+    declared, paused, next_at, last_at, last_job, skipped, error = found
     return ScheduleRecord(
-        **_definition(_decode(definition)),
+        **_definition(_decode(declared)),
         paused=bool(paused),
         next_at=next_at,
         last_at=last_at,

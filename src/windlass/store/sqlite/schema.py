@@ -1,12 +1,77 @@
-"""The schema's version: reading it, bringing it up to date, and refusing one that is too new."""
+"""SQL files: the migrations that make the schema, and the statements of the rooms.
+
+A file of statements belongs to one room; each statement begins with a line `-- :name`, which may go on with
+words about it, and ends where the next one begins. What several statements have in common is a fragment: it
+begins with `-- =name`, in the same file or in rows.sql, and stands in statements as `{name}`. `{queue}` is
+made: the columns of a queue's settings, in the order of `windlass.store.fields`, and `{queue ?}` as many
+bindings; so are `{task}` and `{budget}`.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
 
 import apsw
 
 from windlass.errors import SchemaTooNew
+from windlass.store.fields import SUBJECTS, fields_of
 from windlass.store.records import Migration
-from windlass.store.sqlite.statements import Statements, migrations
+
+_NAMED = re.compile(r"^-- ([:=])(\w+).*\n", re.MULTILINE)
+_FRAGMENT = re.compile(r"\{(\w+(?: \?)?)\}")
+_ROOT = files("windlass.store.sqlite")
+_SETTINGS = {subject: ", ".join(fields_of(record)) for subject, record in SUBJECTS.items()} | {
+    f"{subject} ?": ", ".join("?" * len(fields_of(record))) for subject, record in SUBJECTS.items()
+}
+
+
+class Statements:
+    """The statements of one SQL file by name; asking for one that is not there is a KeyError at import."""
+
+    def __init__(self, room: str) -> None:
+        found = [*_parsed("rows"), *_parsed(room)]
+        fragments = _SETTINGS | {name: body for mark, name, body in found if mark == "="}
+        self._by_name = {
+            name: _FRAGMENT.sub(lambda match: fragments[match[1]], body)
+            for mark, name, body in found
+            if mark == ":"
+        }
+
+    def __getitem__(self, name: str) -> str:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+
+def migrations() -> list[tuple[int, str]]:
+    """The migrations by number, in order."""
+    found = sorted((entry for entry in (_ROOT / "migrations").iterdir()), key=lambda entry: entry.name)
+    return [
+        (int(entry.name.partition("_")[0]), entry.read_text("utf-8"))
+        for entry in found
+        if entry.name.endswith(".sql")
+    ]
+
+
+def _parsed(room: str) -> list[tuple[str, str, str]]:
+    """What a file holds: mark, name and body of each statement and fragment."""
+    _, *parts = _NAMED.split((_ROOT / "sql" / f"{room}.sql").read_text("utf-8"))
+    return [
+        (mark, name, _bare(body))
+        for mark, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    ]
+
+
+def _bare(statement: str) -> str:
+    """The statement without comment lines: SQLite would parse them anew whenever the cache has lost it."""
+    lines = (line for line in statement.splitlines() if not line.lstrip().startswith("--"))
+    return "\n".join(lines).strip().removesuffix(";")
+
+
+# -- the schema ----------------------------------------------------------------------------------------------
 
 _SQL = Statements("schema")
 MIGRATIONS = migrations()
@@ -28,7 +93,6 @@ def migrate(connection: apsw.Connection) -> Migration:
         for number, script in MIGRATIONS:
             if number > before:
                 connection.execute(script, can_cache=False)
-        connection.execute(_SQL["create"])
         connection.execute(_SQL["write"], (VERSION,))
         connection.execute("COMMIT")
     except BaseException:

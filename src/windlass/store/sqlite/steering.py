@@ -1,18 +1,45 @@
-"""Steering: cancel, delete and retry by an operator [O5] [O6]."""
+"""Steering by an operator: cancel, delete and retry [O5] [O6], which reach from a parent to its parts and
+back [P9], and the settings of queues [K1] [O3] and tasks [P6] [F3]."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
+import apsw
+import msgspec
+
+from windlass.core.admission import pressure
+from windlass.core.clock import left
+from windlass.core.retry import CALM, cool_delay
 from windlass.errors import AlreadyEnqueued, Finalizing
-from windlass.store.records import CancelAnswer, DeleteAnswer, RetryAnswer
-from windlass.store.sqlite import after, cascade, moves, parents
-from windlass.store.sqlite.rows import CANCELLED, DEAD, DEFERRED, ENDED, OFFERED, RETRYING, WAITING, Row
-from windlass.store.sqlite.settle import settle
-from windlass.store.sqlite.statements import Statements
+from windlass.store import queues as queue_settings
+from windlass.store import tasks as task_settings
+from windlass.store.fields import TaskRecord, fields_of
+from windlass.store.records import CancelAnswer, DeleteAnswer, PartOf, QueueRecord, RetryAnswer
+from windlass.store.sqlite import deferred, parents, parts, transitions, waiting_lists
+from windlass.store.sqlite.budget_rows import known
+from windlass.store.sqlite.deferred import settle
+from windlass.store.sqlite.lanes import declare_queue
+from windlass.store.sqlite.parents import Parent
+from windlass.store.sqlite.rows import (
+    CANCELLED,
+    DEAD,
+    DEFERRED,
+    ENDED,
+    OFFERED,
+    RETRYING,
+    WAITING,
+    Row,
+    fetch,
+    kept,
+)
+from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("steering")
+_QUEUE: Final = fields_of(QueueRecord)
+_TASK: Final = fields_of(TaskRecord)
 
 
 def cancel(tx: Transaction, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
@@ -23,7 +50,7 @@ def cancel(tx: Transaction, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
 def _found(tx: Transaction, job: int) -> Row | None:
     """The job, where it stands after all that was done to others in the same call."""
     settle(tx)
-    return moves.find(tx, job)
+    return transitions.find(tx, job)
 
 
 def _cancel(tx: Transaction, row: Row | None) -> CancelAnswer:
@@ -32,13 +59,13 @@ def _cancel(tx: Transaction, row: Row | None) -> CancelAnswer:
     if row.state in ENDED:
         return "finished"
     if row.state == WAITING:
-        cascade.cancel(tx, row, lambda tx, job: _cancel(tx, moves.find(tx, job)))
+        _cancel_parent(tx, row, lambda tx, job: _cancel(tx, transitions.find(tx, job)))
         return "requested"
     lane = tx.lanes.numbered(row.lane)
     if row.state in OFFERED and lane.runs(row):
         tx.run(_SQL["request_cancel"], (lane.id, row.seq, row.pos))
         return "requested"
-    moves.end(tx, row, CANCELLED)
+    transitions.end(tx, row, CANCELLED)
     return "cancelled"
 
 
@@ -51,8 +78,8 @@ def _delete(tx: Transaction, row: Row | None) -> DeleteAnswer:
     answer = _cancel(tx, row)
     if row is None or answer == "requested":
         return "not_found" if row is None else "requested"
-    if not cascade.delete(tx, row.id):
-        moves.remove(tx, row)
+    if not _delete_parent(tx, row.id):
+        transitions.remove(tx, row)
     return "deleted"
 
 
@@ -67,21 +94,222 @@ def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
     if row.state == DEAD:
         try:
             if parents.load(tx, row.id) is not None:
-                return "retried" if cascade.redrive(tx, row.id) else "unchanged"
+                return "retried" if redrive(tx, row.id) else "unchanged"
             if row.options.part is not None:
-                cascade.bring_back(tx, row.id, row.options.part)
+                _bring_back(tx, row.id, row.options.part)
         except (AlreadyEnqueued, Finalizing):
             return "unchanged"
         key = row.options.unique_key
         if key is not None and not tx.run(_SQL["take_key"], (key, row.id)):
             return "unchanged"
         row.attempt, row.deaths = 1, 0
-        moves.remember_unknown(row, None)
+        transitions.remember_unknown(row, None)
     elif row.state == RETRYING:
         row.attempt = 1
     elif row.state not in DEFERRED:
         return "unchanged"
     elif row.options.after:
-        after.forget(tx, row.id)
-    moves.offer(tx, row)
+        deferred.forget_edges(tx, row.id)
+    transitions.offer(tx, row)
     return "retried"
+
+
+# -- parents and their parts ---------------------------------------------------------------------------------
+
+
+def _cancel_parent(tx: Transaction, row: Row, cancel_one: Callable[[Transaction, int], object]) -> None:
+    """Stop the releases of a parent and cancel what is out; it ends with the last of these."""
+    parent = parents.load(tx, row.id)
+    assert parent is not None, "a waiting job is no parent"
+    parent.cancelling = 1
+    parents.save(tx, parent)
+    parents.show_cancel(tx, parent)
+    out = parts.out(tx, parent.id)
+    if parent.final is not None and parent.final_state is None:
+        out.append(parent.final)
+    for job in out:
+        cancel_one(tx, job)
+    settle(tx)
+    _advance_parent(tx, row.id)  # where nothing was out, nothing has ended
+
+
+def set_parallel(tx: Transaction, id: int, parallel: int) -> bool:
+    """Change how many parts of a parent are out at a time; whether there is such a parent."""
+    if parallel < 1:
+        raise ValueError(f"parallel of parent {id} cannot be {parallel}: write 1 or more")
+    parent = parents.load(tx, id)
+    if parent is None:
+        return False
+    parent.parallel = parallel
+    parents.advance(tx, parent)
+    return True
+
+
+def redrive(tx: Transaction, id: int) -> int:
+    """Run the failed parts of a parent again, and release those that a cancel kept from their turn. Answers
+    with how many that are."""
+    parent = parents.load(tx, id)
+    if parent is None:
+        return 0
+    count = parent.dead + parent.cancelled + (parent.pending if parent.cancelling else 0)
+    count += parent.final_state in (DEAD, CANCELLED)
+    if not count:
+        return 0
+    _reopen(tx, parent)
+    for state, job in parts.redrive(tx, id):
+        if state == DEAD:
+            _remove_dead(tx, job)
+    parent.dead = parent.cancelled = 0
+    parents.advance(tx, parent)
+    return count
+
+
+def _bring_back(tx: Transaction, job: int, part: PartOf) -> None:
+    """A dead part is about to be offered once more, from its last checkpoint; its parent waits for it. Raises
+    AlreadyEnqueued where another holds the parent's unique key by now."""
+    parent = parents.load(tx, part.parent)
+    if parent is None:
+        return  # it was deleted, and this part outlived it
+    cancelling = parent.cancelling
+    if part.index < 0 and parent.final == job:
+        _reopen(tx, parent, but=job)
+        parent.final_state = parent.result = None
+    elif part.index >= 0 and parts.ended_with(tx, job, part):
+        _reopen(tx, parent)  # which may raise, before anything is changed
+        parent.note(parts.bring_back(tx, job, part))
+    if cancelling:  # one part comes back; the others stay where the cancel left them
+        parent.cancelling = cancelling
+        parents.show_cancel(tx, parent)
+    parents.save(tx, parent)
+
+
+def _delete_parent(tx: Transaction, id: int) -> bool:
+    """Remove a parent that has ended, with its parts and its job; whether there is such a parent."""
+    parent = parents.load(tx, id)
+    if parent is None:
+        return False
+    parents.remove(tx, parent)
+    return True
+
+
+def _reopen(tx: Transaction, parent: Parent, but: int | None = None) -> None:
+    """The parent waits again, with its key, and nobody wishes it cancelled any longer. A finalizer that did
+    not succeed will run anew; while one waits or runs, nothing comes back, for it never runs beside parts."""
+    if parent.final is not None and parent.final_state is None:
+        raise Finalizing.of(parent.id, parent.final)
+    parents.reopen(tx, parent)
+    if parent.final != but and parent.final_state in (DEAD, CANCELLED):
+        assert parent.final is not None
+        _remove_dead(tx, parent.final)
+        parent.final = parent.final_state = parent.result = None
+
+
+def _remove_dead(tx: Transaction, job: int) -> None:
+    """A dead job that another goes on for leaves the dead letters."""
+    row = transitions.find(tx, job)
+    if row is not None and row.state == DEAD:
+        transitions.remove(tx, row)
+
+
+def _advance_parent(tx: Transaction, id: int) -> None:
+    parent = parents.load(tx, id)
+    if parent is not None and not parent.ended:
+        parents.advance(tx, parent)
+        settle(tx)
+
+
+# -- queues --------------------------------------------------------------------------------------------------
+
+
+def queues(connection: apsw.Connection, now: float) -> list[QueueRecord]:
+    """Every declared queue, by name."""
+    return [_queue_record(found, now) for found in fetch(connection, _SQL["queues"])]
+
+
+def set_queue(tx: Transaction, name: str, changes: Mapping[str, Any]) -> QueueRecord:
+    """Declare a queue, or change its settings."""
+    new = queue_settings.changed(_declared(tx, name), changes)
+    bounded = new.max_depth is not None
+    tx.run(_SQL["change_queue"], (*(getattr(new, setting) for setting in _QUEUE), bounded, name))
+    tx.notify = True  # it may just have been resumed
+    return _declared(tx, name)
+
+
+def throttle(tx: Transaction, queue: str, hint: float | None = None) -> float:
+    """Cool a queue, unless it cools already; the answer is how long."""
+    known = _declared(tx, queue)
+    if known.cooling > 0:
+        return known.cooling
+    delay = cool_delay(
+        known.throttles, base=known.cool_base, cap=known.cool_cap, backoff=known.backoff, hint=hint
+    )
+    tx.run(_SQL["cool_queue"], (tx.now + delay, queue))
+    return delay
+
+
+def warm(tx: Transaction, queue: str, *, force: bool = False) -> bool:
+    """The queue goes well again, or an operator says so."""
+    warmed = tx.run(_SQL["warm_queue"], (queue, force, tx.now - CALM)) > 0
+    tx.notify |= warmed
+    return warmed
+
+
+def _declared(tx: Transaction, name: str) -> QueueRecord:
+    """The queue as it stands; asking declares it."""
+    declare_queue(tx.connection, name)
+    found = tx.one(_SQL["queue"], (name,))
+    assert found is not None, "a queue that was just declared is not there"
+    return _queue_record(found, tx.now)
+
+
+def _queue_record(found: tuple[Any, ...], now: float) -> QueueRecord:
+    name, *values = found
+    throttles, cool_until, before, refused, shed, decided, depth = values[len(_QUEUE) :]
+    queue = QueueRecord(name=name, **kept(_QUEUE, values), throttles=throttles, refused=refused, shed=shed)
+    governor = known(decided, queue.rate_min, queue.rate_max) if queue.governor else None
+    return msgspec.structs.replace(
+        queue,
+        cooling=left(cool_until, queue.cool_cap, now),
+        pressure=pressure(int(depth), queue.max_depth, before),
+        rate=governor.rate if governor is not None else None,
+        why=governor.why if governor is not None and decided is not None else None,
+    )
+
+
+# -- tasks ---------------------------------------------------------------------------------------------------
+
+
+def tasks(connection: apsw.Connection) -> list[TaskRecord]:
+    """Every task that has settings here, by name."""
+    return [_task_record(found) for found in fetch(connection, _SQL["tasks"])]
+
+
+def set_task(tx: Transaction, name: str, changes: Mapping[str, Any]) -> TaskRecord:
+    """Change settings of a task; one without any is not kept."""
+    found = tx.one(_SQL["task"], (name,))
+    old = _task_record(found) if found else TaskRecord(name=name)
+    new = task_settings.changed(old, changes)
+    if task_settings.is_empty(new):
+        tx.run(_SQL["remove_task"], (name,))
+    else:
+        tx.run(_SQL["keep_task"], (new.name, *(getattr(new, setting) for setting in _TASK)))
+    if new.concurrency is not None:
+        _count_running(tx, name)
+    tx.gates.free(f"task:{name}")
+    if new.key_concurrency != old.key_concurrency:
+        waiting_lists.free_keys(tx)
+    return new
+
+
+def _count_running(tx: Transaction, name: str) -> None:
+    """Jobs of a task that run take a slot of the limit that it may just have got [F3]."""
+    gate = f"task:{name}"
+    for pos, job in tx.all(_SQL["running_of_task"], (name, gate)):
+        tx.gates.let_through(gate)
+        tx.gates.give(job, [gate])
+        tx.gates.bind(pos)
+
+
+def _task_record(found: tuple[Any, ...]) -> TaskRecord:
+    name, *values = found
+    return TaskRecord(name=name, **kept(_TASK, values))

@@ -1,296 +1,305 @@
 """The SQLite store as a whole; see `windlass.store.protocol` for what each operation promises.
 
-Nothing is decided here: an operation is a function of a transaction (see the package) that is handed to the
-writer, or a function of a connection that is handed to the reader. How these are reached, `base` says.
+Nothing is decided here. An operation is a function of one of the rooms: one that writes is a function of a
+transaction and is handed to the writer's thread, one that reads is a function of a connection and is handed
+to the reader's.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import apsw
 
-from windlass.core.retry import DeathPolicy
 from windlass.errors import Refused, ResultTimeout
-from windlass.store.flow import Needs
-from windlass.store.protocol import NOTHING
 from windlass.store.records import (
-    Beat,
-    CancelAnswer,
     Checkpoint,
-    Claim,
     ClaimedJob,
-    DeleteAnswer,
-    Depth,
-    Expired,
-    Fence,
-    Finding,
-    Finished,
-    JobFilter,
     JobRecord,
-    Matches,
+    Migration,
     NewJob,
     Outcome,
-    Page,
     ParentRecord,
-    PartRecord,
-    Plan,
-    Promoted,
-    QueueRecord,
     Receipt,
-    Rescued,
-    RetryAnswer,
     Rotation,
-    Steering,
-    TaskRecord,
-    WorkerInfo,
-    WorkerRecord,
 )
+from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import (
-    cascade,
+    budgets,
     claims,
     cluster,
+    deferred,
+    limits,
     listing,
-    lookup,
-    machine,
-    progress,
-    promote,
-    queues,
+    measures,
+    outcomes,
+    parents,
+    parts,
     retention,
+    schedules,
+    schema,
     steering,
-    tasks,
-    terms,
-    work,
+    waiting_lists,
     workers,
 )
-from windlass.store.sqlite.diagnose import diagnose
-from windlass.store.sqlite.enqueue import enqueue
-from windlass.store.sqlite.finish import finish
-from windlass.store.sqlite.flowing import Flowing
-from windlass.store.sqlite.joint import end
-from windlass.store.sqlite.measuring import Measuring
-from windlass.store.sqlite.rotation import rotate
-from windlass.store.sqlite.splitting import split
-from windlass.store.sqlite.wake import until
+from windlass.store.sqlite import enqueue as enqueuing
+from windlass.store.sqlite.connections.database import Database
+from windlass.store.sqlite.transaction import Transaction
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Method = Callable[Concatenate["SQLiteStore", P], Coroutine[Any, Any, T]]
+DEFAULTS = StoreSettings()
 
 
-class SQLiteStore(Flowing, Measuring):
-    """A store in one file, for the processes of one machine."""
+def _write(operation: Callable[Concatenate[Transaction, P], T]) -> Method[P, T]:
+    """The method of an operation that writes."""
+
+    @wraps(operation)
+    async def method(self: SQLiteStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.write(lambda tx: operation(tx, *args, **kwargs))
+
+    return method
+
+
+def _read(operation: Callable[Concatenate[apsw.Connection, P], T]) -> Method[P, T]:
+    """The method of an operation that reads."""
+
+    @wraps(operation)
+    async def method(self: SQLiteStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.read(lambda connection: operation(connection, *args, **kwargs))
+
+    return method
+
+
+def _read_now(operation: Callable[Concatenate[apsw.Connection, float, P], T]) -> Method[P, T]:
+    """The method of an operation that reads and asks for the time."""
+
+    @wraps(operation)
+    async def method(self: SQLiteStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        now = self._clock()
+        return await self.database.read(lambda connection: operation(connection, now, *args, **kwargs))
+
+    return method
+
+
+class SQLiteStore:
+    """A store in one file, for the processes of one machine.
+
+    Where an operation bears the name of its room it comes last of that room: from there on the name means the
+    operation."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        settings: StoreSettings = DEFAULTS,
+        clock: Callable[[], float] = time.time,
+        *,
+        busy_timeout: float = 10.0,
+    ) -> None:
+        """`busy_timeout` is how many seconds a write waits for another process before StoreUnavailable."""
+        self.path: Final = os.fspath(path)
+        self._settings = settings
+        self._clock = clock
+        self.database: Final = Database(self.path, busy_timeout, schema.migrate, self._run)
+
+    def _run(self, connection: apsw.Connection, operation: Callable[[Transaction], Any]) -> tuple[Any, bool]:
+        tx = Transaction(connection, self._clock(), self._settings)
+        answer = operation(tx)
+        deferred.complete(tx)
+        return answer, tx.notify
+
+    # -- life of the store ------------------------------------------------------------------------------
+
+    @property
+    def read_only(self) -> str | None:
+        """See Store.read_only: this store is never so."""
+        return None
+
+    async def open(self) -> None:
+        await self.database.open()
+
+    async def close(self) -> None:
+        await self.database.close()
+
+    async def migrate(self) -> Migration:
+        return await self.database.migrate()
+
+    async def now(self) -> float:
+        return self._clock()
 
     # -- enqueue ----------------------------------------------------------------------------------------
 
     async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
+        write = lambda tx: enqueuing.enqueue(tx, jobs)  # noqa: E731
         if connection is not None:
-            self._opened()
-            theirs = self._transaction(self._joint.theirs(connection))
-            answer = self._joint.within(theirs, lambda tx: enqueue(tx, jobs))
+            answer = self.database.join(connection, write)
         else:
-            answer = await self._write(lambda tx: enqueue(tx, jobs))
+            answer = await self.database.write(write)
         if isinstance(answer, Refused):
             raise answer  # only now: that it was refused is written, and nothing else
         return answer
 
+    observe: Final = _write(enqueuing.observe)
+
     # -- the life of a worker ---------------------------------------------------------------------------
 
-    async def register(self, worker: WorkerInfo) -> None:
-        here = machine.this_machine()
-        await self._write(lambda tx: workers.register(tx, worker, here))
-
-    async def retire(self, worker: int) -> int:
-        return await self._write(lambda tx: workers.retire(tx, worker))
-
-    async def beat(self, worker: int) -> Beat:
-        """See Store.beat."""
-        return await self._write(lambda tx: workers.beat(tx, worker))
-
-    async def workers(self) -> list[WorkerRecord]:
-        return await self._read(workers.workers)
-
-    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
-        return await self._write(lambda tx: workers.rescue(tx, worker, beat, policy))
+    register: Final = _write(workers.register)
+    retire: Final = _write(workers.retire)
+    beat: Final = _write(workers.beat)
+    rescue: Final = _write(workers.rescue)
+    workers: Final = _read(workers.workers)
 
     # -- claim and finish -------------------------------------------------------------------------------
 
-    async def claim(
-        self,
-        worker: int,
-        queues: Sequence[str] | Mapping[str, int],
-        limit: int,
-        needs: Needs = NOTHING,
-    ) -> list[Claim]:
-        return await self._write(lambda tx: claims.claim(tx, worker, queues, limit, needs))
+    claim: Final = _write(claims.claim)
+    unfinished: Final = _read(claims.unfinished)
+    fences: Final = _read(claims.fences)
+    finish: Final = _write(outcomes.finish)
 
-    async def held(self, worker: int) -> list[Claim]:
-        return await self._read(lambda connection: claims.held(connection, worker))
-
-    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
-        return await self._read(lambda connection: claims.fences(connection, worker, since))
-
-    async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
-        return await self._write(lambda tx: finish(tx, worker, flush, outcomes))
+    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
+        soon = await self.database.read(lambda connection: claims.work_in(connection, queues, self._clock()))
+        look = lambda connection: claims.has_work(connection, queues, self._clock())  # noqa: E731
+        return await self.database.wait(look, min(timeout, soon), by_time=True) is True
 
     @asynccontextmanager
     async def transaction(
         self, worker: int, flush: int, outcome: Callable[[], Outcome]
     ) -> AsyncIterator[apsw.Connection]:
-        """See Store.transaction, and `joint`: keep the block short, since it holds the file's write lock."""
-        # What was asked of the store before goes first. Without this, handlers that hand the lock to each
-        # other would leave claims and heartbeats of their own process waiting until the busy time-out.
-        await self._write(lambda _: None)
-        async with self._joint.begin() as connection:
+        """See Store.transaction. Keep the block short, since it holds the file's write lock."""
+        async with self.database.begin() as connection:
             yield connection
-            told = outcome()
-            self._joint.commit(
-                self._transaction(connection), told.job, lambda tx: end(tx, worker, flush, told)
+            ended = outcome()
+            self.database.commit(
+                connection, ended.job.id, lambda tx: outcomes.finish_alone(tx, worker, flush, ended)
             )
-        self._bell.ring()
 
     async def checkpoint(
         self, worker: int, job: ClaimedJob, checkpoint: Checkpoint, *, connection: Any = None
     ) -> None:
         write = lambda tx: claims.checkpoint(tx, worker, job, checkpoint)  # noqa: E731
         if connection is not None:
-            self._opened()
-            self._joint.within(self._transaction(self._joint.theirs(connection)), write)
+            self.database.join(connection, write)
         else:
             now = self._clock()
-            await self._write(write, lambda own: claims.checkpoint_again(own, worker, job, checkpoint, now))
+            await self.database.write(
+                write, lambda own: claims.checkpoint_again(own, worker, job, checkpoint, now)
+            )
 
     @asynccontextmanager
     async def saving(
         self, worker: int, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
     ) -> AsyncIterator[apsw.Connection]:
         """See Store.saving, and `transaction` for what else is true of the block."""
-        await self._write(lambda _: None)
-        async with self._joint.begin() as connection:
+        async with self.database.begin() as connection:
             yield connection
             saved = checkpoint()
-            self._joint.commit(
-                self._transaction(connection), job, lambda tx: claims.checkpoint(tx, worker, job, saved)
-            )
+            self.database.commit(connection, job.id, lambda tx: claims.checkpoint(tx, worker, job, saved))
 
-    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
-        return await self._read(lambda connection: lookup.checkpoints(connection, jobs))
+    # -- deferred jobs ----------------------------------------------------------------------------------
 
-    # -- parents and parts ------------------------------------------------------------------------------
+    promote: Final = _write(deferred.promote)
 
-    async def split(self, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
-        await self._write(lambda tx: split(tx, worker, flush, job, plan))
+    async def wait_aside(self, timeout: float) -> None:
+        """See Store.wait_aside: a commit admits whom it can, so there is nothing to hear of."""
+        await asyncio.sleep(timeout)
 
-    async def parent(self, id: int) -> ParentRecord | None:
-        return await self._read(lambda connection: progress.parent(connection, id))
+    # -- limits -----------------------------------------------------------------------------------------
 
-    async def parents(self, *, active: bool = False, limit: int = 50) -> list[ParentRecord]:
-        return await self._read(lambda connection: progress.parents(connection, active=active, limit=limit))
+    gates: Final = _read_now(waiting_lists.gates)
+    watermarks: Final = _read_now(limits.watermarks)
 
-    async def parts(self, parent: int, *, start: int = 0, limit: int = 1000) -> list[PartRecord]:
-        return await self._read(lambda connection: progress.parts(connection, parent, start, limit))
+    # -- budgets and the governor -----------------------------------------------------------------------
 
-    async def set_parent(self, id: int, *, parallel: int) -> ParentRecord | None:
-        known = await self._write(lambda tx: cascade.set_parallel(tx, id, parallel))
-        return await self.parent(id) if known else None
+    declare_budget: Final = _write(budgets.declare)
+    set_budget: Final = _write(budgets.set_budget)
+    drop_budget: Final = _write(budgets.drop)
+    take: Final = _write(budgets.take)
+    give_back: Final = _write(budgets.give_back)
+    drain: Final = _write(budgets.drain)
+    report_calls: Final = _write(budgets.report_calls)
+    count_runs: Final = _write(budgets.count_runs)
+    governed: Final = _write(budgets.governed)
+    govern: Final = _write(budgets.govern)
+    budgets: Final = _read_now(budgets.budgets)
 
-    async def redrive(self, id: int) -> int:
-        return await self._write(lambda tx: cascade.redrive(tx, id))
+    # -- schedules --------------------------------------------------------------------------------------
 
-    # -- settings of tasks, and turns -------------------------------------------------------------------
+    seed_schedule: Final = _write(schedules.seed)
+    set_schedule: Final = _write(schedules.change)
+    drop_schedule: Final = _write(schedules.drop)
+    due: Final = _read_now(schedules.due)
+    fire: Final = _write(schedules.fire)
+    schedules: Final = _read(schedules.schedules)
 
-    async def tasks(self) -> list[TaskRecord]:
-        return await self._read(tasks.tasks)
+    # -- measures ---------------------------------------------------------------------------------------
 
-    async def set_task(self, name: str, changes: Mapping[str, Any]) -> TaskRecord:
-        return await self._write(lambda tx: tasks.set_task(tx, name, changes))
+    report: Final = _write(measures.report)
+    rollup: Final = _write(measures.rollup)
+    measured: Final = _read(measures.measured)
+    totals: Final = _read(measures.totals)
+    events: Final = _read(measures.events)
+    task_depths: Final = _read(measures.task_depths)
+    causes: Final = _read(measures.causes)
+    health: Final = _read(measures.health)
+    diagnose: Final = _read_now(measures.diagnose)
 
-    async def turn(self, name: str, every: float) -> bool:
-        return await self._write(lambda tx: tasks.turn(tx, name, every))
+    # -- listing ----------------------------------------------------------------------------------------
 
-    # -- moving jobs into lanes -------------------------------------------------------------------------
-
-    async def promote(self, limit: int = 1000) -> Promoted:
-        return await self._write(lambda tx: promote.promote(tx, limit))
-
-    # -- looking and steering ---------------------------------------------------------------------------
-
-    async def job(self, job: int) -> JobRecord | None:
-        return await self._read(lambda connection: lookup.job(connection, job))
-
-    async def jobs(
-        self, where: JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0
-    ) -> Page:
-        return await self._read(lambda connection: listing.jobs(connection, where, limit, cursor, within))
-
-    async def matches(
-        self, where: JobFilter, most: int, cursor: str | None = None, within: float | None = None
-    ) -> Matches:
-        return await self._read(lambda connection: listing.matches(connection, where, most, cursor, within))
+    job: Final = _read(listing.job)
+    jobs: Final = _read(listing.jobs)
+    matches: Final = _read(listing.matches)
+    depth: Final = _read_now(listing.depth)
+    checkpoints: Final = _read(listing.checkpoints)
 
     async def wait_finished(self, job: int, timeout: float) -> JobRecord:
-        _, reader = self._opened()
-        look = lambda connection: lookup.finished_job(connection, job)  # noqa: E731
-        found = await until(reader, self._bell, look, timeout)
+        look = lambda connection: listing.finished_job(connection, job)  # noqa: E731
+        found = await self.database.wait(look, timeout)
         if found is None:
             raise ResultTimeout(f"job {job} did not finish within {timeout:g} s")
         return found
 
-    async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
-        return await self._write(lambda tx: steering.cancel(tx, jobs))
+    # -- steering ---------------------------------------------------------------------------------------
 
-    async def delete(self, jobs: Sequence[int]) -> dict[int, DeleteAnswer]:
-        return await self._write(lambda tx: steering.delete(tx, jobs))
+    cancel: Final = _write(steering.cancel)
+    delete: Final = _write(steering.delete)
+    retry: Final = _write(steering.retry)
+    redrive: Final = _write(steering.redrive)
+    queues: Final = _read_now(steering.queues)
+    set_queue: Final = _write(steering.set_queue)
+    throttle: Final = _write(steering.throttle)
+    warm: Final = _write(steering.warm)
+    tasks: Final = _read(steering.tasks)
+    set_task: Final = _write(steering.set_task)
 
-    async def retry(self, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
-        return await self._write(lambda tx: steering.retry(tx, jobs))
+    async def set_parent(self, id: int, *, parallel: int) -> ParentRecord | None:
+        known = await self.database.write(lambda tx: steering.set_parallel(tx, id, parallel))
+        return await self.parent(id) if known else None
 
-    async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
-        now = self._clock()
-        return await self._read(lambda connection: lookup.depth(connection, queues, now))
+    # -- parents and parts ------------------------------------------------------------------------------
 
-    async def queues(self) -> list[QueueRecord]:
-        now = self._clock()
-        return await self._read(lambda connection: queues.queues(connection, now))
-
-    async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
-        return await self._write(lambda tx: queues.set_queue(tx, name, changes))
-
-    async def throttle(self, queue: str, hint: float | None = None) -> float:
-        return await self._write(lambda tx: queues.throttle(tx, queue, hint))
-
-    async def warm(self, queue: str, *, force: bool = False) -> bool:
-        return await self._write(lambda tx: queues.warm(tx, queue, force=force))
+    split: Final = _write(parents.split)
+    parent: Final = _read(parts.parent)
+    parents: Final = _read(parts.parents)
+    parts: Final = _read(parts.parts)
 
     # -- the cluster ------------------------------------------------------------------------------------
 
-    async def steering(self, workers: Sequence[int]) -> Steering:
-        now = self._clock()
-        return await self._read(lambda connection: cluster.steering(connection, workers, now))
+    lead: Final = _write(cluster.lead)
+    resign: Final = _write(cluster.resign)
+    assign: Final = _write(cluster.assign)
+    begin_chore: Final = _write(cluster.begin_chore)
+    steering: Final = _read_now(cluster.steering)
 
-    async def lead(self, candidate: int, length: float) -> int | None:
-        return await self._write(lambda tx: terms.lead(tx, candidate, length))
+    # -- retention --------------------------------------------------------------------------------------
 
-    async def resign(self, candidate: int) -> None:
-        await self._write(lambda tx: terms.resign(tx, candidate))
-
-    async def assign(self, term: int, slots: Mapping[int, Mapping[str, int]]) -> None:
-        await self._write(lambda tx: cluster.assign(tx, term, slots))
-
-    async def diagnose(self) -> list[Finding]:
-        now, here, version = self._clock(), machine.this_machine(), apsw.sqlite_lib_version()
-        return await self._read(lambda connection: diagnose(connection, now, here, version))
-
-    # -- room -------------------------------------------------------------------------------------------
+    expire: Final = _write(retention.expire)
 
     async def rotate(self, *, force: bool = False) -> Rotation:
-        return await rotate(self._write, self._read, self._settings, force=force)
-
-    async def expire(self, limit: int = 1000) -> Expired:
-        return await self._write(lambda tx: retention.expire(tx, limit))
-
-    # -- wake-up ----------------------------------------------------------------------------------------
-
-    async def wait(self, queues: Sequence[str], timeout: float) -> bool:
-        _, reader = self._opened()
-        look = lambda connection: work.has_work(connection, queues, self._clock())  # noqa: E731
-        soon = await self._read(lambda connection: work.work_in(connection, queues, self._clock()))
-        return await until(reader, self._bell, look, min(timeout, soon), by_time=True) is True
+        return await retention.rotate(self.database, self._settings, force=force)

@@ -1,9 +1,13 @@
-"""The life of a worker: register, beat, retire, and the rescue of what a dead one held."""
+"""The life of a worker: register, beat, retire, and the rescue of what a dead one held; and which machine
+this is."""
 
 from __future__ import annotations
 
+import platform
+import uuid
 from collections import Counter
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import apsw
 import msgspec
@@ -11,27 +15,27 @@ import msgspec
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind
 from windlass.errors import ConfigurationError
-from windlass.store.measures import Vitals
-from windlass.store.records import Beat, Rescued, WorkerInfo, WorkerRecord
-from windlass.store.sqlite import moves
+from windlass.store.records import Beat, Rescued, Vitals, WorkerInfo, WorkerRecord
+from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import must_live
-from windlass.store.sqlite.machine import Machine
-from windlass.store.sqlite.rows import DEAD, Row, decode_names, encode, fetch
-from windlass.store.sqlite.statements import Statements
+from windlass.store.sqlite.rows import DEAD, Row, decode_names, encode, fetch, named
+from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("workers")
-decode_vitals = msgspec.json.Decoder(Vitals).decode
+
+decode_vitals: Final = msgspec.json.Decoder(Vitals).decode
 FORGOTTEN_HOST: Final = 120.0
 """Seconds without a beat after which another host is no longer in the way: the file may have been moved here
 from a machine that died, and nobody could rescue its workers from anywhere else."""
 
 
-def register(tx: Transaction, worker: WorkerInfo, machine: Machine) -> None:
+def register(tx: Transaction, worker: WorkerInfo) -> None:
     """Make a worker known and alive, unless one of another host works on this file."""
     if tx.one(_SQL["known"], (worker.id,)) is not None:
         raise ValueError(f"worker id {worker.id} was used before; ids are random and never used twice")
-    other = elsewhere(tx.connection, machine, tx.now)
+    other = elsewhere(tx.connection, tx.now)
+    machine = this_machine()
     if other is not None:
         host, label = other
         raise ConfigurationError(
@@ -44,8 +48,9 @@ def register(tx: Transaction, worker: WorkerInfo, machine: Machine) -> None:
     tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now))
 
 
-def elsewhere(connection: apsw.Connection, machine: Machine, now: float) -> tuple[str, str] | None:
+def elsewhere(connection: apsw.Connection, now: float) -> tuple[str, str] | None:
     """The host and label of a live worker of another machine, if there is one."""
+    machine = this_machine()
     found = fetch(connection, _SQL["elsewhere"], (machine.id, machine.boot, now - FORGOTTEN_HOST))
     return (found[0][0], found[0][1]) if found else None
 
@@ -61,23 +66,10 @@ def workers(connection: apsw.Connection) -> list[WorkerRecord]:
     """Every worker that is alive; one that is not holds nothing, since retire and rescue take all at once."""
     return [
         WorkerRecord(
-            id=id,
-            label=label,
-            host=host,
-            pid=pid,
-            queues=decode_names(queues),
-            alive=True,
-            beat=beats,
-            started_at=started_at,
-            beat_at=beat_at,
-            lease=lease,
-            vitals=_vitals(vitals),
-            vitals_at=vitals_at,
+            **row | {"queues": decode_names(row["queues"]), "alive": True, "vitals": _vitals(row["vitals"])}
         )
-        for (
-            id, label, host, pid, queues, beats, started_at, beat_at, lease, vitals, vitals_at,
-        ) in fetch(connection, _SQL["alive"])
-    ]  # fmt: skip
+        for row in named(connection, _SQL["alive"])
+    ]
 
 
 def _vitals(text: str | None) -> Vitals | None:
@@ -92,11 +84,11 @@ def _vitals(text: str | None) -> Vitals | None:
 
 def retire(tx: Transaction, worker: int) -> int:
     """A worker leaves in good order; what it held is offered again, uncharged."""
-    if not tx.run(_SQL["bury"], (worker,)):
+    if not tx.run(_SQL["mark_dead"], (worker,)):
         return 0
-    rows = _leavings(tx, worker)
+    rows = _unfinished(tx, worker)
     for row in rows:
-        moves.put_back(tx, row)
+        transitions.put_back(tx, row)
     return len(rows)
 
 
@@ -104,25 +96,50 @@ def rescue(tx: Transaction, worker: int, beat: int, policy: DeathPolicy) -> Resc
     """Take the jobs of a dead worker back, if it has not beaten since [C8]."""
     if tx.one(_SQL["stands_at"], (worker, beat)) is None:
         return None
-    tx.run(_SQL["bury"], (worker,))
-    return Rescued(**Counter(_rescue(tx, row, policy) for row in _leavings(tx, worker)))
+    tx.run(_SQL["mark_dead"], (worker,))
+    return Rescued(**Counter(_rescue(tx, row, policy) for row in _unfinished(tx, worker)))
 
 
 def _rescue(tx: Transaction, row: Row, policy: DeathPolicy) -> str:
     if row.cancel is not None:
-        moves.put_back(tx, row)
+        transitions.put_back(tx, row)
         return "cancelled"
     row.deaths += 1
-    if row.deaths >= policy.poison:
-        moves.end(tx, row, DEAD, reason="poison")
+    delay = policy.delay(row.deaths)
+    if delay is None:
+        transitions.end(tx, row, DEAD, reason="poison")
         return "dead"
-    delay = policy.delays()[row.deaths - 1]
-    moves.put_back(tx, row, delay, Kind.LOST)
+    transitions.put_back(tx, row, delay, Kind.LOST)
     return "deferred" if delay > 0 else "offered"
 
 
-def _leavings(tx: Transaction, worker: int) -> list[Row]:
+def _unfinished(tx: Transaction, worker: int) -> list[Row]:
     """What a worker that is no longer alive still held, in the order it was claimed. Its flushes are
     forgotten: whatever it sends from now on is refused before they would be looked at."""
     tx.run(_SQL["forget_flushes"], (worker,))
     return [Row(*found) for found in tx.all(_SQL["held"], (worker,))]
+
+
+# -- which machine this is -----------------------------------------------------------------------------------
+
+
+class Machine(NamedTuple):
+    """A machine, and the run of its kernel."""
+
+    id: str
+    boot: str
+
+
+def this_machine() -> Machine:
+    """The machine this process runs on."""
+    # Where a system keeps no machine id, the address of its network card is the next best.
+    fallback = f"{platform.node()}-{uuid.getnode():012x}"
+    machine = _first_line("/etc/machine-id") or _first_line("/var/lib/dbus/machine-id") or fallback
+    return Machine(machine, _first_line("/proc/sys/kernel/random/boot_id") or machine)
+
+
+def _first_line(path: str) -> str:
+    try:
+        return Path(path).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

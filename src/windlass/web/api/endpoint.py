@@ -11,13 +11,13 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from windlass.core.names import MAX_LENGTH
-from windlass.web.desk import Desk
-from windlass.web.ids import found_id
-from windlass.web.problems import Invalid, Problem
-from windlass.web.texts import check_texts
-from windlass.web.who import Role, Who
+from windlass.web.http.principal import Principal, Role
+from windlass.web.http.problems import Invalid, Problem
+from windlass.web.service.bodies import check_texts
+from windlass.web.service.checks import found_id
+from windlass.web.service.service import Service
 
-MOST_FIELDS: Final = 50
+MAX_FIELDS: Final = 50
 _AT: Final = re.compile(r" - at `\$\.?(.*)`$")
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=500)]
@@ -29,6 +29,12 @@ class Nothing(msgspec.Struct, forbid_unknown_fields=True):
     """No fields at all."""
 
 
+class Removed(msgspec.Struct, frozen=True):
+    """What is no longer there."""
+
+    removed: str
+
+
 Q = TypeVar("Q")
 B = TypeVar("B")
 
@@ -36,8 +42,8 @@ B = TypeVar("B")
 class Call(msgspec.Struct, Generic[Q, B], frozen=True):
     """A request to an endpoint, read and checked."""
 
-    desk: Desk
-    who: Who
+    service: Service
+    principal: Principal
     path: dict[str, str]
     query: Q
     body: B
@@ -127,7 +133,7 @@ def read_query(endpoint: Endpoint, raw: bytes) -> Any:
     """The query of a request."""
     try:
         pairs = parse_qsl(
-            raw.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"
+            raw.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"
         )
     except ValueError:
         raise Invalid("the query cannot be read; write it as key=value&key=value in UTF-8") from None
@@ -158,6 +164,6 @@ def read_body(decoder: msgspec.json.Decoder[Any], kind: str, body: bytes) -> Any
 
 def invalid(error: msgspec.ValidationError) -> Invalid:
     """What does not fit, with the field at fault."""
-    told = str(error)
-    found = _AT.search(told)
-    return Invalid(told[: found.start()] if found else told, found[1] or None if found else None)
+    message = str(error)
+    found = _AT.search(message)
+    return Invalid(message[: found.start()] if found else message, found[1] or None if found else None)

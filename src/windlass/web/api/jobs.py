@@ -6,16 +6,16 @@ from typing import Annotated, Final
 
 import msgspec
 
-from windlass.bulk import job_filter
 from windlass.core.states import State
+from windlass.handles.bulk import job_filter
+from windlass.presentation.jobs import CausesShape
 from windlass.store.records import JobFilter
 from windlass.web.api.endpoint import Call, Limit, Name, Nothing, Table, Text
-from windlass.web.bodies import JobId, NewJobBody
-from windlass.web.doing import MOST_AT_ONCE
-from windlass.web.ids import given_id
-from windlass.web.problems import NotFound
-from windlass.web.shapes import JobView, ListedJobs, ReceiptShape
-from windlass.words.cause_shapes import CausesShape
+from windlass.web.http.problems import NotFound
+from windlass.web.service.bodies import JobId, NewJobBody
+from windlass.web.service.checks import given_id
+from windlass.web.service.jobs import MAX_AT_ONCE
+from windlass.web.service.shapes import JobView, ListedJobs, ReceiptShape
 
 Word = Annotated[str, msgspec.Meta(max_length=2_000)]
 
@@ -72,7 +72,7 @@ class Dead(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class NewJobs(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Jobs to enqueue, all or none."""
 
-    jobs: Annotated[list[NewJobBody], msgspec.Meta(min_length=1, max_length=MOST_AT_ONCE)]
+    jobs: Annotated[list[NewJobBody], msgspec.Meta(min_length=1, max_length=MAX_AT_ONCE)]
 
 
 class Receipts(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class Receipts(msgspec.Struct, frozen=True):
 class Ids(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Jobs by id."""
 
-    ids: Annotated[list[JobId], msgspec.Meta(min_length=1, max_length=MOST_AT_ONCE)]
+    ids: Annotated[list[JobId], msgspec.Meta(min_length=1, max_length=MAX_AT_ONCE)]
 
     def numbers(self) -> list[int]:
         """As the store takes them."""
@@ -103,81 +103,83 @@ jobs: Final = Table("jobs")
 @jobs.post("/jobs", 201)
 async def enqueue_job(call: Call[Nothing, NewJobBody]) -> ReceiptShape:
     """Enqueue a job"""
-    return (await call.desk.enqueue(call.who, [call.body]))[0]
+    return (await call.service.jobs.enqueue(call.principal, [call.body]))[0]
 
 
 @jobs.post("/jobs/batch", 201)
 async def enqueue_jobs(call: Call[Nothing, NewJobs]) -> Receipts:
     """Enqueue many jobs, all or none"""
-    return Receipts(await call.desk.enqueue(call.who, call.body.jobs))
+    return Receipts(await call.service.jobs.enqueue(call.principal, call.body.jobs))
 
 
 @jobs.get("/jobs")
 async def list_jobs(call: Call[Listing, None]) -> ListedJobs:
     """List jobs, newest first"""
-    return await call.desk.jobs(call.who, call.query.filter(), call.query.limit, call.query.cursor)
+    return await call.service.jobs.page(
+        call.principal, call.query.filter(), call.query.limit, call.query.cursor
+    )
 
 
 @jobs.get("/dead")
 async def list_dead(call: Call[DeadListing, None]) -> ListedJobs:
     """List dead jobs, newest first"""
     asked = call.query
-    where = job_filter(error=asked.error)
-    return await call.desk.dead(call.who, asked.queue, asked.task, asked.limit, asked.cursor, where.error)
+    where = job_filter(queue=asked.queue, task=asked.task, state=State.DEAD, error=asked.error)
+    return await call.service.jobs.page(call.principal, where, asked.limit, asked.cursor)
 
 
 @jobs.get("/dead/causes")
 async def list_causes(call: Call[Dead, None]) -> CausesShape:
     """What jobs died of: the newest dead ones by task and type of their last failure, the most first"""
-    return await call.desk.causes(call.who, call.query.queue, call.query.task)
+    return await call.service.jobs.causes(call.principal, call.query.queue, call.query.task)
 
 
 @jobs.post("/jobs/cancel")
 async def cancel_jobs(call: Call[Nothing, Ids]) -> Answers:
     """Cancel jobs by id: those that wait now, those that run as soon as their workers hear of it"""
-    return Answers(await call.desk.act(call.who, "cancel", call.body.numbers()))
+    return Answers(await call.service.jobs.act(call.principal, "cancel", call.body.numbers()))
 
 
 @jobs.post("/jobs/retry")
 async def retry_jobs(call: Call[Nothing, Ids]) -> Answers:
     """Offer dead, scheduled and retrying jobs again now, by id"""
-    return Answers(await call.desk.act(call.who, "retry", call.body.numbers()))
+    return Answers(await call.service.jobs.act(call.principal, "retry", call.body.numbers()))
 
 
 @jobs.post("/jobs/delete")
 async def delete_jobs(call: Call[Nothing, Ids]) -> Answers:
     """Remove jobs by id; those that run are asked to stop instead"""
-    return Answers(await call.desk.act(call.who, "delete", call.body.numbers()))
+    return Answers(await call.service.jobs.act(call.principal, "delete", call.body.numbers()))
 
 
 @jobs.get("/jobs/{id}")
 async def show_job(call: Call[Nothing, None]) -> JobView:
     """Everything about one job: how it stands, why it waits, what has happened to it"""
-    return await call.desk.job(call.who, call.id)
+    return await call.service.jobs.get(call.principal, call.id)
 
 
 @jobs.delete("/jobs/{id}")
 async def delete_job(call: Call[Nothing, None]) -> Answers:
     """Remove a job; one that runs is asked to stop instead"""
-    return _found(call, await call.desk.act(call.who, "delete", [call.id]))
+    return _found(call, await call.service.jobs.act(call.principal, "delete", [call.id]))
 
 
 @jobs.post("/jobs/{id}/cancel")
 async def cancel_job(call: Call[Nothing, None]) -> Answers:
     """Cancel a job: one that waits now, one that runs as soon as its worker hears of it"""
-    return _found(call, await call.desk.act(call.who, "cancel", [call.id]))
+    return _found(call, await call.service.jobs.act(call.principal, "cancel", [call.id]))
 
 
 @jobs.post("/jobs/{id}/retry")
 async def retry_job(call: Call[Nothing, None]) -> Answers:
     """Offer a dead, scheduled or retrying job again now, with its attempts reset"""
-    return _found(call, await call.desk.act(call.who, "retry", [call.id]))
+    return _found(call, await call.service.jobs.act(call.principal, "retry", [call.id]))
 
 
 @jobs.post("/jobs/{id}/replay", 201)
 async def replay_job(call: Call[Nothing, None]) -> ReceiptShape:
     """Enqueue a copy of a job that has ended"""
-    return await call.desk.replay(call.who, call.id)
+    return await call.service.jobs.replay(call.principal, call.id)
 
 
 def _found(call: Call[Nothing, None], answers: dict[str, str]) -> Answers:

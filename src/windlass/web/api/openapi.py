@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.version import __version__
-from windlass.web.answers import ErrorShape
+from windlass import __version__
 from windlass.web.api.endpoint import Endpoint
-from windlass.web.who import Role
+from windlass.web.http.answers import ErrorShape
+from windlass.web.http.principal import Role
 
 _REF: Final = "#/components/schemas/{name}"
 _NAMES: Final = re.compile(r"\{(\w+)\}")
@@ -129,20 +129,20 @@ def _problems(endpoint: Endpoint, refs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _problem(status: int, refs: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    details: dict[str, Any] = {
         "description": HTTPStatus(status).phrase,
         "content": {"application/json": {"schema": refs[repr(ErrorShape)]}},
     }
     if status in (429, 503):
-        told["headers"] = _RETRY_AFTER
-    return told
+        details["headers"] = _RETRY_AFTER
+    return details
 
 
 def _stream(refs: dict[str, Any]) -> dict[str, Any]:
     return {
         "operationId": "stream",
         "summary": "Server-sent events: a `tick` every two seconds, with how things stand and what changed",
-        "tags": ["looks"],
+        "tags": ["overview"],
         "x-role": "read",
         "responses": {
             "200": {"description": "OK", "content": {"text/event-stream": {"schema": {"type": "string"}}}},

@@ -10,20 +10,30 @@ from typing import Any, Final
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from windlass.web.answers import answer, encode, problem_body, problem_headers
-from windlass.web.api.bulks import bulks
+from windlass.web.api.budgets import budgets
+from windlass.web.api.bulk import bulk
 from windlass.web.api.endpoint import Call, Endpoint, read_body, read_query
-from windlass.web.api.flow import flow
 from windlass.web.api.jobs import jobs
-from windlass.web.api.looks import looks
+from windlass.web.api.overview import overview
+from windlass.web.api.parents import parents
 from windlass.web.api.queues import queues
-from windlass.web.desk import Desk
-from windlass.web.guard import WHO, path_of
-from windlass.web.problems import NotFound, Problem, problem_of
+from windlass.web.api.schedules import schedules
+from windlass.web.http.answers import answer, encode, problem_body, problem_headers
+from windlass.web.http.guard import PRINCIPAL, path_of
+from windlass.web.http.problems import NotFound, Problem, problem_of
+from windlass.web.service.service import Service
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*jobs, *bulks, *queues, *flow, *looks)
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *jobs,
+    *bulk,
+    *queues,
+    *parents,
+    *schedules,
+    *budgets,
+    *overview,
+)
 PREFIX: Final = "/api"
-LOOKS: Final = ("GET", "HEAD")
+READS: Final = ("GET", "HEAD")
 _PIECE: Final = re.compile(r"\\{(\w+)\\}")
 
 
@@ -36,9 +46,9 @@ class Api:
     the app's behind it. It stands before the router: to walk through that costs more than all that is done
     here."""
 
-    def __init__(self, app: ASGIApp, *, desk: Desk, others: Mapping[str, ASGIApp]) -> None:
+    def __init__(self, app: ASGIApp, *, service: Service, others: Mapping[str, ASGIApp]) -> None:
         self._app = app
-        self._desk = desk
+        self._service = service
         self._others = others
         self._plain: dict[str, dict[str, Endpoint]] = {}
         self._named: dict[re.Pattern[str], dict[str, Endpoint]] = {}
@@ -62,7 +72,7 @@ class Api:
             return
         path = path.removeprefix(PREFIX)
         other = self._others.get(path)
-        if other is not None and scope["method"] in LOOKS:
+        if other is not None and scope["method"] in READS:
             await other(scope, receive, send)
             return
         await self._answer(path, scope, receive, send)
@@ -70,10 +80,10 @@ class Api:
     async def _answer(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             endpoint, names = self._find(scope["method"], path)
-            scope[WHO].must(endpoint.role)  # before its body is read; the action checks it again
+            scope[PRINCIPAL].require(endpoint.role)  # before its body is read; the action checks it again
             call = Call(
-                self._desk,
-                scope[WHO],
+                self._service,
+                scope[PRINCIPAL],
                 names,
                 read_query(endpoint, scope["query_string"]),
                 await self._body(endpoint, scope, receive),
@@ -82,7 +92,7 @@ class Api:
         except Gone:
             return
         except Exception as error:  # noqa: BLE001 - each becomes an answer of its own
-            problem = problem_of(error, look=scope["method"] in LOOKS)
+            problem = problem_of(error, safe=scope["method"] in READS)
             headers = problem_headers(problem)
             if isinstance(error, NotAllowed):
                 headers.append((b"allow", error.allowed.encode()))
@@ -99,7 +109,7 @@ class Api:
                     methods, names = found, match.groupdict()
                     break
         if methods is None and path in self._others:
-            raise NotAllowed(method, LOOKS)
+            raise NotAllowed(method, READS)
         if methods is None:
             raise NotFound("there is no such endpoint; /api/openapi.json lists them all")
         endpoint = methods.get("GET" if method == "HEAD" else method)
@@ -118,7 +128,7 @@ class NotAllowed(Problem):
     """There is something at this path, but not for this method."""
 
     def __init__(self, method: str, allowed: Iterable[str]) -> None:
-        self.allowed = ", ".join(allowed)
+        self.allowed: Final = ", ".join(allowed)
         super().__init__(405, "method_not_allowed", f"{method[:20]} is not for this; {self.allowed} is")
 
 

@@ -10,13 +10,13 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from windlass.web.answers import encode, problem_body, refuse
-from windlass.web.guard import WHO
-from windlass.web.problems import Problem, problem_of
-from windlass.web.ticker import Ticker
-from windlass.web.who import Role
+from windlass.web.http.answers import encode, problem_body, refuse
+from windlass.web.http.guard import PRINCIPAL
+from windlass.web.http.principal import Role
+from windlass.web.http.problems import Problem, problem_of
+from windlass.web.service.ticker import Ticker
 
-MOST: Final = 100
+MAX_STREAMS: Final = 100
 LONG: Final = 600.0
 SHORT: Final = 10.0
 """Seconds that a stream lasts: long where the server ends it when it stops, short where it waits for that."""
@@ -32,7 +32,7 @@ _HEADERS: Final = [
 class Stream:
     """The endpoint /api/stream."""
 
-    def __init__(self, ticker: Ticker, *, most: int = MOST, longest: float = SHORT) -> None:
+    def __init__(self, ticker: Ticker, *, most: int = MAX_STREAMS, longest: float = SHORT) -> None:
         self._ticker = ticker
         self._most = most
         self._longest = longest
@@ -40,12 +40,12 @@ class Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            scope[WHO].must(Role.READ)
+            scope[PRINCIPAL].require(Role.READ)
             if self._ticker.closed:
                 raise Problem(503, "stopping", "this server stops; try again", retry_after=2.0)
             if self._open >= self._most:
-                told = f"{self._most} streams are open already; close one"
-                raise Problem(503, "too_many_streams", told, retry_after=10.0)
+                message = f"{self._most} streams are open already; close one"
+                raise Problem(503, "too_many_streams", message, retry_after=10.0)
         except Exception as error:  # noqa: BLE001 - it becomes the answer
             await refuse(send, problem_of(error))
             return
@@ -72,23 +72,23 @@ class Stream:
 
         await _say(send, b"retry: 2000\n\n")
         while not over():
-            news = asyncio.create_task(self._ticker.after(number))
+            change = asyncio.create_task(self._ticker.after(number))
             try:
-                await asyncio.wait({left, news}, timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
-                told = news.done()
+                await asyncio.wait({left, change}, timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
+                changed = change.done()
             finally:
-                news.cancel()
-            if told:
+                change.cancel()
+            if changed:
                 number = self._ticker.number
             if not over():
-                await _say(send, self._event() if told else b": alive\n\n")
+                await _say(send, self._event() if changed else b": alive\n\n")
         if not left.done():
             await _end(send)
 
     def _event(self) -> bytes:
         last = self._ticker.last
         if isinstance(last, Problem):
-            return b"event: trouble\ndata: " + problem_body(last) + b"\n\n"
+            return b"event: problem\ndata: " + problem_body(last) + b"\n\n"
         return b"event: tick\nid: " + str(self._ticker.number).encode() + b"\ndata: " + encode(last) + b"\n\n"
 
 

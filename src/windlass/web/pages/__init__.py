@@ -1,7 +1,7 @@
 """Mission Control's pages: every view an address, rendered by the server, looked at and acted on without a
 script; scripts only keep them live and draw charts [M3].
 
-    request ─▶ handler (`overview`, `queues`, `jobs`, …) ─▶ desk ─▶ shapes ─▶ template
+    request ─▶ handler (`overview`, `queues`, `jobs`, …) ─▶ service ─▶ shapes ─▶ template
 
 A form posts to the address of what it changes, and the answer leads back to a page: reloading that does
 nothing a second time. `PAGES` says which role each address needs.
@@ -16,14 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from windlass.web.desk import Desk
-from windlass.web.pages import dead, flow, jobs, overview, parents, queues
+from windlass.web.http.principal import Role
+from windlass.web.http.problems import problem_of
+from windlass.web.pages import budgets, bulk, dead, jobs, overview, parents, queues, schedules, workers
 from windlass.web.pages.errors import error_page
 from windlass.web.pages.page import Page
-from windlass.web.pages.rendering import READ_ONLY, who_asks
+from windlass.web.pages.rendering import READ_ONLY, principal_of
 from windlass.web.pages.static import Files
-from windlass.web.problems import problem_of
-from windlass.web.who import Role
+from windlass.web.service.service import Service
 
 __all__ = ["PAGES", "error_page", "routes"]
 
@@ -42,40 +42,40 @@ PAGES: Final = (
     Page("/parents", *_GET, parents.listing),
     Page("/parents/{id}", *_GET, parents.one),
     Page("/parents/{id}", *_POST, parents.act),
-    Page("/schedules", *_GET, flow.schedules),
-    Page("/schedules/{name}", *_POST, flow.act_on_schedule),
-    Page("/budgets", *_GET, flow.budgets),
-    Page("/budgets/{name}", *_POST, flow.act_on_budget),
-    Page("/workers", *_GET, flow.workers),
+    Page("/schedules", *_GET, schedules.listing),
+    Page("/schedules/{name}", *_POST, schedules.act),
+    Page("/budgets", *_GET, budgets.listing),
+    Page("/budgets/{name}", *_POST, budgets.act),
+    Page("/workers", *_GET, workers.listing),
     Page("/dead", *_GET, dead.listing),
-    Page("/bulk/new", *_GET, dead.preview),
-    Page("/bulk/new", *_POST, dead.start),
-    Page("/bulk/{id}", *_GET, dead.progress),
-    Page("/bulk/{id}", *_POST, dead.stop),
+    Page("/bulk/new", *_GET, bulk.preview),
+    Page("/bulk/new", *_POST, bulk.start),
+    Page("/bulk/{id}", *_GET, bulk.progress),
+    Page("/bulk/{id}", *_POST, bulk.stop),
     Page("/operations", *_GET, overview.operations),
     Page("/events", *_GET, overview.events),
 )
 
 
-def routes(desk: Desk) -> list[BaseRoute]:
+def routes(service: Service) -> list[BaseRoute]:
     """The pages, and the files they need, which hold nothing secret."""
     by_path: dict[str, dict[str, Page]] = {}
     for page in PAGES:
         by_path.setdefault(page.path, {})[page.method] = page
     pages = [
-        Route(path, partial(_answer, desk, methods), methods=list(methods))
+        Route(path, partial(_answer, service, methods), methods=list(methods))
         for path, methods in by_path.items()
     ]
     return [*pages, Mount("/static", Files(), name="static")]
 
 
-async def _answer(desk: Desk, methods: dict[str, Page], request: Request) -> Response:
-    """Answer with the page, or with one that says what is wrong. The desk checks the role of an action; it is
-    checked here as well, before anybody is told what is wrong with a form that is not theirs to send."""
-    request.scope[READ_ONLY] = lambda: desk.read_only
+async def _answer(service: Service, methods: dict[str, Page], request: Request) -> Response:
+    """Answer with the page, or with one that says what is wrong. The service checks the role again; here it
+    is checked before the form is read, so that nobody is told what is wrong with a form they may not send."""
+    request.scope[READ_ONLY] = lambda: service.store.read_only
     page = methods["GET" if request.method == "HEAD" else request.method]
     try:
-        who_asks(request).must(page.role)
-        return await page.handler(desk, request)
+        principal_of(request).require(page.role)
+        return await page.handler(service, request)
     except Exception as error:  # noqa: BLE001 - `problem_of` logs what nobody foresaw
-        return error_page(request, problem_of(error, look=page.method == "GET"))
+        return error_page(request, problem_of(error, safe=page.method == "GET"))

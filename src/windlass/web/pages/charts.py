@@ -7,15 +7,15 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from windlass.presentation.text import iso
 from windlass.web.pages import figures
-from windlass.web.shapes import PointShape
-from windlass.words.text import iso
+from windlass.web.service.shapes import PointShape
 
 RANGES: Final = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": 86400.0, "7d": 7 * 86400.0, "30d": 30 * 86400.0}
 FIRST: Final = "1h"
 _ROWS: Final = 24
 _YOUNG: Final = 20.0
-"""A minute that began so many seconds ago says nothing yet: its news is still on the way."""
+"""A minute that began so many seconds ago says nothing yet: its reports are still on the way."""
 
 
 class Series(NamedTuple):
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     """A row of the table."""
 
     at: str
-    told: list[str]
+    values: list[str]
 
 
 class Drawn(NamedTuple):
@@ -87,10 +87,10 @@ def draw(name: str, title: str, unit: str, at: Sequence[float], series: Sequence
             {"name": each.name, "ink": each.ink, "area": each.area, "values": each.values} for each in series
         ],
     }
-    lines = [Line(each.name, each.ink, _told(_latest(each.values), unit)) for each in series]
+    lines = [Line(each.name, each.ink, _value_text(_latest(each.values), unit)) for each in series]
     every = max(1, -(-len(at) // _ROWS))
     rows = [
-        Row(iso(at[place]) or "", [_told(each.values[place], unit) for each in series])
+        Row(iso(at[place]) or "", [_value_text(each.values[place], unit) for each in series])
         for place in range(len(at) - 1, -1, -every)
     ]
     summary = "; ".join(f"{line.name} now {line.latest}" for line in lines) + "."
@@ -108,7 +108,7 @@ def _latest(values: Sequence[float | None]) -> float | None:
     return next((value for value in reversed(values[-5:]) if value is not None), None)
 
 
-def _told(value: float | None, unit: str) -> str:
+def _value_text(value: float | None, unit: str) -> str:
     if unit == "ms":
         return figures.milliseconds(value)
     return figures.seconds(value) if unit == "s" else figures.number(value)

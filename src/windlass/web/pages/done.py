@@ -1,4 +1,4 @@
-"""What was just done, told once on the page that follows: a word and a count in the query, never a text, so
+"""What was just done, shown once on the page that follows: a word and a count in the query, never a text, so
 that no link can make a page say what nobody did."""
 
 from __future__ import annotations
@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from windlass.words.text import plural
+from windlass.core.counts import plural
 
 Tone = Literal["good", "warn"]
 
 
-class Told(NamedTuple):
+class Notice(NamedTuple):
     """A line above the page."""
 
     tone: Tone
@@ -42,12 +42,12 @@ _PLAIN: Final = {
 _WARNS: Final = frozenset({"none", "picked", "skipped"})
 
 
-def told(query: Mapping[str, str]) -> Told | None:
+def notice(query: Mapping[str, str]) -> Notice | None:
     """What a query says was done, if it says so in words of ours."""
     did, count = query.get("did", ""), query.get("n", "")
     if did in _PLAIN:
-        return Told("warn" if did in _WARNS else "good", _PLAIN[did])
+        return Notice("warn" if did in _WARNS else "good", _PLAIN[did])
     if did in _COUNTED and count.isascii() and count.isdigit() and len(count) < 10:
         noun = "part" if did == "redriven" else "job"
-        return Told("good", f"{plural(int(count), noun)} {_COUNTED[did][1]}.")
+        return Notice("good", f"{plural(int(count), noun)} {_COUNTED[did][1]}.")
     return None

@@ -7,8 +7,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.web.http.problems import Problem
 from windlass.web.pages.rendering import render
-from windlass.web.problems import Problem
 
 _TITLES: Final = {
     400: "That does not work as written",

@@ -1,5 +1,5 @@
 """Numbers and times as pages write them: with separators, in units that people read, and a dash for what is
-not known. Spans and capped counts are those of `windlass.words.text`."""
+not known. Spans and capped counts are those of `windlass.presentation.text`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from datetime import datetime
 from typing import Any, Final
 
-from windlass.words.text import span
+from windlass.presentation.text import span
 
 NONE: Final = "–"
 _SIZES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

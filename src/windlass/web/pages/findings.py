@@ -1,5 +1,5 @@
 """Where a finding leads: the page on which something can be done about it. The name of a finding says what it
-is about (see `windlass.words.alarms` and `symptoms`); what it advises on the command line stands below."""
+is about (see `presentation.findings`); what it advises on the command line stands below."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a form has sent: read up to a limit, with each field checked before it reaches the desk."""
+"""What a form has sent: read up to a limit, with each field checked before it reaches the service."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 
-from windlass.web.ids import found_id
+from windlass.web.http.problems import Invalid, Problem
 from windlass.web.pages.rendering import link
-from windlass.web.problems import Invalid, Problem
-from windlass.web.texts import check_texts
+from windlass.web.service.bodies import check_texts
+from windlass.web.service.checks import found_id
 
-MOST_BYTES: Final = 64 * 1024
-MOST_FIELDS: Final = 1_000
-_MOST_DIGITS: Final = 19
+MAX_BYTES: Final = 64 * 1024
+MAX_FIELDS: Final = 1_000
+_MAX_DIGITS: Final = 19
 
 
 class Form:
@@ -38,22 +38,25 @@ class Form:
 
     def whole(self, name: str, least: int = 0, most: int = 1_000_000_000) -> int | None:
         """A whole number, or None where the field was left empty."""
-        told = self.text(name).replace(",", "").replace("\N{NARROW NO-BREAK SPACE}", "")
-        if not told:
+        digits = self.text(name).replace(",", "").replace("\N{NARROW NO-BREAK SPACE}", "")
+        if not digits:
             return None
         if not (
-            told.isascii() and told.isdigit() and len(told) < _MOST_DIGITS and least <= int(told) <= most
+            digits.isascii()
+            and digits.isdigit()
+            and len(digits) < _MAX_DIGITS
+            and least <= int(digits) <= most
         ):
             raise Invalid(f"{name.replace('_', ' ')}: give a whole number from {least:,} to {most:,}", name)
-        return int(told)
+        return int(digits)
 
     def decimal(self, name: str, most: float = 1e9) -> float | None:
         """A number that is not negative, or None where the field was left empty."""
-        told = self.text(name)
-        if not told:
+        given = self.text(name)
+        if not given:
             return None
         try:
-            value = float(told)
+            value = float(given)
         except ValueError:
             value = -1.0
         if not 0 <= value <= most:
@@ -69,10 +72,10 @@ async def read_form(request: Request) -> Form:
     body = b""
     async for piece in request.stream():
         body += piece
-        if len(body) > MOST_BYTES:
-            raise Problem(413, "too_large", f"a form may have at most {MOST_BYTES:,} bytes")
+        if len(body) > MAX_BYTES:
+            raise Problem(413, "too_large", f"a form may have at most {MAX_BYTES:,} bytes")
     try:
-        fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:
         raise Invalid("this form cannot be read; go back and send it again") from None
     for name, value in fields:

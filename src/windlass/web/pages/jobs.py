@@ -10,19 +10,19 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from windlass.bulk import Verb
 from windlass.core.states import State
 from windlass.errors import JobNotFound
+from windlass.handles.bulk import Verb
+from windlass.presentation.text import one_line
 from windlass.store.records import JobFilter
-from windlass.web.desk import Desk
-from windlass.web.ids import found_id
+from windlass.web.http.problems import Invalid, NotFound, Problem
 from windlass.web.pages.forms import go, read_form
 from windlass.web.pages.overview import under_way
-from windlass.web.pages.rendering import link, render, who_asks
+from windlass.web.pages.rendering import link, principal_of, render
 from windlass.web.pages.search import read_search, write_search
-from windlass.web.problems import Invalid, NotFound, Problem
-from windlass.web.shapes import JobView, ListedJobs
-from windlass.words.text import one_line
+from windlass.web.service.checks import found_id
+from windlass.web.service.service import Service
+from windlass.web.service.shapes import JobView, ListedJobs
 
 LISTED: Final = 50
 MEANS: Final = {
@@ -37,16 +37,16 @@ _UNDONE: Final = frozenset({"not_found", "unchanged", "finished"})
 _NOTHING: Final = ListedJobs(jobs=[], cursor=None, looked=0, back_to=None)
 
 
-async def listing(desk: Desk, request: Request) -> Response:
+async def listing(service: Service, request: Request) -> Response:
     """A search, newest first, in bounded steps. An id alone goes to its job."""
-    who, query = who_asks(request), request.query_params
+    principal, query = principal_of(request), request.query_params
     text, cursor = query.get("q", "").strip(), query.get("cursor") or None
-    if text.isascii() and text.isdigit() and await _exists(desk, request, text):
+    if text.isascii() and text.isdigit() and await _exists(service, request, text):
         return RedirectResponse(link(request, f"/jobs/{text}"), status_code=303)
     where, found, problem = JobFilter(), _NOTHING, ""
     try:
         where = read_search(text)
-        found = await desk.jobs(who, where, LISTED, cursor)
+        found = await service.jobs.page(principal, where, LISTED, cursor)
     except Problem as error:
         if error.status != 400:
             raise
@@ -62,28 +62,28 @@ async def listing(desk: Desk, request: Request) -> Response:
         found=found,
         problem=problem,
         cursor=cursor,
-        bulks=await under_way(desk, request),
+        bulks=await under_way(service, request),
         back=request.url.query,
     )
 
 
-async def one(desk: Desk, request: Request) -> Response:
+async def one(service: Service, request: Request) -> Response:
     """Everything about a job."""
-    job = await desk.job(who_asks(request), found_id(request.path_params["id"]))
+    job = await service.jobs.get(principal_of(request), found_id(request.path_params["id"]))
     return render(request, "job.html", section="jobs", job=job, died=died)
 
 
-async def act_on_one(desk: Desk, request: Request) -> Response:
+async def act_on_one(service: Service, request: Request) -> Response:
     """Retry, cancel, delete or replay a job."""
-    who, id, form = who_asks(request), found_id(request.path_params["id"]), await read_form(request)
+    principal, id, form = principal_of(request), found_id(request.path_params["id"]), await read_form(request)
     here = f"/jobs/{id}"
     if form.text("do") == "replay":
-        receipt = await desk.replay(who, id)
+        receipt = await service.jobs.replay(principal, id)
         return go(
             request, f"/jobs/{receipt.id}" if receipt.id else here, "replayed" if receipt.id else "none"
         )
     do = verb_named(form.text("do"))
-    answers = await desk.act(who, do, [id])
+    answers = await service.jobs.act(principal, do, [id])
     if answers[str(id)] == "not_found":
         raise NotFound(f"there is no job {id}: it never existed, was deleted, or its retention has passed")
     if do == "delete" and answers[str(id)] == "deleted":
@@ -92,7 +92,7 @@ async def act_on_one(desk: Desk, request: Request) -> Response:
     return go(request, here, DID[do] if done else "none", 1 if done else None)
 
 
-async def act_on_ticked(desk: Desk, request: Request) -> Response:
+async def act_on_ticked(service: Service, request: Request) -> Response:
     """Retry, cancel or delete the jobs that were ticked; what cannot be undone is asked about first."""
     form = await read_form(request)
     do, ids, back = verb_named(form.text("do")), form.ids(), form.text("back")
@@ -101,7 +101,7 @@ async def act_on_ticked(desk: Desk, request: Request) -> Response:
         return go(request, path, "picked", query=query)
     if do != "retry" and not form.text("sure"):
         return render(request, "sure.html", section="jobs", verb=do, ids=ids, means=MEANS[do], back=back)
-    answers = await desk.act(who_asks(request), do, ids)
+    answers = await service.jobs.act(principal_of(request), do, ids)
     done = sum(answer not in _UNDONE for answer in answers.values())
     return go(request, path, DID[do] if done else "none", done or None, query)
 
@@ -118,10 +118,10 @@ def died(job: JobView) -> str:
     used_up = (
         "its only attempt failed" if job.max_attempts == 1 else f"all {job.max_attempts:,} attempts failed"
     )
-    told = [used_up if job.reason == "exhausted" else job.reason]
+    reasons = [used_up if job.reason == "exhausted" else job.reason]
     if job.errors:
-        told.append(f"{job.errors[-1].type}: {job.errors[-1].message}")
-    return "; ".join(one_line(words, 500) for words in told if words)
+        reasons.append(f"{job.errors[-1].type}: {job.errors[-1].message}")
+    return "; ".join(one_line(words, 500) for words in reasons if words)
 
 
 def _back(words: str) -> tuple[str, Mapping[str, str]]:
@@ -135,9 +135,9 @@ def _with_state(where: JobFilter, state: str) -> str:
     return write_search(msgspec.structs.replace(where, state=State(state) if state else None))
 
 
-async def _exists(desk: Desk, request: Request, text: str) -> bool:
+async def _exists(service: Service, request: Request, text: str) -> bool:
     try:
-        await desk.job(who_asks(request), found_id(text))
+        await service.jobs.get(principal_of(request), found_id(text))
     except (JobNotFound, NotFound):
         return False
     return True

@@ -10,15 +10,15 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.store.measures import EventKind
-from windlass.web.desk import Desk
-from windlass.web.ids import found_id
+from windlass.presentation.events import EventShape
+from windlass.store.records import EventKind
 from windlass.web.pages import charts, figures
 from windlass.web.pages.findings import place_of
-from windlass.web.pages.rendering import render, who_asks
-from windlass.web.parts import Parts
-from windlass.web.shapes import BulkShape
-from windlass.words.event_shapes import EventShape
+from windlass.web.pages.rendering import principal_of, render
+from windlass.web.service.checks import found_id
+from windlass.web.service.partial import PartialAnswer
+from windlass.web.service.service import Service
+from windlass.web.service.shapes import BulkShape
 
 _EVENTS: Final = 100
 _LARGEST: Final = 10
@@ -36,13 +36,14 @@ KINDS: Final[dict[str, tuple[EventKind, ...]]] = {
 """The groups that events are looked at by; together they are all kinds."""
 
 
-async def overview(desk: Desk, request: Request) -> Response:
+async def overview(service: Service, request: Request) -> Response:
     """Healthy or not, where, since when."""
-    who = who_asks(request)
+    principal = principal_of(request)
     chosen = charts.range_named(request.query_params.get("range"))
-    parts = Parts()
+    parts = PartialAnswer()
     seen, points = await asyncio.gather(
-        desk.overview(who), parts.get("charts", desk.measured(who, last=charts.RANGES[chosen]))
+        service.overview.get(principal),
+        parts.get("charts", service.measures.points(principal, last=charts.RANGES[chosen])),
     )
     return render(
         request,
@@ -53,16 +54,16 @@ async def overview(desk: Desk, request: Request) -> Response:
         problems=[finding for finding in seen.findings if finding.level != "ok"],
         events=by_time(seen.events)[:8],
         place_of=place_of,
-        bulks=await under_way(desk, request),
+        bulks=await under_way(service, request),
         range=chosen,
         charts=charts.measured(points, time.time())[:4] if points else [],
         missing={**seen.missing, **parts.missing},
     )
 
 
-async def operations(desk: Desk, request: Request) -> Response:
+async def operations(service: Service, request: Request) -> Response:
     """How the store itself is doing."""
-    seen = await desk.operations(who_asks(request))
+    seen = await service.store_health.get(principal_of(request))
     dead = [table.dead for table in seen.tables if table.dead is not None]
     return render(
         request,
@@ -71,19 +72,19 @@ async def operations(desk: Desk, request: Request) -> Response:
         ops=seen,
         largest=_LARGEST,
         place_of=place_of,
-        bulks=await under_way(desk, request),
+        bulks=await under_way(service, request),
         dead_tuples=sum(dead) if dead else None,
     )
 
 
-async def events(desk: Desk, request: Request) -> Response:
+async def events(service: Service, request: Request) -> Response:
     """What was notable: of all queues or one, of all kinds or some."""
-    who, query = who_asks(request), request.query_params
+    principal, query = principal_of(request), request.query_params
     before, queue, kind = query.get("before"), query.get("queue") or None, query.get("kind", "")
     kinds = KINDS.get(kind, ())
-    names = [each.name for each in await desk.queues(who)]
-    found = await desk.find_events(
-        who, queue, limit=_EVENTS, before=found_id(before) if before else None, kinds=kinds
+    names = [each.name for each in await service.queues.all(principal)]
+    found = await service.events.find(
+        principal, queue, limit=_EVENTS, before=found_id(before) if before else None, kinds=kinds
     )
     return render(
         request,
@@ -105,6 +106,6 @@ def by_time(events: Iterable[EventShape]) -> list[EventShape]:
     )
 
 
-async def under_way(desk: Desk, request: Request) -> list[BulkShape]:
+async def under_way(service: Service, request: Request) -> list[BulkShape]:
     """Operations on many jobs that have not ended."""
-    return [bulk for bulk in await desk.bulks(who_asks(request)) if bulk.state == "running"]
+    return [bulk for bulk in await service.bulk.all(principal_of(request)) if bulk.state == "running"]

@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeAlias
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.web.desk import Desk
-from windlass.web.who import Role
+from windlass.web.http.principal import Role
+from windlass.web.service.service import Service
 
-Handler: TypeAlias = Callable[[Desk, Request], Awaitable[Response]]
+Handler: TypeAlias = Callable[[Service, Request], Awaitable[Response]]
 
 
 class Page(NamedTuple):

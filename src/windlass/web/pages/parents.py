@@ -7,58 +7,58 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.web.desk import Desk
-from windlass.web.ids import found_id
+from windlass.presentation.parents import ParentShape
+from windlass.web.http.problems import Invalid
 from windlass.web.pages import figures
 from windlass.web.pages.forms import go, read_form
-from windlass.web.pages.rendering import render, who_asks
-from windlass.web.problems import Invalid
-from windlass.words.parent_shapes import ParentShape
+from windlass.web.pages.rendering import principal_of, render
+from windlass.web.service.checks import found_id
+from windlass.web.service.service import Service
 
 _PARTS: Final = 100
 
 
-async def listing(desk: Desk, request: Request) -> Response:
+async def listing(service: Service, request: Request) -> Response:
     """Parents, the one split last first."""
     active = request.query_params.get("active") == "1"
-    parents = await desk.parents(who_asks(request), active=active, limit=100)
+    parents = await service.parents.latest(principal_of(request), active=active, limit=100)
     return render(
         request, "parents.html", section="parents", parents=parents, active=active, rate_text=rate_text
     )
 
 
-async def one(desk: Desk, request: Request) -> Response:
+async def one(service: Service, request: Request) -> Response:
     """A parent: how far it is, how every part stands, which need a look."""
-    who, id = who_asks(request), found_id(request.path_params["id"])
+    principal, id = principal_of(request), found_id(request.path_params["id"])
     start = request.query_params.get("parts", "")
     listed = start.isascii() and start.isdigit() and len(start) < 10
     return render(
         request,
         "parent.html",
         section="parents",
-        parent=await desk.parent(who, id),
+        parent=await service.parents.get(principal, id),
         listed=listed,
         start=int(start) if listed else 0,
-        parts=await desk.parts(who, id, int(start), _PARTS) if listed else [],
+        parts=await service.parents.parts(principal, id, int(start), _PARTS) if listed else [],
     )
 
 
-async def act(desk: Desk, request: Request) -> Response:
+async def act(service: Service, request: Request) -> Response:
     """Redrive or cancel a parent, or change how many of its parts run at a time."""
-    who, id, form = who_asks(request), found_id(request.path_params["id"]), await read_form(request)
+    principal, id, form = principal_of(request), found_id(request.path_params["id"]), await read_form(request)
     here = f"/parents/{id}"
     match form.text("do"):
         case "parallel":
             parallel = form.whole("parallel", 1, 100_000)
             if parallel is None:
                 raise Invalid("say how many parts may run at a time", "parallel")
-            await desk.set_parent(who, id, parallel)
+            await service.parents.set_parallel(principal, id, parallel)
             return go(request, here, "changed")
         case "redrive":
-            again = await desk.redrive(who, id)
+            again = await service.parents.redrive(principal, id)
             return go(request, here, "redriven" if again else "none", again or None)
         case "cancel":
-            answers = await desk.act(who, "cancel", [id])
+            answers = await service.jobs.act(principal, "cancel", [id])
             done = answers[str(id)] in ("cancelled", "requested")
             return go(request, here, "cancelled" if done else "none", 1 if done else None)
     raise Invalid("a parent can be redriven, cancelled, or given other parallelism", "do")
@@ -66,9 +66,9 @@ async def act(desk: Desk, request: Request) -> Response:
 
 def rate_text(parent: ParentShape) -> str:
     """In records where its parts count any; nobody knows what the unit of a size is."""
-    told = parent.progress
-    if parent.records and told.records_per_second is not None:
-        return f"{figures.number(told.records_per_second)} records/s"
-    if told.per_second is None:
+    progress = parent.progress
+    if parent.records and progress.records_per_second is not None:
+        return f"{figures.number(progress.records_per_second)} records/s"
+    if progress.per_second is None:
         return figures.NONE
-    return f"{figures.number(told.per_second)} {'units' if told.unit == 'size' else 'parts'}/s"
+    return f"{figures.number(progress.per_second)} {'units' if progress.unit == 'size' else 'parts'}/s"

@@ -20,33 +20,34 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from windlass import __version__
+from windlass.core.counts import plural
 from windlass.core.harmless import harmless
+from windlass.presentation.text import capped, one_line
 from windlass.store.records import JobFilter
-from windlass.version import __version__
+from windlass.web.http.principal import Principal, Role
 from windlass.web.pages import figures, strips
-from windlass.web.pages.done import told
+from windlass.web.pages.done import notice
 from windlass.web.pages.search import write_search
-from windlass.web.who import Role, Who
-from windlass.words.text import capped, one_line, plural
 
 HERE: Final = Path(__file__).parent.parent
 STATIC: Final = HERE / "static"
 READ_ONLY: Final = "windlass.read_only"
 """Where a request has what says why nothing can be done, by the time its page is rendered."""
-_UNKNOWN: Final = Who("nobody", Role.NOBODY)
+_UNKNOWN: Final = Principal("nobody", Role.NOBODY)
 
 
-def who_asks(request: Request) -> Who:
+def principal_of(request: Request) -> Principal:
     """Who the guard has found behind a request; nobody, where it has not looked."""
-    who = request.scope.get("windlass.who", _UNKNOWN)
-    return who if isinstance(who, Who) else _UNKNOWN
+    principal = request.scope.get("windlass.principal", _UNKNOWN)
+    return principal if isinstance(principal, Principal) else _UNKNOWN
 
 
 def link(request: Request, path: str, **query: Any) -> str:
     """An address of ours below whatever prefix the app is mounted under; None leaves a key out."""
-    told = {key: str(value) for key, value in query.items() if value is not None and value != ""}
+    values = {key: str(value) for key, value in query.items() if value is not None and value != ""}
     address = request.scope.get("root_path", "").rstrip("/") + quote(path, safe="/:@-._~!$&'()*+,;=")
-    return f"{address}?{urlencode(told)}" if told else address
+    return f"{address}?{urlencode(values)}" if values else address
 
 
 def link_name(name: str) -> str:
@@ -56,18 +57,18 @@ def link_name(name: str) -> str:
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """A page. Its addresses change with what is in the store, so nobody keeps it."""
-    who = who_asks(request)
+    principal = principal_of(request)
     read_only = request.scope.get(READ_ONLY, lambda: None)()
     html = (
         _environment()
         .get_template(template)
         .render(
             root=request.scope.get("root_path", "").rstrip("/"),
-            who=who,
-            may=who.role >= Role.OPERATE and not read_only,
+            principal=principal,
+            may=principal.role >= Role.OPERATE and not read_only,
             read_only=read_only,
             now=values.pop("now", time.time()),
-            told=told(request.query_params),
+            notice=notice(request.query_params),
             version=__version__,
             url=lambda path, **query: link(request, path, **query),
             url_asset=lambda name: request.scope.get("root_path", "").rstrip("/") + _asset(name),

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from windlass.bulk import job_filter
 from windlass.errors import InvalidName, InvalidOption
+from windlass.handles.bulk import job_filter
+from windlass.presentation.text import one_line
 from windlass.store.records import JobFilter
-from windlass.web.problems import Invalid
-from windlass.words.text import one_line
+from windlass.web.http.problems import Invalid
 
-MOST: Final = 1_000
+MAX_SEARCH: Final = 1_000
 NAMES: Final = ("task", "state", "queue", "tag", "error")
 # A name is letters alone, so that 12:30, a.host:80 and https://… are text.
 _PIECE: Final = re.compile(r'\s*(?:([A-Za-z_]+):(?!//))?(?:"((?:[^"\\]|\\.)*)"|(\S+))', re.DOTALL)
@@ -27,8 +27,8 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 def read_search(text: str) -> JobFilter:
     """What to look for. Raises Invalid where it makes no sense."""
-    if len(text) > MOST:
-        raise Invalid(f"a search may have at most {MOST} characters", "q")
+    if len(text) > MAX_SEARCH:
+        raise Invalid(f"a search may have at most {MAX_SEARCH} characters", "q")
     found: dict[str, str] = {}
     free: list[str] = []
     for word, quoted, plain in _PIECE.findall(text):

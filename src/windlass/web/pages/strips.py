@@ -6,7 +6,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from windlass.web.shapes import ParentView
+from windlass.web.service.shapes import ParentView
 
 _PLAIN: Final = frozenset({"succeeded", "waiting"})
 """States that say nothing more on a closer look; of a long strip most cells have one of them."""

@@ -51,8 +51,11 @@ class Chart {
     this.top = ticks.at(-1);
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
     this.cross = element("g");
-    this.svg.replaceChildren(...this.grid(ticks), ...this.hours(at), ...series.flatMap((one) => this.line(one)), this.cross);
-    if (!known.length || !at.length) this.svg.append(this.text(this.width / 2, this.height / 2, "nothing measured in this time", "middle"));
+    const lines = series.flatMap((one) => this.line(one));
+    this.svg.replaceChildren(...this.grid(ticks), ...this.hours(at), ...lines, this.cross);
+    if (!known.length || !at.length) {
+      this.svg.append(this.text(this.width / 2, this.height / 2, "nothing measured in this time", "middle"));
+    }
     this.show(this.at, false);
   }
 
@@ -73,7 +76,9 @@ class Chart {
 
   grid(ticks) {
     return ticks.flatMap((tick) => [
-      element("line", { class: "grid-line", x1: LEFT, x2: this.width - RIGHT, y1: this.y(tick), y2: this.y(tick) }),
+      element("line", {
+        class: "grid-line", x1: LEFT, x2: this.width - RIGHT, y1: this.y(tick), y2: this.y(tick),
+      }),
       this.text(LEFT - 8, this.y(tick) + 4, amount(tick, this.data.unit), "end"),
     ]);
   }
@@ -102,10 +107,15 @@ class Chart {
     });
     const floor = this.y(0);
     return runs.flatMap((run) => {
-      if (run.length === 1) return [element("circle", { class: `dot ink-${ink}`, cx: run[0][0], cy: run[0][1], r: 2.5 })];
+      if (run.length === 1) {
+        return [element("circle", { class: `dot ink-${ink}`, cx: run[0][0], cy: run[0][1], r: 2.5 })];
+      }
       const path = `M${run.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}`;
       const drawn = [element("path", { class: `series ink-${ink}`, d: path })];
-      if (area) drawn.unshift(element("path", { class: `fill ink-${ink}`, d: `${path}L${run.at(-1)[0].toFixed(1)} ${floor}L${run[0][0].toFixed(1)} ${floor}Z` }));
+      if (area) {
+        const d = `${path}L${run.at(-1)[0].toFixed(1)} ${floor}L${run[0][0].toFixed(1)} ${floor}Z`;
+        drawn.unshift(element("path", { class: `fill ink-${ink}`, d }));
+      }
       return drawn;
     });
   }
@@ -121,7 +131,10 @@ class Chart {
     const last = this.data.at.length - 1;
     if (last < 0) return;
     const here = this.at ?? last;
-    const to = { ArrowLeft: here - 1, ArrowRight: here + 1, Home: 0, End: last, Escape: null, PageUp: here - 10, PageDown: here + 10 }[event.key];
+    const to = {
+      ArrowLeft: here - 1, ArrowRight: here + 1, PageUp: here - 10, PageDown: here + 10,
+      Home: 0, End: last, Escape: null,
+    }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     this.show(to === null ? null : Math.min(Math.max(to, 0), last), true);
@@ -140,13 +153,15 @@ class Chart {
     when.textContent = shortTime(new Date(at[this.at] * 1000));
     const lines = series.map(({ name, ink, values }) => {
       const value = values[this.at] ?? null;
-      if (value !== null) this.cross.append(element("circle", { class: `dot ink-${ink}`, cx: x, cy: this.y(value), r: 3.5 }));
+      if (value !== null) {
+        this.cross.append(element("circle", { class: `dot ink-${ink}`, cx: x, cy: this.y(value), r: 3.5 }));
+      }
       const line = document.createElement("span");
       const swatch = element("svg", { class: "swatch", viewBox: "0 0 14 8", "aria-hidden": "true" });
       swatch.append(element("line", { class: `series ink-${ink}`, x1: 0, x2: 14, y1: 4, y2: 4 }));
-      const told = document.createElement("b");
-      told.textContent = value === null ? "–" : amount(value, unit);
-      line.append(swatch, name, told);
+      const text = document.createElement("b");
+      text.textContent = value === null ? "–" : amount(value, unit);
+      line.append(swatch, name, text);
       return line;
     });
     this.readout.replaceChildren(when, ...lines);
@@ -154,8 +169,9 @@ class Chart {
     this.readout.style.left = left ? "auto" : `${x + 10}px`;
     this.readout.style.right = left ? `${this.width - x + 10}px` : "auto";
     if (aloud) {
-      const told = series.map(({ name, values }) => `${name} ${values[this.at] == null ? "not measured" : amount(values[this.at], unit)}`);
-      this.spoken.textContent = [when.textContent, ...told].join(", ");
+      const shown = (value) => (value == null ? "not measured" : amount(value, unit));
+      const text = series.map(({ name, values }) => `${name} ${shown(values[this.at])}`);
+      this.spoken.textContent = [when.textContent, ...text].join(", ");
     }
   }
 }
@@ -172,11 +188,13 @@ function steps(most, unit) {
   const rough = most / 3;
   const power = 10 ** Math.floor(Math.log10(rough));
   const whole = unit === "jobs" ? 1 : 0;
-  const step = Math.max([1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= rough), whole);
+  const sizes = [1, 2, 2.5, 5, 10].map((factor) => factor * power);
+  const step = Math.max(sizes.find((size) => size >= rough), whole);
   return Array.from({ length: Math.ceil(most / step) + 1 }, (_, index) => index * step);
 }
 
-const digits = (value, most = 1) => value.toLocaleString("en", { maximumFractionDigits: value >= 100 ? 0 : most });
+const digits = (value, most = 1) =>
+  value.toLocaleString("en", { maximumFractionDigits: value >= 100 ? 0 : most });
 
 export function amount(value, unit) {
   if (unit === "ms") {

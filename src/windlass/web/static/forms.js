@@ -6,7 +6,7 @@ export function helpWithForms() {
     if (box.matches?.("input[data-all]")) {
       for (const one of box.closest("table").querySelectorAll("td.pick input")) one.checked = box.checked;
     }
-    if (box.matches?.("td.pick input, input[data-all]")) tell(box.form);
+    if (box.matches?.("td.pick input, input[data-all]")) showCount(box.form);
     if (box.matches?.("select[data-submit]")) box.form.requestSubmit();
   });
   document.addEventListener("submit", (event) => {
@@ -19,14 +19,14 @@ export function helpWithForms() {
     for (const form of document.querySelectorAll("form[data-busy]")) form.removeAttribute("data-busy");
   });
   document.addEventListener("windlass:fresh", () => {
-    for (const form of document.querySelectorAll("form[data-picks]")) tell(form);
+    for (const form of document.querySelectorAll("form[data-picks]")) showCount(form);
   });
 }
 
-function tell(form) {
-  const told = form?.querySelector("[data-picked]");
-  if (!told) return;
+function showCount(form) {
+  const text = form?.querySelector("[data-picked]");
+  if (!text) return;
   const count = form.querySelectorAll("td.pick input:checked").length;
   const words = count ? `${count.toLocaleString("en")} selected` : "none selected";
-  if (told.textContent !== words) told.textContent = words;
+  if (text.textContent !== words) text.textContent = words;
 }

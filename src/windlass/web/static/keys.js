@@ -1,9 +1,13 @@
 // Keys for those who like them: none of them works while somebody types, or with a modifier.
 
-const PLACES = { o: "/", q: "/queues", j: "/jobs", p: "/parents", d: "/dead", s: "/schedules", b: "/budgets", w: "/workers", m: "/operations", e: "/events" };
+const PLACES = {
+  o: "/", q: "/queues", j: "/jobs", p: "/parents", d: "/dead", s: "/schedules", b: "/budgets",
+  w: "/workers", m: "/operations", e: "/events",
+};
 const PATIENCE = 1200;
 
-const typing = (target) => target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
+const typing = (target) =>
+  target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
 
 export function listenForKeys({ toggleTheme }) {
   const root = document.documentElement.dataset.root;
@@ -44,14 +48,17 @@ export function listenForKeys({ toggleTheme }) {
   }
 }
 
-const rows = () => [...document.querySelectorAll("main table[data-rows] > tbody > tr")].filter((row) => row.querySelector("a"));
+const rows = () =>
+  [...document.querySelectorAll("main table[data-rows] > tbody > tr")]
+    .filter((row) => row.querySelector("a"));
 const current = () => document.querySelector("tr[data-current]");
 
 function move(step) {
   const all = rows();
   if (!all.length) return;
   const at = all.indexOf(current());
-  const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + step, 0), all.length - 1)];
+  const last = all.length - 1;
+  const next = all[at < 0 ? (step > 0 ? 0 : last) : Math.min(Math.max(at + step, 0), last)];
   current()?.removeAttribute("data-current");
   next.setAttribute("data-current", "");
   next.querySelector("a[data-open], a").focus({ preventScroll: true });

@@ -1,18 +1,17 @@
-// Staying up to date: when the server says that time has passed, the page fetches its own address again and
-// turns the regions marked data-live into what came. At most once in two seconds, never while nobody looks,
-// and where the stream cannot be had, by asking every two seconds. A page that could not be shown, because the
-// store was away, is loaded anew as soon as it can be (data-retry).
+// Live updates: on each tick of the stream the page fetches its own address again and updates the regions
+// marked data-live. At most once in two seconds, and not while the page is hidden. Without a stream it polls
+// every two seconds. A page that could not be shown because the store was away is loaded again (data-retry).
 import { morph } from "./morph.js";
 import { recall, remember } from "./memory.js";
 import { clockTime } from "./times.js";
 
-const LEAST = 2000;
-const MOST = 30000;
+const MIN_PAUSE = 2000;
+const MAX_PAUSE = 30000;
 
 export function stayLive(prepare) {
   const pulse = document.getElementById("pulse");
   if (!pulse || !document.querySelector("[data-live]")) return;
-  const told = pulse.querySelector(".told");
+  const text = pulse.querySelector(".text");
   const when = pulse.querySelector(".when");
   const button = document.getElementById("live");
   const root = document.documentElement.dataset.root;
@@ -27,7 +26,7 @@ export function stayLive(prepare) {
 
   function show(state, words, time) {
     if (pulse.dataset.state !== state) pulse.dataset.state = state;
-    if (told.textContent !== words) told.textContent = words;
+    if (text.textContent !== words) text.textContent = words;
     when.textContent = time;
     const label = paused ? "Resume live updates" : "Pause live updates";
     if (button.getAttribute("aria-label") !== label) {
@@ -38,7 +37,8 @@ export function stayLive(prepare) {
   }
 
   const updated = () => show("live", "live", `· updated ${clockTime(new Date(good))}`);
-  const stale = () => show("stale", retrying ? "no answer yet" : `stale since ${clockTime(new Date(good))}`, "");
+  const stale = () =>
+    show("stale", retrying ? "no answer yet" : `stale since ${clockTime(new Date(good))}`, "");
 
   async function refresh() {
     clearTimeout(timer);
@@ -73,7 +73,9 @@ export function stayLive(prepare) {
       asking = null;
       last = Date.now();
     }
-    if (failures || !stream || stream.readyState !== EventSource.OPEN) later(Math.min(LEAST * 2 ** Math.min(failures, 4), MOST));
+    if (failures || !stream || stream.readyState !== EventSource.OPEN) {
+      later(Math.min(MIN_PAUSE * 2 ** Math.min(failures, 4), MAX_PAUSE));
+    }
   }
 
   function apply(html) {
@@ -90,7 +92,7 @@ export function stayLive(prepare) {
   function later(wait) {
     if (!timer && !paused && !document.hidden) timer = setTimeout(refresh, wait);
   }
-  const tick = () => later(Math.max(LEAST - (Date.now() - last), 0));
+  const tick = () => later(Math.max(MIN_PAUSE - (Date.now() - last), 0));
 
   function open() {
     if (stream || paused || document.hidden) return;
@@ -98,7 +100,7 @@ export function stayLive(prepare) {
     stream.addEventListener("tick", tick);
     stream.onerror = () => {
       if (stream?.readyState === EventSource.CLOSED) stream = null;
-      later(LEAST);
+      later(MIN_PAUSE);
     };
   }
 
@@ -131,11 +133,11 @@ export function stayLive(prepare) {
   if (retrying) {
     stale();
     open();
-    later(LEAST);
+    later(MIN_PAUSE);
   } else if (paused) show("paused", "paused", `· ${clockTime(new Date(good))}`);
   else {
     updated();
     open();
-    later(LEAST);
+    later(MIN_PAUSE);
   }
 }

@@ -1,7 +1,8 @@
-// Turn one piece of a page into its newer version without replacing what is the same: focus, selection, scroll
-// positions, open <details> and popovers, and what somebody is typing all stay.
+// Turn one piece of a page into its newer version without replacing what is the same: focus, selection,
+// scroll positions, open <details> and popovers, and what somebody is typing all stay.
 
-const OWN = new Set(["open", "data-current", "data-busy", "data-drawn"]); // attributes that the reader changes, not the server
+// Attributes that the reader changes, not the server.
+const OWN = new Set(["open", "data-current", "data-busy", "data-drawn"]);
 const typed = (field) =>
   field === document.activeElement ||
   (field.type === "checkbox" || field.type === "radio"
@@ -15,7 +16,8 @@ const typed = (field) =>
 export function morph(old, fresh) {
   const active = document.activeElement;
   turn(old, fresh);
-  if (active && active !== document.activeElement && active.isConnected) active.focus({ preventScroll: true });
+  const lost = active && active !== document.activeElement && active.isConnected;
+  if (lost) active.focus({ preventScroll: true });
 }
 
 function turn(old, fresh) {

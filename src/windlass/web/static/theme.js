@@ -1,4 +1,4 @@
-// Runs before the first paint: the theme that was chosen, if any, and word to the style sheet that scripts run.
+// Runs before the first paint: sets the chosen theme, if any, and tells the style sheet that scripts run.
 (() => {
   const root = document.documentElement;
   root.dataset.js = "";

@@ -1,6 +1,8 @@
 // Times as the reader's clock has them. The server writes UTC, which stands where no script runs.
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const clock = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
+});
 const day = new Intl.DateTimeFormat("sv-SE", { year: "numeric", month: "2-digit", day: "2-digit" });
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 

@@ -23,7 +23,7 @@ class Dummy(WindlassBackend):
     @property
     def results(self) -> list[Any]:
         """Those of all jobs."""
-        page = get_app(self.alias)._home().call(lambda store: store.jobs(JobFilter(), 100))
+        page = get_app(self.alias)._store_handle().call(lambda store: store.jobs(JobFilter(), 100))
         return [self.get_result(str(job.id)) for job in page.jobs]
 
     def clear(self) -> None:

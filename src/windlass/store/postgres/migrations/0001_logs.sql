@@ -1,20 +1,70 @@
--- The three logs, their satellites, and the small mutable tables off the hot path.
--- Autovacuum is off on log partitions: nothing in them is ever updated, and TRUNCATE gives the room back.
+-- The schema: tables, sequences, indexes. The functions are in sql/, one file per room, and are replaced as a
+-- whole whenever their text has changed. In here, in this order:
+--   settings    meta, allowed, queue, task_setting
+--   lanes       lane, and numbers that obey no transaction
+--   logs        ready, claim, outcome, failure, result; segment, rotation, seq_set
+--   workers     worker, worker_life, worker_beat, checkpoint, cancel_request; leader, slot, chore
+--   deferred    deferred and its watermark, after_edge, ended_otherwise, dead
+--   keys        unique_key, unsettled, key_death, idempotency
+--   limits      held, ring, pass, and what is known of gates; open_claim, limited_queue, uncounted_task
+--   budgets     budget, bucket, governor, observed
+--   parents     parent, part, part_event
+--   schedules   schedule
+--   measures    report, reporter, measured, event
+--   adoption    epoch_mark
+--
+-- Only the logs are on the path of every job, and nothing in them is ever updated. The other tables are small
+-- and mutable. Those that are written often leave room in their pages (fillfactor), and no column of theirs
+-- that changes is indexed, so that updates stay HOT.
+--
+-- Roles. The owner migrates. windlass.allow makes another role a worker, a producer or a reader. Workers and
+-- readers may read every table; nobody but the owner may write one. All writing is done by functions that run
+-- as the owner, and the header of each says who may call it.
+--
+-- Lock order. Whoever takes several locks takes them from the top down. What stands further up than something
+-- already held is tried, never waited for.
+--   1. the rotation row                 rotation, adoption
+--   2. the leader row, FOR SHARE        what a coordinator writes under its term
+--   3. a parent's row                   split, advance, cancel, redrive
+--   4. gates (advisory)                 in the order in which jobs pass them, then by name
+--   5. a limited queue (advisory)       a claim that must count what runs
+--   6. lanes (advisory)                 by id: claims, rotation, whatever takes a waiting job back
+--   7. a worker's life row              every write of a worker, claims included; rescue only tries it
+--   8. the keys of an enqueue           sorted; whoever ends a job only tries them
+--   9. ready, ROW EXCLUSIVE             and its current partition, before numbers are drawn: who offers jobs
+--  10. buckets                          by budget and key
+-- Whoever looks for a claim takes ACCESS SHARE on claim first, so that its snapshot is younger than any
+-- rotation that moved the claim. Rotation locks partitions NOWAIT and lets go at once where it cannot have
+-- them.
 
 CREATE SCHEMA IF NOT EXISTS windlass;
 
--- One row: what this schema is, where it was made, and the settings SQL needs to know.
+-- ==== Settings ====
+
+-- One row: what this schema is, where it was made, and the settings SQL needs to know. ids_from: where the
+-- ids of jobs outside of lanes go on after a loss, see skip_ids.
 CREATE TABLE windlass.meta (
-    single                  boolean PRIMARY KEY DEFAULT true CHECK (single),
+    single                boolean PRIMARY KEY DEFAULT true CHECK (single),
     version               int NOT NULL DEFAULT 0,
     functions             text NOT NULL DEFAULT '',
     system_identifier     bigint,
     database              oid,
     idempotency_retention float8 NOT NULL DEFAULT 86400,
     retention             float8 NOT NULL DEFAULT 604800,
-    size_limit            bigint NOT NULL DEFAULT 10737418240
+    size_limit            bigint NOT NULL DEFAULT 10737418240,
+    park_after            int NOT NULL DEFAULT 3,
+    epoch                 bigint NOT NULL DEFAULT 1,
+    ids_from              bigint NOT NULL DEFAULT 1 << 29,
+    timeline              int
 );
 INSERT INTO windlass.meta DEFAULT VALUES;
+
+-- Who was given which rights by allow, so that an upgrade gives them the new functions, too.
+CREATE TABLE windlass.allowed (
+    role text NOT NULL,
+    kind text NOT NULL,
+    PRIMARY KEY (role, kind)
+);
 
 CREATE TABLE windlass.queue (
     name           text PRIMARY KEY CHECK (name ~ '^[a-z0-9_.-]{1,64}$'),
@@ -22,34 +72,76 @@ CREATE TABLE windlass.queue (
     max_workers    int,
     retention      float8,
     dead_retention float8 NOT NULL DEFAULT 2592000,
-    lane_window    int NOT NULL DEFAULT 100 CHECK (lane_window > 0),
-    shards         smallint NOT NULL DEFAULT 1 CHECK (shards BETWEEN 1 AND 64)
-);
+    "window"       int NOT NULL DEFAULT 100 CHECK ("window" > 0),
+    shards         smallint NOT NULL DEFAULT 1 CHECK (shards BETWEEN 1 AND 64),
+    cool_until     timestamptz,
+    throttles      int NOT NULL DEFAULT 0,
+    safety_bound   float8 NOT NULL DEFAULT 3600,
+    backoff        boolean NOT NULL DEFAULT true,
+    backoff_base   float8 NOT NULL DEFAULT 5,
+    backoff_cap    float8 NOT NULL DEFAULT 1800,
+    cool_base      float8 NOT NULL DEFAULT 60,
+    cool_cap       float8 NOT NULL DEFAULT 1800,
+    concurrency    int CHECK (concurrency > 0),
+    governor       boolean NOT NULL DEFAULT false,
+    rate_min       float8 NOT NULL DEFAULT 1,
+    rate_max       float8 NOT NULL DEFAULT 1000,
+    max_depth      bigint,
+    shed_depth     bigint,
+    shed_wait      float8,
+    shed_latency   float8,
+    refused        bigint NOT NULL DEFAULT 0,
+    shed           bigint NOT NULL DEFAULT 0,
+    pressure       text NOT NULL DEFAULT 'none' CHECK (pressure IN ('none', 'soft', 'full'))
+) WITH (fillfactor = 50);
 
--- A lane is one queue x priority x shard. Its number is never used again; lane 0 is reserved.
+-- Settings of tasks; NULL means what the code says [P6]. Whether any task has a limit is asked with every
+-- claim.
+CREATE TABLE windlass.task_setting (
+    name            text PRIMARY KEY CHECK (name ~ '^[a-z0-9_.-]{1,64}$'),
+    batch           bigint CHECK (batch > 0),
+    batch_timeout   float8 CHECK (batch_timeout > 0),
+    parallel        bigint CHECK (parallel > 0),
+    concurrency     bigint CHECK (concurrency > 0),
+    key_concurrency bigint CHECK (key_concurrency > 0)
+);
+CREATE INDEX ON windlass.task_setting (name) WHERE concurrency IS NOT NULL;
+
+-- ==== Lanes ====
+
+-- A lane is one queue x priority x shard. Its number is never used again; lane 0 is reserved. Its sequences
+-- are kept by name: an oid of the publisher would stop a subscriber's apply worker at the first lane that is
+-- new there. epoch: the one in which its numbers are sure to be new. skipped: numbers that were passed over
+-- at the beginning of an epoch, and that no job has had.
 CREATE SEQUENCE windlass.lane_id MINVALUE 1 MAXVALUE 524287 NO CYCLE CACHE 1;
 CREATE TABLE windlass.lane (
     id       int PRIMARY KEY CHECK (id BETWEEN 1 AND 524287),
     queue    text NOT NULL REFERENCES windlass.queue (name),
     priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 3),
     shard    smallint NOT NULL DEFAULT 0,
-    position regclass NOT NULL,
-    idle     regclass NOT NULL,
+    position text NOT NULL,
+    idle     text NOT NULL,
+    epoch    bigint NOT NULL,
+    skipped  bigint NOT NULL DEFAULT 0,
     UNIQUE (queue, priority, shard)
 );
 
--- Numbers that must not obey transactions, so they live in sequences.
+-- Numbers that must not obey transactions, so they live in sequences. replace_from: where replace_step goes
+-- on, past twins that run, also after a step that failed.
 CREATE SEQUENCE windlass.job_id MINVALUE 1 MAXVALUE 17592186044415 NO CYCLE CACHE 1;
 CREATE SEQUENCE windlass.claim_id MINVALUE 1 NO CYCLE CACHE 1;
 CREATE SEQUENCE windlass.seq_set_id MINVALUE 1 NO CYCLE CACHE 1;
 CREATE SEQUENCE windlass.segment_current MINVALUE 0 MAXVALUE 7 START 0 CACHE 1;
 CREATE SEQUENCE windlass.horizon MINVALUE 0 START 0 CACHE 1;
 CREATE SEQUENCE windlass.awaited MINVALUE 0 MAXVALUE 1 START 0 CACHE 1;
+CREATE SEQUENCE windlass.replace_from MINVALUE 0 START 0 CACHE 1;
 SELECT setval('windlass.segment_current', 0, true), setval('windlass.horizon', 0, true),
-       setval('windlass.awaited', 0, true);
+       setval('windlass.awaited', 0, true), setval('windlass.replace_from', 0, true);
 
--- The ready log: one row per attempt offered. id is NULL where the position itself is the id, enqueued_at where
--- that was when it was offered.
+-- ==== Logs ====
+
+-- The ready log: one row per attempt offered. id is NULL where the position itself is the id, enqueued_at
+-- where that was when it was offered.
 CREATE TABLE windlass.ready (
     seq         bigint NOT NULL,
     offered_at  timestamptz NOT NULL,
@@ -89,15 +181,14 @@ CREATE TABLE windlass.claim (
 
 -- The outcome log: one row per flush, claim and kind. It lives in its claim's segment.
 CREATE TABLE windlass.outcome (
-    claim     bigint NOT NULL,
-    flush     bigint NOT NULL,
-    at        timestamptz NOT NULL,
-    lane      int NOT NULL,
-    n         int NOT NULL,
-    segment   smallint NOT NULL,
-    kind      text NOT NULL,
-    seqs      int8multirange NOT NULL,
-    histogram int[]
+    claim   bigint NOT NULL,
+    flush   bigint NOT NULL,
+    at      timestamptz NOT NULL,
+    lane    int NOT NULL,
+    n       int NOT NULL,
+    segment smallint NOT NULL,
+    kind    text NOT NULL,
+    seqs    int8multirange NOT NULL
 ) PARTITION BY LIST (segment);
 
 CREATE TABLE windlass.failure (
@@ -117,6 +208,9 @@ CREATE TABLE windlass.result (
     result  json NOT NULL
 ) PARTITION BY LIST (segment);
 
+-- Autovacuum is off on log partitions: nothing in them is ever updated, and TRUNCATE gives the space back.
+-- The replica identity is what a publication knows a row by: without one, moving and removing rows would fail
+-- on the publisher. It costs nothing where no changes are decoded.
 DO $$
 DECLARE
     log text;
@@ -128,17 +222,27 @@ BEGIN
                 'CREATE TABLE windlass.%I PARTITION OF windlass.%I FOR VALUES IN (%s) '
                 'WITH (autovacuum_enabled = false%s)',
                 log || '_' || no, log, no,
-                CASE WHEN log IN ('ready', 'failure', 'result') THEN ', toast.autovacuum_enabled = false' ELSE '' END);
+                CASE WHEN log IN ('ready', 'failure', 'result')
+                     THEN ', toast.autovacuum_enabled = false' ELSE '' END);
         END LOOP;
         EXECUTE format('CREATE UNIQUE INDEX ON windlass.%I (lane, seq)', 'ready_' || no);
         EXECUTE format('CREATE INDEX ON windlass.%I (id) WHERE id IS NOT NULL', 'ready_' || no);
         EXECUTE format('CREATE UNIQUE INDEX ON windlass.%I (lane, id)', 'claim_' || no);
         EXECUTE format('CREATE INDEX ON windlass.%I (lane, hi, id)', 'claim_' || no);
-        EXECUTE format('CREATE INDEX ON windlass.%I (worker, id) WHERE n > 0 AND worker <> 0', 'claim_' || no);
+        EXECUTE format('CREATE INDEX ON windlass.%I (worker, id) WHERE n > 0 AND worker <> 0',
+                       'claim_' || no);
         EXECUTE format('CREATE INDEX ON windlass.%I (lane, id) WHERE late', 'claim_' || no);
         EXECUTE format('CREATE UNIQUE INDEX ON windlass.%I (claim, flush, kind)', 'outcome_' || no);
         EXECUTE format('CREATE INDEX ON windlass.%I (job)', 'failure_' || no);
         EXECUTE format('CREATE INDEX ON windlass.%I (job)', 'result_' || no);
+        EXECUTE format('ALTER TABLE windlass.%I REPLICA IDENTITY USING INDEX %I',
+                       'ready_' || no, 'ready_' || no || '_lane_seq_idx');
+        EXECUTE format('ALTER TABLE windlass.%I REPLICA IDENTITY USING INDEX %I',
+                       'claim_' || no, 'claim_' || no || '_lane_id_idx');
+        EXECUTE format('ALTER TABLE windlass.%I REPLICA IDENTITY USING INDEX %I',
+                       'outcome_' || no, 'outcome_' || no || '_claim_flush_kind_idx');
+        EXECUTE format('ALTER TABLE windlass.%I REPLICA IDENTITY FULL', 'failure_' || no);
+        EXECUTE format('ALTER TABLE windlass.%I REPLICA IDENTITY FULL', 'result_' || no);
     END LOOP;
 END $$;
 
@@ -151,7 +255,7 @@ CREATE TABLE windlass.segment (
 );
 INSERT INTO windlass.segment (no) SELECT generate_series(0, 7);
 CREATE TABLE windlass.rotation (
-    single          boolean PRIMARY KEY DEFAULT true CHECK (single),
+    single        boolean PRIMARY KEY DEFAULT true CHECK (single),
     victim        smallint,
     turn          bigint NOT NULL DEFAULT 0,
     judged        boolean NOT NULL DEFAULT false,
@@ -175,8 +279,11 @@ CREATE TABLE windlass.seq_set (
     seqs    int8multirange NOT NULL
 );
 
--- Workers. The life row is what every write of a worker is fenced by, so it is apart from the beats. `flushed` is
--- the highest flush number whose outcomes were reclaimed; one up to it that names a lost claim was sent before.
+-- ==== Workers ====
+
+-- The life row is what every write of a worker is fenced by, so it is apart from the heartbeats. `flushed` is
+-- the highest flush number whose outcomes were reclaimed; one up to it that names a lost claim was sent
+-- before. worker_life.epoch: the epoch in which the worker is alive.
 CREATE TABLE windlass.worker (
     id         bigint PRIMARY KEY,
     label      text NOT NULL,
@@ -184,12 +291,14 @@ CREATE TABLE windlass.worker (
     pid        int NOT NULL,
     queues     text[] NOT NULL,
     started_at timestamptz NOT NULL,
-    flushed    bigint NOT NULL DEFAULT 0
+    flushed    bigint NOT NULL DEFAULT 0,
+    lease      float8 NOT NULL DEFAULT 30
 );
 CREATE TABLE windlass.worker_life (
     id      bigint PRIMARY KEY,
     alive   boolean NOT NULL DEFAULT true,
-    settled boolean NOT NULL DEFAULT false
+    settled boolean NOT NULL DEFAULT false,
+    epoch   bigint NOT NULL
 );
 CREATE TABLE windlass.worker_beat (
     id    bigint PRIMARY KEY,
@@ -197,12 +306,54 @@ CREATE TABLE windlass.worker_beat (
     at    timestamptz NOT NULL,
     floor bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
+
+-- claim, worker: by which a checkpoint was made, while that attempt lasts: what a later checkpoint of the
+-- same attempt is known by.
+CREATE TABLE windlass.checkpoint (
+    job    bigint PRIMARY KEY,
+    at     timestamptz NOT NULL,
+    done   bigint,
+    total  bigint,
+    data   json NOT NULL,
+    claim  bigint,
+    worker bigint
+) WITH (fillfactor = 50);
 CREATE TABLE windlass.cancel_request (
     job bigint PRIMARY KEY,
     at  timestamptz NOT NULL
 );
 
--- Jobs that are not in a lane: scheduled or retrying, held aside by key, dead.
+-- The coordinator's term [K3]. One row; `until` in the past: nobody coordinates.
+CREATE TABLE windlass.leader (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    holder bigint,
+    term   bigint NOT NULL DEFAULT 0,
+    until  timestamptz NOT NULL DEFAULT '-infinity'
+) WITH (fillfactor = 50);
+INSERT INTO windlass.leader DEFAULT VALUES;
+
+-- The slots of each worker, as the coordinator assigned them [K1].
+CREATE TABLE windlass.slot (
+    worker bigint NOT NULL,
+    queue  text NOT NULL,
+    slots  int NOT NULL,
+    PRIMARY KEY (worker, queue)
+) WITH (fillfactor = 50);
+
+-- When a chore that one process does for all was last begun; see begin_chore.
+CREATE TABLE windlass.chore (
+    name text PRIMARY KEY,
+    at   timestamptz NOT NULL
+);
+
+-- ==== Deferred ====
+
+-- Jobs that are scheduled or retrying, or come after others [P12]: these have an infinite run_at until the
+-- last edge is gone, and may run from not_before on.
+-- Where an index has the id behind other columns, here and below, it is (id + 0), so that no look-up of a job
+-- by its id can use it: to a planner that believes a table empty, reading all of such an index costs as much
+-- as one probe of the primary key [rule 8]. Listings walk jobs outside of lanes newest first, each kind by an
+-- index of its own, so that a page costs the same however many there are [M3].
 CREATE TABLE windlass.deferred (
     id          bigint PRIMARY KEY,
     run_at      timestamptz NOT NULL,
@@ -216,43 +367,59 @@ CREATE TABLE windlass.deferred (
     queue       text NOT NULL,
     task        text NOT NULL,
     payload     json NOT NULL,
-    options     json
+    options     json,
+    not_before  timestamptz
 );
-CREATE INDEX ON windlass.deferred (run_at, id);
 CREATE INDEX ON windlass.deferred (xid);
 CREATE INDEX ON windlass.deferred (replaces) WHERE replaces IS NOT NULL;
 CREATE INDEX ON windlass.deferred (queue, retrying);
+CREATE INDEX ON windlass.deferred (run_at, (id + 0));
+CREATE INDEX ON windlass.deferred (retrying, enqueued_at, (id + 0));
+
+-- How far promote has come: to (run_at, job), since many jobs may be due at one moment. retried: how far the
+-- walk over deferred_left has come.
 CREATE TABLE windlass.deferred_watermark (
-    single     boolean PRIMARY KEY DEFAULT true CHECK (single),
+    single   boolean PRIMARY KEY DEFAULT true CHECK (single),
     run_at   timestamptz NOT NULL DEFAULT '-infinity',
-    snapshot pg_snapshot
+    snapshot pg_snapshot,
+    job      bigint NOT NULL DEFAULT 9223372036854775807,
+    retried  bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 INSERT INTO windlass.deferred_watermark DEFAULT VALUES;
 
--- Held jobs wait for their turn; `since` is when each became ready.
-CREATE SEQUENCE windlass.held_turn MINVALUE 1 NO CYCLE CACHE 1;
-CREATE TABLE windlass.held (
-    id          bigint PRIMARY KEY,
-    turn        bigint NOT NULL DEFAULT nextval('windlass.held_turn'),
-    since       timestamptz NOT NULL,
-    enqueued_at timestamptz NOT NULL,
-    priority    smallint NOT NULL,
-    attempt     smallint NOT NULL DEFAULT 1,
-    deaths      smallint NOT NULL DEFAULT 0,
-    queue       text NOT NULL,
-    fair_key    text COLLATE "C" NOT NULL,
-    task        text NOT NULL,
-    payload     json NOT NULL,
-    options     json
+-- Due jobs that the watermark has passed because another transaction had them locked; see promote.
+CREATE TABLE windlass.deferred_left (
+    id bigint PRIMARY KEY
 );
-CREATE INDEX ON windlass.held (queue, priority, fair_key, turn);
-CREATE TABLE windlass.ring (
-    queue    text NOT NULL,
-    priority smallint NOT NULL,
-    key      text COLLATE "C" NOT NULL,
-    PRIMARY KEY (queue, priority)
-) WITH (fillfactor = 50);
 
+-- follow walks the edges in turn; the one row says how far it has come. ended: how the other one had failed
+-- already when the edge was made.
+CREATE TABLE windlass.after_edge (
+    job    bigint NOT NULL,
+    on_job bigint NOT NULL,
+    ended  text,
+    PRIMARY KEY (job, on_job)
+);
+CREATE TABLE windlass.after_look (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    job    bigint NOT NULL DEFAULT 0,
+    on_job bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+INSERT INTO windlass.after_look DEFAULT VALUES;
+
+-- Jobs that did not succeed, and how they ended, for a week: what the logs have forgotten and is not noted
+-- here has succeeded. Only added to by those who end jobs, so that none of them waits for a producer or for
+-- follow.
+CREATE TABLE windlass.ended_otherwise (
+    job  bigint PRIMARY KEY,
+    at   timestamptz NOT NULL,
+    kind text NOT NULL
+);
+CREATE INDEX ON windlass.ended_otherwise (at);
+
+-- Dead jobs, with their last failures. error: the type of the last one, '' for none, so that dead jobs are
+-- found and counted by it without reading the tracebacks of all of them. Mostly those of one queue are asked
+-- for.
 CREATE TABLE windlass.dead (
     id          bigint PRIMARY KEY,
     enqueued_at timestamptz NOT NULL,
@@ -265,11 +432,16 @@ CREATE TABLE windlass.dead (
     reason      text NOT NULL,
     payload     json NOT NULL,
     options     json,
-    errors      json NOT NULL DEFAULT '[]'
+    errors      json NOT NULL DEFAULT '[]',
+    error       text NOT NULL DEFAULT ''
 );
 CREATE INDEX ON windlass.dead (queue, died_at);
+CREATE INDEX ON windlass.dead (enqueued_at, (id + 0));
+CREATE INDEX ON windlass.dead (queue, enqueued_at, (id + 0));
 
--- Keys. touched and rerun remember an enqueue that met a twin; see settle.
+-- ==== Keys ====
+
+-- touched and rerun remember an enqueue that met a twin; see settle.
 CREATE TABLE windlass.unique_key (
     key     text PRIMARY KEY,
     job     bigint NOT NULL,
@@ -277,11 +449,21 @@ CREATE TABLE windlass.unique_key (
     rerun   json
 );
 CREATE INDEX ON windlass.unique_key (job);
+
 -- Keys that could not be freed with their job, because a producer's transaction held them: see settle.
 CREATE TABLE windlass.unsettled (
     job      bigint PRIMARY KEY,
     snapshot pg_snapshot
 );
+
+-- How many jobs of a unique key have died in a row, and when the last one did [O7].
+CREATE TABLE windlass.key_death (
+    key    text PRIMARY KEY,
+    at     timestamptz NOT NULL,
+    deaths int NOT NULL
+);
+CREATE INDEX ON windlass.key_death (at);
+
 CREATE TABLE windlass.idempotency (
     key text PRIMARY KEY,
     job bigint NOT NULL,
@@ -289,17 +471,332 @@ CREATE TABLE windlass.idempotency (
 );
 CREATE INDEX ON windlass.idempotency (at);
 
-CREATE TABLE windlass.checkpoint (
-    job   bigint PRIMARY KEY,
-    at    timestamptz NOT NULL,
-    done  bigint,
-    total bigint,
-    data  json NOT NULL
+-- ==== Limits ====
+
+-- Gates: where keyed and limited jobs wait until there is room for them [F1] [F3] [F6]; see
+-- windlass.core.gates. A held job stands in the waiting list of a gate, or, where that is NULL, in the ring
+-- of its fair key. `since` is when it became ready. `need`: how much of the gate's room it takes, which is 1
+-- but for tokens.
+CREATE SEQUENCE windlass.held_turn MINVALUE 1 NO CYCLE CACHE 1;
+CREATE TABLE windlass.held (
+    id          bigint PRIMARY KEY,
+    turn        bigint NOT NULL DEFAULT nextval('windlass.held_turn'),
+    since       timestamptz NOT NULL,
+    enqueued_at timestamptz NOT NULL,
+    priority    smallint NOT NULL,
+    attempt     smallint NOT NULL DEFAULT 1,
+    deaths      smallint NOT NULL DEFAULT 0,
+    queue       text NOT NULL,
+    fair_key    text COLLATE "C",
+    task        text NOT NULL,
+    payload     json NOT NULL,
+    options     json,
+    gate        text COLLATE "C",
+    need        int NOT NULL DEFAULT 1
+);
+CREATE INDEX ON windlass.held (gate, turn) WHERE gate IS NOT NULL;
+CREATE INDEX ON windlass.held (queue, priority, fair_key, turn) WHERE fair_key IS NOT NULL;
+-- The job that waits longest aside, without a look at the others [F5].
+CREATE INDEX ON windlass.held (queue, since);
+CREATE INDEX ON windlass.held (enqueued_at, (id + 0));
+
+-- Jobs of an ordering key have their turns in the order in which they are committed, not inserted [F6]: see
+-- draw_turn, of which this is no more than the name. What SET CONSTRAINTS ALL IMMEDIATE drew too early is
+-- drawn once more.
+CREATE FUNCTION windlass.draw_turn() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER in_order AFTER INSERT ON windlass.held DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.gate LIKE 'order:%') EXECUTE FUNCTION windlass.draw_turn();
+CREATE CONSTRAINT TRIGGER in_order_again AFTER UPDATE OF turn ON windlass.held DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.gate = NEW.gate AND NEW.gate LIKE 'order:%') EXECUTE FUNCTION windlass.draw_turn();
+
+-- The fair key that was served last, of each queue and priority.
+CREATE TABLE windlass.ring (
+    queue    text NOT NULL,
+    priority smallint NOT NULL,
+    key      text COLLATE "C" NOT NULL,
+    PRIMARY KEY (queue, priority)
+) WITH (fillfactor = 50);
+
+-- A job that is beyond a gate: a row that names its job, never a count. `turn`: its place in the waiting
+-- list, to which it goes back if the tokens it was let out for are gone. `at`: when it was given; tokens are
+-- kept for a moment only, see promised_tokens.
+CREATE TABLE windlass.pass (
+    job         bigint NOT NULL,
+    turn        bigint NOT NULL,
+    enqueued_at timestamptz NOT NULL,
+    at          timestamptz NOT NULL,
+    need        int NOT NULL,
+    gate        text COLLATE "C" NOT NULL,
+    PRIMARY KEY (job, gate)
+);
+CREATE INDEX ON windlass.pass (gate);
+
+-- Gates where something has changed: somebody came, or a place was freed. Only added to by those who do that,
+-- so that none of them waits for another; forgotten by whoever has looked at the gate since.
+CREATE TABLE windlass.changed_gate (
+    gate text COLLATE "C" NOT NULL
+);
+ALTER TABLE windlass.changed_gate REPLICA IDENTITY FULL;
+CREATE INDEX ON windlass.changed_gate (gate);
+
+-- How far the looks at gates have come that are not called for: waiting lists, those for tokens, and passes.
+CREATE TABLE windlass.gate_look (
+    single       boolean PRIMARY KEY DEFAULT true CHECK (single),
+    job          bigint NOT NULL DEFAULT 0,
+    waiting_list text COLLATE "C" NOT NULL DEFAULT '',
+    tokens       text COLLATE "C" NOT NULL DEFAULT ''
+) WITH (fillfactor = 50);
+INSERT INTO windlass.gate_look DEFAULT VALUES;
+
+-- How many jobs of an ordering key had their turn, and when the last of them ended [F6]. One that has its
+-- turn and has not ended holds a pass: so the watermark is position - passes, and no count of its own.
+CREATE TABLE windlass.order_mark (
+    position bigint NOT NULL,
+    at       timestamptz NOT NULL,
+    queue    text NOT NULL,
+    key      text COLLATE "C" NOT NULL,
+    PRIMARY KEY (queue, key)
+) WITH (fillfactor = 50);
+
+-- Claims of queues with a limit on what runs, until they are found to have ended; a queue is counted from
+-- when it has a row in limited_queue on [F3].
+CREATE TABLE windlass.open_claim (
+    claim bigint NOT NULL,
+    lane  int NOT NULL,
+    queue text NOT NULL,
+    PRIMARY KEY (queue, claim)
+);
+CREATE TABLE windlass.limited_queue (
+    queue text PRIMARY KEY
 );
 
--- Who was given which rights by allow, so that an upgrade gives them the new functions, too.
-CREATE TABLE windlass.allowed (
-    role text NOT NULL,
-    kind text NOT NULL,
-    PRIMARY KEY (role, kind)
+-- Tasks that have got a limit: what runs is counted by whoever first lets one of their jobs through. Rows are
+-- only added and removed, so that nobody waits for who sets it.
+CREATE TABLE windlass.uncounted_task (
+    task text NOT NULL
 );
+ALTER TABLE windlass.uncounted_task REPLICA IDENTITY FULL;
+
+-- What one job of a claim needs of one bucket: its place in the claim, and how many tokens.
+CREATE TYPE windlass.want AS (place int, n int, budget text, key text);
+
+-- ==== Budgets ====
+-- Their times are seconds since the epoch, as the decisions in windlass.core count them.
+
+-- A budget with its breaker [F1] [F7]: failures in a row, openings since it was last closed, and until when
+-- it is open or has its probe out. drains, drained_at and drained_until tell of drains of all its buckets,
+-- which each takes in when it is next used. The budget `queue:<queue>` is that of a queue's governor.
+CREATE TABLE windlass.budget (
+    name          text PRIMARY KEY CHECK (name ~ '^(queue:)?[a-z0-9_.-]{1,64}$'),
+    rate          float8 NOT NULL CHECK (rate >= 0),
+    burst         float8 NOT NULL CHECK (burst >= 1),
+    breaker_pause float8 NOT NULL DEFAULT 30 CHECK (breaker_pause > 0),
+    until         float8 NOT NULL DEFAULT 0,
+    drained_until float8 NOT NULL DEFAULT 0,
+    breaker       bigint NOT NULL DEFAULT 0 CHECK (breaker >= 0),
+    failures      bigint NOT NULL DEFAULT 0,
+    openings      int NOT NULL DEFAULT 0,
+    drains        int NOT NULL DEFAULT 0,
+    probing       boolean NOT NULL DEFAULT false,
+    key           text,
+    drained_at    float8 NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+
+-- The buckets of budgets, by key. One that has no row is full, but for drains.
+CREATE TABLE windlass.bucket (
+    tokens        float8 NOT NULL,
+    at            float8 NOT NULL,
+    blocked_until float8 NOT NULL DEFAULT 0,
+    drains        int NOT NULL DEFAULT 0,
+    budget        text NOT NULL,
+    key           text COLLATE "C" NOT NULL,
+    PRIMARY KEY (budget, key)
+) WITH (fillfactor = 50);
+
+-- What was reported of a governed queue since the governor's last look, and what the governor knows [F2].
+CREATE TABLE windlass.governor (
+    queue     text PRIMARY KEY,
+    succeeded bigint NOT NULL DEFAULT 0,
+    failed    bigint NOT NULL DEFAULT 0,
+    throttled bigint NOT NULL DEFAULT 0,
+    times     jsonb NOT NULL DEFAULT '{}',
+    state     jsonb
+) WITH (fillfactor = 50);
+
+-- How long the store took to answer, as the coordinator saw it last [F5].
+CREATE TABLE windlass.observed (
+    single  boolean PRIMARY KEY DEFAULT true CHECK (single),
+    latency float8 NOT NULL DEFAULT 0,
+    at      float8 NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+INSERT INTO windlass.observed DEFAULT VALUES;
+
+-- ==== Parents ====
+
+-- A job from its split on, also after its end, until expire removes it [P4] [P9]. The counters are those of
+-- its parts by state; `pending` have not been released, or wait for their redrive. done and records are those
+-- of parts that have succeeded: what the others have saved is in their checkpoints. final_state: NULL, out,
+-- or how the finalizer ended.
+CREATE TABLE windlass.parent (
+    id          bigint PRIMARY KEY,
+    claim       bigint NOT NULL,
+    enqueued_at timestamptz NOT NULL,
+    created_at  timestamptz NOT NULL,
+    finished_at timestamptz,
+    final       bigint,
+    size        bigint NOT NULL,
+    done        bigint NOT NULL DEFAULT 0,
+    records     bigint NOT NULL DEFAULT 0,
+    total       int NOT NULL,
+    pending     int NOT NULL CHECK (pending >= 0),
+    out         int NOT NULL DEFAULT 0 CHECK (out >= 0),
+    succeeded   int NOT NULL DEFAULT 0 CHECK (succeeded >= 0),
+    dead        int NOT NULL DEFAULT 0 CHECK (dead >= 0),
+    cancelled   int NOT NULL DEFAULT 0 CHECK (cancelled >= 0),
+    parallel    int NOT NULL CHECK (parallel > 0),
+    tolerated   int NOT NULL,
+    priority    smallint NOT NULL,
+    attempt     smallint NOT NULL,
+    deaths      smallint NOT NULL,
+    finalizer   boolean NOT NULL,
+    cancelling  boolean NOT NULL DEFAULT false,
+    state       text NOT NULL DEFAULT 'waiting'
+                CHECK (state IN ('waiting', 'succeeded', 'dead', 'cancelled')),
+    final_state text,
+    queue       text NOT NULL,
+    task        text NOT NULL,
+    payload     json NOT NULL,
+    options     json,
+    snapshot    pg_snapshot,
+    reason      text,
+    result      json,
+    CHECK (pending + out + succeeded + dead + cancelled = total)
+) WITH (fillfactor = 50);
+CREATE INDEX ON windlass.parent (queue, finished_at) WHERE state <> 'waiting';
+CREATE INDEX ON windlass.parent (created_at, (id + 0));
+CREATE INDEX ON windlass.parent (created_at, (id + 0)) WHERE state = 'waiting';
+CREATE INDEX ON windlass.parent (state, enqueued_at, (id + 0));
+
+-- A part: what it covers and the job that runs it, or ran it last. state: pending, out, succeeded, dead,
+-- cancelled. -1 is the finalizer, once it was released. attempt, records and error are those it ended with.
+CREATE TABLE windlass.part (
+    parent  bigint NOT NULL,
+    size    bigint NOT NULL,
+    job     bigint,
+    records bigint NOT NULL DEFAULT 0,
+    index   int NOT NULL,
+    attempt smallint NOT NULL DEFAULT 0,
+    state   text NOT NULL DEFAULT 'pending',
+    span    json NOT NULL,
+    error   text,
+    PRIMARY KEY (parent, index)
+);
+CREATE INDEX ON windlass.part (job);
+CREATE INDEX ON windlass.part (parent, index) WHERE state = 'pending';
+CREATE INDEX ON windlass.part (parent, index) WHERE state <> 'succeeded' AND job IS NOT NULL;
+
+-- Parents that are gone, some of whose parts are not yet: expire removes these step by step.
+CREATE TABLE windlass.dropped_parent (
+    id bigint PRIMARY KEY
+);
+
+-- How the jobs of parts ended, until advance has folded it into their parents. Only added to by those who end
+-- jobs, so that no two of them wait for each other.
+CREATE SEQUENCE windlass.part_event_no MINVALUE 1 NO CYCLE CACHE 1;
+CREATE TABLE windlass.part_event (
+    parent  bigint NOT NULL,
+    no      bigint NOT NULL DEFAULT nextval('windlass.part_event_no'),
+    job     bigint NOT NULL,
+    records bigint NOT NULL,
+    index   int NOT NULL,
+    attempt smallint NOT NULL,
+    kind    text NOT NULL,
+    error   text,
+    PRIMARY KEY (parent, no)
+);
+
+-- ==== Schedules ====
+
+-- Schedules [K4]. Times are seconds since the epoch. next_at NULL: never due, and error says why.
+CREATE TABLE windlass.schedule (
+    name     text PRIMARY KEY,
+    next_at  float8,
+    last_at  float8,
+    last_job bigint,
+    skipped  bigint NOT NULL DEFAULT 0,
+    grace    float8 NOT NULL,
+    jitter   float8 NOT NULL,
+    priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 3),
+    paused   boolean NOT NULL DEFAULT false,
+    cron     text NOT NULL,
+    tz       text NOT NULL,
+    task     text NOT NULL,
+    queue    text NOT NULL,
+    missed   text NOT NULL CHECK (missed IN ('skip', 'latest', 'all')),
+    overlap  text NOT NULL CHECK (overlap IN ('skip', 'queue', 'cancel')),
+    error    text,
+    payload  json NOT NULL,
+    options  json
+) WITH (fillfactor = 50);
+
+-- ==== Measures ====
+
+-- Reports of processes that no rollup has folded yet: samples of core.rollup, as JSON. Only added to, then
+-- removed. No job waits for a lock on this or on anything below.
+CREATE TABLE windlass.report (
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    source  bigint NOT NULL,
+    number  bigint NOT NULL,
+    at      timestamptz NOT NULL,
+    samples json NOT NULL
+);
+
+-- Who has reported, and the number of its last call: one that comes again changes nothing.
+CREATE TABLE windlass.reporter (
+    source    bigint PRIMARY KEY,
+    number    bigint NOT NULL,
+    at        timestamptz NOT NULL,
+    vitals_at timestamptz,
+    vitals    json
+) WITH (fillfactor = 50);
+
+-- The rows of charts [M1]: spans of 60 and 3600 seconds by their first second, and everything ever as span 0.
+-- Empty names stand for all queues and tasks. What was counted is packed, see store/measures.py: as JSON it
+-- would take ten times as much.
+CREATE TABLE windlass.measured (
+    at     bigint NOT NULL,
+    span   int NOT NULL,
+    queue  text COLLATE "C" NOT NULL,
+    task   text COLLATE "C" NOT NULL,
+    sample bytea NOT NULL,
+    PRIMARY KEY (span, queue, task, at)
+) WITH (fillfactor = 70);
+CREATE INDEX ON windlass.measured (span, at);
+
+-- Timelines [M2]. Their times are those that processes reported, in seconds since the epoch.
+CREATE TABLE windlass.event (
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at      float8 NOT NULL,
+    job     bigint,
+    ms      float8,
+    attempt int NOT NULL,
+    kind    text NOT NULL,
+    queue   text NOT NULL,
+    task    text NOT NULL,
+    worker  text NOT NULL,
+    text    text NOT NULL
+);
+CREATE INDEX ON windlass.event (job, id) WHERE job IS NOT NULL;
+CREATE INDEX ON windlass.event (queue, id);
+
+-- ==== Adoption ====
+
+-- Epochs [S3]: a history of this store that nothing was lost from. See windlass.epoch_here and docs/adr/0025.
+-- Unlogged on purpose: a recovery, after a crash as after a promotion or a restore, empties it, and a clean
+-- restart leaves it as it is. place is the oid of the table itself: a row that came with a dump names another
+-- one.
+CREATE UNLOGGED TABLE windlass.epoch_mark (
+    place bigint PRIMARY KEY,
+    epoch bigint NOT NULL
+);
+INSERT INTO windlass.epoch_mark (epoch, place) VALUES (1, 'windlass.epoch_mark'::regclass::oid);

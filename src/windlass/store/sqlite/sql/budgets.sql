@@ -1,18 +1,16 @@
--- Budgets and their buckets. Called by budgets.Budgets under the write lock.
+-- Budgets, their buckets, and queues with a governor. Called by budget_rows and budgets under the write lock;
+-- `all`, `bucket`, `waiting` and `bounds` also by readers.
+
+-- ── budgets ────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- :named
-SELECT name, rate, burst, key, breaker, breaker_pause, failures, openings, until, probing, drained_until, drained_at
+SELECT name, {budget}, failures, openings, until, probing, drained_until, drained_at
 FROM windlass_budget WHERE name = ?;
 
 -- :keep
-INSERT INTO windlass_budget
-    (name, rate, burst, key, breaker, breaker_pause, failures, openings, until, probing, drained_until, drained_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE
-SET rate = excluded.rate, burst = excluded.burst, key = excluded.key, breaker = excluded.breaker,
-    breaker_pause = excluded.breaker_pause, failures = excluded.failures, openings = excluded.openings,
-    until = excluded.until, probing = excluded.probing, drained_until = excluded.drained_until,
-    drained_at = excluded.drained_at;
+INSERT OR REPLACE INTO windlass_budget
+    (name, {budget}, failures, openings, until, probing, drained_until, drained_at)
+VALUES (?, {budget ?}, ?, ?, ?, ?, ?, ?);
 
 -- :drop
 DELETE FROM windlass_budget WHERE name = ?;
@@ -37,3 +35,35 @@ DELETE FROM windlass_bucket WHERE (budget, key) IN (
     WHERE u.at <= ?1 AND u.key <> '' AND b.drained_until <= ?1
       AND u.tokens + b.rate * (?1 - max(u.at, u.blocked_until, b.drained_until)) >= b.burst
     LIMIT ?2);
+
+-- ── queues with a governor ─────────────────────────────────────────────────────────────────────────────────
+
+-- :bounds  what bounds each of these queues
+SELECT q.name, q.concurrency, (SELECT total(l.running) FROM windlass_lane l WHERE l.queue = q.name),
+       q.governor, q.rate_min, q.rate_max, q.decided, q.tokens, q.tokens_at
+FROM windlass_queue q WHERE q.name IN (SELECT value FROM json_each(?));
+
+-- :governed
+SELECT q.name, q.rate_min, q.rate_max, q.decided, q.reported,
+       (SELECT total(l.ready + l.held) FROM windlass_lane l WHERE l.queue = q.name)
+FROM windlass_queue q WHERE q.governor ORDER BY q.name;
+
+-- :forget_reports
+UPDATE windlass_queue SET reported = NULL WHERE governor AND reported IS NOT NULL;
+
+-- :decide
+UPDATE windlass_queue SET decided = ?, tokens = ?, tokens_at = ? WHERE name = ?;
+
+-- :all
+SELECT name, {budget}, failures, openings, until, probing, drained_until, drained_at
+FROM windlass_budget ORDER BY name;
+
+-- :waiting  those who wait for a budget, by what its name begins with: '0' comes right after '/'
+SELECT count(*) FROM (
+    SELECT 1 FROM windlass_job WHERE state = 9 AND gate >= ?1 || '/' AND gate < ?1 || '0' LIMIT ?2);
+
+-- :reported
+SELECT reported FROM windlass_queue WHERE name = ? AND governor;
+
+-- :count_runs
+UPDATE windlass_queue SET reported = ? WHERE name = ?;

@@ -1,10 +1,11 @@
--- Claims and checkpoints. Called by claims: `open` and `unfinished` also by readers, the rest under the write lock.
+-- Claims and checkpoints. Called by claims and claim_limits under the write lock; `open`, `unfinished`,
+-- `unfinished_places` and `claimable` by readers.
 
 -- :alive
 SELECT 1 FROM windlass_worker WHERE id = ? AND alive;
 
--- :heads  the lanes of these queues that have something to give, and since when their first job waits; whether their
--- queue is bounded, whether any task has a limit, and whether anybody has a pass of a budget
+-- :heads  the lanes of these queues that have something to give, and since when their first job waits;
+-- whether their queue is bounded, whether any task has a limit, and whether anybody has a pass of a budget
 SELECT l.id, l.queue, l.priority,
        (SELECT j.touched_at FROM windlass_job j
         WHERE j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44 ORDER BY j.pos LIMIT 1),
@@ -42,16 +43,27 @@ SELECT lane << 44 | lo, lane << 44 | hi FROM windlass_claim WHERE id = ? AND wor
 
 -- :checkpoint
 INSERT INTO windlass_checkpoint (job, data, done, total, at) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (job) DO UPDATE SET data = excluded.data, done = excluded.done, total = excluded.total, at = excluded.at;
+ON CONFLICT (job) DO UPDATE
+SET data = excluded.data, done = excluded.done, total = excluded.total, at = excluded.at;
 
 -- :bind  from now on its end has more to do
 UPDATE windlass_job SET state = 3 WHERE pos = ? AND state = 2;
 
--- :checkpoint_again  the same with its fence, by itself: worker alive, claim its own, job running under it [C5]
+-- :checkpoint_again  the same with its fence [C5]: worker alive, claim its own, job running under it
 INSERT INTO windlass_checkpoint (job, data, done, total, at)
 SELECT ?1, ?2, ?3, ?4, ?5
 FROM windlass_claim c, windlass_job j
 WHERE c.id = ?7 AND c.worker = ?6 AND c.lane = ?9 AND ?10 BETWEEN c.lo AND c.hi
   AND j.pos = ?8 AND j.state = 3 AND coalesce(j.id, j.pos) = ?1
   AND EXISTS (SELECT 1 FROM windlass_worker w WHERE w.id = ?6 AND w.alive)
-ON CONFLICT (job) DO UPDATE SET data = excluded.data, done = excluded.done, total = excluded.total, at = excluded.at;
+ON CONFLICT (job) DO UPDATE
+SET data = excluded.data, done = excluded.done, total = excluded.total, at = excluded.at;
+
+-- :claimable  those of these queues that may have something to give, and whether only so much of it
+SELECT q.name, q.concurrency IS NOT NULL OR q.governor FROM windlass_queue q
+WHERE q.name IN (SELECT value FROM json_each(?1)) AND NOT q.paused
+  AND (q.cool_until <= ?2 OR q.cool_until > ?2 + q.cool_cap + 1)
+  AND EXISTS (SELECT 1 FROM windlass_lane l WHERE l.queue = q.name AND l.ready > 0);
+
+-- :take_started  of a queue with a governor
+UPDATE windlass_queue SET tokens = ?, tokens_at = ? WHERE name = ?;

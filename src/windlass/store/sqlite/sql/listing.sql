@@ -1,19 +1,56 @@
--- Listings, newest first: every statement is ordered by number, descending, without sorting more than it must.
--- Called by listing, in a read transaction; rows are fetched only as far as the page needs them.
+-- Looking. Called by listing, in a read transaction. Listings are ordered by number, newest first, without
+-- sorting more than they must; their rows are fetched only as far as the page needs them.
+
+-- =seen  the columns of listing.Seen
+j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
+j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
+j.gate
+
+-- ── one job, and the counts of queues ──────────────────────────────────────────────────────────────────────
+
+-- :job
+SELECT {seen}
+FROM windlass_job j JOIN windlass_lane l ON l.id = j.lane WHERE j.pos = ? AND j.id IS NULL
+UNION ALL
+SELECT {seen}
+FROM windlass_job j JOIN windlass_lane l ON l.id = j.lane WHERE j.id = ?;
+
+-- :claim_of  the claim that covers a position [I2]
+SELECT id, worker, at FROM windlass_claim
+WHERE lane = ?1 >> 44 AND hi >= ?1 & 0xfffffffffff ORDER BY hi LIMIT 1;
+
+-- :checkpoints
+SELECT job, data, done, total, at FROM windlass_checkpoint WHERE job IN (SELECT value FROM json_each(?));
+
+-- :depth  one row per queue and lane; a queue without lanes has one of zeros
+SELECT q.name, coalesce(l.id, 0), coalesce(l.ready, 0), coalesce(l.held, 0), coalesce(l.running, 0),
+       coalesce(l.scheduled, 0), coalesce(l.retrying, 0), coalesce(l.dead, 0), coalesce(l.seq, 0)
+FROM windlass_queue q LEFT JOIN windlass_lane l ON l.queue = q.name;
+
+-- :oldest  since when the oldest ready job of a lane waits, in the lane or for its fair key's turn
+SELECT min(touched_at) FROM (
+    SELECT * FROM (
+        SELECT j.touched_at FROM windlass_lane l
+        CROSS JOIN windlass_job j ON j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44
+        WHERE l.id = ?1 ORDER BY j.pos LIMIT ?2)
+    UNION ALL
+    SELECT min(touched_at) FROM windlass_job WHERE state = 9 AND lane = ?1);
+
+-- :awaited_by
+SELECT min(awaited), count(*) FROM windlass_after WHERE job = ?;
+
+-- ── pages ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- :aside  dead, cancelled, scheduled, retrying or held jobs, and parents that wait
-SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
-       j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
-       j.gate
+SELECT {seen}
 FROM windlass_job j CROSS JOIN windlass_lane l ON l.id = j.lane
 WHERE j.state = ? AND j.state > 4 AND j.number < ? ORDER BY j.number DESC;
 
 -- :running  there are never more of these than workers can hold
-SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
-       j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
-       j.gate
+SELECT {seen}
 FROM windlass_claim c
-CROSS JOIN windlass_job j ON j.pos BETWEEN (c.lane << 44 | c.lo) AND (c.lane << 44 | c.hi) AND j.state IN (2, 3)
+CROSS JOIN windlass_job j ON j.pos BETWEEN (c.lane << 44 | c.lo) AND (c.lane << 44 | c.hi)
+  AND j.state IN (2, 3)
 CROSS JOIN windlass_lane l ON l.id = j.lane
 WHERE c.unfinished > 0 AND j.number < ? ORDER BY j.number DESC;
 
@@ -21,28 +58,22 @@ WHERE c.unfinished > 0 AND j.number < ? ORDER BY j.number DESC;
 SELECT total(ready) FROM windlass_lane;
 
 -- :ready  the ready jobs of all lanes; used only where they are few
-SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
-       j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
-       j.gate
+SELECT {seen}
 FROM windlass_lane l CROSS JOIN windlass_job j ON j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44
 WHERE l.id > 0 AND l.ready > 0 AND j.number < ? ORDER BY j.number DESC;
 
--- :floor  the birth that so many others stand before, newest first
-SELECT number, at FROM windlass_birth WHERE number < ? ORDER BY number DESC LIMIT 1 OFFSET ?;
+-- :floor  the insert that so many newer ones stand before
+SELECT number, at FROM windlass_insert WHERE number < ? ORDER BY number DESC LIMIT 1 OFFSET ?;
 
--- :born_here  jobs that stand where they were born, by their births
-SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
-       j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
-       j.gate
-FROM windlass_birth b
+-- :not_moved  jobs that stand where they were inserted
+SELECT {seen}
+FROM windlass_insert b
 CROSS JOIN windlass_job j ON j.pos BETWEEN b.lo AND b.lo + b.n - 1 AND j.id IS NULL
 CROSS JOIN windlass_lane l ON l.id = j.lane
 WHERE b.number < ? AND b.number >= ? AND j.number < ? ORDER BY b.number DESC, j.pos DESC;
 
 -- :moved  jobs that have moved
-SELECT j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
-       j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
-       j.gate
+SELECT {seen}
 FROM windlass_job j INDEXED BY windlass_job_moved_number
 CROSS JOIN windlass_lane l ON l.id = j.lane
 WHERE j.id IS NOT NULL AND j.number < ? ORDER BY j.number DESC;

@@ -1,8 +1,8 @@
 -- Parents. Called by parents under the write lock.
 
 -- :load
-SELECT number, id, lane, state, worker, claim, total, succeeded, dead, cancelled, out, parallel, tolerated, finalizer,
-       final, final_state, result, cancelling, size, done, records, created_at, finished_at
+SELECT number, id, lane, state, worker, claim, total, succeeded, dead, cancelled, out, parallel, tolerated,
+       finalizer, final, final_state, result, cancelling, size, done, records, created_at, finished_at
 FROM windlass_parent WHERE id = ?;
 
 -- :add
@@ -12,11 +12,11 @@ VALUES (?, ?, 10, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- :save
 UPDATE windlass_parent
-SET state = ?, succeeded = ?, dead = ?, cancelled = ?, out = ?, parallel = ?, final = ?, final_state = ?, result = ?,
-    cancelling = ?, done = ?, records = ?, finished_at = ?
+SET state = ?, succeeded = ?, dead = ?, cancelled = ?, out = ?, parallel = ?, final = ?, final_state = ?,
+    result = ?, cancelling = ?, done = ?, records = ?, finished_at = ?
 WHERE number = ?;
 
--- :origin  what its parts have of it; a parent has left the place of its birth
+-- :origin  what its parts have of it; a parent has left the place where it was inserted
 SELECT task, payload, lane, options FROM windlass_job WHERE id = ?;
 
 -- :show_cancel  nobody has to hear of it, since nobody runs it

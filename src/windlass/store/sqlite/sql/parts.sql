@@ -1,4 +1,6 @@
--- Parts. Called by parts under the write lock.
+-- Parts. Called by parts: what is in the last section by readers, the rest under the write lock.
+
+-- ── parts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- :add
 INSERT INTO windlass_part (parent, number, state, size, span) VALUES (?, ?, 0, ?, ?);
@@ -15,7 +17,8 @@ WHERE parent = ? AND number = ?;
 INSERT INTO windlass_checkpoint (job, data, done, total, at) VALUES (?, ?, ?, ?, ?);
 
 -- :of_job  the part that this job runs, or ran last
-SELECT state, size, done, records, data, goal, at FROM windlass_part WHERE parent = ? AND number = ? AND job = ?;
+SELECT state, size, done, records, data, goal, at FROM windlass_part
+WHERE parent = ? AND number = ? AND job = ?;
 
 -- :end
 UPDATE windlass_part
@@ -33,3 +36,31 @@ UPDATE windlass_part SET state = 0, job = NULL, attempt = 0, error = NULL WHERE 
 
 -- :run_by  whichever part a job with unreadable options runs; looks at all that are open
 SELECT parent, number FROM windlass_part WHERE state = 1 AND state <> 4 AND job = ?;
+
+-- ── parents and parts as others see them ───────────────────────────────────────────────────────────────────
+
+-- =parents
+SELECT p.id, j.task, l.queue, p.state, p.total, p.succeeded, p.dead, p.cancelled, p.out, p.parallel,
+       p.tolerated, p.size, p.done, p.records, p.final, j.cancel IS NOT NULL AS cancel_requested, j.reason,
+       p.created_at, p.finished_at
+FROM windlass_parent p CROSS JOIN windlass_job j ON j.id = p.id CROSS JOIN windlass_lane l ON l.id = p.lane
+
+-- :parent
+{parents} WHERE p.id = ?;
+
+-- :all
+{parents} ORDER BY p.number DESC LIMIT ?;
+
+-- :active
+{parents} WHERE p.finished_at IS NULL ORDER BY p.number DESC LIMIT ?;
+
+-- :saved  what the parts that are out have saved, and what the parent has counted of them before
+SELECT c.data, c.done, p.done, p.records
+FROM windlass_part p CROSS JOIN windlass_checkpoint c ON c.job = p.job
+WHERE p.parent = ? AND p.state = 1 AND p.state <> 4;
+
+-- :parts
+SELECT t.parent, t.number AS "index", p.total, t.span, t.size, t.state, t.job, t.attempt, t.done, t.records,
+       t.error, p.created_at
+FROM windlass_parent p CROSS JOIN windlass_part t ON t.parent = p.id
+WHERE p.id = ? AND t.number >= ? ORDER BY t.number LIMIT ?;

@@ -1,7 +1,8 @@
 -- Retention. Called by retention: `lanes` by readers, the rest under the write lock.
 
 -- :lanes
-SELECT l.id, q.retention, q.dead_retention FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue ORDER BY l.id;
+SELECT l.id, q.retention, q.dead_retention
+FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue ORDER BY l.id;
 
 -- :claims  a lane's claims from the oldest on
 SELECT lo, hi, at FROM windlass_claim WHERE lane = ? AND hi > ? ORDER BY hi;
@@ -24,18 +25,20 @@ DELETE FROM windlass_job WHERE pos IN (
       AND NOT EXISTS (SELECT 1 FROM windlass_parent p WHERE p.id = j.id)
     LIMIT ?);
 
--- :last_birth  the last of the next few births that are old enough; the newest of all stays, for its number
+-- :last_insert  the last of the next few inserts that are old enough; the newest of all stays, for its number
 SELECT max(number) FROM (
-    SELECT number FROM windlass_birth
-    WHERE number > ? AND number < (SELECT max(number) FROM windlass_birth) AND at <= ? ORDER BY number LIMIT ?);
+    SELECT number FROM windlass_insert
+    WHERE number > ? AND number < (SELECT max(number) FROM windlass_insert) AND at <= ?
+    ORDER BY number LIMIT ?);
 
--- :remove_births
-DELETE FROM windlass_birth
+-- :remove_inserts
+DELETE FROM windlass_insert
 WHERE number > ? AND number <= ?
   AND NOT EXISTS (SELECT 1 FROM windlass_job j
-                  WHERE j.pos BETWEEN windlass_birth.lo AND windlass_birth.lo + windlass_birth.n - 1 AND j.id IS NULL)
+                  WHERE j.pos BETWEEN windlass_insert.lo AND windlass_insert.lo + windlass_insert.n - 1
+                    AND j.id IS NULL)
   AND NOT EXISTS (SELECT 1 FROM windlass_job j
-                  WHERE j.id BETWEEN windlass_birth.lo AND windlass_birth.lo + windlass_birth.n - 1);
+                  WHERE j.id BETWEEN windlass_insert.lo AND windlass_insert.lo + windlass_insert.n - 1);
 
 -- :dead_retentions
 SELECT l.id, q.dead_retention FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue
@@ -55,4 +58,8 @@ SELECT id FROM windlass_parent WHERE lane = ? AND state = ? AND finished_at <= ?
 DELETE FROM windlass_idempotency WHERE key IN (SELECT key FROM windlass_idempotency WHERE at <= ? LIMIT ?);
 
 -- :remove_workers
-DELETE FROM windlass_worker WHERE id IN (SELECT id FROM windlass_worker WHERE NOT alive AND beat_at <= ? LIMIT ?);
+DELETE FROM windlass_worker
+WHERE id IN (SELECT id FROM windlass_worker WHERE NOT alive AND beat_at <= ? LIMIT ?);
+
+-- :forget_deaths
+DELETE FROM windlass_key_death WHERE key IN (SELECT key FROM windlass_key_death WHERE last <= ? LIMIT ?);

@@ -5,7 +5,8 @@ SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windl
 
 -- :due
 SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule
-WHERE NOT paused AND next_at IS NOT NULL AND (next_at <= ?1 OR last_at > ?1 + 1) ORDER BY next_at, name LIMIT ?2;
+WHERE NOT paused AND next_at IS NOT NULL AND (next_at <= ?1 OR last_at > ?1 + 1)
+ORDER BY next_at, name LIMIT ?2;
 
 -- :named
 SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule WHERE name = ?;
@@ -15,7 +16,8 @@ INSERT INTO windlass_schedule (name, definition, paused, next_at, last_at, last_
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE
 SET definition = excluded.definition, paused = excluded.paused, next_at = excluded.next_at,
-    last_at = excluded.last_at, last_job = excluded.last_job, skipped = excluded.skipped, error = excluded.error;
+    last_at = excluded.last_at, last_job = excluded.last_job, skipped = excluded.skipped,
+    error = excluded.error;
 
 -- :drop
 DELETE FROM windlass_schedule WHERE name = ?;

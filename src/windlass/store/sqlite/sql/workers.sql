@@ -18,10 +18,10 @@ SELECT coalesce(id, pos) FROM windlass_job WHERE cancel = ? AND cancel > 0;
 
 -- :alive
 SELECT w.id, w.label, w.host, w.pid, w.queues, w.beat, w.started_at, w.beat_at, w.lease, t.vitals, t.vitals_at
-FROM windlass_worker w LEFT JOIN windlass_teller t ON t.source = w.id
+FROM windlass_worker w LEFT JOIN windlass_reporter t ON t.source = w.id
 WHERE w.alive ORDER BY w.started_at, w.id;
 
--- :bury
+-- :mark_dead
 UPDATE windlass_worker SET alive = 0 WHERE id = ? AND alive;
 
 -- :stands_at  of a worker that is dead already the beat says nothing
@@ -31,9 +31,9 @@ SELECT 1 FROM windlass_worker WHERE id = ? AND (beat = ? OR NOT alive);
 DELETE FROM windlass_flush WHERE worker = ?;
 
 -- :held  the unfinished jobs of a worker's claims
-SELECT j.pos, j.lane, j.state, j.touched_at, j.attempt, j.deaths, j.options, j.id, j.cancel, j.errors,
-       j.task, j.gate, j.need
+SELECT {row}
 FROM windlass_claim c
-CROSS JOIN windlass_job j ON j.pos BETWEEN (c.lane << 44 | c.lo) AND (c.lane << 44 | c.hi) AND j.state IN (2, 3)
+CROSS JOIN windlass_job j ON j.pos BETWEEN (c.lane << 44 | c.lo) AND (c.lane << 44 | c.hi)
+  AND j.state IN (2, 3)
 WHERE c.worker = ? AND c.unfinished > 0
 ORDER BY c.id, j.pos;

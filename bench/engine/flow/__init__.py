@@ -1,0 +1,1 @@
+"""`python -m bench engine flow`: what keys, budgets, order and schedules cost."""

@@ -1,0 +1,110 @@
+"""What a run on flow comes to: rates, ratios, waits, aims. Nothing is measured here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from bench.engine.figures import Aim, Figure, StoreReport, Where, at_least, at_most, figure, ratio
+from bench.engine.flow.scenarios import Waits
+from bench.engine.rounds import Rounds
+
+LABELS: Final = {
+    "claim_finish": "claim + finish",
+    "claim_finish_blocked": "  beside blocked jobs",
+    "claim_finish_no_budget": "claim + finish, again",
+    "claim_finish_budget": "  a budget",
+    "claim_finish_budget_by_key": "  a budget by key",
+    "plain_enqueue": "bulk enqueue",
+    "keyed_enqueue": "  with concurrency keys",
+    "unkeyed": "worker, no keys",
+    "many_keys": "  concurrency keys",
+    "ordered": "  ordering keys",
+    "fair": "  fair keys",
+    "one_key": "  one concurrency key",
+    "acquire": "tokens by hand",
+}
+RATIOS: Final = {
+    "blocked_vs_free": ("claim_finish_blocked", "claim_finish"),
+    "budget_vs_none": ("claim_finish_budget", "claim_finish_no_budget"),
+    "budget_by_key_vs_none": ("claim_finish_budget_by_key", "claim_finish_no_budget"),
+    "keyed_vs_plain_enqueue": ("keyed_enqueue", "plain_enqueue"),
+    "many_keys_vs_unkeyed": ("many_keys", "unkeyed"),
+    "ordered_vs_unkeyed": ("ordered", "unkeyed"),
+    "fair_vs_unkeyed": ("fair", "unkeyed"),
+}
+BARE: Final = "claim_finish"
+"""How the names of the scenarios begin whose CPU and WAL are told: the others set their stage within."""
+ACQUIRE: Final = "acquire"
+
+
+def about(plan: dict[str, Any]) -> str:
+    """What was done, in a sentence."""
+    return (
+        f"{plan['jobs']:,} jobs or {plan['seconds']:g} s each; {plan['blocked']:,} blocked; "
+        f"{plan['held']:,} held by one key; with keys {plan['keyed']:,} jobs, limit 1, {plan['keys']} keys; "
+        f"payload {plan['payload_bytes']} bytes; batches: enqueue {plan['enqueue_batch']:,}, claim "
+        f"{plan['claim_batch']:,}"
+    )
+
+
+class Times(msgspec.Struct):
+    """The waits that were measured once, apart from the rounds."""
+
+    fair: Waits
+    limited: Waits
+    fires: list[float]
+
+
+def report(
+    rounds: Rounds,
+    times: Times,
+    where: Where,
+) -> StoreReport:
+    """Everything measured on one store, and the aims."""
+    rates = rounds.figures()
+    rates[ACQUIRE] = msgspec.structs.replace(rates[ACQUIRE], unit="calls/s")
+    ratios = {name: ratio(rounds.rates(over), rounds.rates(under)) for name, (over, under) in RATIOS.items()}
+    others = _others(times)
+    wal = {name: rounds.wal(name) for name in rates if name.startswith(BARE)}
+    return StoreReport(
+        **msgspec.structs.asdict(where),
+        rounds=rounds.done,
+        rates=rates,
+        ratios=ratios,
+        cpu_per_1000_jobs={name: cpu for name, cpu in rounds.cpu().items() if name.startswith(BARE)},
+        wal_bytes_per_job={name: figure(values, "bytes") for name, values in wal.items() if values},
+        others=others,
+        aims=_aims(ratios, others),
+        notes=_notes(rounds, times),
+    )
+
+
+def _others(times: Times) -> dict[str, Figure]:
+    waits = {
+        "fair_wait": times.fair.answered,
+        "fair_wait_from_call": times.fair.called,
+        "limited_wait": times.limited.answered,
+        "limited_wait_from_call": times.limited.called,
+        "schedule_fire": times.fires,
+    }
+    return {name: figure(values, "ms") for name, values in waits.items()}
+
+
+def _aims(ratios: dict[str, Figure], others: dict[str, Figure]) -> list[Aim]:
+    """A wait is judged by its longest: that it is bounded is what is promised [C3]."""
+    return [
+        at_least("blocked_vs_free", ratios["blocked_vs_free"].median, 0.9),
+        at_least("budget_vs_none", ratios["budget_vs_none"].median, 0.7),
+        at_most("fair_wait_max_ms", others["fair_wait"].high, 100),
+        at_most("limited_wait_max_ms", others["limited_wait"].high, 100),
+    ]
+
+
+def _notes(rounds: Rounds, times: Times) -> list[str]:
+    said = rounds.notes()
+    for name, waits in (("fair", times.fair), ("limited", times.limited)):
+        if waits.ran_out:
+            said.append(f"{name}_wait: the jobs of the great key ran out before all single jobs were timed")
+    return said

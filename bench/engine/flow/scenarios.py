@@ -1,0 +1,186 @@
+"""What is done with keys, budgets and schedules by a real worker in this process, each time on a new store:
+chains that every finish carries on, order, tokens by hand, and single jobs that are timed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import Final
+
+import msgspec
+
+from bench.engine.figures import Taken
+from bench.engine.flow.claims import PLENTY, hold, payloads
+from bench.engine.flow.plan import FlowPlan
+from bench.engine.flow.worker import MANY, SINGLE, Stage
+from bench.engine.jobs import QUEUE
+from bench.engine.places import OpenStore, Places
+from bench.engine.rounds import Progress
+from windlass.store.records import DEFAULT_OPTIONS, NewJob, NewSchedule, Options
+
+ONCE_A_YEAR: Final = "0 0 1 1 *"
+"""A schedule that fires once, when it is told to, and not again while the run lasts."""
+LEAD: Final = 0.3
+"""Seconds before the first schedule of a run is due."""
+SPREAD: Final = 0.1
+"""Seconds between one timed job and the next, about."""
+
+
+class Waits(msgspec.Struct):
+    """How long single jobs waited, in milliseconds: from the answer to their enqueue, and from the call."""
+
+    answered: list[float] = []
+    called: list[float] = []
+    ran_out: bool = False
+    """The jobs beside which they were timed came to an end first."""
+
+
+class Scenarios:
+    """The scenarios on one kind of store."""
+
+    def __init__(self, places: Places, plan: FlowPlan) -> None:
+        self._places = places
+        self._plan = plan
+        self._plain = [NewJob(task=MANY, payload=payload, queue=QUEUE) for payload in payloads(plan)]
+
+    # -- rates ------------------------------------------------------------------------------------------
+
+    async def plain_enqueue(self) -> Taken:
+        """Enqueue jobs without a key."""
+        return await self._enqueue(self._plain)
+
+    async def keyed_enqueue(self) -> Taken:
+        """Enqueue jobs of as many concurrency keys as planned, in turn."""
+        return await self._enqueue(self._keyed("concurrency_key", self._plan.keys))
+
+    async def one_key(self) -> Taken:
+        """A chain: all jobs have one concurrency key with a limit of 1."""
+        return await self._through(self._keyed("concurrency_key", 1))
+
+    async def many_keys(self) -> Taken:
+        """As many chains as there are keys."""
+        return await self._through(self._keyed("concurrency_key", self._plan.keys))
+
+    async def ordered(self) -> Taken:
+        """As many ordering keys."""
+        return await self._through(self._keyed("ordering_key", self._plan.keys))
+
+    async def fair(self) -> Taken:
+        """As many fair keys, which take turns."""
+        return await self._through(self._keyed("fair_key", self._plan.keys))
+
+    async def unkeyed(self) -> Taken:
+        """The same without keys, to compare."""
+        return await self._through(self._plain)
+
+    async def acquire(self) -> Taken:
+        """Acquire tokens by hand, one after the other."""
+        async with self._places.fresh() as place:
+            app = Stage(place, self._plan.patience).app
+            budget = app.budget("by_hand", rate=PLENTY, burst=PLENTY)
+            async with app:
+                for _ in range(10):
+                    await budget.acquire()
+                began = time.perf_counter()
+                until, done = began + self._plan.seconds, 0
+                while done < self._plan.singles and time.perf_counter() < until:
+                    await budget.acquire()
+                    done += 1
+                return Taken(done, time.perf_counter() - began)
+
+    # -- times ------------------------------------------------------------------------------------------
+
+    async def beside_fair(self, progress: Progress) -> Waits:
+        """Single jobs of other fair keys, while one fair key holds a great many."""
+        return await self._beside("fair_key", Options(fair_key="great"), progress)
+
+    async def beside_limited(self, progress: Progress) -> Waits:
+        """Single jobs of other concurrency keys, while one with a limit of 2 holds a great many."""
+        return await self._beside("concurrency_key", Options(concurrency_key="great", key_limit=2), progress)
+
+    async def fires(self) -> list[float]:
+        """Milliseconds from the time a schedule is due until its job begins."""
+        tries = self._plan.tries
+        async with self._places.fresh() as place:
+            store, stage = place.store, Stage(place, self._plan.patience)
+            async with stage.working():
+                await self._warm_up(place, stage)
+                asked = time.monotonic()
+                now = await store.now()
+                ahead = now - (asked + time.monotonic()) / 2
+                due = [now + LEAD + (n + random.random()) * SPREAD for n in range(tries)]
+                expected = [stage.expect(n) for n in range(tries)]
+                for n, moment in enumerate(due):
+                    schedule = NewSchedule(
+                        name=f"bench.{n}", cron=ONCE_A_YEAR, task=SINGLE, payload=f'{{"n": {n}}}', queue=QUEUE
+                    )
+                    await store.seed_schedule(schedule, moment)
+                begun = [await stage.began(each) for each in expected]
+        return [max(0.0, at + ahead - moment) * 1000 for at, moment in zip(begun, due, strict=True)]
+
+    # -- how --------------------------------------------------------------------------------------------
+
+    def _keyed(self, name: str, keys: int) -> list[NewJob]:
+        options = [_with(name, f"bench:{key}") for key in range(keys)]
+        return [
+            msgspec.structs.replace(job, options=options[number % keys])
+            for number, job in enumerate(self._plain)
+        ]
+
+    async def _enqueue(self, jobs: list[NewJob]) -> Taken:
+        async with self._places.fresh() as place:
+            await hold(place.store, jobs, len(jobs), _silent)
+            return await hold(place.store, jobs, self._plan.keyed, _silent)
+
+    async def _through(self, jobs: list[NewJob]) -> Taken:
+        """Work off what waits when the worker starts."""
+        plan = self._plan
+        async with self._places.fresh() as place:
+            await hold(place.store, jobs, plan.keyed, _silent)
+            stage = Stage(place, plan.patience)
+            async with stage.working():
+                return await stage.counted(plan.keyed, plan.seconds)
+
+    async def _beside(self, key: str, great: Options, progress: Progress) -> Waits:
+        found = Waits()
+        plan = self._plan
+        async with self._places.fresh() as place:
+            held = [msgspec.structs.replace(job, options=great) for job in self._plain]
+            await hold(place.store, held, plan.held, progress)
+            stage = Stage(place, plan.patience)
+            async with stage.working():
+                await self._warm_up(place, stage)
+                await stage.begun(1)
+                for n in range(plan.tries):
+                    progress(f"single job {n + 1} of {plan.tries}")
+                    await asyncio.sleep(SPREAD * random.uniform(0.5, 1.5))
+                    found.ran_out = found.ran_out or stage.count >= plan.held
+                    called, answered, began = await self._single(place, stage, n, _with(key, f"small:{n}"))
+                    found.called.append(max(0.0, began - called) * 1000)
+                    found.answered.append(max(0.0, began - answered) * 1000)
+        return found
+
+    async def _warm_up(self, place: OpenStore, stage: Stage) -> None:
+        """A few jobs that do not count: a new connection plans its statements, and so on."""
+        for n in range(-3, 0):
+            await self._single(place, stage, n, DEFAULT_OPTIONS)
+
+    async def _single(
+        self, place: OpenStore, stage: Stage, n: int, options: Options
+    ) -> tuple[float, float, float]:
+        """Send one job: when that was, when it was answered, and when the job began."""
+        job = NewJob(task=SINGLE, payload=f'{{"n": {n}}}', queue=QUEUE, options=options)
+        expected = stage.expect(n)
+        called = time.monotonic()
+        await place.store.enqueue([job])
+        answered = time.monotonic()
+        return called, answered, await stage.began(expected)
+
+
+def _with(key: str, value: str) -> Options:
+    return msgspec.structs.replace(DEFAULT_OPTIONS, **{key: value})
+
+
+def _silent(text: str) -> None:
+    """Nobody wants to know how far this is."""

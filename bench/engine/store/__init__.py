@@ -1,0 +1,1 @@
+"""`python -m bench engine store`: the stores through their protocol, beside what one would write by hand."""

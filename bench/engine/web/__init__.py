@@ -1,0 +1,1 @@
+"""`python -m bench engine web`: Mission Control with a great many jobs in store."""

@@ -1,0 +1,207 @@
+"""What a run says: the figure of each peer, what Windlass was to reach, and where it loses."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bench.servers import POSTGRESQL
+
+OURS: Final = "windlass"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Something that was measured: where it stands in the results, what it means, which way is better."""
+
+    scenario: str
+    key: str
+    title: str
+    unit: str
+    more_is_better: bool = True
+
+
+FIGURES: Final = (
+    Figure("single", "single", "Single enqueue, one client", "jobs/s"),
+    Figure("single", "single_by_16", "Single enqueue, 16 clients", "jobs/s"),
+    Figure("bulk", "bulk", "Bulk enqueue", "jobs/s"),
+    Figure("drain_one", "rate", "Drain, one process", "jobs/s"),
+    Figure("drain_two", "rate", "Drain, two processes", "jobs/s"),
+    Figure("pick_up", "p50_ms", "Pick-up at 200/s, median", "ms", more_is_better=False),
+    Figure("pick_up", "p99_ms", "Pick-up at 200/s, 99th percentile", "ms", more_is_better=False),
+    Figure("sustained", "rate", "Sustained", "jobs/s"),
+    Figure("pinned", "last_third", "Sustained with a pinned snapshot, last third", "jobs/s"),
+    Figure("pinned", "dead_tuples", "Dead tuples after it", "rows", more_is_better=False),
+    Figure("bulk", "wal_bytes", "WAL of a bulk enqueue", "bytes/job", more_is_better=False),
+    Figure("drain_one", "wal_bytes", "WAL of running a job", "bytes/job", more_is_better=False),
+    Figure("bulk", "cpu_us", "CPU of a bulk enqueue, client and server", "µs/job", more_is_better=False),
+    Figure("drain_one", "cpu_us", "CPU of running a job, worker and server", "µs/job", more_is_better=False),
+    Figure("sustained", "cpu_us", "CPU of a job's whole life, all processes", "µs/job", more_is_better=False),
+    Figure("idle", "worker_percent", "An idle worker", "% of a core", more_is_better=False),
+    Figure("idle", "server_percent", "PostgreSQL beside an idle worker", "% of a core", more_is_better=False),
+    Figure("idle", "transactions", "Transactions of an idle worker", "per second", more_is_better=False),
+    Figure(
+        "killed_child", "all_back_s", "Killed child: all its jobs run again after", "s", more_is_better=False
+    ),
+    Figure(
+        "killed_host", "all_back_s", "Killed host: all its jobs run again after", "s", more_is_better=False
+    ),
+    Figure(
+        "restarted", "working_again_s", "PostgreSQL restarted: working again after", "s", more_is_better=False
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What Windlass was to reach, and what it did."""
+
+    what: str
+    value: str
+    aim: str
+    met: bool | None
+    """None: not measured in this run."""
+
+
+def value(found: dict[str, Any], scenario: str, key: str, peer: str) -> float | None:
+    """The median over the rounds, or None."""
+    rounds = found["scenarios"].get(scenario, {}).get(peer, [])
+    values = [each[key] for each in rounds if each.get(key) is not None]
+    return statistics.median(values) if values else None
+
+
+def of_peers(found: dict[str, Any], figure: Figure, *, store: str | None = None) -> dict[str, float]:
+    """The figure of every library but Windlass, of this store or of all."""
+    peers = {
+        name: value(found, figure.scenario, figure.key, name)
+        for name, peer in found["peers"].items()
+        if not name.startswith(OURS) and peer["library"] and store in (None, peer["store"])
+    }
+    return {name: each for name, each in peers.items() if each is not None}
+
+
+def best(found: dict[str, Any], figure: Figure, store: str | None = POSTGRESQL) -> tuple[str, float] | None:
+    """The peer that does best, and its figure."""
+    peers = of_peers(found, figure, store=store)
+    if not peers:
+        return None
+    pick = max if figure.more_is_better else min
+    name = pick(peers, key=peers.__getitem__)
+    return name, peers[name]
+
+
+def figure(scenario: str, key: str) -> Figure:
+    """The figure of this name."""
+    return next(each for each in FIGURES if (each.scenario, each.key) == (scenario, key))
+
+
+def losses(found: dict[str, Any]) -> Iterator[str]:
+    """Every figure in which a library beats Windlass, in words; libraries on PostgreSQL first."""
+    for store in (POSTGRESQL, None):
+        for each in FIGURES:
+            ours, other = value(found, each.scenario, each.key, OURS), best(found, each, store)
+            if (
+                ours is None
+                or other is None
+                or (store is None and found["peers"][other[0]]["store"] == POSTGRESQL)
+            ):
+                continue
+            name, theirs = other
+            if theirs > ours if each.more_is_better else theirs < ours:
+                peer = found["peers"][name]
+                message = f"{shown(theirs)} {each.unit} against {shown(ours)}"
+                yield f"**{each.title}**: {peer['title']} ({peer['store']}) does better, {message}."
+
+
+def aims(found: dict[str, Any]) -> Iterator[Aim]:
+    """The aims of this benchmark, each with what was measured."""
+    for scenario, key, least in (
+        ("drain_one", "rate", 5.0),
+        ("pinned", "last_third", 5.0),
+        ("bulk", "bulk", 2.0),
+    ):
+        each = figure(scenario, key)
+        ours, other = value(found, scenario, key, OURS), best(found, each)
+        ratio = ours / other[1] if ours is not None and other is not None else None
+        name = found["peers"][other[0]]["title"] if other else "?"
+        yield Aim(
+            f"{each.title} ÷ the best library on PostgreSQL ({name})",
+            "not measured" if ratio is None else f"{ratio:.1f} ×",
+            f"≥ {least:g} ×",
+            None if ratio is None else ratio >= least,
+        )
+    for scenario, key in (
+        ("pick_up", "p50_ms"),
+        ("pick_up", "p99_ms"),
+        ("sustained", "cpu_us"),
+        ("drain_one", "cpu_us"),
+    ):
+        yield _no_worse(found, figure(scenario, key))
+    yield _no_worse(found, figure("killed_child", "all_back_s"))
+    yield _lost(found)
+    yield from _flat(found)
+
+
+def _no_worse(found: dict[str, Any], each: Figure) -> Aim:
+    ours, other = value(found, each.scenario, each.key, OURS), best(found, each)
+    if ours is None or other is None:
+        return Aim(each.title, "not measured", "no worse than the best library on PostgreSQL", None)
+    name = found["peers"][other[0]]["title"]
+    message = f"{shown(ours)} {each.unit}; {name} {shown(other[1])}"
+    return Aim(each.title, message, "no worse than the best library on PostgreSQL", ours <= other[1])
+
+
+def _lost(found: dict[str, Any]) -> Aim:
+    keys = (("killed_child", "not_ended"), ("killed_host", "not_ended"), ("restarted", "lost"))
+    counts = [value(found, scenario, key, OURS) for scenario, key in keys]
+    known = [int(each) for each in counts if each is not None]
+    message = f"{sum(known)} in {len(known)} trials" if known else "not measured"
+    return Aim(
+        "Jobs lost, or not back within the wait: killed child, killed host, PostgreSQL restarted",
+        message,
+        "0",
+        sum(known) == 0 if known else None,
+    )
+
+
+def _flat(found: dict[str, Any]) -> Iterator[Aim]:
+    claims = claim_times(found)
+    if len(claims) > 1:
+        least, most = min(claims), max(claims)
+        ratio = max(claims.values()) / claims[least]
+        yield Aim(
+            f"Claim time, worst from {least:,} to {most:,} waiting jobs",
+            f"{ratio:.2f} ×",
+            "≤ 1.3 ×",
+            ratio <= 1.3,
+        )
+    threads, ours = (value(found, "drain_one", "rate", name) for name in (f"{OURS}_threads", OURS))
+    if threads is not None and ours is not None:
+        ratio = threads / ours
+        yield Aim("Drain by plain functions ÷ by coroutines", f"{ratio:.2f} ×", "≥ 0.3 ×", ratio >= 0.3)
+    crowd = dict(series(found, "crowd", "rate", OURS))
+    if 64 in crowd:
+        ratio = crowd[64] / max(crowd.values())
+        yield Aim("Throughput of 64 processes ÷ the best crowd", f"{ratio:.2f} ×", "≥ 0.7 ×", ratio >= 0.7)
+
+
+def claim_times(found: dict[str, Any]) -> dict[int, float]:
+    """Milliseconds of a claim of Windlass, by the number of jobs that wait."""
+    rounds = found["scenarios"].get("claims", {}).get(OURS, [])
+    return {int(size): took for each in rounds if "failed" not in each for size, took in each.items()}
+
+
+def series(found: dict[str, Any], family: str, key: str, peer: str) -> list[tuple[int, float]]:
+    """A figure over the sizes of a family of scenarios, such as backlog_1000, backlog_10000."""
+    sizes = sorted(int(name.split("_")[1]) for name in found["scenarios"] if name.startswith(f"{family}_"))
+    values = [(size, value(found, f"{family}_{size}", key, peer)) for size in sizes]
+    return [(size, each) for size, each in values if each is not None]
+
+
+def shown(number: float) -> str:
+    """A number as a person reads it."""
+    if number >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.3g}"

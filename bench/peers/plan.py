@@ -1,0 +1,79 @@
+"""How much is measured: sizes and repetitions of a full run (two hours) and of a quick one (15 minutes)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Seconds are aims for the sizes; a peer slower than guessed is cut off after four times as long."""
+
+    name: str
+    rounds: int
+    """How often enqueue, drain and pick-up are repeated."""
+    drain: float
+    enqueue: float
+    pick_up: float
+    sustained: float
+    pinned: float
+    long_rounds: int
+    """How often sustained load, with and without a pinned snapshot, is repeated."""
+    long_job: float
+    recovery: float
+    """How long an interrupted job is waited for."""
+    restarted: float
+    idle: float
+    backlogs: tuple[int, ...]
+    own_backlogs: tuple[int, ...]
+    """Further ones, for Windlass alone."""
+    crowds: tuple[int, ...]
+    own_crowds: tuple[int, ...]
+    crowd: float
+    crowd_rounds: int
+    others: bool = field(default=True)
+    """Whether peers on Redis and SQLite take part in more than bulk enqueue and drain by one process."""
+
+
+FULL: Final = Plan(
+    name="full",
+    rounds=3,
+    drain=5,
+    enqueue=3,
+    pick_up=10,
+    sustained=15,
+    pinned=48,
+    long_rounds=2,
+    long_job=4,
+    recovery=75,
+    restarted=20,
+    idle=10,
+    backlogs=(1_000, 10_000, 100_000),
+    own_backlogs=(1_000_000, 10_000_000),
+    crowds=(1, 4, 16),
+    own_crowds=(1, 2, 4, 8, 16, 32, 64),
+    crowd=9,
+    crowd_rounds=2,
+)
+QUICK: Final = Plan(
+    name="quick",
+    rounds=1,
+    drain=3,
+    enqueue=2,
+    pick_up=4,
+    sustained=5,
+    pinned=15,
+    long_rounds=1,
+    long_job=3,
+    recovery=45,
+    restarted=8,
+    idle=4,
+    backlogs=(10_000,),
+    own_backlogs=(1_000, 100_000, 1_000_000),
+    crowds=(),
+    own_crowds=(1, 8, 64),
+    crowd=5,
+    crowd_rounds=1,
+    others=False,
+)

@@ -1,0 +1,88 @@
+"""Windlass on PostgreSQL, or on a SQLite file: `enqueue`, `enqueue_many` and `windlass worker`. Its handlers
+are coroutines; those of the subject `windlass_threads` are plain functions, which run in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+
+import bench_kit
+
+from windlass import Windlass
+
+DATABASE = os.environ.get("BENCH_DSN") or f"sqlite:///{os.environ.get('BENCH_FILE', 'windlass.db')}"
+app = Windlass(DATABASE)
+SLOTS = 64
+
+
+if os.environ.get("BENCH_SUBJECT") == "windlass_threads":
+
+    @app.task(queue="bench", name="noop")
+    def noop(number: int, text: str) -> None:
+        bench_kit.ran(number)
+
+else:
+
+    @app.task(queue="bench", name="noop")
+    async def noop(number: int, text: str) -> None:
+        bench_kit.ran(number)
+
+
+@app.task(queue="bench", name="long")
+async def long(number: int, text: str) -> None:
+    bench_kit.ran(number)
+    await asyncio.sleep(bench_kit.LONG)
+    bench_kit.ended(number)
+
+
+TASKS = {"noop": noop, "long": long}
+
+
+class WindlassPeer(bench_kit.Peer):
+    """The app above."""
+
+    packages = ("windlass", "asyncpg", "apsw", "uvloop")
+    settings = {  # noqa: RUF012
+        "worker": "windlass worker -q bench=64 -p P, 64 slots a process; all else as it comes",
+        "long jobs": "--spares 1: a loaded process waits to take the place of one that dies",
+        "dead worker": "a child's jobs are handed back by its supervisor, a host's after the lease of 30 s",
+        "SQLite": "WAL and synchronous=FULL: an enqueued job survives a power cut. The default",
+        "loop": "uvloop, used where installed",
+    }
+    bulk = "enqueue_many"
+    batch = 5000
+    supervises = True
+
+    async def prepare(self) -> None:
+        await app.amigrate()
+
+    async def open(self) -> None:
+        await app.__aenter__()
+
+    async def close(self) -> None:
+        await app.aclose()
+
+    async def send(self, number: int, kind: str) -> None:
+        await TASKS[kind].aenqueue(number, bench_kit.TEXT)
+
+    async def send_many(self, numbers: range, kind: str) -> None:
+        await TASKS[kind].aenqueue_many([(number, bench_kit.TEXT) for number in numbers])
+
+    def work(self, processes: int, slots: int | None) -> None:
+        # Slots are the cluster's, split over its live workers.
+        queue = f"bench={(slots or SLOTS) * processes * int(os.environ.get('BENCH_HOSTS', '1'))}"
+        spares = ["--spares", "1"] if slots else []
+        words = ["worker", "peer:app", "-q", queue, "-p", str(processes), "--log-level", "warning", *spares]
+        os.execv(sys.executable, [sys.executable, "-m", "windlass", *words])  # noqa: S606 - our own program
+
+    async def left(self) -> int | None:
+        words = [sys.executable, "-m", "windlass", "queues", "--json", "--database", DATABASE]
+        shown = subprocess.run(words, capture_output=True, check=True)  # noqa: ASYNC221 - nothing else runs here
+        return sum(queue["ready"] + queue["running"] for queue in json.loads(shown.stdout)["queues"])
+
+
+if __name__ == "__main__":
+    bench_kit.main(WindlassPeer)

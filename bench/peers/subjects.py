@@ -1,0 +1,68 @@
+"""Who is measured, and roughly how fast each is, which decides nothing but how many jobs it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.servers import POSTGRESQL, REDIS, SQLITE
+
+HERE: Final = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A library, or a limit to compare with. `rate` is a guess at the jobs a second one process runs."""
+
+    name: str
+    title: str
+    store: str
+    rate: int
+    library: bool = True
+    enqueues: int = 1000
+    """A guess at the jobs a second that its fastest way of enqueueing takes."""
+
+    program: str = ""
+    """Whose program it is run by, where that is not its own."""
+
+    only: tuple[str, ...] = ()
+    """The scenarios that it takes part in, where those are not all."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its program and its requirements are."""
+        return HERE / "programs" / (self.program or self.name)
+
+    @property
+    def works(self) -> bool:
+        """Whether it runs jobs at all."""
+        return self.rate > 0
+
+
+SUBJECTS: Final = (
+    Subject("windlass", "Windlass", POSTGRESQL, 60_000, enqueues=100_000),
+    Subject("awa", "Awa", POSTGRESQL, 5_000, enqueues=20_000),
+    Subject("pgqueuer", "PgQueuer", POSTGRESQL, 4_000, enqueues=20_000),
+    Subject("procrastinate", "Procrastinate", POSTGRESQL, 300, enqueues=4_000),
+    Subject("absurd", "Absurd", POSTGRESQL, 700, enqueues=2_000),
+    Subject("dbos", "DBOS", POSTGRESQL, 400, enqueues=500),
+    Subject("skip_locked", "by hand: SKIP LOCKED", POSTGRESQL, 10_000, library=False, enqueues=60_000),
+    Subject("raw_insert", "raw inserts", POSTGRESQL, 0, library=False, enqueues=100_000),
+    Subject("dramatiq", "Dramatiq", REDIS, 3_000, enqueues=3_000),
+    Subject("taskiq", "Taskiq", REDIS, 2_000, enqueues=3_000),
+    Subject("celery", "Celery", REDIS, 600, enqueues=1_500),
+    Subject("rq", "RQ", REDIS, 200, enqueues=5_000),
+    Subject("streaq", "streaQ", REDIS, 500, enqueues=10_000),
+    Subject(
+        "windlass_threads",
+        "Windlass, plain functions",
+        POSTGRESQL,
+        10_000,
+        enqueues=100_000,
+        program="windlass",
+        only=("drain_one",),
+    ),
+    Subject("windlass_sqlite", "Windlass on SQLite", SQLITE, 40_000, enqueues=100_000, program="windlass"),
+    Subject("huey", "Huey", SQLITE, 3_000, enqueues=1_000),
+)

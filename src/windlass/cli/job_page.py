@@ -1,0 +1,111 @@
+"""One job on a page: what `windlass job show` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from windlass.cli.output import console, make_sheet, show
+from windlass.cli.parent_page import FINAL
+from windlass.core.counts import plural
+from windlass.core.harmless import harmless
+from windlass.core.progress import progress
+from windlass.core.states import FINISHED
+from windlass.presentation.jobs import priority_name
+from windlass.presentation.text import kept_line, local, one_line, span
+from windlass.presentation.waiting import state_in_words, why_or_reason, worker_name
+from windlass.store.records import JobRecord, ParentRecord, Steering, WorkerRecord
+
+Line = tuple[str, str]
+
+
+def print_job(
+    job: JobRecord,
+    steering: Steering,
+    now: float,
+    *,
+    traceback: bool,
+    parent: ParentRecord | None = None,
+    worker: WorkerRecord | None = None,
+) -> None:
+    """Print everything about a job. Without `traceback`, an error is its type and message. `parent` is how
+    far its parts are, where it was split; `worker` who has it, where the store still knows that one."""
+    state, family = _state(job, steering, now, worker), _family(job, parent, now)
+    show(make_sheet([*state, *family, *_times(job, now), *_data(job, now)]))
+    shown = console()
+    for error in job.errors:
+        when = local(error.at, now) if error.at else ""
+        head = f"attempt {error.attempt}, {when}: {error.type}: {error.message}"
+        shown.print(Text(one_line(head)), soft_wrap=True)
+        if traceback and error.traceback:
+            shown.print(Text(harmless(error.traceback.rstrip(), lines=True)), soft_wrap=True)
+
+
+def _state(job: JobRecord, steering: Steering, now: float, worker: WorkerRecord | None) -> Iterator[Line]:
+    yield "job", str(job.id)
+    yield "task", one_line(job.task)
+    yield "queue", f"{one_line(job.queue)}, priority {priority_name(job.priority)}"
+    yield "state", state_in_words(job)
+    if why := why_or_reason(job, steering, now):
+        yield "why", one_line(why)
+    yield "attempt", f"{job.attempt} of {job.options.max_attempts}"
+    if job.deaths:
+        yield "deaths", f"{job.deaths} (workers that died while they ran it)"
+    if job.worker is not None:
+        message = f"{worker_name(worker)} (pid {worker.pid} on {worker.host})" if worker else f"{job.worker}"
+        yield "worker", one_line(f"{message}, claim {job.claim}")
+
+
+def _family(job: JobRecord, parent: ParentRecord | None, now: float) -> Iterator[Line]:
+    """What it has to do with other jobs: its parts, its parent [P4], those that it comes after [P12]."""
+    part, after = job.options.part, job.options.after
+    if parent is not None:
+        percent = progress([(now, parent)]).percent
+        how = f"{parent.succeeded:,} of {plural(parent.total, 'part')} succeeded, {percent} %"
+        yield "parent", f"it was split: {how}; see `windlass parent show {job.id}`"
+    elif job.options.chunked and job.state not in FINISHED:
+        yield "parent", "a worker splits it into parts"
+    if part is not None:
+        which = "finalizer" if part.index == FINAL else f"index {part.index} (from 0) of {part.total:,}"
+        yield "part", f"{which}; see `windlass parent show {part.parent}`"
+        yield "of parent", f"{part.parent}, split {local(part.created_at, now)}"
+        if part.index != FINAL:
+            yield "covers", kept_line(part.span)
+    if after:
+        yield "after", f"{', '.join(map(str, after))}; otherwise {job.options.otherwise}"
+
+
+def _times(job: JobRecord, now: float) -> Iterator[Line]:
+    yield "enqueued", local(job.enqueued_at, now)
+    if job.run_at is not None:
+        yield "due", local(job.run_at, now)
+    if job.claimed_at is not None:
+        yield "claimed", local(job.claimed_at, now)
+    if job.finished_at is not None:
+        yield "finished", local(job.finished_at, now)
+        if job.claimed_at is not None:
+            yield "took", span(job.finished_at - job.claimed_at)
+
+
+def _data(job: JobRecord, now: float) -> Iterator[Line]:
+    options = job.options
+    if options.timeout is not None:
+        yield "timeout", span(options.timeout)
+    for name in ("unique_key", "fair_key", "ordering_key", "concurrency_key"):
+        if (key := getattr(options, name)) is not None:
+            yield name.replace("_", " "), one_line(key)
+    if options.tags:
+        yield "tags", one_line(", ".join(options.tags))
+    for key, text in options.headers.items():
+        yield "header", one_line(f"{key}: {text}")
+    if options.replay_of is not None:
+        yield "replay of", str(options.replay_of)
+    yield "payload", kept_line(job.payload)
+    if job.checkpoint is not None:
+        point = job.checkpoint
+        if point.done is not None:
+            yield "progress", f"{point.done:,}" + (f" of {point.total:,}" if point.total is not None else "")
+        yield "checkpoint", f"{kept_line(point.data)}, {local(point.at, now)}"
+    if job.result is not None:
+        yield "result", kept_line(job.result)

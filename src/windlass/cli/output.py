@@ -1,0 +1,192 @@
+"""How things are shown on a terminal: JSON, tables, bars and strips, and screens that are drawn live.
+`windlass.presentation` chooses the words and makes text from outside harmless."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import click
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from windlass.core.states import State
+from windlass.presentation.text import one_line
+
+
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """Print a JSON document: plain ASCII, so that no terminal and no encoding gets in its way."""
+    click.echo(json.dumps(value, indent=indent, allow_nan=False))
+
+
+# -- tables ---------------------------------------------------------------------------------------------
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where tables go. Into a pipe or a file they are as wide as they need to be."""
+    stream = sys.stderr if stderr else sys.stdout
+    wide = None if stream.isatty() else 1000
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=wide)
+
+
+def make_table(*columns: str, title: str | None = None) -> Table:
+    """A plain table. A column whose name begins with > stands to the right."""
+    shown = Text(title) if title else None
+    table = Table(box=box.SIMPLE_HEAD, title=shown, title_justify="left", pad_edge=False, show_edge=False)
+    for column in columns:
+        name = column.removeprefix(">")
+        table.add_column(name, justify="right" if column != name else "left", overflow="fold")
+    return table
+
+
+def make_sheet(lines: Iterable[tuple[str, str | Text]]) -> Table:
+    """Names to the left and what is said about them to the right."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in lines:
+        grid.add_row(Text(name), value if isinstance(value, Text) else Text(value))
+    return grid
+
+
+def cells(*values: object) -> list[Text]:
+    """The cells of a row, each as harmless text; None is empty."""
+    return [
+        value if isinstance(value, Text) else Text("" if value is None else one_line(str(value), 200))
+        for value in values
+    ]
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table."""
+    table = make_table(*columns)
+    for row in rows:
+        table.add_row(*cells(*row))
+    show(table)
+
+
+def show(what: RenderableType) -> None:
+    """Print something laid out in columns; into a pipe or a file without trailing blanks."""
+    shown = console()
+    if shown.is_terminal:
+        shown.print(what)
+        return
+    with shown.capture() as captured:
+        shown.print(what)
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+# -- parts ----------------------------------------------------------------------------------------------
+#
+# Each state has a mark that can be told from the others without colour. Where there are more parts than
+# cells, a cell stands for several of them and shows the one that most needs attention [P10].
+
+MARKS: Final[dict[State, tuple[str, str]]] = {
+    State.DEAD: ("x", "bold white on red"),
+    State.CANCELLED: ("-", "magenta"),
+    State.RETRYING: ("~", "yellow"),
+    State.RUNNING: ("▓", "cyan"),
+    State.READY: ("░", "blue"),
+    State.WAITING: ("·", "dim"),
+    State.SUCCEEDED: ("█", "green"),
+}
+"""The mark and style of each state, the worst first."""
+_RANK: Final = {state: rank for rank, state in enumerate(MARKS)}
+_LEGEND: Final = {**dict.fromkeys(MARKS), State.READY: "ready or scheduled"}
+LINES: Final = 8
+WIDEST: Final = 120
+
+
+def bar(fraction: float, width: int) -> Text:
+    """A progress bar. It is full only where the fraction is whole."""
+    full = min(int(fraction * width), width)
+    return Text.assemble(("█" * full, "green"), ("░" * (width - full), "dim"))
+
+
+def strip(states: Sequence[State], width: int) -> list[Text]:
+    """The parts by index as lines of at most so many cells, and below them what the marks mean."""
+    width = max(1, min(width, WIDEST))
+    each = max(1, -(-len(states) // (width * LINES)))
+    worst = [_worst(states[at : at + each]) for at in range(0, len(states), each)]
+    lines = [_line(worst[at : at + width]) for at in range(0, len(worst), width)]
+    return [*lines, legend(Counter(states), each)] if lines else []
+
+
+def legend(counts: Counter[State], each: int) -> Text:
+    """What the marks mean and how many parts have each."""
+    line = Text()
+    shown: Counter[State] = Counter()
+    for state, count in counts.items():
+        shown[_shown(state)] += count
+    for state, (mark, style) in reversed(MARKS.items()):
+        if shown[state]:
+            line.append(mark, style)
+            line.append(f" {_LEGEND[state] or state} {shown[state]:,}   ")
+    line.rstrip()
+    if each > 1:
+        line.append(f"\n(a cell is {each:,} parts and shows the worst of them)")
+    return line
+
+
+def _worst(states: Sequence[State]) -> State:
+    return min(map(_shown, set(states)), key=_RANK.__getitem__)
+
+
+def _shown(state: State) -> State:
+    """The state whose mark a part has: a part that is due later waits like one that is due now."""
+    if state is State.SCHEDULED:
+        return State.READY
+    return state if state in MARKS else State.RUNNING
+
+
+def _line(states: Sequence[State]) -> Text:
+    return Text.assemble(*(MARKS[state] for state in states))
+
+
+# -- live screens ---------------------------------------------------------------------------------------
+
+_QUIT = "q"
+
+
+@contextlib.contextmanager
+def keys() -> Iterator[asyncio.Event]:
+    """Hear of q without Enter, where the terminal can do that; Ctrl-C works everywhere."""
+    wanted = asyncio.Event()
+    try:
+        import termios
+        import tty
+    except ImportError:
+        yield wanted
+        return
+    if not sys.stdin.isatty():
+        yield wanted
+        return
+    keyboard, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+    before = termios.tcgetattr(keyboard)
+
+    def pressed() -> None:
+        if sys.stdin.read(1).lower() == _QUIT:
+            wanted.set()
+
+    try:
+        tty.setcbreak(keyboard)
+        loop.add_reader(keyboard, pressed)
+        yield wanted
+    finally:
+        loop.remove_reader(keyboard)
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+async def happens(event: asyncio.Event, within: float) -> bool:
+    """Whether it has happened within so many seconds; it returns as soon as it has."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within):
+            await event.wait()
+    return event.is_set()

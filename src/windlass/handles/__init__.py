@@ -1,0 +1,1 @@
+"""What users hold: a job, a parent, a budget, many jobs by filter."""

@@ -1,0 +1,245 @@
+"""Many jobs by filter: count them, then retry, cancel or delete them all, in batches [O6].
+
+The jobs are those that match at one moment, newest first [S5]. They are acted on by their ids, whatever has
+become of them by then: one that has begun to run is asked to stop. Jobs enqueued meanwhile are not touched.
+Where there are more than can be looked up in a moment (`AT_ONCE`, `MOMENT`), the walk goes on with the older
+ones when these are done, in another moment. It only ever goes towards older jobs, so it ends whether the jobs
+it changed leave the filter or stay in it; a job that is met again is recognised by its id; see `Acted`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+
+from windlass.core.names import check_name
+from windlass.core.states import State
+from windlass.errors import InvalidOption
+from windlass.store.protocol import Store
+from windlass.store.records import JobFilter
+
+if TYPE_CHECKING:
+    from windlass.running.store_handle import StoreHandle
+
+BATCH: Final = 500
+CAP: Final = 10_000
+
+AT_ONCE: Final = 1_000_000
+"""So many jobs at most are looked up at one moment: 40 MB of ids."""
+MOMENT: Final = 10.0
+"""Seconds that this may take: while it lasts, the database keeps what it would else remove."""
+
+REMEMBERED: Final = 250_000
+"""So many of the last jobs at least are recognised, and twice as many at most: 33 MB."""
+
+Verb: TypeAlias = Literal["retry", "cancel", "delete"]
+Answers: TypeAlias = dict[str, int]
+"""How many jobs gave which answer: {"retried": 498, "unchanged": 2}."""
+Progress: TypeAlias = Callable[[int], None]
+"""Told after each batch how many jobs have been dealt with so far."""
+_GONE: Final = frozenset({"deleted", "not_found"})
+"""The answers of jobs that no walk will meet again."""
+
+
+class Count(msgspec.Struct, frozen=True):
+    """How many jobs a filter found. Where `more` is set the count stopped at its cap."""
+
+    jobs: int = 0
+    more: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.jobs:,}{' or more' if self.more else ''}"
+
+
+class Acted:
+    """Ids of jobs that were acted on, the last few hundred thousand of them.
+
+    A job may be seen twice a whole walk apart: one that is met as ready where it entered its lane, then runs
+    and fails, waits for its retry where it was enqueued, which may be days back. So no number of pages would
+    do, and all would be kept, were it not for walks over tens of millions. One that is met again after
+    `REMEMBERED` others is acted on again, which does it no harm, and counted twice.
+    """
+
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self._most = most
+        self._young: set[int] = set()
+        self._old: set[int] = set()
+
+    def __contains__(self, job: int) -> bool:
+        return job in self._young or job in self._old
+
+    def update(self, jobs: Iterable[int]) -> None:
+        """These were acted on."""
+        self._young.update(jobs)
+        if len(self._young) >= self._most:
+            self._young, self._old = set(), self._young
+
+
+async def count(store: Store, where: JobFilter, cap: int = CAP, within: float | None = None) -> Count:
+    """Count the jobs a filter finds, up to `cap` and for so many seconds: a preview of what `apply` would
+    deal with."""
+    jobs = 0
+    until = None if within is None else time.monotonic() + within
+    async for ids, more in _moments(store, where, cap + 1, within):
+        jobs += len(ids)
+        if jobs > cap:
+            return Count(cap, more=True)
+        if more and until is not None and time.monotonic() >= until:
+            return Count(jobs, more=True)
+    return Count(jobs)
+
+
+async def apply(
+    store: Store,
+    where: JobFilter,
+    verb: Verb,
+    *,
+    batch: int = BATCH,
+    limit: int | None = None,
+    progress: Progress | None = None,
+    requested: Callable[[frozenset[int]], None] = lambda _: None,
+    answers: Counter[str] | None = None,
+) -> Answers:
+    """Retry, cancel or delete every job the filter finds, newest first, at most `limit` of them. `requested`
+    hears of running jobs whose cancel was asked for: some may run in this very process [O5]. `answers` is
+    counted into after each batch, for whoever watches.
+
+    Each batch is one call to the store and atomic; the walk as a whole is not. Stopped half-way, it can be
+    started again and goes on with what is left.
+    """
+    if batch < 1 or (limit is not None and limit < 1):
+        raise InvalidOption(f"batch {batch!r} and limit {limit!r} must be whole numbers from 1")
+    acted, done = Acted(), 0
+    answers = Counter() if answers is None else answers
+    most = AT_ONCE if limit is None else min(AT_ONCE, limit)
+    async for ids, _ in _moments(store, where, most, MOMENT):
+        jobs = [job for job in ids if job not in acted][: None if limit is None else limit - done]
+        for start in range(0, len(jobs), batch):
+            some = jobs[start : start + batch]
+            answered = await act(store, verb, some)
+            acted.update(job for job in some if answered.get(job) not in _GONE)
+            done += len(some)
+            answers.update(answered.values())
+            requested(frozenset(job for job, answer in answered.items() if answer == "requested"))
+            if progress is not None:
+                progress(done)
+        if limit is not None and done >= limit:
+            break
+    return dict(answers)
+
+
+async def _moments(
+    store: Store, where: JobFilter, most: int, within: float | None
+) -> AsyncIterator[tuple[list[int], bool]]:
+    """The ids of all that a filter finds, in as few moments as will do, each with whether there are more."""
+    cursor: str | None = None
+    while True:
+        found = await store.matches(where, most, cursor, MOMENT if within is None else min(within, MOMENT))
+        cursor = found.cursor
+        yield found.ids, cursor is not None
+        if cursor is None:
+            return
+
+
+async def act(store: Store, verb: Verb, jobs: Sequence[int]) -> Mapping[int, str]:
+    """Retry, cancel or delete these jobs, in one call; the answers by id."""
+    match verb:
+        case "retry":
+            return await store.retry(jobs)
+        case "cancel":
+            return await store.cancel(jobs)
+        case "delete":
+            return await store.delete(jobs)
+
+
+def job_filter(
+    *,
+    queue: str | None = None,
+    task: str | None = None,
+    state: State | str | None = None,
+    tag: str | None = None,
+    text: str | None = None,
+    error: str | None = None,
+) -> JobFilter:
+    """A filter from what a caller wrote, checked."""
+    try:
+        wanted = None if state is None else State(state)
+    except ValueError:
+        raise InvalidOption(f"state: {state!r} is not one of {', '.join(State)}") from None
+    for name, given in (("tag", tag), ("text", text), ("error", error)):
+        if given is not None and not storable(given):
+            raise InvalidOption(f"{name}: {given!r} holds what no job can hold; use text without NUL bytes")
+    return JobFilter(
+        queue=None if queue is None else check_name("queue", queue),
+        task=None if task is None else check_name("task", task),
+        state=wanted,
+        tag=tag,
+        text=text,
+        error=error,
+    )
+
+
+def storable(text: str) -> bool:
+    """Whether every store can keep a text: no NUL bytes, no lone surrogates."""
+    return "\0" not in text and text.encode(errors="ignore").decode() == text
+
+
+class Jobs:
+    """The jobs of an app that a filter finds; see `Windlass.jobs`. It holds the filter and asks the store
+    each time."""
+
+    __slots__ = ("_store_handle", "where")
+
+    def __init__(self, store_handle: Callable[[], StoreHandle], where: JobFilter) -> None:
+        self._store_handle = store_handle
+        self.where: Final = where
+
+    def __repr__(self) -> str:
+        given = {name: getattr(self.where, name) for name in self.where.__struct_fields__}
+        return f"<Jobs {' '.join(f'{name}={value}' for name, value in given.items() if value) or 'all'}>"
+
+    def count(self, cap: int = CAP) -> Count:
+        """How many there are, counted up to `cap`."""
+        return self._store_handle().call(lambda store: count(store, self.where, cap))
+
+    async def acount(self, cap: int = CAP) -> Count:
+        """How many there are, counted up to `cap`."""
+        return await self._store_handle().acall(lambda store: count(store, self.where, cap))
+
+    def retry(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Offer the dead, scheduled and retrying ones again now, with their attempts reset."""
+        return self._apply("retry", batch, progress)
+
+    async def aretry(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Offer the dead, scheduled and retrying ones again now, with their attempts reset."""
+        return await self._aapply("retry", batch, progress)
+
+    def cancel(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Cancel them: those that wait now, those that run as soon as their workers hear of it."""
+        return self._apply("cancel", batch, progress)
+
+    async def acancel(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Cancel them: those that wait now, those that run as soon as their workers hear of it."""
+        return await self._aapply("cancel", batch, progress)
+
+    def delete(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Remove them; those that run are asked to stop instead."""
+        return self._apply("delete", batch, progress)
+
+    async def adelete(self, *, batch: int = BATCH, progress: Progress | None = None) -> Answers:
+        """Remove them; those that run are asked to stop instead."""
+        return await self._aapply("delete", batch, progress)
+
+    def _apply(self, verb: Verb, batch: int, progress: Progress | None) -> Answers:
+        return self._store_handle().call(lambda store: self._on(store, verb, batch, progress))
+
+    async def _aapply(self, verb: Verb, batch: int, progress: Progress | None) -> Answers:
+        return await self._store_handle().acall(lambda store: self._on(store, verb, batch, progress))
+
+    def _on(self, store: Store, verb: Verb, batch: int, progress: Progress | None) -> Awaitable[Answers]:
+        requested = self._store_handle().notify_cancelled
+        return apply(store, self.where, verb, batch=batch, progress=progress, requested=requested)

@@ -1,0 +1,226 @@
+"""The handle of one job: look at it, await its result, steer it. It holds an id and asks the store each
+time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import msgspec
+
+from windlass.core.durations import Duration, seconds
+from windlass.core.states import State
+from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
+from windlass.running.stopped_clock import UNTIL_RUN, StoppedClock
+from windlass.store.records import CancelAnswer, DeleteAnswer, JobRecord, NewJob, Receipt, RetryAnswer
+
+if TYPE_CHECKING:
+    from windlass.running.store_handle import StoreHandle
+    from windlass.store.protocol import Store
+
+R = TypeVar("R")
+A = TypeVar("A", bound=str)
+_LONG: Final = 3600.0
+_ENDED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
+
+
+class Job(Generic[R]):
+    """One durable unit of work.
+
+    `id` is an int here and a string in JSON. `receipt` says what became of the enqueue: "enqueued",
+    "scheduled", "held", or "skipped", "replaced", "rerun" and "repeated" where a key was involved; it is None
+    for a handle made from an id alone. `str(job)` is the id, as JSON would have it.
+    """
+
+    __slots__ = ("_decode", "_store_handle", "id", "pressure", "receipt", "task")
+
+    def __init__(
+        self,
+        id: int,
+        *,
+        store_handle: Callable[[], StoreHandle],
+        decode: Callable[[JobRecord], Any],
+        task: str | None = None,
+        receipt: Receipt | None = None,
+    ) -> None:
+        self.id: Final = id
+        """The job's id, an int; JSON has it as a string."""
+        self.task: Final = task
+        """The name of its task; None for a handle made from an id alone."""
+        self.receipt: Final = None if receipt is None else receipt.status
+        """What became of the enqueue; None for a handle made from an id alone."""
+        self.pressure: Final = None if receipt is None else receipt.pressure
+        """How full the queue is, from 0.7 on, where it has a max_depth; else None [F4]."""
+        self._store_handle = store_handle
+        self._decode = decode
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}{f' of {self.task}' if self.task else ''}>"
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    # -- looking ----------------------------------------------------------------------------------------
+
+    def record(self) -> JobRecord:
+        """Everything the store knows about the job. Raises JobNotFound."""
+        return self._found(self._store_handle().call(self._look))
+
+    async def arecord(self) -> JobRecord:
+        """Everything the store knows about the job. Raises JobNotFound."""
+        return self._found(await self._store_handle().acall(self._look))
+
+    def status(self) -> State:
+        """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled; a chunked
+        one also splitting or waiting."""
+        return self.record().state
+
+    async def astatus(self) -> State:
+        """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled; a chunked
+        one also splitting or waiting."""
+        return (await self.arecord()).state
+
+    def result(self, timeout: Duration | None = None) -> R:
+        """Wait for the job to end and return what its task returned [O8].
+
+        Raises ResultTimeout when it takes longer than `timeout` (None: wait for ever), JobFailed when it
+        ended dead or cancelled, JobNotFound when there is no such job, ResultInvalid when the result does not
+        fit the task's return annotation, CodecError when the app's codec cannot read it.
+        """
+        return self._value(self._store_handle().call(lambda store: self._finished(store, timeout)))
+
+    async def aresult(self, timeout: Duration | None = None) -> R:
+        """Wait for the job to end and return what its task returned; see `result`."""
+        return self._value(await self._store_handle().acall(lambda store: self._finished(store, timeout)))
+
+    # -- steering ---------------------------------------------------------------------------------------
+
+    def cancel(self) -> CancelAnswer:
+        """Cancel the job: "cancelled" now if it waits, "requested" if it runs, "finished" if it is too
+        late."""
+        return self._notify(self._store_handle().call(lambda store: store.cancel([self.id]))[self.id])
+
+    async def acancel(self) -> CancelAnswer:
+        """Cancel the job; see `cancel`."""
+        return self._notify(
+            (await self._store_handle().acall(lambda store: store.cancel([self.id])))[self.id]
+        )
+
+    def retry(self) -> RetryAnswer:
+        """Offer a dead, scheduled or retrying job again now, with its attempts reset."""
+        return self._store_handle().call(lambda store: store.retry([self.id]))[self.id]
+
+    async def aretry(self) -> RetryAnswer:
+        """Offer a dead, scheduled or retrying job again now, with its attempts reset."""
+        return (await self._store_handle().acall(lambda store: store.retry([self.id])))[self.id]
+
+    def replay(self) -> Job[R]:
+        """Make a new job that does the same once more, ready now, and return its handle [O6].
+
+        It has this one's task, arguments, queue, priority and options, except for the unique key, and says in
+        `options.replay_of` whom it repeats. Raises EnqueueError where this one has not ended yet, or is
+        a part of a parent."""
+        return self._clone(*self._store_handle().call(self._replay))
+
+    async def areplay(self) -> Job[R]:
+        """Make a new job that does the same once more; see `replay`."""
+        return self._clone(*await self._store_handle().acall(self._replay))
+
+    def delete(self) -> DeleteAnswer:
+        """Remove the job and its traces; while it runs, its cancel is requested instead."""
+        return self._notify(self._store_handle().call(lambda store: store.delete([self.id]))[self.id])
+
+    async def adelete(self) -> DeleteAnswer:
+        """Remove the job and its traces; while it runs, its cancel is requested instead."""
+        return self._notify(
+            (await self._store_handle().acall(lambda store: store.delete([self.id])))[self.id]
+        )
+
+    # -- how --------------------------------------------------------------------------------------------
+
+    def _notify(self, answer: A) -> A:
+        """A job that runs in this very process hears of its cancel at once, others with a beat [O5]."""
+        if answer == "requested":
+            self._store_handle().notify_cancelled(frozenset({self.id}))
+        return answer
+
+    def _look(self, store: Store) -> Awaitable[JobRecord | None]:
+        return store.job(self.id)
+
+    def _found(self, record: JobRecord | None) -> JobRecord:
+        if record is None:
+            raise JobNotFound(
+                f"there is no job {self.id}: it never existed, was deleted, or its retention has passed"
+            )
+        return record
+
+    async def _replay(self, store: Store) -> tuple[JobRecord, Receipt]:
+        record = self._found(await store.job(self.id))
+        if record.state not in _ENDED:
+            raise EnqueueError(
+                f"job {self.id} is {record.state.value} and has not ended, so there is nothing to repeat; "
+                "await its result() or cancel() it first, or enqueue its task again"
+            )
+        if record.options.part is not None:
+            raise EnqueueError(
+                f"job {self.id} is a part of parent {record.options.part.parent} and means nothing without "
+                "it; redrive the parent, or replay it as a whole"
+            )
+        options = msgspec.structs.replace(
+            record.options, unique_key=None, unknown_since=None, replay_of=self.id, after=()
+        )
+        job = NewJob(
+            task=record.task,
+            payload=record.payload,
+            queue=record.queue,
+            priority=record.priority,
+            options=options,
+        )
+        return record, (await store.enqueue([job]))[0]
+
+    def _clone(self, record: JobRecord, receipt: Receipt) -> Job[R]:
+        return Job(
+            receipt.id,
+            store_handle=self._store_handle,
+            decode=self._decode,
+            task=record.task,
+            receipt=receipt,
+        )
+
+    async def _finished(self, store: Store, timeout: Duration | None) -> JobRecord:
+        deadline = math.inf if timeout is None else time.monotonic() + seconds(timeout)
+        stopped_clock = StoppedClock(self._store_handle().clock)
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return await store.wait_finished(self.id, min(left, stopped_clock.look_every, _LONG))
+            except ResultTimeout:
+                if deadline <= time.monotonic():
+                    raise ResultTimeout(f"job {self.id} did not finish within {timeout}") from None
+            if stopped_clock.clock is not None:
+                await self._check_clock(store, stopped_clock)
+
+    async def _check_clock(self, store: Store, stopped_clock: StoppedClock) -> None:
+        """In a test, a job that waits for the clock, or for somebody to run it, may wait for ever."""
+        record = await store.job(self.id)
+        if record is not None and record.state in (State.SCHEDULED, State.RETRYING):
+            stopped_clock.check(f"job {self.id} of task {record.task} is {record.state.value}")
+        elif record is not None and record.state is State.READY:
+            stopped_clock.check(f"job {self.id} of task {record.task} is ready and nobody runs it", UNTIL_RUN)
+
+    def _value(self, record: JobRecord) -> R:
+        if record.state is State.SUCCEEDED:
+            try:
+                value: R = self._decode(record)
+            except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+                raise ResultInvalid(
+                    f"job {self.id} of task {record.task} succeeded, but its result is not what the task's "
+                    f"return annotation says: {error}; mend the annotation, or read job.record().result"
+                ) from error
+            return value
+        last = record.errors[-1] if record.errors else None
+        why = f": {last.type}: {last.message}" if last else f": {record.reason}" if record.reason else ""
+        hint = f"; `windlass parent show {self.id}` tells of its parts" if record.options.chunked else ""
+        raise JobFailed(f"job {self.id} of task {record.task} ended {record.state.value}{why}{hint}")

@@ -1,0 +1,74 @@
+"""The handle of one parent: how far its parts are, and the ways to steer them. It holds an id and asks the
+store each time. What every job can do (cancel, await its result) it does as a Job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from windlass.errors import JobNotFound
+from windlass.store.records import ParentRecord, PartRecord
+
+if TYPE_CHECKING:
+    from windlass.running.store_handle import StoreHandle
+
+_PAGE: Final = 10_000
+
+
+class Parent:
+    """A job that was split into parts."""
+
+    __slots__ = ("_store_handle", "id")
+
+    def __init__(self, id: int, *, store_handle: Callable[[], StoreHandle]) -> None:
+        self.id: Final = id
+        """The id of the job that was split."""
+        self._store_handle = store_handle
+
+    def __repr__(self) -> str:
+        return f"<Parent {self.id}>"
+
+    def record(self) -> ParentRecord:
+        """How far it is. Raises JobNotFound where there is no such parent, or none yet."""
+        return self._found(self._store_handle().call(lambda store: store.parent(self.id)))
+
+    async def arecord(self) -> ParentRecord:
+        """How far it is; see `record`."""
+        return self._found(await self._store_handle().acall(lambda store: store.parent(self.id)))
+
+    def parts(self, *, start: int = 0, limit: int = _PAGE) -> list[PartRecord]:
+        """Its parts by index, from `start` on [P4]."""
+        return self._store_handle().call(lambda store: store.parts(self.id, start=start, limit=limit))
+
+    async def aparts(self, *, start: int = 0, limit: int = _PAGE) -> list[PartRecord]:
+        """Its parts by index, from `start` on [P4]."""
+        return await self._store_handle().acall(lambda store: store.parts(self.id, start=start, limit=limit))
+
+    def set(self, *, parallel: int) -> ParentRecord:
+        """Change how many of its parts run at a time, while it runs [P8]."""
+        return self._found(
+            self._store_handle().call(lambda store: store.set_parent(self.id, parallel=parallel))
+        )
+
+    async def aset(self, *, parallel: int) -> ParentRecord:
+        """Change how many of its parts run at a time, while it runs [P8]."""
+        return self._found(
+            await self._store_handle().acall(lambda store: store.set_parent(self.id, parallel=parallel))
+        )
+
+    def redrive(self) -> int:
+        """Run those of its parts again that are dead or cancelled, each from its last checkpoint [P9];
+        answers with how many that are."""
+        return self._store_handle().call(lambda store: store.redrive(self.id))
+
+    async def aredrive(self) -> int:
+        """Run those of its parts again that are dead or cancelled; see `redrive`."""
+        return await self._store_handle().acall(lambda store: store.redrive(self.id))
+
+    def _found(self, record: ParentRecord | None) -> ParentRecord:
+        if record is None:
+            raise JobNotFound(
+                f"there is no parent {self.id}: the job was not split yet, is no chunked one, or its "
+                "retention has passed"
+            )
+        return record

@@ -1,0 +1,155 @@
+"""The audit trail: what operators did, as events of the timeline [M2]. An entry has its text, and the job,
+queue or task that it belongs to.
+
+`record` writes entries where one call does one thing: a command, a page of Django's admin. Mission Control,
+where calls overtake each other, has `windlass.web.service.audit`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from windlass.core.counts import plural
+from windlass.presentation.text import one_line
+from windlass.store.protocol import Store
+from windlass.store.records import Event, JobFilter, Report
+
+MAX_SINGLE: Final = 50
+"""Up to so many jobs each get an event of their own."""
+_MAX_TEXT: Final = 500
+_MAX_NAME: Final = 80
+
+
+class AuditEntry(msgspec.Struct, frozen=True):
+    """One thing that an operator did."""
+
+    text: str
+    job: int | None = None
+    queue: str = ""
+    task: str = ""
+
+
+def events(entries: Iterable[AuditEntry], at: float, by: str) -> list[Event]:
+    """Entries as events at this time, done by the operator of this name."""
+    who = one_line(by, _MAX_NAME)
+    return [
+        Event(
+            at=at,
+            kind="operator",
+            text=one_line(entry.text, _MAX_TEXT),
+            job=entry.job,
+            queue=entry.queue,
+            task=entry.task,
+            worker=who,
+        )
+        for entry in entries
+    ]
+
+
+# -- jobs and parents -----------------------------------------------------------------------------------
+
+
+def steered(verb: str, answers: Mapping[int, str]) -> list[AuditEntry]:
+    """Jobs were retried, cancelled or deleted by id; those that were not found are left out."""
+    found = {job: answer for job, answer in answers.items() if answer != "not_found"}
+    if len(found) > MAX_SINGLE:
+        return [AuditEntry(f"{verb}: {len(found):,} jobs")]
+    return [AuditEntry(f"{verb}: {answer}", job) for job, answer in found.items()]
+
+
+def steered_many(verb: str, state: str, answers: Mapping[str, int], where: JobFilter) -> AuditEntry:
+    """Jobs that a filter finds were retried, cancelled or deleted. `state`: done, stopped, failed."""
+    text = counted(answers) or "nothing to do"
+    return AuditEntry(f"bulk {verb} {state}: {text}", queue=where.queue or "", task=where.task or "")
+
+
+def counted(answers: Mapping[str, int]) -> str:
+    """How many jobs gave which answer."""
+    return ", ".join(f"{count:,} {answer.replace('_', ' ')}" for answer, count in answers.items())
+
+
+def replayed(job: int, copy: int) -> AuditEntry:
+    """A copy of a job was enqueued."""
+    return AuditEntry(f"replay: as job {copy}", job)
+
+
+def set_parallel(parent: int, parallel: int) -> AuditEntry:
+    """The number of parts that run at a time was changed."""
+    return AuditEntry(f"set: up to {plural(parallel, 'part')} at a time", parent)
+
+
+def redriven(parent: int, parts: int) -> AuditEntry:
+    """Parts of a parent run again."""
+    return AuditEntry(f"redrive: {plural(parts, 'part')}", parent)
+
+
+# -- queues, tasks, schedules, budgets ------------------------------------------------------------------
+
+
+def paused(queue: str, paused: bool) -> AuditEntry:
+    """A queue was paused or resumed."""
+    return AuditEntry("paused" if paused else "resumed", queue=queue)
+
+
+def warmed(queue: str) -> AuditEntry:
+    """The cool-down of a queue was ended."""
+    return AuditEntry("warmed: its cool-down has ended", queue=queue)
+
+
+def set_queue(queue: str, changes: Mapping[str, Any]) -> AuditEntry:
+    """Settings of a queue were changed."""
+    return AuditEntry(f"set: {_changes(changes)}", queue=queue)
+
+
+def set_task(task: str, changes: Mapping[str, Any]) -> AuditEntry:
+    """Settings of a task were changed."""
+    return AuditEntry(f"set: {_changes(changes)}", task=task)
+
+
+def schedule(name: str, text: str, job: int | None = None) -> AuditEntry:
+    """Something was done to a schedule: run now, paused, resumed, removed."""
+    return AuditEntry(f"schedule {name}: {text}", job)
+
+
+def budget(name: str, text: str) -> AuditEntry:
+    """Something was done to a budget: drained, removed."""
+    return AuditEntry(f"budget {name}: {text}")
+
+
+def set_budget(name: str, changes: Mapping[str, Any]) -> AuditEntry:
+    """A budget was changed."""
+    return budget(name, f"set: {_changes(changes)}")
+
+
+def duty(name: str, text: str) -> AuditEntry:
+    """A duty of the coordinator was done by hand."""
+    return AuditEntry(f"maintain {name}: {text}")
+
+
+def _changes(changes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in changes.items()) or "nothing"
+
+
+# -- writing them ---------------------------------------------------------------------------------------
+
+TIMEOUT: Final = 5.0
+"""Seconds that an action waits for the store to take its entries."""
+
+
+async def record(store: Store, entries: Iterable[AuditEntry], by: str) -> str | None:
+    """Write what was done, and by whom. Never raises, since the action is done. Returns the type of the
+    error where it could not be written, for the caller's log."""
+    if not (done := list(entries)):
+        return None
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            report = Report(events=events(done, await store.now(), by))
+            await store.report(secrets.randbits(62) | 1, 1, report)
+    except Exception as error:  # noqa: BLE001 - the action is done, whether it is recorded or not
+        return type(error).__name__
+    return None

@@ -1,0 +1,60 @@
+"""The state of the cluster as the store has it: queues, depths, workers and their slots, short budgets,
+gates. Cheap enough to read every second."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from windlass.store.protocol import Store
+from windlass.store.records import BudgetRecord, Depth, GateRecord, Steering, WorkerRecord
+
+MAX_GATES: Final = 5
+
+
+class ClusterState(msgspec.Struct, frozen=True):
+    """The state at one moment: `at` by the wall clock, `tick` by the monotonic one."""
+
+    steering: Steering
+    depth: dict[str, Depth]
+    workers: list[WorkerRecord]
+    at: float
+    tick: float
+    short: list[BudgetRecord] = []
+    """Budgets that have no token, that jobs wait for, or whose breaker is not closed; see
+    `read_full_state`."""
+    gates: list[GateRecord] = []
+    """The gates with the longest waits; see `read_full_state`."""
+
+    def names(self) -> list[str]:
+        """Every queue, by name."""
+        return sorted(self.steering.queues.keys() | self.depth.keys())
+
+    def slots(self) -> Counter[str]:
+        """How many slots of each queue are assigned over all workers."""
+        total: Counter[str] = Counter()
+        for assigned in self.steering.slots.values():
+            total.update(assigned)
+        return total
+
+
+async def read_state(store: Store) -> ClusterState:
+    """Three reads, none of which scans a log."""
+    workers = await store.workers()
+    steering = await store.steering([worker.id for worker in workers if worker.alive])
+    return ClusterState(steering, await store.depth(), workers, time.time(), time.monotonic())
+
+
+async def read_full_state(store: Store) -> ClusterState:
+    """The state with short budgets and gates: two more reads."""
+    state = await read_state(store)
+    short = [budget for budget in await store.budgets() if is_short(budget)]
+    return msgspec.structs.replace(state, short=short, gates=await store.gates(MAX_GATES))
+
+
+def is_short(budget: BudgetRecord) -> bool:
+    """Whether jobs wait for a budget, or would have to."""
+    return budget.waiting > 0 or budget.blocked > 0 or budget.tokens < 1 or budget.state != "closed"

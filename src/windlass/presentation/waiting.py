@@ -1,0 +1,97 @@
+"""Why a job does not run yet, in words [M4]. Decided from what the store tells; nothing is asked here."""
+
+from __future__ import annotations
+
+from windlass.core.counts import plural
+from windlass.core.rates import rate_text
+from windlass.core.states import State
+from windlass.presentation.text import span
+from windlass.store.records import BudgetRecord, JobRecord, PartRecord, QueueRecord, Steering, WorkerRecord
+
+
+def state_in_words(job: JobRecord | PartRecord) -> str:
+    """The state, and how often a job or a part that retries was tried: `retrying (2 tries)`."""
+    if job.state is not State.RETRYING:
+        return str(job.state)
+    return f"retrying ({plural(job.attempt - 1, 'try', 'tries')})"
+
+
+def queue_in_words(queue: QueueRecord) -> str:
+    """What keeps a queue from giving out jobs, or nothing."""
+    if queue.paused:
+        return "paused"
+    if queue.cooling > 0:
+        return f"throttled, resumes in {span(queue.cooling)}"
+    return ""
+
+
+def load_in_words(queue: QueueRecord) -> str:
+    """What keeps a queue from giving out or taking in jobs, and what limits it; for a listing."""
+    parts = [queue_in_words(queue)]
+    if queue.pressure == "full":
+        parts.append(f"full, refuses new jobs ({queue.refused:,} so far)")
+    elif queue.pressure == "soft":
+        parts.append("under pressure")
+    if queue.shed:
+        parts.append(f"{queue.shed:,} shed so far")
+    if queue.concurrency is not None:
+        parts.append(f"at most {queue.concurrency:,} at a time")
+    if queue.governor and queue.rate is not None:
+        parts.append(f"governor {rate_text(queue.rate)}" + (f", {queue.why}" if queue.why else ""))
+    return "; ".join(filter(None, parts))
+
+
+def why_it_waits(job: JobRecord, queue: QueueRecord | None, serving: int, now: float) -> str | None:
+    """Why the job is not running; None where it runs or has ended. `serving` counts the workers of its queue
+    that are alive."""
+    if job.state is State.WAITING and not job.cancel_requested:
+        return "it waits for its parts"
+    if job.state not in (State.SCHEDULED, State.READY, State.RETRYING):
+        return "its cancel was requested" if job.cancel_requested else None
+    reasons = [job.reason] if job.reason else []
+    if job.state is not State.READY and job.run_at is not None:
+        left = job.run_at - now
+        reasons.append(f"due in {span(left)}" if left > 0 else "due now")
+    held_up = queue_in_words(queue) if queue is not None else ""
+    if held_up:
+        reasons.append(f"queue {job.queue} is {held_up}")
+    if serving == 0:
+        reasons.append(f"no worker serves queue {job.queue}")
+    if not reasons:
+        reasons.append(
+            "it takes turns with other keys" if job.options.fair_key else "it waits for a free slot"
+        )
+        if queue is not None and queue.concurrency is not None:
+            reasons.append(f"queue {job.queue} runs at most {plural(queue.concurrency, 'job')} at a time")
+        if queue is not None and queue.governor and queue.rate is not None:
+            reasons.append(f"the governor of queue {job.queue} allows {rate_text(queue.rate)}")
+    return "; ".join(reasons)
+
+
+def why_or_reason(job: JobRecord, steering: Steering, now: float) -> str | None:
+    """Why the job is not running, else the reason that the store keeps with it."""
+    serving = steering.serving.get(job.queue, 0)
+    return why_it_waits(job, steering.queues.get(job.queue), serving, now) or job.reason
+
+
+def budget_in_words(budget: BudgetRecord | None) -> str:
+    """What keeps a budget from granting tokens, besides that there are none; or nothing."""
+    if budget is None:
+        return "nobody has declared it"
+    if budget.state == "open":
+        return f"its breaker is open, tries again in {span(budget.blocked)}"
+    if budget.state == "half-open":
+        return "its breaker is half-open: one run at a time"
+    return f"drained, resumes in {span(budget.blocked)}" if budget.blocked > 0 else ""
+
+
+def worker_name(worker: WorkerRecord) -> str:
+    """What people call a worker: its label, else where it runs."""
+    return worker.label or f"{worker.host}:{worker.pid}"
+
+
+def worker_in_words(worker: WorkerRecord, now: float) -> str:
+    """Whether a worker lives; one that is late has missed a whole lease and awaits its rescue."""
+    if not worker.alive:
+        return "lost, holds jobs"
+    return "alive" if now - worker.beat_at <= worker.lease else "late"

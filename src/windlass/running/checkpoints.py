@@ -1,0 +1,92 @@
+"""The checkpoint of one running job: read once, written in turn, with progress no more than once a second.
+
+Everything that awaits here runs on the worker's loop (see `windlass.running.port`). What is written is
+refused by the store when the job belongs to somebody else [C5].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any, Final
+
+from windlass.errors import StoreError
+from windlass.running.port import Port
+from windlass.store.records import Checkpoint, ClaimedJob
+
+PROGRESS_EVERY: Final = 1.0
+NO_DATA: Final = "null"
+
+
+class Checkpoints:
+    """What a run has saved, what it found, and how far it says it is."""
+
+    def __init__(self, job: ClaimedJob, port: Port) -> None:
+        self._job = job
+        self._port = port
+        # One write after the other: progress written late must not put older data back.
+        self._turn = asyncio.Lock()
+        self._last: Checkpoint | None = None
+        self._loaded = False
+        self._done: int | None = None
+        self._total: int | None = None
+        self._progress_at: float | None = None
+
+    async def saved(self) -> str | None:
+        """The data of the last checkpoint, as JSON text."""
+        async with self._turn:
+            await self._load()
+            return None if self._last is None else self._last.data
+
+    async def save(self, data: str, done: int | None, total: int | None, connection: Any = None) -> None:
+        """Write data with the progress given here or before; with a connection, in its transaction."""
+        async with self._turn:
+            if done is not None or total is not None:
+                self._done, self._total = done, total
+            await self._write(data, connection)
+
+    @asynccontextmanager
+    async def saving(self, data: str, done: int, total: int) -> AsyncIterator[Any]:
+        """A transaction that writes this together with what the block does on the connection it gets."""
+        checkpoint = Checkpoint(data, done, total)
+        async with self._turn:
+            async with self._port.saving(self._job, lambda: checkpoint) as connection:
+                yield connection
+            self._done, self._total = done, total
+            self._last, self._loaded = checkpoint, True
+
+    def is_due(self, done: int, total: int | None) -> bool:
+        """Note progress, from any thread. True: write it now. What is not written goes along with the next
+        write."""
+        self._done, self._total = done, total
+        now = monotonic()
+        if done != total and self._progress_at is not None and now - self._progress_at < PROGRESS_EVERY:
+            return False
+        self._progress_at = now
+        return True
+
+    async def progress(self, logger: logging.LoggerAdapter[logging.Logger]) -> None:
+        """Write the progress noted last, beside the data there is. A store that fails is no reason to fail
+        the job."""
+        try:
+            async with self._turn:
+                await self._load()
+                await self._write(NO_DATA if self._last is None else self._last.data)
+        except StoreError as error:
+            logger.warning("its progress cannot be written; the job goes on: %s", error)
+
+    async def _load(self) -> None:
+        if self._loaded:
+            return
+        self._last = await self._port.load(self._job)
+        self._loaded = True
+        if self._last is not None and self._done is None and self._total is None:
+            self._done, self._total = self._last.done, self._last.total
+
+    async def _write(self, data: str, connection: Any = None) -> None:
+        checkpoint = Checkpoint(data, self._done, self._total)
+        await self._port.save(self._job, checkpoint, connection)
+        self._last, self._loaded = checkpoint, True

@@ -1,0 +1,341 @@
+"""What a handler may know and do about its own run.
+
+    @app.task
+    async def load(ctx: Context, path: str) -> None:
+        start = await ctx.asaved() or 0             # where the last attempt stopped
+        for number, batch in read(path, start):
+            await index(batch)
+            await ctx.asave(number)                 # durable; refused when the job was lost [C5]
+
+A handler asks for its context by annotating one parameter with `Context`, which is then no part of the
+payload; `current_context()` finds the same one anywhere below the handler. Methods that begin with `a` are
+awaited; their plain twins are for plain functions, which run in threads. The context talks to the worker that
+runs the job through a `Port` and knows neither store nor engine.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, MutableMapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Unpack
+
+from windlass.core.states import Kind
+from windlass.errors import ConfigurationError
+from windlass.running.checkpoints import Checkpoints
+from windlass.running.encoding import decode, encode
+from windlass.running.port import Port, hop, runs_on, wait
+from windlass.signals import Cancelled
+from windlass.store.records import ClaimedJob, Outcome
+
+if TYPE_CHECKING:
+    from windlass.testing.context import TestContext, TestFields
+
+__all__ = ["Context", "JobTransaction", "current_context", "entered"]
+
+logger: Final = logging.getLogger("windlass.job")
+_current: Final[ContextVar[Context]] = ContextVar("windlass.context")
+
+
+class Context:
+    """One run of one job, as its handler sees it."""
+
+    __slots__ = (
+        "_cancelled",
+        "_checkpoints",
+        "_ended",
+        "_job",
+        "_logger",
+        "_port",
+        "_result",
+        "_transacting",
+    )
+
+    def __init__(self, job: ClaimedJob, port: Port) -> None:
+        # One is made for each job, whether its handler asks or not: this must cost next to nothing.
+        self._job = job
+        self._port = port
+        self._cancelled = self._ended = self._transacting = False
+        self._checkpoints: Checkpoints | None = None
+        self._logger: logging.LoggerAdapter[logging.Logger] | None = None
+        self._result: str | None = None
+
+    @staticmethod
+    def for_test(task: str = "test.task", **fields: Unpack[TestFields]) -> TestContext:
+        """A context for calling a task directly in a test; what it saves is kept in memory.
+
+        `await load(Context.for_test(saved=3), "file")`; see `windlass.testing.context` for the fields.
+        """
+        from windlass.testing.context import TestContext
+
+        return TestContext(task, fields)
+
+    def __repr__(self) -> str:
+        job = self._job
+        attempt = f"attempt {job.attempt} of {job.options.max_attempts}"
+        return f"<{type(self).__name__} of {job.task}, job {job.id}, {attempt}>"
+
+    @property
+    def _typical(self) -> bool:
+        """Whether the time this run takes says something about the next job of its queue."""
+        return True
+
+    # -- the job ----------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> int:
+        """The job's id, the same over all its attempts."""
+        return self._job.id
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return self._job.task
+
+    @property
+    def queue(self) -> str:
+        """The queue the job came from."""
+        return self._job.queue
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._job.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        """How many attempts the job has before it is dead."""
+        return self._job.options.max_attempts
+
+    @property
+    def last_attempt(self) -> bool:
+        """Whether the job is dead if this attempt fails."""
+        return self._job.attempt >= self._job.options.max_attempts
+
+    @property
+    def deaths(self) -> int:
+        """How many workers have died while they ran this job [C8]."""
+        return self._job.deaths
+
+    @property
+    def fence(self) -> int:
+        """The id of the claim this run belongs to, shared by no other run of the job [C5]."""
+        return self._job.claim
+
+    @property
+    def worker(self) -> int:
+        """The id of the worker that runs this."""
+        return self._port.worker
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """When the job was enqueued, in UTC."""
+        return datetime.fromtimestamp(self._job.enqueued_at, UTC)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The words the job can be found by."""
+        return self._job.options.tags
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The small texts that travel with the job."""
+        return MappingProxyType(self._job.options.headers)  # read only: jobs may share the dict beneath
+
+    @property
+    def trace(self) -> str | None:
+        """The W3C traceparent that this run continues."""
+        return self._job.options.trace
+
+    @property
+    def parent(self) -> int | None:
+        """The id of the parent that this job is a part or the finalizer of [P4]."""
+        return None if self._job.options.part is None else self._job.options.part.parent
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """Logs as "windlass.job" with task and id before the message, and `job`, `task`, `queue` and
+        `attempt` as extra fields."""
+        if self._logger is None:
+            job = self._job
+            extra = {"job": str(job.id), "task": job.task, "queue": job.queue, "attempt": job.attempt}
+            self._logger = _JobLogger(logger, extra)
+        return self._logger
+
+    # -- cancel -----------------------------------------------------------------------------------------
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this run should stop: its cancel was requested, its time is up, or its worker must go.
+
+        An `async def` handler is told by a CancelledError; a plain one has to look."""
+        return self._cancelled
+
+    def check(self) -> None:
+        """Raise `windlass.Cancelled` if this run should stop. For the loops of plain functions [O5]."""
+        if self._cancelled:
+            raise Cancelled
+
+    def _cancel(self) -> None:
+        """For the engine, from any thread: this run should stop. Saying it again changes nothing [C7]."""
+        self._cancelled = True
+
+    # -- checkpoints ------------------------------------------------------------------------------------
+
+    async def asaved(self) -> Any:
+        """What was saved last, by this attempt or one before it; None if nothing was. Read from the store
+        once."""
+        return decode(await hop(self._port.loop, self._kept.saved()))
+
+    def saved(self) -> Any:
+        """What was saved last; see `asaved`."""
+        return decode(wait(self._port.loop, "saved", self._kept.saved))
+
+    async def asave(self, data: Any, *, done: int | None = None, total: int | None = None) -> None:
+        """Make `data` (anything JSON can carry) durable for the next attempt, with `done` of `total` where
+        they are told. Raises ClaimLost or WorkerLost when the job belongs to somebody else now [C5]: let it
+        pass."""
+        text = self._encoded(data)
+        await hop(self._port.loop, self._kept.save(text, done, total))
+
+    def save(self, data: Any, *, done: int | None = None, total: int | None = None) -> None:
+        """Make `data` durable for the next attempt; see `asave`."""
+        text = self._encoded(data)
+        wait(self._port.loop, "save", lambda: self._kept.save(text, done, total))
+
+    async def aprogress(self, done: int, total: int | None = None) -> None:
+        """Tell how far the job is. Saved data stays as it is.
+
+        Call it as often as you like: it writes at most once a second, and always when `done` is `total`. A
+        store that cannot be reached is logged and no error; ClaimLost and WorkerLost are raised."""
+        if self._kept.is_due(done, total) and self._writable:
+            await hop(self._port.loop, self._kept.progress(self.logger))
+
+    def progress(self, done: int, total: int | None = None) -> None:
+        """Tell how far the job is; see `aprogress`."""
+        if self._kept.is_due(done, total) and self._writable:
+            wait(self._port.loop, "progress", lambda: self._kept.progress(self.logger))
+
+    @property
+    def _kept(self) -> Checkpoints:
+        if self._checkpoints is None:
+            self._checkpoints = Checkpoints(self._job, self._port)
+        return self._checkpoints
+
+    @property
+    def _writable(self) -> bool:
+        """Not once the job has ended; nor inside its transaction, which on SQLite holds the write lock that
+        the checkpoint would wait for."""
+        return not (self._ended or self._transacting)
+
+    def _encoded(self, data: Any) -> str:
+        if not self._writable:
+            raise RuntimeError(f"job {self.id} ends with its transaction: save before it, not in it or after")
+        return encode(data)
+
+    # -- a transaction of the handler's own ---------------------------------------------------------------
+
+    def transaction(self) -> JobTransaction:
+        """End the job inside a database transaction of yours: data and outcome are committed together or
+        not at all.
+
+            async with ctx.transaction() as connection:     # asyncpg on PostgreSQL, apsw on SQLite
+                await connection.execute("UPDATE …")
+                ctx.result = 5   # the return value comes too late
+
+        It raises ClaimLost or WorkerLost, and nothing is committed, when the job belongs to somebody else
+        now [C5]. What the handler does after the block cannot change how the job ended. For `async def`
+        handlers only."""
+        return JobTransaction(self)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job has ended with a transaction of its handler's: no other outcome is written."""
+        return self._ended
+
+    @property
+    def result(self) -> Any:
+        """The result that the transaction under way will keep, as JSON has it [O8]."""
+        return decode(self._result)
+
+    @result.setter
+    def result(self, value: Any) -> None:
+        if not self._transacting:
+            raise RuntimeError(
+                "ctx.result is set inside `async with ctx.transaction()`; elsewhere, return the value instead"
+            )
+        self._result = None if value is None else encode(value)
+
+    def _outcome(self) -> Outcome:
+        return Outcome(job=self._job, kind=Kind.SUCCEEDED, result=self._result)
+
+
+class JobTransaction:
+    """What `ctx.transaction()` returns: `async with` it."""
+
+    __slots__ = ("_context", "_inner")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def __aenter__(self) -> Any:
+        context = self._context
+        if context._ended or context._transacting:
+            raise RuntimeError(f"job {context.id} can end only once: put all of it into one transaction")
+        if not runs_on(context._port.loop):
+            raise ConfigurationError(_ASYNC_ONLY)
+        self._inner = context._port.transaction(context._job, context._outcome)
+        connection = await self._inner.__aenter__()
+        context._transacting, context._result = True, None
+        return connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        context = self._context
+        try:
+            swallowed = await self._inner.__aexit__(kind, error, trace)
+        finally:
+            context._transacting = False
+        context._ended = error is None
+        return swallowed
+
+    def __enter__(self) -> NoReturn:
+        # asyncpg's connection belongs to the worker's loop, and so does what guards SQLite's: neither can be
+        # lent to a thread.
+        raise ConfigurationError(_ASYNC_ONLY)
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def current_context() -> Context:
+    """The context of the job that runs here, in `async def` handlers and in plain ones alike."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise RuntimeError(
+            "no job runs here; call current_context() inside a handler, or pass what you need from there (a "
+            "thread or process that the handler starts itself does not know the job)"
+        ) from None
+
+
+def entered(context: Context) -> None:
+    """For the engine: from now on this is the current context, in this asyncio task and what it starts."""
+    _current.set(context)
+
+
+class _JobLogger(logging.LoggerAdapter[logging.Logger]):
+    """Says which job a line is about."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        about = self.extra or {}
+        kwargs["extra"] = {**(kwargs.get("extra") or {}), **about}
+        return f"{about['task']} {about['job']}: {msg}", kwargs
+
+
+_ASYNC_ONLY: Final = (
+    "a job can end in a transaction of its own only on the worker's loop: make the handler `async def` and "
+    "write `async with ctx.transaction() as connection:`"
+)

@@ -1,0 +1,95 @@
+"""One event loop in one daemon thread per process, started on first use and remade after a fork.
+
+Stores live on this loop. Synchronous calls run on it, and so do asynchronous ones that come from a loop
+without a store of its own; hence an app works from any thread and any number of loops, one after the other or
+side by side, though a driver's connections belong to a single loop. No code of the user ever runs here: a
+handler that blocks its own loop neither blocks the store nor deadlocks a synchronous call made inside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """A loop that runs until the process ends."""
+
+    def __init__(self) -> None:
+        self.loop: Final = _new_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="windlass-loop", daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for its answer, from any other thread."""
+        if threading.get_ident() == self._thread.ident:
+            coroutine.close()
+            raise RuntimeError("a synchronous call on Windlass's own loop would wait for itself")
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C while waiting: do not leave the work behind
+            raise
+
+    async def arun(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and await its answer, from any other loop."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self.loop))
+
+
+def current() -> LoopThread:
+    """This process's loop thread, started if need be."""
+    global _current  # noqa: PLW0603 - one per process is the point of this module
+    if _current is None:
+        with _lock:
+            if _current is None:
+                _current = LoopThread()
+    return _current
+
+
+def in_loop() -> bool:
+    """Whether this thread runs an event loop at the moment."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in this thread, which must not be inside an event loop already."""
+    if in_loop():
+        coroutine.close()
+        raise RuntimeError(
+            "this thread runs an event loop; await the method whose name begins with an a instead"
+        )
+    return asyncio.run(coroutine)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _forget_after_fork() -> None:
+    """The thread did not come along, but its loop's descriptors did, shared with the parent: never close
+    them."""
+    global _current, _lock
+    if _current is not None:
+        _parents.append(_current)
+    _current, _lock = None, threading.Lock()
+
+
+_current: LoopThread | None = None
+_lock = threading.Lock()
+_parents: list[LoopThread] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)

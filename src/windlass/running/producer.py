@@ -1,0 +1,68 @@
+"""How jobs leave an app: into its store, or through the caller's own connection [E1].
+
+Jobs come in complete and checked. With a connection nothing of the app's store is used: the statements run
+where the caller's transaction is, in his thread or on his loop, and vanish with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.running.hooks import Hooks
+from windlass.running.store_handle import StoreHandle
+from windlass.store.factory import POSTGRES, kind_of
+from windlass.store.records import NewJob, Receipt
+
+
+class Producer:
+    """Sends jobs for one app. A testing kit puts its own in this place."""
+
+    def __init__(self, store_handle: StoreHandle, url: str | None, schema: str, hooks: Hooks) -> None:
+        self.store_handle = store_handle
+        self._url = url
+        self._schema = schema
+        self._hooks = hooks
+
+    def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+        """Add jobs, all or none, from any thread."""
+        if not jobs:
+            return []
+        if not self._hooks.enqueue:
+            return self._send(jobs, connection)
+        with self._hooks.sending(jobs) as sending:
+            sending.receipts = receipts = self._send(sending.jobs, connection)
+        return receipts
+
+    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+        """Add jobs, all or none, from any loop."""
+        if not jobs:
+            return []
+        if not self._hooks.enqueue:
+            return await self._put(jobs, connection)
+        with self._hooks.sending(jobs) as sending:
+            sending.receipts = receipts = await self._put(sending.jobs, connection)
+        return receipts
+
+    def _send(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
+        if connection is None:
+            return self.store_handle.call(lambda store: store.enqueue(jobs))
+        if not self._on_postgres:
+            return self.store_handle.call(lambda store: store.enqueue(jobs, connection=connection))
+        from windlass.store.postgres.adapters import send
+
+        return send(connection, self._schema, jobs)
+
+    async def _put(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
+        if connection is None:
+            return await self.store_handle.acall(lambda store: store.enqueue(jobs))
+        if not self._on_postgres:
+            return await self.store_handle.acall(lambda store: store.enqueue(jobs, connection=connection))
+        from windlass.store.postgres.adapters import asend
+
+        return await asend(connection, self._schema, jobs)
+
+    @property
+    def _on_postgres(self) -> bool:
+        """Whether callers' connections are served by SQL of our own, and not by the store."""
+        return self._url is not None and kind_of(self._url) == POSTGRES

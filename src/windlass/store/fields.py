@@ -1,0 +1,263 @@
+"""Every setting that operators change without a change of code: of a queue [K1], of a task [P6] and of a
+budget [F1]. One entry each: name, type, default, help, unit and bounds. Annotations are not put off here:
+`fields_of` reads them, and parsing them again would take longer than all else.
+
+Everything else is made from these entries: what a store accepts and how it refuses the rest (`changes`), the
+columns that SQLite reads and writes, the checks on PostgreSQL, the options of the command line, the API and
+its OpenAPI document, the forms and the reference. A new setting needs its entry here, a column in a migration
+of each store, and the code that uses it.
+"""
+
+import functools
+import sys
+from collections.abc import Mapping
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
+
+import msgspec
+
+from windlass.core.durations import duration_text
+from windlass.core.rates import rate_text
+
+Unit: TypeAlias = Literal[
+    "yes, no", "on, off", "time", "rate", "slots", "jobs", "records", "parts", "tokens", "failures",
+    "argument",
+]  # fmt: skip
+"""`time` is in seconds and `rate` is so many a second; people write and read them as 30s and 10/s."""
+_MAX: Final = 2**31 - 1
+_MAX_DEPTH: Final = 2**53
+"""PostgreSQL divides by these as float8."""
+_MAX_BIG: Final = 2**63 - 1
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A setting. What stands below `name` is read from its annotation."""
+
+    help: str
+    """What it does, in a line."""
+    unit: Unit
+    label: str
+    """Its title in a form."""
+    unset: str = ""
+    """What no value means."""
+    zero: bool = False
+    """Whether it may be 0."""
+    most: int | None = None
+    more: str = ""
+    """What the reference adds to the help."""
+    when: str = ""
+    """When to change it, for the reference."""
+    verbs: bool = False
+    """Commands and buttons of their own change it, so `set` and the form leave it out."""
+    name: str = ""
+    kind: type = NoneType
+    """bool, int, float or str."""
+    optional: bool = False
+    """Whether it may be None."""
+    default: Any = None
+
+    def checked(self, what: str, owner: str, value: Any) -> Any:
+        """The value as it is kept. Raises ValueError where the setting of this owner cannot have it."""
+        if self.optional and value is None:
+            return None
+        if not self._fits(value):
+            raise ValueError(f"{self.name} of {what} {owner!r} cannot be {value!r}: write {self.allowed}")
+        return self.kind(value)
+
+    def _fits(self, value: Any) -> bool:
+        if self.kind in (bool, str):
+            return isinstance(value, self.kind)
+        number = (int,) if self.kind is int else (int, float)
+        return (
+            isinstance(value, number)
+            and not isinstance(value, bool)
+            and (value > 0 or (self.zero and value == 0))
+            and value <= (sys.float_info.max if self.most is None else self.most)
+        )
+
+    @property
+    def allowed(self) -> str:
+        """The values that it may have."""
+        if self.kind is bool:
+            return "true or false"
+        if self.kind is str:
+            return "a text"
+        if self.kind is int:
+            return f"a whole number from {0 if self.zero else 1} to {self.most:,}"
+        least = "0 or more" if self.zero else "more than 0"
+        return f"seconds, {least}" if self.unit == "time" else f"so many a second, {least}"
+
+    @property
+    def default_text(self) -> str:
+        """Its default, as people write it."""
+        return self.unset if self.default is None else self.text(self.default)
+
+    def text(self, value: Any) -> str:
+        """A value as people write it on the command line and in forms; nothing for None."""
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return self.unit.split(", ")[0 if value else 1]
+        if self.unit == "time":
+            return duration_text(value)
+        return rate_text(value) if self.unit == "rate" else str(value)
+
+
+class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a queue. Operators set them; code sets none [K1]."""
+
+    name: str
+    paused: Annotated[bool, Field(
+        "Start nothing new; what runs may finish.", "yes, no", label="Paused", verbs=True,
+        more="`windlass queue pause` and `resume` change it.", when="something behind it is broken",
+    )] = False  # fmt: skip
+    max_workers: Annotated[int | None, Field(
+        "Slots over the whole cluster.", "slots", label="Slots over the cluster", most=_MAX,
+        unset="as workers say",
+        more="They are shared out over its workers; `-q mail=8` sets it for a new queue.",
+        when="it should get more, or less, of your workers",
+    )] = None  # fmt: skip
+    retention: Annotated[float | None, Field(
+        "How long succeeded and cancelled jobs are shown.", "time", label="Keep succeeded jobs", zero=True,
+        unset="as the store says", when="its history is of no use",
+    )] = None  # fmt: skip
+    dead_retention: Annotated[float, Field(
+        "How long dead jobs are kept.", "time", label="Keep dead jobs", zero=True,
+        when="you look after them sooner, or later",
+    )] = 30 * 86400.0  # fmt: skip
+    window: Annotated[int, Field(
+        "Jobs with a fair key let in at a time.", "jobs", label="Fair-key jobs let in", most=_MAX,
+        when="many workers run tiny jobs (more), or turns should be stricter (fewer)",
+    )] = 100  # fmt: skip
+    safety_bound: Annotated[float, Field(
+        "Hard limit on any run, whatever its task says.", "time", label="End any run after",
+        when="its jobs are long",
+    )] = 3600.0  # fmt: skip
+    backoff: Annotated[bool, Field(
+        "Whether retries and cool-downs wait longer each time.", "yes, no", label="Wait longer each time",
+        more="Retries of a task with `retry=` go by that.", when="retries should come at once (no)",
+    )] = True  # fmt: skip
+    backoff_base: Annotated[float, Field(
+        "The first wait before a retry.", "time", label="First retry after", zero=True,
+    )] = 5.0  # fmt: skip
+    backoff_cap: Annotated[float, Field(
+        "The longest wait before a retry.", "time", label="Retry at the latest after", zero=True,
+    )] = 1800.0  # fmt: skip
+    cool_base: Annotated[float, Field(
+        "The first cool-down after a throttle.", "time", label="First cool-down",
+        more="A throttle is a handler that raises `Throttled`. Without `backoff` each cool-down is as long.",
+        when="the upstream forgives sooner, or later",
+    )] = 60.0  # fmt: skip
+    cool_cap: Annotated[float, Field(
+        "The longest cool-down.", "time", label="Longest cool-down",
+    )] = 1800.0  # fmt: skip
+    concurrency: Annotated[int | None, Field(
+        "How many of its jobs run at a time, exactly.", "jobs", label="At most running", most=_MAX,
+        unset="no limit", when="what is behind it bears so many and not one more",
+    )] = None  # fmt: skip
+    governor: Annotated[bool, Field(
+        "Find its rate by trying, from rate_min to rate_max.", "on, off", label="Governor",
+        when="nobody knows what the upstream bears",
+    )] = False  # fmt: skip
+    rate_min: Annotated[float, Field(
+        "The governor's lowest rate of jobs.", "rate", label="Governor's lowest rate", zero=True,
+    )] = 1.0  # fmt: skip
+    rate_max: Annotated[float, Field(
+        "The governor's highest rate of jobs.", "rate", label="Governor's highest rate",
+    )] = 1000.0  # fmt: skip
+    max_depth: Annotated[int | None, Field(
+        "Refuse new jobs when so many are ready.", "jobs", label="Refuse new jobs at", most=_MAX_DEPTH,
+        unset="no limit", more="This is backpressure.", when="producers can wait, or should be told",
+    )] = None  # fmt: skip
+    shed_depth: Annotated[int | None, Field(
+        "Shed load at so many ready jobs.", "jobs", label="Shed load at a depth of", most=_MAX_DEPTH,
+        unset="never", when="the least important jobs can be done without",
+    )] = None  # fmt: skip
+    shed_wait: Annotated[float | None, Field(
+        "Shed load when the oldest job has waited so long.", "time", label="Shed load at a wait of",
+        unset="never",
+    )] = None  # fmt: skip
+    shed_latency: Annotated[float | None, Field(
+        "Shed load when the store is so slow.", "time", label="Shed load at a latency of", unset="never",
+    )] = None  # fmt: skip
+
+    def time_limit(self, timeout: float | None) -> float:
+        """Seconds that a run may take, whose own limit is `timeout` [C6]."""
+        return self.safety_bound if timeout is None else min(timeout, self.safety_bound)
+
+
+class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a task that operators set, instead of what its code says: that is None here [P6]."""
+
+    name: str
+    batch: Annotated[int | None, Field(
+        "Records per batch.", "records", label="Batch", most=_MAX_BIG, unset="as the code says",
+    )] = None  # fmt: skip
+    batch_timeout: Annotated[float | None, Field(
+        "How long a batch may take before it is halved.", "time", label="Batch timeout",
+        unset="as the code says",
+    )] = None  # fmt: skip
+    parallel: Annotated[int | None, Field(
+        "How many parts of a parent run at a time, if split from now.", "parts", label="Parallel",
+        most=_MAX_BIG, unset="as the code says",
+    )] = None  # fmt: skip
+    concurrency: Annotated[int | None, Field(
+        "How many of its jobs run at a time over the whole cluster.", "jobs", label="Concurrency",
+        most=_MAX_BIG, unset="as the code says",
+    )] = None  # fmt: skip
+    key_concurrency: Annotated[int | None, Field(
+        "How many of its jobs run at a time for each concurrency key.", "jobs", label="Per key",
+        most=_MAX_BIG, unset="as the code says",
+    )] = None  # fmt: skip
+
+
+class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget as code declares it. Operators may set all of it, and what they set stays [F1]."""
+
+    name: str
+    rate: Annotated[float, Field(
+        "Tokens it grows by: 10/s, 100/m, 5000/h, 10/30s.", "rate", label="Rate, as 10/s, 600/m or 5000/h",
+        zero=True, most=_MAX_BIG,
+    )]  # fmt: skip
+    burst: Annotated[int, Field(
+        "The most it holds, and so the most granted at once.", "tokens", label="Burst", most=_MAX_BIG,
+        unset="the rate of a second",
+    )]  # fmt: skip
+    key: Annotated[str | None, Field(
+        "For people: the argument by whose value tasks divide it.", "argument", label="Divided by",
+        unset="none",
+    )] = None  # fmt: skip
+    breaker: Annotated[int, Field(
+        "It opens after so many failed runs in a row; 0: never.", "failures", label="Breaker opens after",
+        zero=True, most=_MAX_BIG,
+    )] = 0  # fmt: skip
+    breaker_pause: Annotated[float, Field(
+        "How long the breaker stays open.", "time", label="Breaker stays open for",
+        more="Each time in a row it is twice as long, up to sixteen times.",
+    )] = 30.0  # fmt: skip
+
+
+SUBJECTS: Final[Mapping[str, type[msgspec.Struct]]] = {
+    "queue": QueueSettings,
+    "task": TaskRecord,
+    "budget": NewBudget,
+}
+"""Who has settings."""
+
+
+@functools.cache
+def fields_of(record: type[msgspec.Struct]) -> Mapping[str, Field]:
+    """The settings among the attributes of a record, by name. What is no setting is its name, or state."""
+    found = {}
+    for info in msgspec.structs.fields(record):
+        if get_origin(info.type) is Annotated:
+            kind, field = get_args(info.type)
+            kinds = [each for each in get_args(kind) or (kind,) if each is not NoneType]
+            found[info.name] = msgspec.structs.replace(
+                field,
+                name=info.name,
+                kind=kinds[0],
+                optional=kinds != [kind],
+                default=None if info.default is msgspec.NODEFAULT else info.default,
+            )
+    return found

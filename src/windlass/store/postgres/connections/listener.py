@@ -1,0 +1,213 @@
+"""Wake-ups: one connection per process listens; a self-test says whether NOTIFY arrives at all [rule 10].
+
+Through a transaction pooler it does not. A lost listener is noticed at once and replaced by the next wait;
+one that is lost again and again, or cannot connect, is tried less and less often. Waiting is always bounded,
+so a wake-up that never comes delays a job by at most the poll interval."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from windlass.errors import StoreUnavailable, WindlassError
+from windlass.store.postgres.connections.database import Database
+
+POLL_DEAF: Final = 0.5
+POLL_LISTENING: Final = 5.0
+RESTART_BASE: Final = 0.5
+RESTART_CAP: Final = 30.0
+SETTLED: Final = 30.0
+"""Seconds after which a listener counts as stable: its loss is then the first of a new series."""
+
+PROBE_EVERY: Final = 15.0
+"""Seconds of silence after which the connection of a listener is probed."""
+
+DONE: Final = "!"
+logger: Final = logging.getLogger("windlass.store")
+
+
+def jittered(interval: float) -> float:
+    """The interval, a fifth more or less, so that many processes do not ask all at once."""
+    return interval * random.uniform(0.8, 1.2)
+
+
+class Listener:
+    """Hears that a queue has work, or that a job somebody waits for may have ended."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._connection: Any = None
+        self._beginning: asyncio.Task[bool] | None = None
+        self._waiting: dict[asyncio.Event, frozenset[str]] = {}
+        self._asked: set[object] = set()
+        self._heard_of: Counter[object] = Counter()
+        self._begun = 0
+        self._begun_at = 0.0
+        self._losses = 0
+        self._not_before = 0.0
+        self._probing: asyncio.Task[None] | None = None
+        self._proved_at = 0.0
+        self.hears: bool = False
+
+    def heard_of(self, topic: str) -> int:
+        """How many wake-ups there may have been for a topic: a mark to hand to `wait` later. A listener that
+        starts may have missed one, so its start counts, too."""
+        self._asked.add(topic)
+        return self._heard_of[topic] + self._begun
+
+    async def wait(self, topics: Sequence[str], timeout: float, since: Sequence[int] = ()) -> bool:
+        """Wait for a wake-up for one of the topics, at most `timeout` seconds or one poll interval.
+
+        `since` is what `heard_of` said of each before the caller looked and found nothing: a wake-up between
+        the look and the wait counts. So does the loss of the listener, which hears nothing any more."""
+        end = time.monotonic() + timeout
+        if await self._start(min(timeout, POLL_DEAF)):
+            return True
+        if any(self.heard_of(topic) > mark for topic, mark in zip(topics, since, strict=False)):
+            return True
+        event = asyncio.Event()
+        self._waiting[event] = frozenset(topics)
+        try:
+            poll = jittered(POLL_LISTENING if self.hears else POLL_DEAF)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(end - time.monotonic(), poll)):
+                    await event.wait()
+            self._probe_if_silent()
+            return event.is_set()
+        finally:
+            del self._waiting[event]
+
+    def hear(self, topic: object) -> None:
+        """There is a wake-up for a topic, from the server or from this process itself."""
+        if topic in self._asked:
+            self._heard_of[topic] += 1
+        for event, topics in self._waiting.items():
+            if topic in topics:
+                event.set()
+
+    async def check(self, timeout: float) -> bool:
+        """Listen, if it does not yet, and say whether wake-ups arrive."""
+        await self._start(timeout)
+        return self.hears
+
+    async def close(self) -> None:
+        """Stop listening."""
+        under_way = [task for task in (self._beginning, self._probing) if task is not None]
+        self._beginning = self._probing = None
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        connection, self._connection = self._connection, None
+        self.hears = False
+        if connection is not None:
+            connection.terminate()
+
+    async def _start(self, timeout: float) -> bool:
+        """Start listening, unless it does already or was tried too often. True: it has started only now.
+
+        Starting is a task of its own: a waiter that is cancelled must not leave half a connection behind, and
+        one whose time is up goes on polling while the server does not answer. Behind a transaction pooler
+        nobody listens: the session is shared, and would go on listening for others. Nor on a standby, which
+        allows no LISTEN."""
+        if self._db.pooled or self._db.read_only:
+            return False
+        if self._connection is not None and not self._connection.is_closed():
+            return False
+        if self._beginning is None or self._beginning.done():
+            if self._connection is not None:
+                self._lost(self._connection)
+            if time.monotonic() < self._not_before:
+                return False
+            self._beginning = asyncio.create_task(self._begin(), name="windlass listener")
+        done, _ = await asyncio.wait({self._beginning}, timeout=timeout)
+        return any(not task.cancelled() and task.result() for task in done)
+
+    async def _begin(self) -> bool:
+        try:
+            connection = await self._db.connect()
+            try:
+                async with asyncio.timeout(self._db.deadline):
+                    await connection.add_listener(self._db.schema, self._heard)
+                connection.add_termination_listener(self._lost)
+                hears = await self._self_test()
+                if connection.is_closed():
+                    raise StoreUnavailable("the connection was lost at once")
+            except BaseException:
+                connection.terminate()
+                raise
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, WindlassError) as error:
+            # Deaf for now: polling carries on, and a later wait tries again.
+            self._put_off()
+            logger.warning(
+                "cannot listen for wake-ups, so workers poll every %g s until it works: %s",
+                POLL_DEAF, error,
+            )  # fmt: skip
+            return False
+        self._connection, self.hears = connection, hears
+        self._begun += 1
+        self._begun_at = self._proved_at = time.monotonic()
+        return True
+
+    def _lost(self, connection: object) -> None:
+        """The listener's connection is gone: whoever waits for a wake-up would wait in vain."""
+        if connection is not self._connection:
+            return
+        self._connection, self.hears = None, False
+        if time.monotonic() - self._begun_at >= SETTLED:
+            self._losses = 0
+        self._put_off()
+        for event in self._waiting:
+            event.set()
+
+    def _probe_if_silent(self) -> None:
+        """A connection that only listens never notices that it is half open [fault 9]: nothing is sent, so
+        nothing fails. So probe it now and then."""
+        silent = time.monotonic() - self._proved_at >= PROBE_EVERY
+        idle = self._probing is None or self._probing.done()
+        if self._connection is not None and silent and idle:
+            self._probing = asyncio.create_task(self._probe(self._connection), name="windlass probe")
+
+    async def _probe(self, connection: Any) -> None:
+        try:
+            await connection.fetchval("SELECT 1", timeout=self._db.deadline)
+            self._proved_at = time.monotonic()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+            message = str(error) or "no answer"
+            logger.warning("the listener's connection is dead and will be replaced: %s", message)
+            connection.terminate()
+            self._lost(connection)
+
+    def _put_off(self) -> None:
+        """Say when to try again: at once after the first loss, then later each time, up to a bound."""
+        pause = min(RESTART_BASE * 2.0 ** min(self._losses - 1, 10), RESTART_CAP) if self._losses else 0.0
+        self._losses += 1
+        self._not_before = time.monotonic() + jittered(pause)
+
+    async def _self_test(self) -> bool:
+        word = f"?{uuid.uuid4().hex}"
+        event = asyncio.Event()
+        self._waiting[event] = frozenset({word})
+        try:
+            # From another connection: a session hears its own NOTIFY even where no other arrives.
+            async with self._db.connection(self._db.deadline) as other:
+                await other.execute("SELECT pg_notify($1, $2)", self._db.schema, word)
+            async with asyncio.timeout(1):
+                await event.wait()
+        except TimeoutError:
+            return False
+        finally:
+            del self._waiting[event]
+        return True
+
+    def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
+        self._proved_at = time.monotonic()
+        self.hear(payload)

@@ -1,0 +1,83 @@
+"""Deferred jobs on PostgreSQL: the bounded steps that move jobs into lanes, and bring parents and jobs that
+come after others up to date [P9] [P12]."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from typing import Any, Final
+
+from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.limits import Limits
+from windlass.store.postgres.parents import Parents
+from windlass.store.records import Promoted
+
+PARENTS_STEP: Final = 100
+FOLLOW_STEP: Final = 500
+SWEEP_STEP: Final = 500
+SWEEP_PAUSE: Final = 10.0
+"""Seconds between two looks for passes of jobs that have ended, by one store."""
+
+logger: Final = logging.getLogger("windlass.store")
+
+
+class Deferred:
+    """What a coordinator does about once a second."""
+
+    def __init__(self, database: Database, limits: Limits, parents: Parents) -> None:
+        self._db = database
+        self._limits = limits
+        self._parents = parents
+        self._swept = -math.inf
+
+    async def promote(self, limit: int = 1000) -> Promoted:
+        """See Store.promote. It publishes the horizon of holes as well, being called about once a second."""
+        self._limits.promoting()
+        async with self._db.connection(self._db.deadline) as connection:
+            await connection.execute(schemas.call("publish_horizon", 0, self._db.schema))
+            waiting = await connection.fetchrow(schemas.call("upkeep", 0, self._db.schema))
+            if waiting["pressure"]:
+                await connection.execute(schemas.call("note_pressure", 0, self._db.schema))
+            if waiting["clock_back"]:
+                logger.warning("the database's clock was set back: what waits for a time goes on from now")
+                while (await self._steps(connection, "clock_back", limit=limit))[0] >= limit:
+                    pass
+            steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]
+            await self._steps(connection, *steps, limit=limit)
+            if waiting["advance"] or waiting["cancel"]:
+                await self._stir(connection)
+            if waiting["passes"]:
+                await self._sweep(connection)
+            if waiting["follow"]:
+                await self._steps(connection, "follow", limit=min(limit, FOLLOW_STEP))
+            (due,) = await self._steps(connection, "promote", limit=limit)
+            # What fell due, or is a part, may have been put aside for its fair key just now.
+            aside = waiting["admit"] or waiting["advance"] or waiting["changed_gates"] or due
+            if not aside:
+                return Promoted(due)
+            gates = await connection.fetchrow(schemas.call("sweep_gates", 1, self._db.schema), limit)
+            (admitted,) = await self._steps(connection, "admit", limit=limit)
+        return Promoted(due, gates["admitted"] + admitted, gates["next_in"])
+
+    async def _stir(self, connection: Any) -> None:
+        """Bring parents up to date with parts that ended where nobody did so at once: a rescue, a cancel, a
+        worker that died right after its flush [P9]."""
+        rows = await connection.fetch(schemas.query("unheard_cancels", self._db.schema), PARENTS_STEP)
+        await self._parents.advance(connection, [row["id"] for row in rows], cancel=True)
+        rows = await connection.fetch(schemas.query("parents_to_advance", self._db.schema), PARENTS_STEP)
+        await self._parents.advance(connection, [row["parent"] for row in rows], wait=0)
+
+    async def _sweep(self, connection: Any) -> None:
+        """Now and then look for passes of jobs that have ended, so that no gate stays shut [F3]."""
+        now = time.monotonic()
+        if now - self._swept >= SWEEP_PAUSE:
+            self._swept = now
+            await self._steps(connection, "sweep_passes", limit=SWEEP_STEP)
+
+    async def _steps(self, connection: Any, *functions: str, limit: int = 1000) -> list[int]:
+        """Bounded steps of moving jobs into lanes, one after another, each a transaction of its own."""
+        return [
+            await connection.fetchval(schemas.call(name, 1, self._db.schema), limit) for name in functions
+        ]

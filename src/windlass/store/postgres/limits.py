@@ -1,0 +1,115 @@
+"""Limits on PostgreSQL [F3] [F6] [C3]: who waits at which gate, how far ordering keys have come, and letting
+the next ones in. The decisions are in SQL: see `sql/limits_admit.sql`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from windlass.core.gates import gates_of
+from windlass.core.ids import SEQ_BITS
+from windlass.errors import StoreForbidden, WindlassError
+from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.connections.errors import translated
+from windlass.store.postgres.connections.listener import Listener
+from windlass.store.postgres.rows import record_of
+from windlass.store.records import GateRecord, NewJob, Receipt, Watermark
+
+GATE_WAIT: Final = 100
+"""Milliseconds to wait for a gate that somebody else lets jobs through, before it is left to promote."""
+
+ADMIT_STEP: Final = 1000
+
+CALL_PAUSE: Final = 0.02
+"""Least seconds between two promotions that wake-ups ask for: in a flood of keyed jobs each would ask for
+one."""
+
+ASIDE: Final = "+"
+"""The topic of wake-ups for jobs that wait aside, which the coordinator listens to; see
+windlass.mark_gates_changed."""
+
+logger: Final = logging.getLogger("windlass.store")
+
+
+class Limits:
+    """What the store says of gates, and how it lets jobs through them at once."""
+
+    def __init__(self, database: Database, listener: Listener) -> None:
+        self._db = database
+        self._listener = listener
+        self._promoted = 0
+        self._promoted_at = 0.0
+
+    async def gates(self, limit: int = 100) -> list[GateRecord]:
+        """See Store.gates."""
+        rows = await self._db.rows("list_gates", limit)
+        return [record_of(GateRecord, row, oldest=max(row["oldest"], 0.0)) for row in rows]
+
+    async def watermarks(self, queue: str, *, key: str | None = None, limit: int = 100) -> list[Watermark]:
+        """See Store.watermarks."""
+        rows = await self._db.rows("list_watermarks", queue, key, limit)
+        return [record_of(Watermark, row, queue=queue, age=max(row["age"] or 0.0, 0.0)) for row in rows]
+
+    async def wait_aside(self, timeout: float) -> None:
+        """See Store.wait_aside. Whoever sets jobs aside sends a wake-up; the last promote has seen to those
+        sent before it began. Wake-ups in quick succession are answered together."""
+        if await self._listener.wait([ASIDE], timeout, [self._promoted]):
+            await asyncio.sleep(max(self._promoted_at + CALL_PAUSE - time.monotonic(), 0.0))
+
+    def promoting(self) -> None:
+        """A promote begins: it looks at every job that was set aside until now."""
+        self._promoted, self._promoted_at = self._listener.heard_of(ASIDE), time.monotonic()
+
+    async def admit(
+        self, connection: Any, gates: Iterable[str], rings: Iterable[tuple[str, int]] = ()
+    ) -> None:
+        """Let jobs through gates, or into lanes, where room was made or a job has come, in transactions of
+        their own. What fails here is logged, and left to the next promote, as is all of it where this role
+        may only enqueue."""
+        names = sorted(set(gates))
+        try:
+            with translated():
+                if names:
+                    await connection.fetchval(
+                        schemas.call("admit_gates", 3, self._db.schema), names, ADMIT_STEP, GATE_WAIT
+                    )
+                for queue, priority in rings:
+                    await connection.fetchval(
+                        schemas.call("admit_ring", 3, self._db.schema), queue, priority, ADMIT_STEP
+                    )
+        except StoreForbidden:
+            return
+        except (WindlassError, asyncpg.PostgresError) as error:
+            logger.warning("could not admit waiting jobs, which the next promote will do: %s", error)
+
+
+def waiting_lists_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set[str]:
+    """The gates at which these new jobs wait. One that waits aside and names no gate itself has a limit by
+    its task's settings, or a fair key, for which there is no gate."""
+    found: set[str] = set()
+    for job, receipt in zip(jobs, receipts, strict=True):
+        if receipt.status in ("held", "replaced"):
+            gates = gates_of(job.queue, job.task, job.options)
+            if gates or job.options.fair_key is None:
+                found.add(gates[0].name if gates else f"task:{job.task}")
+    return found
+
+
+def rings_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set[tuple[str, int]]:
+    """The queues and priorities in whose rings these new jobs wait for the turn of their fair keys."""
+    return {
+        (job.queue, int(job.priority))
+        for job, receipt in zip(jobs, receipts, strict=True)
+        if receipt.status in ("held", "replaced") and job.options.fair_key is not None
+    }
+
+
+def is_carried(id: int, lane: int, seq: int) -> bool:
+    """Whether a job brought its id to its place in a lane: only such a one can have passed a gate."""
+    return id != lane << SEQ_BITS | seq

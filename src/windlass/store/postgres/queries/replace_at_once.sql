@@ -1,2 +1,0 @@
--- replace_step behind an enqueue, which is committed: it waits for nobody's lane for long. The setting ends with the statement.
-SELECT set_config('lock_timeout', '100ms', true), windlass.replace_step($1)

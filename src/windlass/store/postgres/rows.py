@@ -1,0 +1,53 @@
+"""How options are written into rows, and how rows become records."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from windlass.store.records import DEFAULT_OPTIONS, Options
+
+R = TypeVar("R", bound=msgspec.Struct)
+logger: Final = logging.getLogger("windlass.store")
+_encode = msgspec.json.Encoder().encode
+_options = msgspec.json.Decoder(Options).decode
+
+UNREADABLE: Final = Options()
+"""The defaults, for a job whose options cannot be read: nobody knows what else belongs to it."""
+
+
+def encode_options(options: Options) -> str | None:
+    """Options as stored: nothing at all where all is default."""
+    return None if options is DEFAULT_OPTIONS or options == DEFAULT_OPTIONS else _encode(options).decode()
+
+
+def decode_options(text: str | None) -> Options:
+    """Options as they were enqueued; the shared default where none were stored.
+
+    SQL checks them at enqueue. Should a row slip through all the same, it must not stop the claims of its
+    lane [fault 17]: it runs with `UNREADABLE`, and ends as a job with a key or a parent does."""
+    if text is None:
+        return DEFAULT_OPTIONS
+    try:
+        return _options(text)
+    except msgspec.MsgspecError as error:
+        logger.warning("options of a job cannot be read, so it runs with the defaults: %s", error)
+        return UNREADABLE
+
+
+def seconds(moment: datetime | None) -> float | None:
+    """A timestamp as seconds since the epoch."""
+    return None if moment is None else moment.timestamp()
+
+
+def record_of(kind: type[R], row: Any, **others: Any) -> R:
+    """A row as a record: each field is the column of its name, a timestamp in seconds, unless it is among the
+    others."""
+    for name in kind.__struct_fields__:
+        if name not in others:
+            value = row[name]
+            others[name] = value.timestamp() if isinstance(value, datetime) else value
+    return kind(**others)

@@ -1,0 +1,76 @@
+"""What stands in `sql/*.sql`, one file per room: functions, procedures and views, and at the end the
+statements that the store sends, each below a line `-- :name`. An empty line separates them, and none has one
+inside. In the files the schema is called windlass; `schema.py` puts the real name."""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+from typing import NamedTuple
+
+_ROOT = resources.files("windlass.store.postgres")
+_STATEMENT = re.compile(r"^-- :(\w+)\n", re.MULTILINE)
+_CREATE = re.compile(r"^CREATE OR REPLACE (FUNCTION|PROCEDURE|VIEW) windlass\.(\w+)", re.MULTILINE)
+_MAY_CALL = re.compile(r"\bMay call: ([a-z, ]+)\.")
+
+
+class Definition(NamedTuple):
+    """A function, a procedure or a view."""
+
+    room: str
+    kind: str
+    name: str
+    header: str
+    """The comment above it, on one line."""
+    text: str
+    """All of it, with the comment."""
+
+    @property
+    def may_call(self) -> set[str]:
+        """The kinds of roles that may call the function, as its header says."""
+        said = _MAY_CALL.search(self.header)
+        return set(said[1].split(", ")) if said else set()
+
+
+@functools.cache
+def migrations() -> list[tuple[int, str]]:
+    """Every migration as (version, SQL), in order."""
+    return [(int(name[:4]), text) for name, text in _files("migrations").items()]
+
+
+@functools.cache
+def definitions() -> list[Definition]:
+    """What the schema is made of besides its tables, by room; the views last, since they need the rest."""
+    found = []
+    for room, text in _files("sql").items():
+        for paragraph in _STATEMENT.split(text)[0].split("\n\n"):
+            if made := _CREATE.search(paragraph):
+                kind, name = made.groups()
+                header = (line.removeprefix("--").strip() for line in paragraph[: made.start()].splitlines())
+                found.append(Definition(room, kind, name, " ".join(header), paragraph.strip()))
+    return sorted(found, key=lambda each: each.kind == "VIEW")
+
+
+@functools.cache
+def statements() -> dict[str, str]:
+    """The statements that the store sends, by name, without comments."""
+    found: dict[str, str] = {}
+    for text in _files("sql").values():
+        _, *parts = _STATEMENT.split(text)
+        for name, body in zip(parts[::2], parts[1::2], strict=True):
+            if name in found:
+                raise ValueError(f"two statements are called {name}")
+            found[name] = "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
+    return found
+
+
+@functools.cache
+def _files(folder: str) -> dict[str, str]:
+    """The SQL files of a folder by name, in the order of their names."""
+    entries = sorted((_ROOT / folder).iterdir(), key=lambda entry: entry.name)
+    return {
+        entry.name.removesuffix(".sql"): entry.read_text("utf-8")
+        for entry in entries
+        if entry.name.endswith(".sql")
+    }

@@ -1,0 +1,324 @@
+-- Buckets: how many tokens each holds at a moment, taking them, giving them back, by a claim or by hand.
+
+-- ==== As it stands ====
+
+-- The row of a bucket; where it has none, the row it would have: full, but for drains. No row: there is no
+-- such budget.
+-- Callers: bucket_tokens, bucket_wait, the store's readings. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.bucket_of(b windlass.budget, p_key text) RETURNS windlass.bucket
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    k windlass.bucket;
+BEGIN
+    SELECT * INTO k FROM windlass.bucket x WHERE x.budget = b.name AND x.key = p_key;
+    IF NOT FOUND THEN
+        k := ROW (b.burst, 0, 0, 0, b.name, p_key)::windlass.bucket;
+    END IF;
+    RETURN k;
+END $$;
+
+-- A bucket as it stands at a moment: with the tokens that have grown since, and the drains of the whole
+-- budget that it has yet to apply [F1]. Where the clock was set back by more than a second, the bucket goes
+-- on from the new time, and so do its pauses. The same as Bucket.refilled and Bucket.drained in
+-- windlass.core.
+-- Callers: the functions of budgets, the store's readings. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.bucket_at(
+    b windlass.budget, k windlass.bucket, p_now float8) RETURNS windlass.bucket
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF k.at > p_now + 1 THEN
+        k.blocked_until := greatest(0, k.blocked_until - (k.at - p_now));
+        k.at := p_now;
+    END IF;
+    IF k.drains < b.drains THEN
+        IF b.drained_at > p_now + 1 THEN
+            b.drained_until := b.drained_until - (b.drained_at - p_now);
+            b.drained_at := p_now;
+        END IF;
+        k.blocked_until := greatest(k.blocked_until, b.drained_until);
+        k.at := greatest(k.at, b.drained_at);
+        k.tokens := 0;
+        k.drains := b.drains;
+    END IF;
+    k.tokens := least(b.burst, k.tokens + b.rate * greatest(0, p_now - greatest(k.at, k.blocked_until)));
+    k.at := greatest(k.at, p_now);
+    RETURN k;
+END $$;
+
+-- How many whole tokens a bucket would grant now, to takers of p_each: 0 where the budget is unknown or
+-- drained, or its breaker is open; where that is half-open, p_each at most, for the probe [F1] [F7].
+-- Callers: claim_tokens, claim_tokens_quickly, claim_room, admit_gate. May call: worker.
+-- Lock: none.
+CREATE OR REPLACE FUNCTION windlass.bucket_tokens(
+    p_budget text, p_key text, p_each int DEFAULT 1, p_now float8 DEFAULT NULL)
+RETURNS int
+LANGUAGE plpgsql AS $$
+DECLARE
+    b     windlass.budget;
+    k     windlass.bucket;
+    v_now float8 := windlass.unix_time(p_now);
+BEGIN
+    SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), v_now);
+    IF v_now < k.blocked_until OR windlass.breaker_left(b, v_now) > 0 THEN
+        RETURN 0;
+    END IF;
+    RETURN floor(greatest(0, least(k.tokens, 1e9, CASE WHEN windlass.breaker_state(b, v_now) <> 'closed'
+                                                       THEN p_each END)));
+END $$;
+
+-- Seconds until a bucket may grant p_n tokens; infinite where it never will: an unknown budget, more than its
+-- burst, no rate [F1].
+-- Callers: gate_wait, take_tokens. May call: worker. Lock: none.
+-- The same as Bucket.wait in windlass.core, and no sooner than its breaker allows [F7].
+CREATE OR REPLACE FUNCTION windlass.bucket_wait(
+    p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL) RETURNS float8
+LANGUAGE plpgsql AS $$
+DECLARE
+    b       windlass.budget;
+    k       windlass.bucket;
+    v_now   float8 := windlass.unix_time(p_now);
+    v_grown float8 := 0;
+BEGIN
+    SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
+    IF NOT FOUND OR p_n > b.burst THEN
+        RETURN 'Infinity';
+    END IF;
+    k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), v_now);
+    IF k.tokens < p_n THEN
+        -- It grows from then on.
+        v_grown := CASE WHEN b.rate > 0 THEN (p_n - k.tokens) / b.rate ELSE 'Infinity' END
+                 + greatest(0, k.at - v_now, k.blocked_until - v_now);
+    END IF;
+    RETURN greatest(v_grown, k.blocked_until - v_now, 0.001, windlass.breaker_left(b, v_now));
+END $$;
+
+-- ==== By hand ====
+
+-- Takes tokens of a budget by hand, all or none [F1]: whether they were granted, and if not, in how many
+-- seconds it makes sense to ask again.
+-- Callers: users, the store. May call: worker, producer. Lock: the bucket's row until the transaction ends,
+-- so outside of long ones.
+CREATE OR REPLACE FUNCTION windlass.take_tokens(
+    p_budget text, p_n int DEFAULT 1, p_key text DEFAULT '', OUT granted boolean, OUT wait float8)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+    IF p_n IS NULL OR p_n < 1 OR EXISTS (SELECT FROM windlass.budget b
+                                          WHERE b.name = p_budget AND b.burst < p_n) THEN
+        RAISE EXCEPTION 'budget % can never grant % at once', p_budget,
+            CASE p_n WHEN 1 THEN '1 token' ELSE coalesce(p_n::text, 'NULL') || ' tokens' END
+                USING ERRCODE = 'WL005',
+            HINT = 'Take at least 1 and at most its burst, or raise its burst.';
+    END IF;
+    granted := position(':' IN p_budget) = 0
+               AND windlass.bucket_take(p_budget, left(p_key, 255), p_n, true) = p_n;
+    -- A budget that nobody has declared yet may be declared at any moment.
+    wait := CASE WHEN granted THEN 0 WHEN EXISTS (SELECT FROM windlass.budget b WHERE b.name = p_budget)
+                 THEN windlass.bucket_wait(p_budget, left(p_key, 255), p_n) ELSE 5 END;
+END $$;
+
+-- Gives back tokens that were taken p_age seconds ago and not used [F1].
+-- Callers: users, the store. May call: worker, producer. Lock: the bucket's row.
+CREATE OR REPLACE FUNCTION windlass.give_tokens(
+    p_budget text, p_n int, p_key text DEFAULT '', p_age float8 DEFAULT 0)
+RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    SELECT windlass.bucket_give(p_budget, left(p_key, 255), p_n, NULL, p_age)
+     WHERE position(':' IN p_budget) = 0 AND p_n > 0
+$$;
+
+-- Empties one bucket of a budget, or with a key of NULL all of them, which then grant nothing for so many
+-- seconds [F1].
+-- Callers: users, the store. May call: worker. Lock: the bucket's row; of all: the budget's, since each takes
+-- it in when it is next used. The same as Bucket.drained in windlass.core.
+CREATE OR REPLACE FUNCTION windlass.drain_budget(
+    p_budget text, p_pause float8, p_key text DEFAULT NULL, p_now float8 DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    b       windlass.budget;
+    k       windlass.bucket;
+    v_now   float8;
+    v_pause float8 := least(greatest(p_pause, 0), 3155760000);
+BEGIN
+    -- Not that of a queue's governor.
+    p_budget := CASE WHEN position(':' IN p_budget) = 0 THEN p_budget ELSE '' END;
+    v_now := windlass.unix_time(p_now);
+    IF p_key IS NULL THEN
+        UPDATE windlass.budget x
+           SET drains = x.drains + 1,
+               drained_at = CASE WHEN x.drained_at > v_now + 1 THEN v_now
+                                 ELSE greatest(x.drained_at, v_now) END,
+               drained_until = greatest(x.drained_until - CASE WHEN x.drained_at > v_now + 1
+                                                               THEN x.drained_at - v_now ELSE 0 END,
+                                        v_now + v_pause)
+         WHERE x.name = p_budget;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    ELSE
+        k := windlass.bucket_lock(p_budget, left(p_key, 255));
+        SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
+        IF FOUND THEN
+            v_now := windlass.unix_time(p_now);
+            k := windlass.bucket_at(b, k, v_now);
+            k.blocked_until := greatest(k.blocked_until, v_now + v_pause);
+            UPDATE windlass.bucket x SET tokens = 0, at = k.at, blocked_until = k.blocked_until,
+                   drains = k.drains
+             WHERE x.budget = p_budget AND x.key = k.key;
+            RETURN;
+        END IF;
+    END IF;
+    RAISE EXCEPTION 'there is no budget %', quote_nullable(p_budget) USING ERRCODE = 'WL005',
+        HINT = 'Declare it, or give it a rate to make it.';
+END $$;
+
+-- ==== Taking and giving ====
+
+-- Locks the row of a bucket, which is made where the key is new.
+-- Callers: bucket_take, bucket_try, bucket_give, drain_budget. May call: worker.
+-- Lock: that row until the transaction ends. Who locks several takes them in the order of budget and key, and
+-- the row of a budget after those of its buckets.
+-- A new one is made full, as of long ago: then drains that it has not seen count as for any other.
+CREATE OR REPLACE FUNCTION windlass.bucket_lock(p_budget text, p_key text) RETURNS windlass.bucket
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    k windlass.bucket;
+BEGIN
+    LOOP
+        SELECT * INTO k FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO windlass.bucket (budget, key, tokens, at)
+        SELECT b.name, p_key, b.burst, 0 FROM windlass.budget b WHERE b.name = p_budget
+            ON CONFLICT DO NOTHING;
+        EXIT WHEN NOT FOUND AND NOT EXISTS (SELECT FROM windlass.budget b WHERE b.name = p_budget);
+    END LOOP;
+    RETURN k;
+END $$;
+
+-- Locks the row of a bucket as bucket_lock does, but waits for p_wait ms at most; false: another has it for
+-- longer, in a transaction that takes tokens by hand, say.
+-- Callers: claim_count, claim_tokens, claim_tokens_quickly, which hold a lane meanwhile. May call: worker.
+-- Lock: that row, until the transaction ends.
+CREATE OR REPLACE FUNCTION windlass.bucket_try(p_budget text, p_key text, p_wait int) RETURNS boolean
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_before text := current_setting('lock_timeout');
+BEGIN
+    PERFORM FROM windlass.bucket x WHERE x.budget = p_budget AND x.key = p_key FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    BEGIN
+        PERFORM set_config('lock_timeout', greatest(p_wait, 1) || 'ms', true);
+        PERFORM windlass.bucket_lock(p_budget, p_key);
+        PERFORM set_config('lock_timeout', v_before, true);
+        RETURN true;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN false;
+    END;
+END $$;
+
+-- Takes p_n tokens of a bucket, all or none; with NOT p_all, as many multiples of p_each as there are, up to
+-- p_n. Returns how many [F1]. A half-open breaker grants once, p_n or p_each: that is the probe [F7]. An
+-- unknown budget grants nothing.
+-- Callers: claim_count, claim_tokens, claim_tokens_quickly, take_tokens. May call: worker. Lock: the bucket's
+-- row until the transaction ends; half-open the budget's after it, by trying only: who holds a bucket must
+-- not wait for one who may wait for that bucket, and another's probe or report of it means no. The time is
+-- read with the lock held. A claim sorts its buckets by budget and key before it takes. The same as
+-- Bucket.take, Breaker.allows and Breaker.granted in windlass.core.
+CREATE OR REPLACE FUNCTION windlass.bucket_take(
+    p_budget text, p_key text, p_n int, p_all boolean, p_each int DEFAULT 1, p_now float8 DEFAULT NULL)
+RETURNS int
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    b     windlass.budget;
+    k     windlass.bucket;
+    v_now float8;
+    v_n   int;
+BEGIN
+    k := windlass.bucket_lock(p_budget, p_key);
+    -- Read after the lock: set_budget holds all bucket rows until its new rate is to be seen.
+    SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
+    IF NOT FOUND OR k.budget IS NULL THEN
+        RETURN 0;
+    END IF;
+    v_now := windlass.unix_time(p_now);
+    k := windlass.bucket_at(b, k, v_now);
+    IF v_now < k.blocked_until THEN
+        RETURN 0;
+    END IF;
+    v_n := CASE WHEN p_all THEN p_n ELSE floor(least(p_n, k.tokens))::int / p_each * p_each END;
+    IF windlass.breaker_state(b, v_now) <> 'closed' THEN
+        v_n := CASE WHEN p_all THEN v_n ELSE least(v_n, p_each) END;
+        IF windlass.breaker_left(b, v_now) > 0 OR v_n < 1 OR k.tokens < v_n THEN
+            RETURN 0;
+        END IF;
+        -- One probe over all of its buckets: whoever locks the row first and finds nobody's out.
+        PERFORM FROM windlass.budget x WHERE x.name = p_budget AND windlass.breaker_left(x, v_now) = 0
+            AND x.openings > 0
+            FOR NO KEY UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN 0;
+        END IF;
+        UPDATE windlass.budget x SET probing = true, until = v_now + windlass.breaker_length(x.breaker_pause,
+                x.openings)
+         WHERE x.name = p_budget;
+    ELSIF v_n < 1 OR k.tokens < v_n THEN
+        RETURN 0;
+    END IF;
+    UPDATE windlass.bucket x
+       SET tokens = k.tokens - v_n, at = k.at, blocked_until = k.blocked_until, drains = k.drains
+     WHERE x.budget = p_budget AND x.key = p_key;
+    RETURN v_n;
+END $$;
+
+-- Gives back tokens that were taken and not used; a bucket never holds more than its burst [F1].
+-- Callers: give_tokens. May call: worker. Lock: the bucket's row until the transaction ends. The same as
+-- Bucket.give_back in windlass.core.
+CREATE OR REPLACE FUNCTION windlass.bucket_give(
+    p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL, p_age float8 DEFAULT 0) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    b windlass.budget;
+    k windlass.bucket;
+BEGIN
+    k := windlass.bucket_lock(p_budget, p_key);
+    SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
+    IF FOUND AND k.budget IS NOT NULL THEN
+        k := windlass.bucket_at(b, k, windlass.unix_time(p_now));
+        UPDATE windlass.bucket x
+           SET tokens = least(b.burst, k.tokens + CASE WHEN windlass.unix_time(p_now) < k.blocked_until THEN 0
+                                                       ELSE greatest(0,
+                                                                     p_n - b.rate * greatest(0, p_age)) END),
+                at = k.at, blocked_until = k.blocked_until, drains = k.drains
+         WHERE x.budget = p_budget AND x.key = p_key;
+    END IF;
+END $$;
+
+-- ==== Expiry ====
+
+-- Removes buckets of keys that have been full for a minute, and those of budgets that are gone: one without a
+-- row is full. Returns how many.
+-- Callers: expire. May call: worker. Lock: the rows it removes, by trying only.
+CREATE OR REPLACE FUNCTION windlass.expire_buckets(p_limit int) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now   float8 := windlass.unix_time();
+    v_count bigint;
+BEGIN
+    WITH idle AS (
+        SELECT k.budget, k.key FROM windlass.bucket k LEFT JOIN windlass.budget b ON b.name = k.budget
+         WHERE b.name IS NULL
+            OR k.key <> '' AND k.at < v_now - 60 AND (windlass.bucket_at(b, k, v_now - 60)).tokens >= b.burst
+               -- What has no row has not seen the last drain of all.
+               AND (b.drains = 0 OR b.rate * (v_now - 60 - b.drained_until) >= b.burst)
+         LIMIT p_limit FOR UPDATE OF k SKIP LOCKED)
+    DELETE FROM windlass.bucket k USING idle i WHERE k.budget = i.budget AND k.key = i.key;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $$;

@@ -1,0 +1,382 @@
+-- Claiming: choosing a lane, leasing its next jobs to a worker, and marking a lane as idle. What limits and
+-- budgets take out of a claim is in claims_limits.sql.
+
+-- ==== Choosing a lane ====
+
+-- The lanes of some queues with what a claimer needs to choose between them: priority, how long the head has
+-- waited, whether there may be anything at all, whether its queue has a limit, whether fair jobs wait behind
+-- it.
+-- Callers: the store's claim, at most once a second. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.lane_heads(p_queues text[])
+RETURNS TABLE (lane int, queue text, priority smallint, waited float8, waiting boolean, limited boolean,
+               ring boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT l.id, l.queue, l.priority,
+           coalesce(date_part('epoch', windlass.now() - windlass.lane_head(l.id, 1)), 0),
+           windlass.lane_depth(l.id) > 0, q.concurrency IS NOT NULL OR q.governor,
+           EXISTS (SELECT FROM windlass.held h
+                    WHERE h.queue = l.queue AND h.priority = l.priority AND h.fair_key IS NOT NULL OFFSET 0)
+      FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
+     WHERE l.queue = ANY (p_queues) AND NOT q.paused
+       AND (q.cool_until IS NULL OR windlass.cooldown_left(q) = 0);
+END $$;
+
+-- Since when the longest waiting of a lane's first p_first jobs has been ready, or NULL. A fair job brings
+-- its wait along, so the first of the lane need not be the oldest.
+-- Callers: depth, lane_heads, queue_load. May call: worker, reader. Lock: none.
+-- Late jobs in holes are not looked at: they are claimed within moments.
+CREATE OR REPLACE FUNCTION windlass.lane_head(p_lane int, p_first int) RETURNS timestamptz
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    c       windlass.claim := windlass.cursor_of(p_lane);
+    v_ahead int8multirange := windlass.gather_seqs(c.ahead, c.ahead_spilled);
+BEGIN
+    RETURN (SELECT min(f.offered_at)
+              FROM (SELECT r.offered_at FROM windlass.ready r
+                     WHERE r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead ORDER BY r.seq
+                     LIMIT p_first) AS f);
+END $$;
+
+-- ==== Claiming ====
+
+-- Leases the next jobs of one lane to one worker, commits, and only then answers [rule 2].
+-- Callers: the store, outside of any transaction. May call: worker. Lock: the lane, then what claim_take
+-- takes, then the rows of buckets in their order; before the lane that of its queue, where that has a limit
+-- (p_limited). Whoever keeps a bucket for longer than p_wait ms does not keep the lane: the claim is rolled
+-- back, and 'busy'. A procedure, because a function could not commit: its jobs would be given out under the
+-- caller's isolation level and its lane would stay locked for as long as the caller leaves the answer unread.
+-- Waiting for the lock shares a lane evenly between workers; p_wait (ms) bounds it, and then the answer is
+-- 'busy', not 'empty'. offered: when each attempt was offered, NULL where that is when its job was enqueued.
+-- p_needs: which tokens the jobs of some tasks need (see claim_tokens). Where all of a round had to go aside
+-- there may be others behind them, so there are some more rounds, each a transaction of its own.
+CREATE OR REPLACE PROCEDURE windlass.claim(
+    p_lane int, p_worker bigint, p_limit int, p_wait int,
+    INOUT status text DEFAULT NULL, INOUT claim bigint DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL,
+    INOUT ids bigint[] DEFAULT NULL, INOUT tasks text[] DEFAULT NULL, INOUT payloads text[] DEFAULT NULL,
+    INOUT options text[] DEFAULT NULL, INOUT attempts smallint[] DEFAULT NULL,
+    INOUT deaths smallint[] DEFAULT NULL, INOUT enqueued float8[] DEFAULT NULL,
+    INOUT offered float8[] DEFAULT NULL,
+    p_needs json DEFAULT NULL, p_limited boolean DEFAULT false)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_space  int := windlass.lock_space();
+    v_limit  int;
+    v_gated  boolean;
+    v_busy   boolean;
+    v_before text;
+BEGIN
+    FOR v_round IN 1..10 LOOP
+        COMMIT;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+        status := 'locked';
+        v_limit := p_limit;
+        v_busy := false;
+        IF p_limited AND NOT windlass.queue_lock(p_lane, p_wait) THEN
+            status := 'busy';
+        ELSIF NOT pg_try_advisory_xact_lock(v_space, p_lane) THEN
+            BEGIN
+                v_before := current_setting('lock_timeout');
+                PERFORM set_config('lock_timeout', p_wait || 'ms', true);
+                PERFORM pg_advisory_xact_lock(v_space, p_lane);
+                PERFORM set_config('lock_timeout', v_before, true);
+            EXCEPTION WHEN lock_not_available THEN
+                status := 'busy';
+            END;
+        END IF;
+        IF p_limited AND status <> 'busy' THEN
+            SELECT r.room, coalesce(r.status, claim.status) INTO v_limit, status
+              FROM windlass.claim_room(p_lane, p_limit) AS r;
+        END IF;
+        IF status = 'locked' THEN
+            SELECT t.status, t.claim, t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
+                   t.enqueued, t.offered, t.gated
+              INTO status, claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered,
+                   v_gated
+              FROM windlass.claim_take(p_lane, p_worker, v_limit, p_limited) AS t;
+            IF status = 'jobs' AND v_gated THEN
+                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
+                       t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
+                       t.enqueued, t.offered
+                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+                  FROM windlass.claim_gated(p_lane, claim, seqs, ids, tasks, payloads, options, attempts,
+                                            deaths, enqueued, offered) AS t;
+            END IF;
+            IF status = 'jobs' AND p_needs IS NOT NULL THEN
+                SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
+                       t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
+                       t.enqueued, t.offered, t.busy
+                  INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered,
+                       v_busy
+                  FROM windlass.claim_tokens(p_lane, claim, p_needs, seqs, ids, tasks, payloads, options,
+                                            attempts, deaths, enqueued, offered, p_wait) AS t;
+            END IF;
+            IF status = 'jobs' AND p_limited AND NOT v_busy THEN
+                v_busy := NOT windlass.claim_count(p_lane, claim, cardinality(seqs), p_wait);
+            END IF;
+            IF v_busy THEN
+                ROLLBACK;
+                status := 'busy';
+                SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+                  INTO claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
+            ELSIF status = 'jobs' AND array_remove(ids, NULL) <> '{}' THEN
+                PERFORM windlass.claim_drop_passes(array_remove(ids, NULL));
+            END IF;
+        END IF;
+        COMMIT;
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+        IF status = 'jobs' AND EXISTS (SELECT FROM windlass.task_setting s
+                                        WHERE s.concurrency IS NOT NULL) THEN
+            SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
+                   t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
+                   t.enqueued, t.offered
+              INTO status, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+              FROM windlass.claim_recheck(p_lane, p_worker, claim, seqs, ids, tasks, payloads, options,
+                                          attempts, deaths, enqueued, offered) AS t;
+        END IF;
+        COMMIT;
+        EXIT WHEN status <> 'aside';
+    END LOOP;
+END $$;
+
+-- The body of a claim: reads the cursor and the next jobs, fences the worker, writes the new cursor.
+-- Callers: claim, which holds the lane lock and commits at once. May call: worker. Lock: the worker's life
+-- row FOR SHARE.
+--
+-- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused'
+-- (or cooling); 'limited' (its queue has a limit that the caller did not know of, see claim_room). gated:
+-- some task has a limit, see claim_gated. offered: when each was offered, NULL where its job was enqueued
+-- then. claim: the lane's newest; where there are no jobs, it tells whether others have claimed since the
+-- caller last looked.
+--
+-- The order of its statements is its proof [rule 3]:
+--   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
+--   2. the position of the sequence is read, then the jobs beyond the cursor;
+--   3. only then does the transaction get its xid (by the fence). So every producer that could own a gap seen
+--      here has a smaller xid, and the own xid is a horizon for those gaps. An xid that is older refuses.
+CREATE OR REPLACE FUNCTION windlass.claim_take(
+    p_lane int, p_worker bigint, p_limit int, p_limited boolean DEFAULT false,
+    OUT status text, OUT claim bigint, OUT seqs bigint[], OUT ids bigint[], OUT tasks text[],
+    OUT payloads text[], OUT options text[], OUT attempts smallint[], OUT deaths smallint[],
+    OUT enqueued float8[], OUT offered float8[], OUT gated boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    c          windlass.claim;
+    h          record;
+    v_lane     windlass.lane;
+    v_now      timestamptz := windlass.now();
+    v_position bigint;
+    v_probed   timestamptz;
+    v_found    bigint[] := '{}';
+    v_dead     bigint;
+    v_ahead    int8multirange;
+    v_taken    int8multirange := '{}';
+    v_gaps     int8multirange := '{}';
+    v_hi       bigint;
+    v_n        int;
+    v_keep     int;
+    v_xid      bigint;
+    v_unique   boolean := false;
+BEGIN
+    SELECT l AS lane, q.concurrency IS NOT NULL OR q.governor AS limited,
+           EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) AS gated INTO h
+      FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
+     WHERE l.id = p_lane AND NOT q.paused AND (q.cool_until IS NULL OR windlass.cooldown_left(q) = 0);
+    IF NOT FOUND THEN
+        status := 'paused';
+        RETURN;
+    ELSIF h.limited AND NOT p_limited THEN
+        status := 'limited';
+        RETURN;
+    END IF;
+    v_lane := h.lane;
+    gated := h.gated;
+    IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+        RAISE EXCEPTION 'a claim must be the first write of its transaction' USING ERRCODE = 'WL006',
+            HINT = 'CALL windlass.claim outside of a transaction.';
+    END IF;
+    c := windlass.cursor_of(p_lane);
+    v_ahead := windlass.gather_seqs(c.ahead, c.ahead_spilled);
+    v_probed := c.probed_at;
+    -- 1. Holes. v_dead stays NULL unless this claim sees every visible job in them.
+    IF c.holes > 0 AND v_now NOT BETWEEN c.probed_at AND c.probed_at + windlass.probe_pause(c) THEN
+        v_probed := v_now;
+        v_dead := pg_sequence_last_value('windlass.horizon'::regclass);
+        SELECT coalesce(array_agg(f.seq), '{}') AS found,
+               greatest(v_dead, pg_snapshot_xmin(pg_current_snapshot())::text::bigint) AS dead
+          INTO h
+          FROM (SELECT w.seq
+                  FROM unnest(windlass.gather_seqs(coalesce(c.young, '{}') + coalesce(c.old, '{}'),
+                                              c.spilled)) AS hole (span)
+                 CROSS JOIN LATERAL (SELECT r.seq FROM windlass.ready r
+                                      WHERE r.lane = p_lane AND r.seq >= lower(hole.span)
+                                        AND r.seq < upper(hole.span)
+                                      ORDER BY r.seq LIMIT p_limit) AS w
+                 LIMIT p_limit) AS f;
+        v_found := h.found;
+        v_dead := CASE WHEN cardinality(v_found) < p_limit THEN h.dead END;
+    END IF;
+    -- 2. The jobs beyond the cursor, after the late ones.
+    v_position := coalesce(pg_sequence_last_value(v_lane.position), 0);
+    IF v_position < greatest(c.hi, upper(v_ahead) - 1) THEN
+        RAISE EXCEPTION 'the sequence of lane % stands at %, below its cursor %', p_lane, v_position,
+            greatest(c.hi, upper(v_ahead) - 1)
+            USING ERRCODE = 'WL004', HINT = 'The sequence was set back: SELECT windlass.adopt() mends it.';
+    END IF;
+    SELECT array_agg(j.seq), array_agg(j.id), array_agg(j.task), array_agg(j.payload::text),
+           array_agg(j.options::text), array_agg(j.attempt), array_agg(j.deaths),
+           array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))),
+           array_agg(CASE WHEN j.enqueued_at IS NOT NULL THEN date_part('epoch', j.offered_at) END),
+           coalesce(bool_or(j.options::text LIKE '%"unique_key"%'), false)
+      INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique
+      FROM (SELECT * FROM windlass.ready r
+             WHERE r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead
+             ORDER BY r.seq LIMIT p_limit - cardinality(v_found)) AS j;
+    IF cardinality(v_found) > 0 THEN
+        SELECT array_agg(j.seq) || seqs, array_agg(j.id) || ids, array_agg(j.task) || tasks,
+               array_agg(j.payload::text) || payloads, array_agg(j.options::text) || claim_take.options,
+               array_agg(j.attempt) || attempts, array_agg(j.deaths) || claim_take.deaths,
+               array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))) || enqueued,
+               array_agg(CASE WHEN j.enqueued_at IS NOT NULL THEN date_part('epoch', j.offered_at) END)
+                   || offered,
+               v_unique OR bool_or(coalesce(j.options::text, '') LIKE '%"unique_key"%')
+          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique
+          FROM (SELECT * FROM windlass.ready r WHERE r.lane = p_lane AND r.seq = ANY (v_found)
+                 ORDER BY r.seq) AS j;
+    END IF;
+    v_n := coalesce(cardinality(seqs), 0);
+    -- A job that has seen a worker die is claimed alone [C8].
+    IF v_n > 1 AND 0 < ANY (deaths) THEN
+        SELECT greatest(min(d.i) - 1, 1) INTO v_keep FROM unnest(deaths) WITH ORDINALITY AS d (deaths, i)
+         WHERE d.deaths > 0;
+        IF v_keep < cardinality(v_found) THEN
+            v_dead := NULL;
+        END IF;
+        seqs := seqs[:v_keep];
+        ids := ids[:v_keep];
+        tasks := tasks[:v_keep];
+        payloads := payloads[:v_keep];
+        options := options[:v_keep];
+        attempts := attempts[:v_keep];
+        deaths := deaths[:v_keep];
+        enqueued := enqueued[:v_keep];
+        offered := offered[:v_keep];
+        v_n := v_keep;
+    END IF;
+    -- What was taken, and what was passed without being seen.
+    IF v_n = 0 THEN
+        -- An idle poll passes burnt numbers, so that depth falls back to 0; not before the lane was quiet for
+        -- a second: most numbers that are not visible yet are about to be, and a job found in a hole is found
+        -- later.
+        v_hi := CASE WHEN v_now NOT BETWEEN c.claimed_at AND c.claimed_at + interval '1 second'
+                     THEN v_position ELSE c.hi END;
+    ELSE
+        v_hi := greatest(c.hi, seqs[v_n]);
+    END IF;
+    IF v_n > 0 AND v_n = v_hi - c.hi AND cardinality(v_found) = 0 THEN
+        v_taken := int8multirange(int8range(c.hi + 1, v_hi + 1));
+    ELSE
+        IF v_n > 0 THEN
+            SELECT range_agg(int8range(s, s + 1)) INTO v_taken FROM unnest(seqs) AS s;
+        END IF;
+        v_gaps := int8multirange(int8range(c.hi + 1, v_hi + 1)) - v_taken - v_ahead;
+    END IF;
+    -- Nothing to write, unless dead holes go or young ones, left alone by a cancel, need a horizon to die by.
+    IF v_n = 0 AND v_hi = c.hi AND NOT coalesce(v_dead >= c.old_horizon, false)
+       AND NOT (c.old IS NULL AND c.young IS NOT NULL)
+       AND NOT EXISTS (SELECT FROM windlass.seq_set WHERE id = ANY (c.spilled) AND horizon <= v_dead) THEN
+        status := windlass.mark_idle(v_lane, c.hi, c.holes);
+        claim := c.id;
+        RETURN;
+    END IF;
+    -- 3. The fence brings the xid; then the claim and the new cursor, in one row.
+    PERFORM windlass.worker_fence(p_worker);
+    -- Where the fence had to wait, a limit that was set meanwhile counts [F3]. What is set within the few
+    -- milliseconds of a claim that did not wait is as if it were set after it.
+    IF windlass.now() > v_now + interval '5 milliseconds' THEN
+        SELECT q.concurrency IS NOT NULL OR q.governor AS limited,
+               EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) AS gated INTO h
+          FROM windlass.queue q WHERE q.name = v_lane.queue;
+        gated := h.gated;
+        IF h.limited AND NOT p_limited THEN
+            status := 'limited';
+            SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+              INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered;
+            RETURN;
+        END IF;
+    END IF;
+    v_xid := pg_current_xact_id()::text::bigint;
+    -- Where no older transaction is under way any more, a gap that is still not visible is proven burnt right
+    -- here.
+    IF NOT isempty(v_gaps) THEN
+        SELECT CASE WHEN pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= v_xid
+                         AND NOT EXISTS (SELECT FROM unnest(v_gaps) AS gap (span)
+                                          CROSS JOIN LATERAL (SELECT FROM windlass.ready r
+                                                               WHERE r.lane = p_lane
+                                                                 AND r.seq >= lower(gap.span)
+                                                                 AND r.seq < upper(gap.span) LIMIT 1) AS late)
+                    THEN '{}' ELSE v_gaps END INTO v_gaps;
+    END IF;
+    claim := windlass.next_claim(c);
+    IF c.holes = 0 AND isempty(v_gaps) AND isempty(v_ahead) THEN
+        INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, seqs, claimed_at, probed_at, snapshot)
+        VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), claim, p_lane, p_worker, v_hi,
+                v_n, v_taken, v_now, v_probed, CASE WHEN v_unique THEN pg_current_snapshot() END);
+        c.holes := 0;
+    ELSE
+        SELECT * INTO h FROM windlass.hole_state(c, v_taken, v_gaps, v_dead, v_xid);
+        v_ahead := v_ahead * int8multirange(int8range(v_hi + 1, NULL));
+        INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at,
+                                    young, old, old_horizon, spilled, holes, ahead, ahead_spilled, ahead_n,
+                                    snapshot)
+        VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), claim, p_lane, p_worker, v_hi,
+                v_n, cardinality(v_found) > 0, v_taken, v_now, v_probed, h.young, h.old, h.horizon, h.spilled,
+                h.holes, nullif(c.ahead * int8multirange(int8range(v_hi + 1, NULL)), '{}'),
+                CASE WHEN NOT isempty(v_ahead) THEN c.ahead_spilled END, windlass.count_seqs(v_ahead),
+                CASE WHEN v_unique THEN pg_current_snapshot() END);
+        c.holes := h.holes;
+    END IF;
+    IF v_n = 0 THEN
+        status := windlass.mark_idle(v_lane, v_hi, c.holes);
+    ELSE
+        status := 'jobs';
+        IF pg_sequence_last_value(v_lane.idle) = 1 THEN
+            PERFORM setval(v_lane.idle, 0, true);
+        END IF;
+    END IF;
+END $$;
+
+-- How long a lane's holes are left alone between two probes: 50 ms, and more where they are many, since each
+-- range costs an index probe per segment; hardly at all where they are a handful, since that is a job or two
+-- whose producers commit a moment late.
+-- Callers: claim_take. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.probe_pause(c windlass.claim) RETURNS interval
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN c.holes <= 8 AND c.spilled IS NULL THEN interval '1 millisecond'
+                ELSE make_interval(secs => 0.05 * (1 + coalesce((
+                     SELECT sum(ranges) FROM windlass.seq_set WHERE id = ANY (c.spilled)), 0) / 250.0)) END
+$$;
+
+-- Marks a lane as idle, so that the next enqueue notifies, and says whether it is: 'empty' or 'pending'.
+-- Callers: claim_take. May call: worker. Lock: the lane's, held by the caller.
+-- The worker sets the mark, then reads the position; a producer draws its number, then reads the mark. One of
+-- the two sees the other, so no wake-up is lost [rule 10]. The mark is a sequence: it obeys no transaction.
+CREATE OR REPLACE FUNCTION windlass.mark_idle(p_lane windlass.lane, p_hi bigint, p_holes bigint) RETURNS text
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF pg_sequence_last_value(p_lane.idle) = 0 THEN
+        PERFORM setval(p_lane.idle, 1, true);
+    END IF;
+    IF p_holes > 0 OR coalesce(pg_sequence_last_value(p_lane.position), 0) > p_hi THEN
+        RETURN 'pending';
+    END IF;
+    RETURN 'empty';
+END $$;

@@ -1,0 +1,395 @@
+-- What becomes of a claim's jobs where their task has a limit or needs tokens: those for whom there is no
+-- room are put aside again.
+
+-- ==== Limits of tasks ====
+
+-- Checks the jobs of a claim whose task was given a limit after they entered their lane [F3]. Jobs for which
+-- there is room get their pass; the others go to the task's waiting list. Returns the jobs that stay.
+-- Callers: claim, after claim_take, where some task has a limit by setting; claim_recheck. May call: worker.
+-- Lock: the gates, by trying only; the caller holds the lane, or has committed the claim.
+CREATE OR REPLACE FUNCTION windlass.claim_gated(
+    p_lane int, p_claim bigint,
+    INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
+    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    g       record;
+    v_tasks text[] := windlass.limited_tasks(tasks);
+    v_room  bigint;
+    v_aside int[] := '{}';
+    v_jobs  bigint[];
+    v_gates text[];
+BEGIN
+    IF v_tasks = '{}' THEN
+        RETURN;
+    END IF;
+    v_jobs := ARRAY(SELECT coalesce(u.id, p_lane::bigint << 44 | u.seq)
+                      FROM unnest(seqs, ids) WITH ORDINALITY AS u (seq, id, i) ORDER BY u.i);
+    FOR g IN SELECT 'task:' || u.task AS gate, u.task, array_agg(u.i::int ORDER BY u.i) AS places
+               FROM unnest(tasks) WITH ORDINALITY AS u (task, i)
+              WHERE u.task = ANY (v_tasks)
+                AND NOT EXISTS (SELECT FROM windlass.pass p
+                                 WHERE p.job = v_jobs[u.i] AND p.gate = 'task:' || u.task OFFSET 0)
+              GROUP BY u.task ORDER BY u.task COLLATE "C" LOOP
+        v_room := 0;
+        IF windlass.gate_lock(g.gate, 0) THEN
+            -- Whoever counted what runs may have committed since the passes were looked at.
+            g.places := ARRAY(SELECT u FROM unnest(g.places) AS u
+                               WHERE NOT EXISTS (SELECT FROM windlass.pass p
+                                                  WHERE p.job = v_jobs[u] AND p.gate = g.gate OFFSET 0)
+                                                  ORDER BY u);
+            IF NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g.gate) THEN
+                PERFORM windlass.count_running(g.task, p_claim);
+                v_room := greatest((SELECT t.concurrency FROM windlass.task_setting t WHERE t.name = g.task)
+                                   - (SELECT count(*) FROM windlass.pass p WHERE p.gate = g.gate), 0);
+            END IF;
+        END IF;
+        INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+        SELECT g.gate, v_jobs[u.place], 1, nextval('windlass.held_turn'), to_timestamp(enqueued[u.place]),
+               windlass.now()
+          FROM unnest(g.places) WITH ORDINALITY AS u (place, no) WHERE u.no <= v_room;
+        v_aside := v_aside || g.places[least(v_room, 2147483646)::int + 1:];
+    END LOOP;
+    IF v_aside <> '{}' THEN
+        v_aside := ARRAY(SELECT a FROM unnest(v_aside) AS a ORDER BY a);
+        v_gates := ARRAY(SELECT 'task:' || tasks[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)
+                          ORDER BY a.i);
+        PERFORM windlass.claim_aside(
+            p_lane, p_claim, ARRAY(SELECT seqs[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)
+                                    ORDER BY a.i),
+            ARRAY(SELECT v_jobs[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i) ORDER BY a.i),
+            v_gates, array_fill(1, ARRAY[cardinality(v_aside)]));
+        SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+          FROM windlass.claim_without(v_aside, seqs, ids, tasks, payloads, options, attempts, deaths,
+                                      enqueued, offered);
+    END IF;
+END $$;
+
+-- Checks the jobs of a claim once more after its commit, before they are given out. A task may have been
+-- given its limit while the claim was under way, and whoever counted then did not see the claim; whoever
+-- counts later does [F3]. Returns the jobs that stay; those without room are put aside, as in claim_gated.
+-- Callers: claim, in a transaction of its own. May call: worker. Lock: mostly none; else the worker's life
+-- row, as claim_take, for its jobs may be others' by now; ACCESS SHARE on claim, as in finish; those of
+-- claim_gated.
+CREATE OR REPLACE FUNCTION windlass.claim_recheck(
+    p_lane int, p_worker bigint, p_claim bigint,
+    INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
+    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[])
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_tasks text[] := windlass.limited_tasks(tasks);
+    v_n     int := cardinality(seqs);
+BEGIN
+    IF v_tasks = '{}'
+       OR NOT EXISTS (SELECT FROM unnest(seqs, ids, tasks) AS u (seq, id, task)
+                       WHERE u.task = ANY (v_tasks)
+                         AND NOT EXISTS (SELECT FROM windlass.pass p
+                                          WHERE p.job = coalesce(u.id, p_lane::bigint << 44 | u.seq)
+                                                                       AND p.gate = 'task:' || u.task
+                                                                    OFFSET 0)) THEN
+        RETURN;
+    END IF;
+    PERFORM windlass.worker_fence(p_worker);
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+      FROM windlass.claim_gated(p_lane, p_claim, seqs, ids, tasks, payloads, options, attempts, deaths,
+                                enqueued, offered);
+    IF seqs IS NULL OR cardinality(seqs) < v_n THEN
+        -- Somebody may count at this moment, and give those their passes who went aside.
+        INSERT INTO windlass.uncounted_task (task) SELECT unnest(v_tasks);
+    END IF;
+END $$;
+
+-- ==== Tokens ====
+
+-- Takes the tokens that the jobs of a claim need, in the claim's transaction, and returns the jobs that got
+-- theirs [F1]. The others go to the waiting list of the bucket that lacks tokens. While anybody is in that
+-- list, jobs from the lane queue up behind; those let out of the list (they hold its pass) come first.
+-- p_needs: {task: [{"budget": ..., "n": ..., "argument": ..., "place": ...}, ...]}. `busy`: a bucket is
+-- locked by another, so the caller must roll back.
+-- Callers: claim, after claim_take. May call: worker. Lock: the rows of the buckets, in the order of budget
+-- and key, each waited for p_wait ms at most, then those of half-open budgets, by trying only, until the
+-- transaction ends; the caller holds the lane. Nobody who holds such a row waits for a lane.
+-- Tokens that were promised to jobs on their way from the waiting list to a claim are left for them. Nothing
+-- is taken before all is judged: of a half-open breaker only a job that leaves with the claim is the probe
+-- [F7].
+CREATE OR REPLACE FUNCTION windlass.claim_tokens(
+    p_lane int, p_claim bigint, p_needs json,
+    INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
+    INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[], INOUT offered float8[],
+    p_wait int DEFAULT 100, OUT busy boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    b         record;
+    j         record;
+    v_now     float8;
+    v_wants   windlass.want[];
+    v_jobs    bigint[];
+    v_budgets text[] := '{}';
+    v_keys    text[] := '{}';
+    v_gates   text[] := '{}';
+    v_lefts   int[] := '{}';
+    v_kept    int[] := '{}';
+    v_used    int[] := '{}';
+    v_waiting   boolean[] := '{}';
+    v_probes  boolean[] := '{}';
+    v_all     boolean := true;
+    v_lacks   int;
+    v_aside   int[] := '{}';
+    v_to      text[] := '{}';
+    v_ns      int[] := '{}';
+BEGIN
+    busy := windlass.claim_tokens_quickly(p_needs, tasks, p_wait);
+    IF busy OR busy IS NULL THEN
+        busy := busy IS NULL;
+        RETURN;
+    END IF;
+    v_wants := windlass.claim_token_needs(p_needs, tasks, payloads);
+    v_jobs := ARRAY(SELECT coalesce(u.id, p_lane::bigint << 44 | u.seq)
+                      FROM unnest(seqs, ids) WITH ORDINALITY AS u (seq, id, i) ORDER BY u.i);
+    FOR b IN SELECT w.budget, w.key FROM unnest(v_wants) AS w GROUP BY w.budget, w.key
+              ORDER BY w.budget COLLATE "C", w.key COLLATE "C" LOOP
+        IF NOT windlass.bucket_try(b.budget, b.key, p_wait) THEN
+            busy := true;
+            RETURN;
+        END IF;
+    END LOOP;
+    v_now := windlass.unix_time();
+    FOR b IN SELECT w.budget, w.key, 'budget:' || w.budget || '/' || w.key AS gate, sum(w.n) AS n,
+                    array_agg(v_jobs[w.place]) AS jobs,
+                    coalesce(bool_or(x.openings > 0 AND x.breaker > 0), false) AS probe
+               FROM unnest(v_wants) AS w LEFT JOIN windlass.budget x ON x.name = w.budget
+              GROUP BY w.budget, w.key ORDER BY w.budget COLLATE "C", w.key COLLATE "C" LOOP
+        IF b.probe THEN
+            PERFORM FROM windlass.budget x WHERE x.name = b.budget FOR NO KEY UPDATE SKIP LOCKED;
+            IF NOT FOUND THEN
+                busy := true;
+                RETURN;
+            END IF;
+        END IF;
+        v_budgets := v_budgets || b.budget;
+        v_keys := v_keys || b.key;
+        v_gates := v_gates || b.gate;
+        v_lefts := v_lefts || windlass.bucket_tokens(b.budget, b.key, 1000000000, v_now);
+        v_kept := v_kept || windlass.promised_tokens(b.gate, b.jobs);
+        v_used := v_used || least(b.n, 2147483647)::int;
+        v_waiting := v_waiting || EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate);
+        v_probes := v_probes || b.probe;
+        v_all := v_all AND NOT b.probe AND NOT v_waiting[cardinality(v_waiting)]
+                 AND b.n <= v_lefts[cardinality(v_lefts)] - v_kept[cardinality(v_kept)];
+    END LOOP;
+    IF NOT v_all THEN
+        v_used := array_fill(0, ARRAY[cardinality(v_gates)]);
+        FOR j IN SELECT w.place, array_agg(g.no::int ORDER BY g.no) AS nos,
+                        array_agg(w.n ORDER BY g.no) AS ns, array_agg(p.job IS NOT NULL ORDER BY g.no) AS let
+                   FROM unnest(v_wants) AS w
+                   JOIN unnest(v_gates) WITH ORDINALITY AS g (gate, no)
+                     ON g.gate = 'budget:' || w.budget || '/' || w.key
+                   LEFT JOIN windlass.pass p ON p.job = v_jobs[w.place] AND p.gate = g.gate
+                  GROUP BY w.place ORDER BY bool_or(p.job IS NOT NULL) DESC, w.place LOOP
+            SELECT u.no INTO v_lacks FROM unnest(j.nos, j.ns, j.let) AS u (no, n, let)
+             WHERE v_lefts[u.no] < u.n
+                OR NOT u.let AND (v_waiting[u.no] OR v_lefts[u.no] - u.n < v_kept[u.no] OR v_probes[u.no]
+                                  AND v_kept[u.no] > 0)
+             ORDER BY u.no LIMIT 1;
+            IF v_lacks IS NULL THEN
+                FOR k IN 1..cardinality(j.nos) LOOP
+                    v_used[j.nos[k]] := v_used[j.nos[k]] + j.ns[k];
+                    v_lefts[j.nos[k]] := CASE WHEN v_probes[j.nos[k]] THEN 0
+                                              ELSE v_lefts[j.nos[k]] - j.ns[k] END;
+                END LOOP;
+            ELSE
+                v_waiting[v_lacks] := true;
+                v_aside := v_aside || j.place;
+                v_to := v_to || v_gates[v_lacks];
+                v_ns := v_ns || j.ns[array_position(j.nos, v_lacks)];
+            END IF;
+        END LOOP;
+    END IF;
+    FOR k IN 1..cardinality(v_gates) LOOP
+        -- A drain or a failure that was reported meanwhile.
+        IF v_used[k] > 0 AND windlass.bucket_take(v_budgets[k], v_keys[k], v_used[k], true, 1,
+                                                  v_now) < v_used[k] THEN
+            busy := true;
+            RETURN;
+        END IF;
+    END LOOP;
+    IF v_aside <> '{}' THEN
+        PERFORM windlass.claim_aside(p_lane, p_claim, u.seqs, u.jobs, v_to, v_ns)
+           FROM (SELECT array_agg(seqs[a.place] ORDER BY a.i) AS seqs,
+                        array_agg(v_jobs[a.place] ORDER BY a.i) AS jobs
+                   FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)) AS u;
+        SELECT * INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+          FROM windlass.claim_without(v_aside, seqs, ids, tasks, payloads, options, attempts, deaths,
+                                      enqueued, offered);
+    END IF;
+END $$;
+
+-- The fast path of claim_tokens: all jobs draw from buckets without a key, no waiting list is in use, and
+-- each bucket has enough for all of them. False: that is not so, and nothing was taken [F1]. A half-open
+-- breaker has enough for one: its probe is one job, not a whole claim [F7]. NULL: a bucket is locked by
+-- another, as in bucket_try.
+-- Callers: claim_tokens. May call: worker. Lock: the rows of the buckets, in the order of budgets, until the
+-- transaction ends. All are looked at before any is taken from: a probe cannot be given back.
+CREATE OR REPLACE FUNCTION windlass.claim_tokens_quickly(
+    p_needs json, p_tasks text[], p_wait int) RETURNS boolean
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    b       record;
+    v_names text[] := '{}';
+    v_ns    int[] := '{}';
+    v_now   float8;
+BEGIN
+    FOR b IN SELECT n.budget, 'budget:' || n.budget || '/' AS gate,
+                    least(sum(n.n * t.n), 2147483647)::int AS n, bool_or(n.argument IS NOT NULL) AS keyed
+               FROM (SELECT x.task, count(*) AS n FROM unnest(p_tasks) AS x (task) GROUP BY x.task) AS t
+               JOIN windlass.needs_by_task(p_needs) AS n ON n.task = t.task
+              GROUP BY n.budget ORDER BY n.budget COLLATE "C" LOOP
+        IF b.keyed OR EXISTS (SELECT FROM windlass.held h WHERE h.gate = b.gate)
+           OR EXISTS (SELECT FROM windlass.pass p WHERE p.gate = b.gate)
+           OR windlass.bucket_tokens(b.budget, '') < b.n THEN
+            RETURN false;
+        END IF;
+        v_names := v_names || b.budget;
+        v_ns := v_ns || b.n;
+    END LOOP;
+    FOR k IN 1..cardinality(v_names) LOOP
+        IF NOT windlass.bucket_try(v_names[k], '', p_wait) THEN
+            RETURN NULL;
+        END IF;
+    END LOOP;
+    v_now := windlass.unix_time();
+    FOR k IN 2..cardinality(v_names) LOOP
+        IF windlass.bucket_tokens(v_names[k], '', 1, v_now) < v_ns[k] THEN
+            RETURN false;
+        END IF;
+    END LOOP;
+    FOR k IN 1..cardinality(v_names) LOOP
+        IF windlass.bucket_take(v_names[k], '', v_ns[k], true, 1, v_now) < v_ns[k] THEN
+            -- The first had too little; another, which had enough, was drained just now.
+            RETURN CASE WHEN k = 1 THEN false END;
+        END IF;
+    END LOOP;
+    RETURN true;
+END $$;
+
+-- How many tokens of which buckets the jobs of a claim need [F1].
+-- Callers: claim_tokens. May call: worker. Lock: none.
+-- p_needs: as there. Each OFFSET 0 is a fence: a payload is read once, however long it is.
+CREATE OR REPLACE FUNCTION windlass.claim_token_needs(
+    p_needs json, p_tasks text[], p_payloads text[]) RETURNS windlass.want[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN (
+        SELECT array_agg(ROW (x.i, x.n, x.budget, x.key)::windlass.want)
+          FROM (SELECT v.i, v.budget, windlass.bucket_key(v.value) AS key, least(sum(v.n), 2147483647) AS n
+                  FROM (SELECT u.i, n.budget, n.n, windlass.need_value(u.payload, n.argument,
+                          n.place) AS value
+                          FROM (SELECT y.i, y.task, y.payload::json AS payload
+                                  FROM unnest(p_tasks, p_payloads) WITH ORDINALITY AS y (task, payload, i)
+                                OFFSET 0) AS u
+                          JOIN windlass.needs_by_task(p_needs) AS n ON n.task = u.task OFFSET 0) AS v
+                 GROUP BY 1, 2, 3) AS x);
+END $$;
+
+-- The tokens that tasks need, as the claimer said: one row per task and budget.
+-- Callers: claim_tokens_quickly, claim_token_needs. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.needs_by_task(p_needs json)
+RETURNS TABLE (task text, budget text, n int, argument text, place int)
+LANGUAGE sql IMMUTABLE ROWS 10 AS $$
+    SELECT k.key, r.budget, coalesce(r.n, 1), r.argument, r.place
+      FROM json_each(p_needs) AS k
+     CROSS JOIN LATERAL json_to_recordset(k.value) AS r (budget text, n int, argument text, place int)
+$$;
+
+-- The value of the argument that names a job's bucket: found by the argument's name, else by its position
+-- [F1]. NULL: the job has no such argument.
+-- Callers: claim_token_needs. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.need_value(p_payload json, p_argument text, p_place int) RETURNS json
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_argument IS NULL THEN NULL
+                WHEN json_typeof(p_payload) = 'array' THEN p_payload -> p_place
+                ELSE coalesce(p_payload -> p_argument, p_payload -> '*' -> p_place) END
+$$;
+
+-- The key of the bucket that a job draws from, by the value of the argument that need_value found: '' where
+-- there is none [F1].
+-- Callers: claim_token_needs. May call: worker. Lock: none.
+-- bucket_key in windlass.store.budgets says the same: a text is its own key, other values are keyed by their
+-- JSON as it was sent, and no more than 255 characters count.
+CREATE OR REPLACE FUNCTION windlass.bucket_key(p_value json) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_value IS NULL OR json_typeof(p_value) = 'null' THEN ''
+                WHEN json_typeof(p_value) = 'string' THEN left(p_value #>> '{}', 255)
+                ELSE left(btrim(p_value::text, E' \t\n\r'), 255) END
+$$;
+
+-- Drops the token passes of jobs that leave with a claim, including those of budgets that their task no
+-- longer needs: else the tokens would be kept for them while they run [F1]. p_jobs: the jobs that carry their
+-- id; no other was in a waiting list.
+-- Callers: claim. May call: worker. Lock: the rows it removes; the caller holds the lane.
+CREATE OR REPLACE FUNCTION windlass.claim_drop_passes(p_jobs bigint[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    IF EXISTS (SELECT FROM windlass.pass p WHERE p.gate >= 'budget:' AND p.gate < 'budget;') THEN
+        DELETE FROM windlass.pass p WHERE p.job = ANY (p_jobs) AND p.gate LIKE 'budget:%';
+    END IF;
+END $$;
+
+-- ==== Putting aside ====
+
+-- Puts jobs of a claim aside, each in the waiting list of the bucket that has no tokens for it, or of its
+-- task's limit [F1] [F3].
+-- Callers: claim_tokens, claim_gated. May call: worker. Lock: none beyond the rows it writes; the caller
+-- holds the lane. For the log their attempts have ended, as `held`, in a flush of nobody's: 0, and -1 where
+-- the claim has such a one already. One that had been let out of that list goes back to its place in it. Who
+-- waits for tokens takes no slot meanwhile: else a budget that runs dry would keep them from everybody.
+CREATE OR REPLACE FUNCTION windlass.claim_aside(
+    p_lane int, p_claim bigint, p_seqs bigint[], p_jobs bigint[], p_gates text[], p_needs int[]) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
+    SELECT c.segment, p_claim, p_lane, -(SELECT count(*) FROM windlass.outcome o WHERE o.claim = p_claim),
+           'held',
+           (SELECT range_agg(int8range(s, s + 1)) FROM unnest(p_seqs) AS s), cardinality(p_seqs),
+           windlass.now()
+      FROM windlass.claim c WHERE c.lane = p_lane AND c.id = p_claim;
+    PERFORM windlass.mark_gates_changed(p_gates);
+    INSERT INTO windlass.held (id, turn, since, enqueued_at, queue, priority, attempt, deaths, gate, need,
+                               task, payload, options)
+    SELECT u.job, coalesce(p.turn, nextval('windlass.held_turn')), r.offered_at,
+           coalesce(r.enqueued_at, r.offered_at), l.queue, l.priority, r.attempt, r.deaths, u.gate, u.need,
+           r.task, r.payload, r.options
+      FROM (SELECT * FROM unnest(p_seqs, p_jobs, p_gates, p_needs) WITH ORDINALITY AS x (seq, job, gate, need,
+              i)
+             ORDER BY x.i) AS u
+     CROSS JOIN LATERAL (SELECT * FROM windlass.ready y WHERE y.lane = p_lane AND y.seq = u.seq LIMIT 1) AS r
+      JOIN windlass.lane l ON l.id = p_lane
+      LEFT JOIN windlass.pass p ON p.job = u.job AND p.gate = u.gate
+     ORDER BY u.i;
+    DELETE FROM windlass.pass p USING unnest(p_jobs, p_gates) AS u (job, gate)
+     WHERE p.job = u.job AND p.gate = u.gate;
+    PERFORM windlass.drop_passes(ARRAY(SELECT u.job FROM unnest(p_jobs, p_gates) AS u (job, gate)
+                                        WHERE u.gate LIKE 'budget:%'),
+                                 'slots', true);
+END $$;
+
+-- The jobs of a claim without those at the given places; all NULL where none is left.
+-- Callers: claim_tokens, claim_gated. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.claim_without(
+    p_places int[], INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[],
+    INOUT options text[], INOUT attempts smallint[], INOUT deaths smallint[], INOUT enqueued float8[],
+    INOUT offered float8[])
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT array_agg(u.seq ORDER BY u.i), array_agg(u.id ORDER BY u.i), array_agg(u.task ORDER BY u.i),
+           array_agg(u.payload ORDER BY u.i), array_agg(u.opts ORDER BY u.i),
+           array_agg(u.attempt ORDER BY u.i), array_agg(u.death ORDER BY u.i), array_agg(u.at ORDER BY u.i),
+           array_agg(u.since ORDER BY u.i)
+      FROM unnest(seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered) WITH ORDINALITY
+        AS u (seq, id, task, payload, opts, attempt, death, at, since, i)
+     WHERE u.i <> ALL (p_places)
+$$;

@@ -1,0 +1,350 @@
+-- The cluster: the coordinator's term, the slots of workers, cool-downs of queues, and the chores that one
+-- process does for all.
+
+-- ==== Terms ====
+
+-- Becomes or stays coordinator: returns the number of the term, or NULL while another holds one [K3].
+-- Callers: the store. May call: worker. Lock: the leader row; whoever finds that another leads has looked
+-- without it.
+CREATE OR REPLACE FUNCTION windlass.lead(p_candidate bigint, p_length float8) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    l windlass.leader;
+BEGIN
+    PERFORM windlass.check_epoch();
+    SELECT * INTO l FROM windlass.leader;
+    IF l.holder <> p_candidate AND windlass.term_runs(l) THEN
+        RETURN NULL;
+    END IF;
+    SELECT * INTO l FROM windlass.leader FOR UPDATE;
+    IF l.holder <> p_candidate AND windlass.term_runs(l) THEN
+        RETURN NULL;
+    ELSIF NOT windlass.term_runs(l) THEN
+        l.term := l.term + 1;
+    END IF;
+    UPDATE windlass.leader SET holder = p_candidate, term = l.term,
+           until = windlass.in_seconds(least(p_length, 300));
+    RETURN l.term;
+END $$;
+
+-- Gives a term up, so that another may lead at once; does nothing for others [K3].
+-- Callers: the store. May call: worker. Lock: the leader row.
+CREATE OR REPLACE FUNCTION windlass.resign(p_candidate bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+    UPDATE windlass.leader SET holder = NULL, until = '-infinity' WHERE holder = p_candidate;
+END $$;
+
+-- Whether a coordinator's term has not run out [K3]. No term is longer than five minutes: one that ends later
+-- was written before the clock was set back, and is over. MAX_TERM in windlass.core.clock says the same.
+-- Callers: lead, check_term, assign. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.term_runs(l windlass.leader) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+    SELECT t.now < l.until AND l.until <= t.now + interval '301 seconds' FROM windlass.now() AS t (now)
+$$;
+
+-- Refuses what a coordinator writes whose term is over [K3].
+-- Callers: governed, govern, fire_schedule. May call: worker. Lock: the leader row FOR SHARE, so that no
+-- other term begins before this is committed.
+CREATE OR REPLACE FUNCTION windlass.check_term(p_term bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM windlass.leader l WHERE l.term = p_term AND windlass.term_runs(l) FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'term % is over', p_term USING ERRCODE = 'WL009',
+            HINT = 'Another may coordinate by now; stand again first.';
+    END IF;
+END $$;
+
+-- ==== Slots ====
+
+-- Replaces the whole assignment of slots, of workers that are alive; true if that changed anything [K1] [K3].
+-- p_slots: [{"worker": ..., "queue": ..., "slots": ...}, ...].
+-- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, so that no other term begins before
+-- this is committed; then the rows that change. Where nothing changes nothing is written, not even a row
+-- lock: the coordinator asks every second or two.
+CREATE OR REPLACE FUNCTION windlass.assign(p_term bigint, p_slots json) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    v_wanted windlass.slot[];
+    v_lost   boolean;
+BEGIN
+    SELECT l.term <> p_term OR NOT windlass.term_runs(l) INTO v_lost FROM windlass.leader l;
+    IF NOT v_lost THEN
+        SELECT coalesce(array_agg(ROW (x.worker, x.queue, x.slots)::windlass.slot), '{}') INTO v_wanted
+          FROM json_to_recordset(p_slots) AS x (worker bigint, queue text, slots int)
+          JOIN windlass.worker_life w ON w.id = x.worker AND w.alive;
+        IF NOT EXISTS (SELECT worker, queue, slots FROM windlass.slot
+                           EXCEPT SELECT worker, queue, slots FROM unnest(v_wanted))
+           AND NOT EXISTS (SELECT worker, queue, slots FROM unnest(v_wanted)
+                           EXCEPT SELECT worker, queue, slots FROM windlass.slot) THEN
+            RETURN false;
+        END IF;
+        PERFORM FROM windlass.leader l WHERE l.term = p_term AND windlass.term_runs(l) FOR SHARE;
+        v_lost := NOT FOUND;
+    END IF;
+    IF v_lost THEN
+        RAISE EXCEPTION 'term % is over', p_term USING ERRCODE = 'WL009',
+            HINT = 'Another may coordinate by now; stand again before assigning slots.';
+    END IF;
+    DELETE FROM windlass.slot s
+     WHERE NOT EXISTS (SELECT FROM unnest(v_wanted) AS w WHERE w.worker = s.worker AND w.queue = s.queue);
+    INSERT INTO windlass.slot AS s (worker, queue, slots) SELECT worker, queue, slots FROM unnest(v_wanted)
+    ON CONFLICT (worker, queue) DO UPDATE SET slots = excluded.slots WHERE s.slots <> excluded.slots;
+    RETURN true;
+END $$;
+
+-- ==== Cooling down ====
+
+-- Cools a whole queue after a handler was throttled, and returns the seconds until it gives out jobs
+-- again [O3].
+-- Callers: the store. May call: worker. Lock: the queue's row, waited for 1 s at most: the caller knows what
+-- to do where this fails. Only the first in a window counts: whoever finds the queue cooling is told how
+-- long, without a lock, since all its siblings come at about the same moment.
+CREATE OR REPLACE FUNCTION windlass.throttle(p_queue text, p_hint float8 DEFAULT NULL) RETURNS float8
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET jit = off AS $$
+DECLARE
+    q       windlass.queue;
+    v_left  float8;
+    v_delay float8;
+BEGIN
+    SELECT * INTO q FROM windlass.queue WHERE name = p_queue;
+    IF NOT FOUND THEN
+        PERFORM windlass.check_name('queue', p_queue);
+        INSERT INTO windlass.queue (name) VALUES (p_queue) ON CONFLICT DO NOTHING;
+    ELSE
+        v_left := windlass.cooldown_left(q);
+        IF v_left > 0 THEN
+            RETURN v_left;
+        END IF;
+    END IF;
+    SELECT * INTO q FROM windlass.queue WHERE name = p_queue FOR NO KEY UPDATE;
+    v_left := windlass.cooldown_left(q);
+    IF v_left > 0 THEN
+        RETURN v_left;
+    END IF;
+    v_delay := q.cool_base * CASE WHEN q.backoff THEN 2 ^ least(q.throttles, 30) ELSE 1 END;
+    v_delay := least(greatest(v_delay, p_hint), q.cool_cap);
+    UPDATE windlass.queue SET throttles = throttles + 1, cool_until = windlass.in_seconds(v_delay)
+     WHERE name = p_queue;
+    RETURN v_delay;
+END $$;
+
+-- Seconds until a queue gives out jobs again; 0 where it is not cooling down [O3]. A cool-down that ends
+-- later than the queue's cap allows was written before the clock was set back, and is over.
+-- Callers: claim_take, lane_heads, throttle, the store's readings. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.cooldown_left(q windlass.queue) RETURNS float8
+LANGUAGE sql VOLATILE AS $$
+    SELECT CASE WHEN q.cool_until IS NULL THEN 0
+                ELSE (SELECT CASE WHEN c.left_s BETWEEN 0 AND q.cool_cap + 1 THEN c.left_s ELSE 0 END
+                        FROM (SELECT date_part('epoch', q.cool_until - windlass.now()) AS left_s) AS c) END
+$$;
+
+-- Forgets the throttles of a queue where nothing was throttled for 120 s after its last cool-down, or at once
+-- where an operator says so; true if it did [O3].
+-- Callers: the store. May call: worker. Lock: the queue's row, where there is something to forget, waited for
+-- 1 s at most.
+CREATE OR REPLACE FUNCTION windlass.warm(p_queue text, p_force boolean DEFAULT false) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET jit = off AS $$
+BEGIN
+    UPDATE windlass.queue SET throttles = 0, cool_until = NULL
+     WHERE name = p_queue AND throttles > 0 AND (p_force OR cool_until <= windlass.now() - interval '120 s');
+    IF FOUND AND p_force THEN
+        PERFORM windlass.wake(p_queue);  -- who asked meanwhile was told that it cools
+        RETURN true;
+    END IF;
+    RETURN FOUND;
+END $$;
+
+-- ==== Chores ====
+
+-- Begins a chore by its name, if nobody has within the last p_every seconds.
+-- Callers: the store. May call: worker. Lock: the row.
+CREATE OR REPLACE FUNCTION windlass.begin_chore(p_name text, p_every float8) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+    INSERT INTO windlass.chore AS t (name, at) VALUES (p_name, windlass.now())
+    ON CONFLICT (name) DO UPDATE SET at = excluded.at
+     WHERE t.at NOT BETWEEN excluded.at - make_interval(secs => p_every) + interval '1 microsecond'
+                        AND excluded.at + interval '1 s';
+    RETURN FOUND;
+END $$;
+
+-- Which chores of moving jobs into lanes have anything to do, so that an idle cluster asks once and not five
+-- times.
+-- Callers: the store's promote. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.upkeep(
+    OUT settle_rest boolean, OUT clock_back boolean, OUT replace_step boolean, OUT admit boolean,
+    OUT changed_gates boolean, OUT passes boolean, OUT pressure boolean, OUT follow boolean,
+    OUT advance boolean, OUT cancel boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    SELECT EXISTS (SELECT FROM windlass.unsettled),
+           EXISTS (SELECT FROM windlass.deferred_watermark
+                    WHERE run_at > windlass.now() + interval '1 second'),
+           EXISTS (SELECT FROM windlass.deferred WHERE replaces IS NOT NULL),
+           EXISTS (SELECT FROM windlass.held), EXISTS (SELECT FROM windlass.changed_gate),
+           EXISTS (SELECT FROM windlass.pass), EXISTS (SELECT FROM windlass.queue q
+                                                        WHERE q.max_depth IS NOT NULL
+                                                           OR q.pressure <> 'none'),
+           EXISTS (SELECT FROM windlass.after_edge), EXISTS (SELECT FROM windlass.part_event),
+           EXISTS (SELECT FROM windlass.cancel_request q
+                    CROSS JOIN LATERAL (SELECT FROM windlass.parent p
+                                         WHERE p.id = q.job AND p.state = 'waiting' LIMIT 1) AS p)
+      INTO settle_rest, clock_back, replace_step, admit, changed_gates, passes, pressure, follow, advance,
+      cancel;
+END $$;
+
+-- Publishes the oldest xid that may still own a hole: the oldest that holds a lock on ready [rule 3].
+-- Callers: the store's promote, about once a second. May call: worker. Lock: none.
+-- A foreign transaction, even in another database, holds back the cluster's xmin; it does not hold back this.
+-- The own xid comes first. Whoever is not seen in pg_locks after that draws its numbers later, and no hole
+-- with a horizon up to the own xid can be of its making.
+CREATE OR REPLACE FUNCTION windlass.publish_horizon() RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    v_own    bigint := pg_current_xact_id()::text::bigint;
+    v_oldest bigint;
+BEGIN
+    SELECT min(windlass.full_xid(x.transactionid, v_own)) INTO v_oldest
+      FROM pg_locks l
+      JOIN pg_locks x ON x.virtualtransaction = l.virtualtransaction AND x.locktype = 'transactionid'
+                     AND x.mode = 'ExclusiveLock' AND x.granted
+     WHERE l.locktype = 'relation' AND l.relation = 'windlass.ready'::regclass
+       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+       AND l.mode = 'RowExclusiveLock' AND l.granted;
+    v_oldest := least(v_oldest, v_own);
+    IF v_oldest > pg_sequence_last_value('windlass.horizon'::regclass) THEN
+        PERFORM setval('windlass.horizon'::regclass, v_oldest, true);
+    END IF;
+    RETURN v_oldest;
+END $$;
+
+-- The 64-bit form of a 32-bit xid, given a full xid of about the same time.
+-- Callers: publish_horizon. May call: worker. Lock: none.
+-- The distance is taken as signed: the xid may be a little older or a little newer.
+CREATE OR REPLACE FUNCTION windlass.full_xid(p_xid xid, p_near bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_near - (((p_near - p_xid::text::bigint + 2147483648) & 4294967295) - 2147483648)
+$$;
+
+-- One bounded step of retention outside the logs [K6]. `more`: of something it took as much as one step may,
+-- so that there may be more.
+-- Callers: the store. May call: worker. Lock: the rows it removes, by trying only [S2]: what others make new
+-- at this moment is not old any more.
+CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint,
+                                           OUT parents bigint, OUT more boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_sort = off SET jit = off AS $$
+DECLARE
+    v_now    timestamptz := windlass.now();
+    v_parent bigint;
+    v_parts  bigint;
+    v_notes  bigint;
+    v_saved  bigint;
+    v_full   bigint;
+    v_deaths bigint;
+    v_marks  bigint;
+BEGIN
+    WITH old AS (
+        SELECT d.id FROM windlass.queue q
+         CROSS JOIN LATERAL (SELECT x.id FROM windlass.dead x
+                              WHERE x.queue = q.name
+                                AND x.died_at <= v_now - make_interval(secs => q.dead_retention)
+                              LIMIT p_limit FOR UPDATE SKIP LOCKED) AS d
+         LIMIT p_limit)
+    DELETE FROM windlass.dead d WHERE d.id = ANY (ARRAY(SELECT id FROM old));
+    GET DIAGNOSTICS dead = ROW_COUNT;
+    WITH old AS (
+        SELECT i.key FROM windlass.idempotency i
+         WHERE i.at <= v_now - make_interval(secs => (SELECT m.idempotency_retention FROM windlass.meta m
+                                                       WHERE m.single))
+         ORDER BY i.at LIMIT p_limit FOR UPDATE SKIP LOCKED)
+    DELETE FROM windlass.idempotency i WHERE i.key = ANY (ARRAY(SELECT key FROM old));
+    GET DIAGNOSTICS keys = ROW_COUNT;
+    DELETE FROM windlass.key_death k
+     WHERE k.key = ANY (ARRAY(SELECT x.key FROM windlass.key_death x WHERE x.at <= v_now - interval '7 days'
+                               ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_deaths = ROW_COUNT;
+    parents := 0;
+    FOR v_parent IN SELECT p.id FROM windlass.queue q CROSS JOIN windlass.meta m
+                      JOIN windlass.parent p ON p.queue = q.name AND p.state <> 'waiting'
+                       AND p.finished_at <= v_now - make_interval(
+                               secs => CASE WHEN p.state = 'dead' THEN q.dead_retention
+                                            ELSE least(q.retention, m.retention) END)
+                     LIMIT p_limit FOR UPDATE OF p SKIP LOCKED LOOP
+        PERFORM windlass.drop_parent(v_parent);
+        parents := parents + 1;
+    END LOOP;
+    v_parts := windlass.drop_parts(p_limit);
+    DELETE FROM windlass.ended_otherwise o
+     WHERE o.job = ANY (ARRAY(SELECT x.job FROM windlass.ended_otherwise x
+                               WHERE x.at <= v_now - interval '7 days'
+                               ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_notes = ROW_COUNT;
+    -- A worker's number may stand in claims for as long as the logs keep them; its rows may go sooner, for
+    -- what is not there is not alive.
+    WITH old AS (
+        SELECT l.id FROM windlass.worker_life l JOIN windlass.worker_beat b ON b.id = l.id
+         WHERE l.settled AND NOT l.alive AND b.at <= v_now - interval '1 day' LIMIT p_limit
+           FOR UPDATE SKIP LOCKED),
+    beats AS (DELETE FROM windlass.worker_beat b WHERE b.id IN (SELECT id FROM old)),
+    infos AS (DELETE FROM windlass.worker w WHERE w.id IN (SELECT id FROM old))
+    DELETE FROM windlass.worker_life l WHERE l.id IN (SELECT id FROM old);
+    GET DIAGNOSTICS workers = ROW_COUNT;
+    -- As in finish: the snapshot that says which jobs have ended must be younger than any rotation that moved
+    -- them.
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    DELETE FROM windlass.cancel_request q
+     WHERE q.job IN (SELECT x.job FROM windlass.cancel_request x
+                      WHERE x.at < v_now - interval '1 minute'
+                        AND NOT windlass.is_unfinished(x.job) LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    -- A worker that ends a job well names only the checkpoints that it has made or found itself.
+    DELETE FROM windlass.checkpoint k
+     WHERE k.job IN (SELECT x.job FROM windlass.checkpoint x
+                      WHERE x.at < v_now - interval '1 day' AND NOT windlass.is_unfinished(x.job)
+                        AND NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = x.job)
+                      LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS v_saved = ROW_COUNT;
+    DELETE FROM windlass.order_mark m
+     WHERE m.ctid = ANY (ARRAY(
+        SELECT x.ctid FROM windlass.order_mark x
+         WHERE x.at <= v_now - interval '30 days'
+           AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = 'order:' || x.queue || '/' || x.key
+                           OFFSET 0)
+           AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.gate = 'order:' || x.queue || '/' || x.key
+                           OFFSET 0)
+         LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_marks = ROW_COUNT;
+    DELETE FROM windlass.seq_set s
+     WHERE NOT EXISTS (SELECT FROM windlass.cursor_of(s.lane) c
+                        WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))
+       AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);
+    v_full := windlass.expire_buckets(p_limit);
+    PERFORM setval('windlass.awaited'::regclass, 0, true);
+    more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full, v_deaths,
+                     v_marks) >= p_limit;
+END $$;
+
+-- ==== Statements that the store sends ====
+
+-- :steering
+-- What a host needs to know each second: all queues, the slots of its workers ($1), who serves what [K1]
+-- [K2].
+-- Callers: the store's steering. Lock: none.
+-- One statement, so one snapshot.
+SELECT (SELECT json_object_agg(q.name, to_jsonb(q) || jsonb_build_object('cooling', windlass.cooldown_left(q))
+                                       || windlass.flow_of(q))
+          FROM windlass.queue q) AS queues,
+       (SELECT json_object_agg(w.worker, w.slots)
+          FROM (SELECT s.worker, json_object_agg(s.queue, s.slots) AS slots
+                  FROM windlass.slot s WHERE s.worker = ANY ($1::bigint[]) GROUP BY s.worker) AS w) AS slots,
+       (SELECT json_object_agg(a.queue, a.n)
+          FROM (SELECT u.queue, count(DISTINCT w.id) AS n
+                  FROM windlass.worker w JOIN windlass.worker_life l USING (id)
+                 CROSS JOIN unnest(w.queues) AS u (queue)
+                 WHERE l.alive GROUP BY u.queue) AS a) AS serving

@@ -1,0 +1,395 @@
+-- Gates: concurrency and ordering keys, limits of tasks, budgets. Which gate a job meets next, how much room
+-- there is behind one, passes, and the ring of fair keys. Letting jobs through is in limits_admit.sql.
+
+-- ==== The way of a job ====
+
+-- The first gate that a new job must pass; NULL: none. p_limited: whether a setting limits its task.
+-- Callers: enqueue_gated, enqueue_new. May call: worker. Lock: none.
+-- The same as next_gate of a job that has no pass, without a look at any table.
+CREATE OR REPLACE FUNCTION windlass.first_gate(
+    p_queue text, p_task text, p_options json, p_limited boolean) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_options ->> 'ordering_key' IS NOT NULL
+                THEN 'order:' || p_queue || '/' || (p_options ->> 'ordering_key')
+                WHEN p_options ->> 'concurrency_key' IS NOT NULL
+                THEN 'key:' || (p_options ->> 'concurrency_key')
+                WHEN p_limited OR p_options ->> 'task_limit' IS NOT NULL THEN 'task:' || p_task END
+$$;
+
+-- The first gate that a job must pass and has no pass for; NULL: it may go to its lane [F3] [F6]. p_job NULL:
+-- the job is new.
+-- Callers: enqueue_one, promote, offer_one, offer_parts, retry_many, admit_gate, admit_unserved.
+-- May call: worker. Lock: none.
+-- gates_of and next_gate in windlass.core.gates say the same.
+CREATE OR REPLACE FUNCTION windlass.next_gate(
+    p_job bigint, p_queue text, p_task text, p_options json) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_gate text;
+BEGIN
+    v_gate := 'order:' || p_queue || '/' || (p_options ->> 'ordering_key');
+    IF v_gate IS NOT NULL AND NOT EXISTS (SELECT FROM windlass.pass p
+                                           WHERE p.job = p_job AND p.gate = v_gate) THEN
+        RETURN v_gate;
+    END IF;
+    v_gate := 'key:' || (p_options ->> 'concurrency_key');
+    IF v_gate IS NOT NULL AND NOT EXISTS (SELECT FROM windlass.pass p
+                                           WHERE p.job = p_job AND p.gate = v_gate) THEN
+        RETURN v_gate;
+    END IF;
+    IF p_options ->> 'task_limit' IS NULL
+       AND NOT EXISTS (SELECT FROM windlass.task_setting t
+                        WHERE t.name = p_task AND t.concurrency IS NOT NULL) THEN
+        RETURN NULL;
+    END IF;
+    v_gate := 'task:' || p_task;
+    RETURN CASE WHEN NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = p_job AND p.gate = v_gate)
+                THEN v_gate END;
+END $$;
+
+-- Whether a job may have to wait for a gate or for the turn of its fair key: a cheap test before next_gate
+-- decides. p_limited: tasks that are limited by a setting.
+-- Callers: enqueue_many, enqueue_new, promote, retry_many. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.may_be_gated(
+    p_task text, p_options text, p_limited text[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_task = ANY (p_limited)
+        OR coalesce(p_options ~ '"(ordering_key|concurrency_key|task_limit|fair_key)"', false)
+$$;
+
+-- Which of some tasks (NULL: of all) are limited by a setting [F3].
+-- Callers: enqueue_many, enqueue_new, promote, claim_gated, claim_recheck, retry_many. May call: worker.
+-- Lock: none.
+-- The table is small.
+CREATE OR REPLACE FUNCTION windlass.limited_tasks(p_tasks text[]) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    -- Mostly there is none. The query below is planned anew for each call, which takes about as long as to
+    -- offer a job.
+    IF NOT EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) THEN
+        RETURN '{}';
+    END IF;
+    RETURN ARRAY(SELECT t.name FROM windlass.task_setting t
+                  WHERE t.concurrency IS NOT NULL AND (p_tasks IS NULL OR t.name = ANY (p_tasks)));
+END $$;
+
+-- The gates that some jobs wait at or have passed.
+-- Callers: the store, before and after it steers them. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.gates_of_jobs(p_jobs bigint[]) RETURNS TABLE (gate text)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+    SELECT p.gate FROM unnest(p_jobs) AS j (id)
+     CROSS JOIN LATERAL (SELECT x.gate FROM windlass.pass x WHERE x.job = j.id OFFSET 0) AS p
+     UNION
+    SELECT h.gate FROM unnest(p_jobs) AS j (id)
+     CROSS JOIN LATERAL (SELECT x.gate FROM windlass.held x WHERE x.id = j.id OFFSET 0) AS h
+     WHERE h.gate IS NOT NULL
+$$;
+
+-- Gives a job in the waiting list of an ordering key a new turn just before its transaction commits. So of
+-- two jobs the one committed first goes first, however long the other's transaction took [F6]. Jobs of one
+-- transaction keep their order.
+-- Callers: the triggers in_order and in_order_again of held, at commit. May call: worker. Lock: none beyond
+-- the row it writes, which nobody else sees yet.
+-- SET CONSTRAINTS ALL IMMEDIATE, as frameworks say it, calls it too early. So a turn that it has drawn is
+-- looked at once more at the next moment, which is deferred again, and drawn anew unless it was drawn by the
+-- same statement: at last by COMMIT. windlass.drawing: which statement that is, and the number from which on
+-- it has drawn.
+CREATE OR REPLACE FUNCTION windlass.draw_turn() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_drawing text := date_part('epoch', statement_timestamp())::text;
+BEGIN
+    IF split_part(current_setting('windlass.drawing', true), '/', 1) IS DISTINCT FROM v_drawing THEN
+        PERFORM set_config('windlass.drawing', v_drawing || '/' || nextval('windlass.held_turn'), true);
+    END IF;
+    IF NEW.turn < split_part(current_setting('windlass.drawing'), '/', 2)::bigint THEN
+        SET CONSTRAINTS windlass.in_order_again DEFERRED;
+        UPDATE windlass.held h SET turn = nextval('windlass.held_turn')
+         WHERE h.id = NEW.id AND h.gate = NEW.gate;
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- ==== Room behind a gate ====
+
+-- Takes the lock of a gate, whose holder lets jobs through. False: another held it for longer than p_wait ms;
+-- with 0 it is only tried.
+-- Callers: admit_gates, claim_gated. May call: worker. Lock: advisory, (oid of the held table, hash of the
+-- gate), until the transaction ends.
+-- No producer takes it, and nobody who holds it waits for a lane, a worker or a parent.
+CREATE OR REPLACE FUNCTION windlass.gate_lock(p_gate text, p_wait int) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_space  int := ('windlass.held'::regclass::oid::bigint - 2147483648)::int;
+    v_before text := current_setting('lock_timeout');
+BEGIN
+    IF pg_try_advisory_xact_lock(v_space, hashtext(p_gate)) THEN
+        RETURN true;
+    ELSIF p_wait > 0 THEN
+        PERFORM set_config('lock_timeout', p_wait || 'ms', true);
+        PERFORM pg_advisory_xact_lock(v_space, hashtext(p_gate));
+        PERFORM set_config('lock_timeout', v_before, true);
+        RETURN true;
+    END IF;
+    RETURN false;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
+-- How many jobs may be beyond a gate at a time, as a job in its waiting list says; NULL: no limit any more.
+-- Settings of the task override what the job says [F3].
+-- Callers: admit_gate. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.gate_limit(p_kind text, p_task text, p_options json) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    t windlass.task_setting;
+BEGIN
+    IF p_kind = 'order' THEN
+        RETURN 1;
+    END IF;
+    SELECT * INTO t FROM windlass.task_setting x WHERE x.name = p_task;
+    RETURN CASE p_kind WHEN 'key' THEN coalesce(t.key_concurrency, (p_options ->> 'key_limit')::bigint, 1)
+                       WHEN 'task' THEN coalesce(t.concurrency, (p_options ->> 'task_limit')::bigint) END;
+END $$;
+
+-- Seconds until the bucket behind a gate can let out the first job of its waiting list; infinite where it
+-- never can, NULL where the list is empty [F1].
+-- Callers: sweep_gates. May call: worker. Lock: none.
+-- What is promised to those let out before comes on top, for as long as it is kept for them; see Bucket.wait
+-- in windlass.core for where the bucket cannot hold as much. While one was let out to be the probe of a
+-- half-open breaker nobody else is [F7].
+CREATE OR REPLACE FUNCTION windlass.gate_wait(p_gate text) RETURNS float8
+LANGUAGE sql VOLATILE AS $$
+    SELECT CASE WHEN p.n = 0 THEN windlass.bucket_wait(g.budget, g.key, h.need)
+                ELSE least(CASE WHEN windlass.breaker_state(b, windlass.unix_time()) <> 'closed'
+                           THEN 'Infinity'
+                                WHEN b.burst BETWEEN h.need AND h.need + p.n - 1
+                                THEN greatest(windlass.bucket_wait(g.budget, g.key, h.need), 0.02,
+                                              CASE WHEN b.rate > 0 THEN b.burst / (2 * b.rate)
+                                                   ELSE 'Infinity' END)
+                                ELSE windlass.bucket_wait(g.budget, g.key, h.need + p.n) END,
+                           greatest(windlass.bucket_wait(g.budget, g.key, h.need), p.kept)) END
+      FROM (SELECT x.need FROM windlass.held x WHERE x.gate = p_gate ORDER BY x.turn LIMIT 1) AS h
+     CROSS JOIN (SELECT substr(p_gate, 8, strpos(p_gate, '/') - 8),
+                        substr(p_gate, strpos(p_gate, '/') + 1)) AS g (budget, key)
+     CROSS JOIN (SELECT windlass.promised_tokens(p_gate),
+                        (SELECT date_part('epoch', min(x.at) + interval '5 seconds' - windlass.now())
+                           FROM windlass.pass x
+                          WHERE x.gate = p_gate
+                            AND x.at BETWEEN windlass.now() - interval '5 seconds'
+                                AND windlass.now() + interval '1 second')) AS p (n, kept)
+      LEFT JOIN windlass.budget b ON b.name = g.budget
+$$;
+
+-- The tokens of those who were let out of a budget's waiting list a moment ago and not claimed yet, but for
+-- some jobs [F1]. One that waits elsewhere since, or whom nobody comes for (its queue is paused, say), keeps
+-- its pass, but nobody waits for it: else jobs could wait for each other's tokens, or for ever.
+-- Callers: admit_gate, gate_wait, claim_tokens. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.promised_tokens(p_gate text, p_but bigint[] DEFAULT '{}') RETURNS int
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    RETURN (SELECT least(coalesce(sum(p.need), 0), 1000000000) FROM windlass.pass p
+             WHERE p.gate = p_gate AND p.job <> ALL (p_but)
+               AND p.at BETWEEN windlass.now() - interval '5 seconds' AND windlass.now() + interval '1 second'
+               AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.id = p.job OFFSET 0));
+END $$;
+
+-- Gives the running jobs of a task the pass of its new limit, so that they count, too [F3]; but not those of
+-- p_but, a claim that is being judged.
+-- Callers: admit_gate, claim_gated. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the caller
+-- holds the gate's, so that nobody lets a job through before. It is done by who first looks at the gate after
+-- the limit was committed, for only then is every claim either to be seen here, or sees the limit itself when
+-- it is committed: see claim_recheck.
+CREATE OR REPLACE FUNCTION windlass.count_running(p_task text, p_but bigint DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM windlass.uncounted_task u WHERE u.task = p_task) THEN
+        RETURN;
+    END IF;
+    DELETE FROM windlass.uncounted_task u WHERE u.task = p_task;
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    -- One that was counted while its claim put it aside would wait for its own slot.
+    DELETE FROM windlass.pass p
+     WHERE p.gate = 'task:' || p_task AND EXISTS (SELECT FROM windlass.held h
+                                                   WHERE h.id = p.job AND h.gate = p.gate OFFSET 0);
+    INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+    SELECT 'task:' || p_task, windlass.job_of(h.ready), 1, nextval('windlass.held_turn'),
+           windlass.enqueued_of(h.ready), windlass.now()
+      FROM windlass.worker_life w CROSS JOIN LATERAL windlass.holdings(w.id) AS h
+     WHERE NOT w.settled AND (h.ready).task = p_task AND h.claim IS DISTINCT FROM p_but
+    ON CONFLICT DO NOTHING;
+END $$;
+
+-- ==== Passes ====
+
+-- Takes back passes of jobs: 'all', where the jobs have ended; all but that of their ordering key where an
+-- 'attempt' has, so that a retry keeps its place [F6]; those of concurrency keys and tasks where they wait
+-- for tokens and need no 'slots' meanwhile [F3]. Returns the gates at which somebody waits for the room.
+-- Callers: settle, finish, finish_others, give_back, split, take_unique_key, claim_aside, sweep_passes,
+-- admit_gate, hold_unserved. May call: worker.
+-- Lock: the rows it removes, and those of their ordering
+-- keys' marks, which nobody else writes while there is a pass.
+-- p_call: the caller will not let the next ones in, so the coordinator is called where there are any.
+CREATE OR REPLACE FUNCTION windlass.drop_passes(p_jobs bigint[], p_which text, p_call boolean) RETURNS text[]
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_gates text[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = ANY (p_jobs)) THEN
+        RETURN '{}';
+    END IF;
+    WITH gone AS (DELETE FROM windlass.pass p
+                   WHERE p.job = ANY (p_jobs)
+                     AND CASE p_which WHEN 'all' THEN true WHEN 'attempt' THEN p.gate NOT LIKE 'order:%'
+                                      ELSE p.gate LIKE 'key:%' OR p.gate LIKE 'task:%' END RETURNING p.gate)
+    SELECT array_agg(DISTINCT gate) INTO v_gates FROM gone;
+    UPDATE windlass.order_mark m SET at = windlass.now()
+      FROM (SELECT substr(g, 7, strpos(g, '/') - 7) AS queue, substr(g, strpos(g, '/') + 1) AS key
+              FROM unnest(v_gates) AS g WHERE g LIKE 'order:%') AS o
+     WHERE m.queue = o.queue AND m.key = o.key;
+    v_gates := ARRAY(SELECT g FROM unnest(v_gates) AS g
+                      WHERE EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0));
+    IF v_gates <> '{}' THEN
+        PERFORM windlass.mark_gates_changed(v_gates, p_call);
+    END IF;
+    RETURN v_gates;
+END $$;
+
+-- Drops passes of jobs that have ended without anyone noticing, so that no gate stays shut for ever. Looks at
+-- up to p_limit passes in turn, and returns how many jobs had ended.
+-- Callers: the store's promote, now and then. May call: worker. Lock: the row that says how far it has come,
+-- by trying only; ACCESS SHARE on claim, as in finish; those of drop_passes, which it has tried before: a job
+-- of which somebody holds a pass is looked at again next time around.
+CREATE OR REPLACE FUNCTION windlass.sweep_passes(p_limit int) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    v_from bigint;
+    v_jobs bigint[];
+    v_gone bigint[];
+    v_free bigint[];
+BEGIN
+    PERFORM windlass.require_read_committed();
+    SELECT k.job INTO v_from FROM windlass.gate_look k FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    v_jobs := ARRAY(SELECT p.job FROM windlass.pass p WHERE p.job > v_from ORDER BY p.job LIMIT p_limit);
+    v_gone := ARRAY(SELECT DISTINCT j FROM unnest(v_jobs) AS j WHERE NOT windlass.is_unfinished(j));
+    v_free := ARRAY(SELECT p.job FROM windlass.pass p WHERE p.job = ANY (v_gone) FOR UPDATE SKIP LOCKED);
+    v_gone := ARRAY(SELECT g FROM unnest(v_gone) AS g
+                     WHERE (SELECT count(*) FROM unnest(v_free) AS f WHERE f = g)
+                           = (SELECT count(*) FROM windlass.pass p WHERE p.job = g));
+    PERFORM windlass.drop_passes(v_gone, 'all', true);
+    UPDATE windlass.gate_look k SET job = CASE WHEN cardinality(v_jobs) < p_limit THEN 0
+                                               ELSE v_jobs[p_limit] END
+     WHERE v_from > 0 OR v_jobs <> '{}';
+    RETURN cardinality(v_gone);
+END $$;
+
+-- ==== Queues that nobody serves ====
+
+-- The queues that nobody serves at the moment: paused, or named by no worker. A worker that names no queue
+-- may serve any. Where there is no worker at all, no queue counts as unserved [F3].
+-- Callers: admit_gate, admit_unserved. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.unserved_queues() RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_served text[];
+    v_any    boolean;
+BEGIN
+    SELECT array_agg(DISTINCT q), bool_or(w.queues = '{}') INTO v_served, v_any
+      FROM windlass.worker_life l JOIN windlass.worker w ON w.id = l.id
+      LEFT JOIN LATERAL unnest(w.queues) AS q ON true
+     WHERE l.alive;
+    RETURN ARRAY(SELECT q.name FROM windlass.queue q WHERE q.paused OR NOT v_any
+                    AND q.name <> ALL (v_served));
+END $$;
+
+-- Takes jobs that hold a pass of the gate out of the lanes of queues that nobody serves, so that others get
+-- their slots; returns how many [F3]. They wait in the list of their queue until it is served: see
+-- admit_unserved.
+-- Callers: admit_gate, where the gate is full. May call: worker. Lock: the gate's, held by the caller; the
+-- lanes and the rows it moves, by trying only; ACCESS SHARE on claim, as in finish.
+-- For the log their attempts have ended as `held`, claimed ahead by worker 0 [rule 13].
+CREATE OR REPLACE FUNCTION windlass.hold_unserved(p_gate text, p_queues text[]) RETURNS int
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    j      record;
+    v_done int := 0;
+BEGIN
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    FOR j IN SELECT p.job, l.ready, n.queue, n.priority
+               FROM (SELECT x.job FROM windlass.pass x WHERE x.gate = p_gate LIMIT 100) AS p
+              CROSS JOIN LATERAL windlass.locate(p.job) AS l
+               JOIN windlass.lane n ON n.id = (l.ready).lane
+              WHERE l.claim IS NULL AND n.queue = ANY (p_queues) LOOP
+        CONTINUE WHEN NOT pg_try_advisory_xact_lock(windlass.lock_space(), (j.ready).lane);
+        CONTINUE WHEN windlass.take_ahead((j.ready).lane, ARRAY[(j.ready).seq], 'held') = '{}';
+        PERFORM windlass.drop_passes(ARRAY[j.job], 'slots', false);
+        INSERT INTO windlass.held (id, since, enqueued_at, queue, priority, attempt, deaths, gate, task,
+                                   payload, options)
+        VALUES (j.job, (j.ready).offered_at, windlass.enqueued_of(j.ready), j.queue, j.priority,
+                (j.ready).attempt,
+                (j.ready).deaths, 'shut:' || j.queue, (j.ready).task, (j.ready).payload, (j.ready).options);
+        v_done := v_done + 1;
+    END LOOP;
+    -- Those who wait for the turn of their fair key have the pass, too.
+    FOR j IN SELECT h.id, h.queue FROM windlass.pass p JOIN windlass.held h ON h.id = p.job
+              WHERE p.gate = p_gate AND h.gate IS NULL AND h.queue = ANY (p_queues) LIMIT 100
+                FOR UPDATE OF h SKIP LOCKED LOOP
+        PERFORM windlass.drop_passes(ARRAY[j.id], 'slots', false);
+        UPDATE windlass.held h SET gate = 'shut:' || j.queue, fair_key = NULL WHERE h.id = j.id;
+        v_done := v_done + 1;
+    END LOOP;
+    RETURN v_done;
+END $$;
+
+-- ==== Gates where something has changed ====
+
+-- Notes that something has changed at some gates, so that no admission is missed, and calls the coordinator
+-- where an admission may be due. p_call NULL: only where nobody waited before.
+-- Callers: enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_parts, claim_aside (before they set jobs
+-- aside), drop_passes, set_task, set_queue, register, budget_change. May call: worker. Lock: none.
+-- It only adds rows.
+CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
+    p_gates text[], p_call boolean DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    IF coalesce(p_call, EXISTS (SELECT FROM unnest(p_gates) AS g
+                                 WHERE NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0)))
+                                  THEN
+        PERFORM windlass.wake('+');
+    END IF;
+    INSERT INTO windlass.changed_gate (gate) SELECT DISTINCT g FROM unnest(p_gates) AS g WHERE g IS NOT NULL;
+END $$;
+
+-- The names of up to p_n gates with a waiting list, from p_low on and below p_high, those after p_after: one
+-- index probe each, however long the lists are.
+-- Callers: sweep_gates, set_task, set_queue, register, budget_change, list_gates, list_watermarks.
+-- May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.next_waiting_lists(
+    p_low text, p_high text, p_after text, p_n int) RETURNS text[]
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off AS $$
+DECLARE
+    v_found text[] := '{}';
+    v_gate  text;
+BEGIN
+    IF p_after < p_low COLLATE "C" THEN
+        SELECT h.gate INTO v_gate FROM windlass.held h WHERE h.gate >= p_low ORDER BY h.gate, h.turn LIMIT 1;
+    ELSE
+        SELECT h.gate INTO v_gate FROM windlass.held h WHERE h.gate > p_after ORDER BY h.gate, h.turn LIMIT 1;
+    END IF;
+    WHILE v_gate IS NOT NULL AND (p_high IS NULL OR v_gate < p_high COLLATE "C")
+        AND cardinality(v_found) < p_n LOOP
+        v_found := v_found || v_gate;
+        SELECT h.gate INTO v_gate FROM windlass.held h WHERE h.gate > v_found[cardinality(v_found)]
+         ORDER BY h.gate, h.turn LIMIT 1;
+    END LOOP;
+    RETURN v_found;
+END $$;

@@ -1,0 +1,392 @@
+-- One job, wherever it is; the view of all jobs; depths.
+
+-- ==== In the logs ====
+
+-- Where a job stands in the logs: the one ready row that is its present place, with claim and outcome.
+-- Callers: cancel_job, delete, retry, end_waiting, take_unique_key, is_unfinished, lock_lanes_of,
+-- try_lock_waiting, note_part_ends, replace_step, hold_unserved, standing_of, the store's look-up.
+-- May call: worker, reader. Lock: none.
+-- Rows of earlier attempts ended in an outcome that sent the job on; they are not its place.
+CREATE OR REPLACE FUNCTION windlass.locate(p_job bigint)
+RETURNS TABLE (ready windlass.ready, claim bigint, worker bigint, claimed_at timestamptz, kind text,
+               finished_at timestamptz)
+LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+    SELECT r.ready, c.id, c.worker, c.claimed_at, o.kind, o.at
+      FROM (SELECT x AS ready FROM windlass.ready x
+             WHERE x.lane = (p_job >> 44)::int AND x.seq = p_job & 17592186044415 AND x.id IS NULL
+             UNION ALL
+            SELECT x FROM windlass.ready x WHERE x.id = p_job) AS r
+      LEFT JOIN LATERAL windlass.place_claim((r.ready).lane, (r.ready).seq) AS c ON true
+      LEFT JOIN LATERAL windlass.place_outcome(c.id, (r.ready).seq) AS o ON true
+     WHERE o.kind IS NULL OR o.kind IN ('succeeded', 'cancelled')
+     ORDER BY o.kind IS NULL DESC, (r.ready).seq DESC LIMIT 1
+$$;
+
+-- The claim that covers a position, or nothing where the job is still waiting.
+-- Callers: locate, rotation_move, the view job. May call: worker, reader. Lock: none.
+-- hi only ever rises, so the first claim with hi >= seq is the one that passed it; if it passed it as a hole,
+-- a late claim may have taken it since, and those are few and indexed apart.
+CREATE OR REPLACE FUNCTION windlass.place_claim(p_lane int, p_seq bigint)
+RETURNS TABLE (id bigint, worker bigint, claimed_at timestamptz, segment smallint)
+LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT c.id, c.worker, c.claimed_at, c.segment
+      FROM (SELECT * FROM windlass.claim x WHERE x.lane = p_lane AND x.hi >= p_seq ORDER BY x.hi, x.id
+             LIMIT 1) AS c
+     WHERE c.seqs @> p_seq;
+    IF NOT FOUND THEN
+        RETURN QUERY
+        SELECT c.id, c.worker, c.claimed_at, c.segment
+          FROM windlass.claim c WHERE c.lane = p_lane AND c.late AND c.seqs @> p_seq ORDER BY c.id DESC
+         LIMIT 1;
+    END IF;
+END $$;
+
+-- How the claimed attempt at a position ended, or nothing while it runs.
+-- Callers: locate, the view job. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.place_outcome(p_claim bigint, p_seq bigint)
+RETURNS TABLE (kind text, at timestamptz)
+LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY SELECT o.kind, o.at FROM windlass.outcome o WHERE o.claim = p_claim AND o.seqs @> p_seq
+                  LIMIT 1;
+END $$;
+
+-- The state of a job that stands in the logs: how it ended, or whether a claim covers it. A parent to be
+-- splits while it runs.
+-- Callers: standing_of, list_judged, the view job, the store's look-up. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.shown_as(p_kind text, p_claim bigint, p_options json) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_kind IS NOT NULL THEN p_kind WHEN p_claim IS NULL THEN 'ready'
+                WHEN p_options ->> 'chunked' = 'true' THEN 'splitting' ELSE 'running' END
+$$;
+
+-- ==== Anywhere ====
+
+-- Where a job stands, wherever it is: its state as users know it, and its attempt. No row: there is no such
+-- job. The one function that knows.
+-- Callers: check_after, enqueue_one, follow, the view job_part. May call: worker, reader. Lock: none; who
+-- acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way from one place to the
+-- next a job is in exactly one of them in any snapshot, hence one statement.
+CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
+LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+    SELECT CASE WHEN d.retrying THEN 'retrying' ELSE 'scheduled' END,
+                     d.attempt FROM windlass.deferred d WHERE d.id = p_job
+     UNION ALL
+    SELECT 'ready', h.attempt FROM windlass.held h WHERE h.id = p_job
+     UNION ALL
+    SELECT p.state, p.attempt FROM windlass.parent p WHERE p.id = p_job
+     UNION ALL
+    SELECT windlass.shown_as(l.kind, l.claim, (l.ready).options), (l.ready).attempt
+      FROM windlass.locate(p_job) AS l
+     UNION ALL
+    SELECT 'dead', d.attempt FROM windlass.dead d WHERE d.id = p_job
+     LIMIT 1
+$$;
+
+-- Why a job that was put off waits, if there is more to say than its time [O4] [P12].
+-- Callers: list_found, the view job, the store's look-up. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.deferred_reason(d windlass.deferred) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN d.options ->> 'unknown_since' IS NOT NULL THEN 'no worker knows this task'
+                WHEN d.run_at = 'infinity'
+                THEN (SELECT 'waits for job ' || min(e.on_job)
+                             || CASE count(*) WHEN 1 THEN '' WHEN 2 THEN ' and 1 other'
+                                     ELSE ' and ' || (count(*) - 1) || ' others' END
+                        FROM windlass.after_edge e WHERE e.job = d.id) END
+$$;
+
+-- Why a job waits that stands in this waiting list; NULL is the ring of fair keys [M4].
+-- Callers: list_found, the view job, the store's look-up. May call: worker, reader.
+-- Lock: none.
+-- reason in windlass.core.gates says the same.
+CREATE OR REPLACE FUNCTION windlass.gate_reason(p_gate text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE g.kind
+           WHEN 'order' THEN 'waits for the jobs before it of ordering key '
+                             || windlass.in_quotes(g.key) || ' in queue ' || g.name
+           WHEN 'key' THEN 'waits for a slot of concurrency key ' || windlass.in_quotes(g.rest)
+           WHEN 'task' THEN 'waits for a slot of task ' || g.rest
+           WHEN 'budget' THEN 'waits for tokens of budget ' || g.name
+                              || CASE WHEN g.key <> '' THEN ', key ' || windlass.in_quotes(g.key) ELSE '' END
+           WHEN 'over' THEN 'needs more tokens than budget ' || g.name || ' can hold'
+                            || CASE WHEN g.key <> '' THEN ', key ' || windlass.in_quotes(g.key) ELSE '' END
+                            || ': raise its burst'
+           WHEN 'shut' THEN 'waits for queue ' || g.rest || ', which is paused or served by no worker'
+           ELSE 'waits for the turn of its fair key' END
+      FROM (SELECT split_part(p_gate, ':', 1) AS kind, r.rest, split_part(r.rest, '/', 1) AS name,
+                   substr(r.rest, strpos(r.rest || '/', '/') + 1) AS key
+              FROM (SELECT substr(p_gate, strpos(p_gate, ':') + 1) AS rest) AS r) AS g
+$$;
+
+-- A text in quotes, as Python shows it.
+-- Callers: gate_reason. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.in_quotes(p_text text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT q.mark || replace(replace(replace(replace(replace(p_text, E'\\', E'\\\\'), q.mark,
+                                                     E'\\' || q.mark), E'\n', E'\\n'),
+                                     E'\r', E'\\r'), E'\t', E'\\t') || q.mark
+      FROM (SELECT CASE WHEN p_text LIKE '%''%' AND p_text NOT LIKE '%"%' THEN '"' ELSE '''' END AS mark) AS q
+$$;
+
+-- The last 32 failures of a job as JSON, oldest first [O4].
+-- Callers: bury_job, bury_deferred, list_causes, the store's look-up. May call: worker, reader. Lock: none.
+-- A row of attempt 0 is no failure: it says that those before it are forgotten [O1].
+CREATE OR REPLACE FUNCTION windlass.failures_of(p_job bigint) RETURNS json
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(json_agg(json_build_object('type', f.type, 'message', f.message, 'traceback', f.traceback,
+                                               'attempt', f.attempt, 'at', date_part('epoch', f.at))
+                             ORDER BY f.at), '[]')
+      FROM (SELECT * FROM windlass.failure
+             WHERE job = p_job
+               AND at > coalesce((SELECT max(m.at) FROM windlass.failure m
+                                  WHERE m.job = p_job AND m.attempt = 0), '-infinity')
+             ORDER BY at DESC LIMIT 32) AS f
+$$;
+
+-- ==== The view ====
+
+-- Every job in every state, one row each. Lock: none.
+-- A look-up by id goes through windlass.locate, which is faster. parent, part, parts: which part of which
+-- parent it is, from 0, and of how many; -1 is the finalizer [P4]. See job_part and job_parent for more about
+-- these.
+CREATE OR REPLACE VIEW windlass.job AS
+SELECT windlass.job_of(r) AS id, r.task, l.queue, l.priority,
+       windlass.shown_as(o.kind, c.id, r.options) AS state,
+       r.attempt, r.deaths, r.payload, r.options, windlass.enqueued_of(r) AS enqueued_at,
+       NULL::timestamptz AS run_at, c.claimed_at, o.at AS finished_at, nullif(c.worker, 0) AS worker,
+       c.id AS claim, NULL::text AS reason,
+       (r.options #>> '{part,parent}')::bigint AS parent, (r.options #>> '{part,index}')::int AS part,
+       (r.options #>> '{part,total}')::int AS parts
+  FROM windlass.ready r
+  JOIN windlass.lane l ON l.id = r.lane
+  JOIN windlass.queue q ON q.name = l.queue
+  LEFT JOIN LATERAL windlass.place_claim(r.lane, r.seq) AS c ON true
+  LEFT JOIN LATERAL windlass.place_outcome(c.id, r.seq) AS o ON true
+ WHERE o.kind IS NULL
+    OR o.kind IN ('succeeded', 'cancelled')
+       AND (q.retention IS NULL OR o.at > windlass.now() - make_interval(secs => q.retention))
+UNION ALL
+SELECT d.id, d.task, d.queue, d.priority, CASE WHEN d.retrying THEN 'retrying' ELSE 'scheduled' END,
+                                                    d.attempt, d.deaths,
+       d.payload, d.options, d.enqueued_at, CASE WHEN d.run_at = 'infinity' THEN d.not_before
+                                                 ELSE d.run_at END, NULL, NULL,
+       NULL, NULL, windlass.deferred_reason(d), (d.options #>> '{part,parent}')::bigint,
+       (d.options #>> '{part,index}')::int,
+       (d.options #>> '{part,total}')::int
+  FROM windlass.deferred d
+UNION ALL
+SELECT h.id, h.task, h.queue, h.priority, 'ready', h.attempt, h.deaths, h.payload, h.options, h.enqueued_at,
+       NULL, NULL, NULL, NULL, NULL, windlass.gate_reason(h.gate) COLLATE "default",
+       (h.options #>> '{part,parent}')::bigint, (h.options #>> '{part,index}')::int,
+       (h.options #>> '{part,total}')::int
+  FROM windlass.held h
+UNION ALL
+SELECT d.id, d.task, d.queue, d.priority, 'dead', d.attempt, d.deaths, d.payload, d.options, d.enqueued_at,
+       NULL, NULL, d.died_at, NULL, NULL, d.reason, (d.options #>> '{part,parent}')::bigint,
+       (d.options #>> '{part,index}')::int,
+       (d.options #>> '{part,total}')::int
+  FROM windlass.dead d
+UNION ALL
+SELECT p.id, p.task, p.queue, p.priority, p.state, p.attempt, p.deaths, p.payload, p.options, p.enqueued_at,
+       NULL, NULL, p.finished_at, NULL, NULL, p.reason, (p.options #>> '{part,parent}')::bigint,
+       (p.options #>> '{part,index}')::int,
+       (p.options #>> '{part,total}')::int
+  FROM windlass.parent p
+  JOIN windlass.queue q ON q.name = p.queue
+ WHERE p.state IN ('waiting', 'dead') OR q.retention IS NULL
+    OR p.finished_at > windlass.now() - make_interval(secs => q.retention);
+
+-- ==== Depths ====
+
+-- Counts per queue without scanning the logs [M1].
+-- Callers: users, the store. May call: worker, reader. Lock: none.
+-- ready: by position, so O(lanes); running: from the claims of workers that are not settled, above their
+-- floor. OFFSET 0 is a fence [rule 8]: without it the planner may read every claim and join the workers to
+-- them.
+CREATE OR REPLACE FUNCTION windlass.depth()
+RETURNS TABLE (queue text, ready bigint, running bigint, scheduled bigint, retrying bigint, dead bigint,
+               oldest timestamptz)
+LANGUAGE plpgsql SECURITY DEFINER ROWS 20
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    WITH waiting AS (
+        SELECT l.queue, sum(windlass.lane_depth(l.id)) AS n, min(windlass.lane_head(l.id, 100)) AS oldest
+          FROM windlass.lane l GROUP BY l.queue),
+    aside AS (SELECT h.queue, count(*) AS n, min(h.since) AS oldest FROM windlass.held h GROUP BY h.queue),
+    busy AS (
+        SELECT l.queue, sum(h.n) AS n
+          FROM windlass.worker_life w
+          JOIN windlass.worker_beat b ON b.id = w.id
+         CROSS JOIN LATERAL (SELECT c.lane, windlass.count_seqs(windlass.unfinished(c.id, c.seqs)) AS n
+                               FROM windlass.claim c
+                              WHERE c.worker = w.id AND c.n > 0 AND c.worker <> 0 AND c.id >= b.floor
+                             OFFSET 0) AS h
+          JOIN windlass.lane l ON l.id = h.lane
+         WHERE NOT w.settled GROUP BY l.queue),
+    later AS (
+        SELECT d.queue, count(*) FILTER (WHERE NOT d.retrying) AS scheduled,
+               count(*) FILTER (WHERE d.retrying) AS retrying
+          FROM windlass.deferred d GROUP BY d.queue),
+    gone AS (
+        SELECT x.queue, count(*) AS n
+          FROM (SELECT d.queue FROM windlass.dead d
+                 UNION ALL
+                SELECT p.queue FROM windlass.parent p WHERE p.state = 'dead') AS x GROUP BY x.queue)
+    SELECT q.name, (coalesce(w.n, 0) + coalesce(a.n, 0))::bigint, coalesce(b.n, 0)::bigint,
+           coalesce(s.scheduled, 0), coalesce(s.retrying, 0), coalesce(g.n, 0), least(w.oldest, a.oldest)
+      FROM (SELECT name FROM windlass.queue UNION SELECT d.queue FROM windlass.deferred d) AS q
+      LEFT JOIN waiting w ON w.queue = q.name
+      LEFT JOIN aside a ON a.queue = q.name
+      LEFT JOIN busy b ON b.queue = q.name
+      LEFT JOIN later s ON s.queue = q.name
+      LEFT JOIN gone g ON g.queue = q.name
+     ORDER BY q.name COLLATE "C";
+END $$;
+
+-- How often jobs were offered in each queue [M1]: numbers drawn in its lanes since they were declared, so it
+-- never falls; without those that epochs have passed over. Apart from `depth`, whose columns users rely on.
+-- Callers: the store. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.offered() RETURNS TABLE (queue text, n bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT l.queue, sum(coalesce(pg_sequence_last_value(l.position), 0) - l.skipped)::bigint
+      FROM windlass.lane l GROUP BY l.queue;
+END $$;
+
+-- How many jobs of each task are ready, by queue: those in lanes, up to p_most a lane, and those aside, up to
+-- p_most a queue [M1]. `estimate`: there are more in that queue, of whatever task.
+-- Callers: users, the store; not on any job's path, and not cheap. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.task_depths(p_most int)
+RETURNS TABLE (queue text, task text, ready bigint, estimate boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT x.queue, x.task, sum(x.n)::bigint, bool_or(bool_or(x.capped)) OVER (PARTITION BY x.queue)
+      FROM (SELECT l.queue, t.* FROM windlass.lane l CROSS JOIN LATERAL windlass.lane_tasks(l.id, p_most) AS t
+             UNION ALL
+            SELECT q.name, t.* FROM windlass.queue q CROSS JOIN LATERAL windlass.held_tasks(q.name,
+                    p_most) AS t) AS x
+     GROUP BY x.queue, x.task HAVING sum(x.n) > 0 ORDER BY x.queue COLLATE "C", x.task COLLATE "C";
+END $$;
+
+-- How many jobs of each task wait in a lane, of its first p_most; `capped`: there are more.
+-- Callers: task_depths. May call: worker. Lock: none.
+-- An index scan beyond the cursor, after what has appeared in holes: while a queue is paused, nobody else
+-- looks there.
+CREATE OR REPLACE FUNCTION windlass.lane_tasks(p_lane int, p_most int)
+RETURNS TABLE (task text, n bigint, capped boolean)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off AS $$
+DECLARE
+    c       windlass.claim := windlass.cursor_of(p_lane);
+    v_ahead int8multirange := windlass.gather_seqs(c.ahead, c.ahead_spilled);
+    v_holes int8multirange := '{}';
+    v_deep  boolean := windlass.lane_depth(p_lane) > p_most;
+BEGIN
+    IF c.holes > 0 THEN
+        v_holes := windlass.gather_seqs(coalesce(c.young, '{}') + coalesce(c.old, '{}'), c.spilled);
+    END IF;
+    RETURN QUERY
+    SELECT f.task, count(*), v_deep AND sum(count(*)) OVER () >= p_most
+      FROM ((SELECT w.task
+               FROM unnest(v_holes) AS hole (span)
+              CROSS JOIN LATERAL (SELECT r.task FROM windlass.ready r
+                                   WHERE r.lane = p_lane AND r.seq >= lower(hole.span)
+                                     AND r.seq < upper(hole.span)
+                                   ORDER BY r.seq LIMIT p_most) AS w
+              LIMIT p_most)
+             UNION ALL
+            (SELECT r.task FROM windlass.ready r
+              WHERE r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead ORDER BY r.seq LIMIT p_most)
+             LIMIT p_most) AS f
+     GROUP BY f.task;
+END $$;
+
+-- How many jobs of each task wait aside in a queue, of the p_most that have waited longest; `capped`: there
+-- are more.
+-- Callers: task_depths. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.held_tasks(p_queue text, p_most int)
+RETURNS TABLE (task text, n bigint, capped boolean)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT f.task, count(*) FILTER (WHERE f.i <= p_most), max(max(f.i)) OVER () > p_most
+      FROM (SELECT h.task, row_number() OVER () AS i
+              FROM (SELECT x.task FROM windlass.held x WHERE x.queue = p_queue ORDER BY x.since
+                     LIMIT p_most + 1) AS h) AS f
+     GROUP BY f.task;
+END $$;
+
+-- ==== Statements that the store sends ====
+
+-- :find_job
+-- One job by its id, wherever it is.
+-- Callers: the store's job. Lock: none.
+-- On its way from one place to the next a job is in exactly one of them in any snapshot, hence one statement.
+SELECT p.id, p.task, l.queue, l.priority, p.state, p.attempt, p.deaths, p.payload, p.options, p.enqueued_at,
+       NULL::timestamptz AS run_at, p.claimed_at, p.finished_at, p.worker, p.claim, NULL::text AS reason
+  FROM (SELECT windlass.job_of(x.ready) AS id, (x.ready).lane AS lane, (x.ready).task AS task,
+               windlass.shown_as(x.kind, x.claim, (x.ready).options) AS state,
+               (x.ready).attempt AS attempt, (x.ready).deaths AS deaths, (x.ready).payload AS payload,
+               (x.ready).options AS options, windlass.enqueued_of(x.ready) AS enqueued_at,
+               x.claimed_at, x.finished_at, nullif(x.worker, 0) AS worker, x.claim
+          FROM windlass.locate($1) AS x) AS p
+  JOIN windlass.lane l ON l.id = p.lane
+  JOIN windlass.queue q ON q.name = l.queue
+ WHERE q.retention IS NULL OR p.finished_at IS NULL
+    OR p.finished_at > windlass.now() - make_interval(secs => q.retention)
+UNION ALL
+SELECT id, task, queue, priority, CASE WHEN retrying THEN 'retrying' ELSE 'scheduled' END, attempt, deaths,
+       payload, options, enqueued_at, CASE WHEN run_at = 'infinity' THEN not_before ELSE run_at END,
+       NULL, NULL, NULL, NULL, windlass.deferred_reason(deferred)
+  FROM windlass.deferred WHERE id = $1
+UNION ALL
+SELECT id, task, queue, priority, 'ready', attempt, deaths, payload, options, enqueued_at, NULL, NULL, NULL,
+       NULL, NULL, windlass.gate_reason(gate)
+  FROM windlass.held WHERE id = $1
+UNION ALL
+SELECT id, task, queue, priority, 'dead', attempt, deaths, payload, options, enqueued_at, NULL, NULL, died_at,
+       NULL, NULL, reason
+  FROM windlass.dead WHERE id = $1
+UNION ALL
+SELECT p.id, p.task, p.queue, p.priority, p.state, p.attempt, p.deaths, p.payload, p.options, p.enqueued_at,
+       NULL, NULL, p.finished_at, NULL, NULL, p.reason
+  FROM windlass.parent p JOIN windlass.queue q ON q.name = p.queue
+ WHERE p.id = $1 AND (p.state IN ('waiting', 'dead') OR q.retention IS NULL
+                      OR p.finished_at > windlass.now() - make_interval(secs => q.retention))
+
+-- :job_extras
+-- What hangs on jobs: result, failures, cancel request, checkpoint. $1 ids, $2 their states.
+-- Callers: the store's listings. Lock: none.
+-- Each is looked up by its index, job by job (LIMIT 1 and OFFSET 0 are fences [rule 8]); most jobs have none
+-- of them.
+SELECT coalesce(r.result, p.result) AS result,
+       CASE WHEN d.errors IS NOT NULL THEN d.errors
+            WHEN EXISTS (SELECT FROM windlass.failure f WHERE f.job = j.id OFFSET 0)
+            THEN windlass.failures_of(j.id) END AS errors,
+       q.job IS NOT NULL OR coalesce(p.cancelling, false) AS cancel, k.data, k.done, k.total, k.at
+  FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS j (id, state, i)
+  LEFT JOIN LATERAL (SELECT x.result FROM windlass.result x
+                      WHERE x.job = j.id AND j.state = 'succeeded' ORDER BY x.at DESC LIMIT 1) AS r ON true
+  LEFT JOIN LATERAL (SELECT x.errors FROM windlass.dead x WHERE x.id = j.id AND j.state = 'dead'
+                      LIMIT 1) AS d ON true
+  LEFT JOIN LATERAL (SELECT x.result, x.cancelling FROM windlass.parent x
+                      WHERE x.id = j.id AND j.state NOT IN ('running', 'splitting') LIMIT 1) AS p ON true
+  LEFT JOIN LATERAL (SELECT x.job FROM windlass.cancel_request x
+                      WHERE x.job = j.id AND j.state IN ('running', 'splitting') LIMIT 1) AS q ON true
+  LEFT JOIN LATERAL (SELECT x.data, x.done, x.total, x.at FROM windlass.checkpoint x WHERE x.job = j.id
+                      LIMIT 1) AS k ON true
+ ORDER BY j.i
+
+-- :depths
+-- Counts per queue, how long the oldest has waited, and how often jobs were offered.
+-- Callers: the store's depth. Lock: none.
+SELECT d.*, date_part('epoch', windlass.now() - d.oldest) AS waited, coalesce(o.n, 0) AS offered
+  FROM windlass.depth() AS d LEFT JOIN windlass.offered() AS o ON o.queue = d.queue
+ ORDER BY d.queue COLLATE "C"

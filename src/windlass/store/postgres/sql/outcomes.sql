@@ -1,0 +1,393 @@
+-- How attempts end: what a flush records, what becomes of each job, and what is cleared when one has ended
+-- for good; and checkpoints, which an attempt leaves behind.
+
+-- ==== Finishing ====
+
+-- Records how claimed attempts ended: one row per claim for those that succeeded, the rest through
+-- finish_others.
+-- Callers: the store, also inside a handler's own transaction. May call: worker. Lock: the worker's life row
+-- FOR SHARE, or FOR NO KEY UPDATE where an attempt did not simply succeed (see worker_alone); ACCESS SHARE on
+-- claim first, so that the snapshot that finds a claim's segment is younger than any rotation that moved it.
+-- The outcome row is inserted by the statement that finds that segment [rule 7]. Unique (claim, flush, kind):
+-- sending a flush again adds nothing and counts as repeated. So does one whose claim is gone, if its number
+-- was seen when that segment was reclaimed. What ended in another flush is refused. `freed`: gates at which
+-- somebody waits for the room that was made, for the caller to let in by admit_gates.
+CREATE OR REPLACE FUNCTION windlass.finish(
+    p_worker bigint, p_flush bigint,
+    p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[],
+    p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_job_seqs bigint[], p_results text[],
+    p_others json, p_forgets boolean[] DEFAULT NULL,
+    OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[],
+    OUT refused_seqs text[], OUT refused_jobs bigint[], OUT freed text[])
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
+DECLARE
+    o       record;
+    v_added bigint[];
+    v_added_seqs text[];
+    v_asked bigint;
+    v_wrong bigint;
+BEGIN
+    IF p_others IS NULL OR NOT windlass.worker_alone(p_worker) THEN
+        PERFORM windlass.worker_fence(p_worker);
+    END IF;
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    applied := 0;
+    repeated := 0;
+    freed := '{}';
+    IF p_claims IS NOT NULL THEN
+        WITH asked AS (
+            SELECT u.lane, u.claim, u.seqs::int8multirange AS seqs, u.n
+              FROM unnest(p_lanes, p_claims, p_seqs, p_ns) AS u (lane, claim, seqs, n)),
+        judged AS MATERIALIZED (
+            SELECT a.*, c.segment, s.wrong, CASE WHEN s.wrong THEN '{}' ELSE u.left_over END AS left_over,
+                   CASE WHEN s.wrong THEN a.seqs WHEN u.left_over <> a.seqs AND c.segment IS NOT NULL
+                        THEN a.seqs - u.left_over - windlass.flushed_in(a.claim, p_flush) END AS refused
+              FROM asked a
+              LEFT JOIN LATERAL (SELECT * FROM windlass.claim x WHERE x.lane = a.lane AND x.id = a.claim
+                                  LIMIT 1) AS c
+                ON true
+             CROSS JOIN LATERAL (
+                SELECT windlass.is_foreign_claim(c.worker, c.seqs, p_worker, a.seqs, p_flush) AS wrong) AS s
+             CROSS JOIN LATERAL (SELECT windlass.unfinished(a.claim, a.seqs) AS left_over) AS u),
+        added AS (
+            INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
+            SELECT segment, claim, lane, p_flush, 'succeeded', left_over,
+                   CASE WHEN left_over = seqs THEN n ELSE windlass.count_seqs(left_over) END, windlass.now()
+              FROM judged WHERE segment IS NOT NULL AND NOT isempty(left_over)
+            ON CONFLICT DO NOTHING
+            RETURNING claim, n, seqs)
+        SELECT (SELECT coalesce(sum(n), 0) FROM added), (SELECT array_agg(claim) FROM added),
+               (SELECT array_agg(seqs::text) FROM added),
+               sum(j.n),
+               coalesce(sum(windlass.count_seqs(j.refused)) FILTER (WHERE j.refused IS NOT NULL), 0),
+               array_agg(j.claim) FILTER (WHERE NOT isempty(j.refused)),
+               array_agg(j.refused::text) FILTER (WHERE NOT isempty(j.refused))
+          INTO applied, v_added, v_added_seqs, v_asked, v_wrong, refused_claims, refused_seqs
+          FROM judged j;
+        repeated := v_asked - applied - v_wrong;
+        -- Jobs that were claimed before their task got a limit hold a pass, though nobody told the worker.
+        IF EXISTS (SELECT FROM windlass.pass p WHERE p.job >= 1::bigint << 44) THEN
+            freed := windlass.drop_passes(
+                ARRAY(SELECT p.job
+                        FROM unnest(p_claims, p_lanes) AS c (claim, lane)
+                        JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs) ON a.claim = c.claim
+                       CROSS JOIN LATERAL unnest(a.seqs::int8multirange) AS s (span)
+                        JOIN windlass.pass p ON p.job >= (c.lane::bigint << 44 | lower(s.span))
+                                            AND p.job < (c.lane::bigint << 44 | upper(s.span))),
+                'all', false);
+        END IF;
+        IF p_jobs IS NOT NULL THEN
+            INSERT INTO windlass.result (segment, job, at, result)
+            SELECT windlass.pin_segment(), u.job, windlass.now(), u.result::json
+              FROM unnest(p_jobs, p_job_claims, p_job_seqs, p_results) AS u (job, claim, seq, result)
+              JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
+                ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
+             WHERE u.result IS NOT NULL;
+            IF p_forgets IS NOT NULL THEN
+                PERFORM windlass.note_failure(u.job, 0, '', '', '')
+                   FROM unnest(p_jobs, p_job_claims, p_job_seqs, p_forgets) AS u (job, claim, seq, forget)
+                   JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
+                     ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
+                  WHERE u.forget;
+            END IF;
+            -- The caller lets the next ones in.
+            SELECT freed || windlass.drop_passes(array_agg(u.job), 'all', false) INTO freed
+              FROM unnest(p_jobs, p_job_claims, p_job_seqs) AS u (job, claim, seq)
+              JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
+                ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq;
+            PERFORM windlass.settle(array_agg(u.job), array_agg(u.lane), array_agg(u.claim), 'succeeded')
+               FROM unnest(p_jobs, p_job_claims, p_job_lanes, p_job_seqs) AS u (job, claim, lane, seq)
+               JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
+                 ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
+             HAVING count(*) > 0;
+        END IF;
+    END IF;
+    IF p_others IS NOT NULL THEN
+        SELECT * INTO o FROM windlass.finish_others(p_worker, p_flush, p_others);
+        applied := applied + o.applied;
+        repeated := repeated + o.repeated;
+        refused_jobs := o.refused;
+        freed := freed || o.freed;
+    END IF;
+    IF (p_jobs IS NOT NULL OR p_others IS NOT NULL)
+       AND pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
+        PERFORM windlass.wake('!');
+    END IF;
+END $$;
+
+-- Records the attempts that did not simply succeed, and does with each job what its outcome says.
+-- Callers: finish, which holds the fence. May call: worker. Lock: those of offer.
+-- A cancel that was asked for turns every outcome but dead into cancelled [O5]; a retry of the last attempt
+-- is a death [O4]. The outcome rows come first: only jobs whose row was added here go on, so that a flush
+-- sent twice, even at the same moment, moves each job once.
+CREATE OR REPLACE FUNCTION windlass.finish_others(
+    p_worker bigint, p_flush bigint, p_others json, OUT applied bigint, OUT repeated bigint,
+    OUT refused bigint[], OUT freed text[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    d        record;
+    v_ready  windlass.ready;
+    v_reason text;
+BEGIN
+    applied := 0;
+    repeated := 0;
+    refused := '{}';
+    freed := '{}';
+    FOR d IN
+        WITH asked AS (
+            SELECT *, int8multirange(int8range(seq, seq + 1)) AS seqs FROM json_to_recordset(p_others)
+              AS x (id bigint, lane int, claim bigint, seq bigint, kind text, delay float8, type text,
+                    message text, traceback text)),
+        judged AS MATERIALIZED (
+            SELECT a.*, c.segment, u.open, r.ready,
+                   windlass.is_foreign_claim(c.worker, c.seqs, p_worker, a.seqs, p_flush)
+                   OR c.segment IS NOT NULL AND NOT u.open
+                   AND NOT windlass.flushed_in(a.claim, p_flush) @> a.seqs AS wrong,
+                   CASE WHEN a.kind <> 'dead' AND EXISTS (SELECT FROM windlass.cancel_request q
+                                                           WHERE q.job = a.id)
+                        THEN 'cancelled'
+                        WHEN a.kind = 'retry'
+                             AND (r.ready).attempt >= coalesce(((r.ready).options ->> 'max_attempts')::int, 5)
+                        THEN 'dead'
+                        ELSE a.kind END AS final
+              FROM asked a
+              LEFT JOIN LATERAL (SELECT * FROM windlass.claim x WHERE x.lane = a.lane AND x.id = a.claim
+                                  LIMIT 1) AS c
+                ON true
+              LEFT JOIN LATERAL (SELECT y AS ready FROM windlass.ready y
+                                  WHERE y.lane = a.lane AND y.seq = a.seq LIMIT 1) AS r
+                ON true
+             CROSS JOIN LATERAL (SELECT NOT isempty(windlass.unfinished(a.claim, a.seqs)) AS open) AS u),
+        added AS (
+            INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
+            SELECT segment, claim, lane, p_flush, final, range_agg(int8range(seq, seq + 1)), count(*),
+                   windlass.now()
+              FROM judged WHERE segment IS NOT NULL AND NOT wrong AND open
+             GROUP BY segment, claim, lane, final
+            ON CONFLICT DO NOTHING
+            RETURNING claim, kind)
+        SELECT j.*, j.open AND a.claim IS NOT NULL AS added
+          FROM judged j LEFT JOIN added a ON a.claim = j.claim AND a.kind = j.final
+    LOOP
+        IF d.wrong THEN
+            refused := refused || d.id;
+            CONTINUE;
+        ELSIF NOT d.added THEN
+            repeated := repeated + 1;
+            CONTINUE;
+        ELSIF (d.ready).lane IS NULL THEN
+            -- The row was moved after this transaction's snapshot was taken [rule 7].
+            RAISE EXCEPTION 'job % is not visible to this transaction', d.id
+                USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+        END IF;
+        applied := applied + 1;
+        IF d.type IS NOT NULL THEN
+            PERFORM windlass.note_failure(d.id, (d.ready).attempt, d.type, d.message, d.traceback);
+        END IF;
+        IF d.final IN ('cancelled', 'dead') OR d.delay > 0 THEN
+            freed := freed || windlass.drop_passes(
+                ARRAY[d.id], CASE WHEN d.final IN ('cancelled', 'dead') THEN 'all' ELSE 'attempt' END, false);
+        END IF;
+        IF d.final = 'cancelled' THEN
+            PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);
+        ELSIF d.final = 'dead' THEN
+            v_reason := CASE WHEN d.kind = 'retry' THEN 'exhausted'
+                             ELSE coalesce(nullif(d.message, ''), 'dead') END;
+            PERFORM windlass.bury_job(d.ready, (d.ready).deaths, v_reason);
+            PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);
+        ELSE
+            UPDATE windlass.checkpoint k SET claim = NULL, worker = NULL
+             WHERE k.job = d.id AND k.claim = d.claim;
+            v_ready := d.ready;
+            v_ready.options := windlass.unknown_since(v_ready.options, d.kind = 'unknown');
+            PERFORM windlass.reoffer(v_ready, d.delay, v_ready.attempt + (d.kind = 'retry')::int,
+                                   v_ready.deaths, d.kind = 'retry');
+        END IF;
+    END LOOP;
+END $$;
+
+-- Offers an attempt again: at the back of its lane at once, or through deferred after a delay.
+-- Callers: finish_others, give_back. May call: worker. Lock: those of offer.
+CREATE OR REPLACE FUNCTION windlass.reoffer(
+    r windlass.ready, p_delay float8, p_attempt int, p_deaths int, p_retrying boolean) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_id bigint := windlass.job_of(r);
+BEGIN
+    IF p_delay > 0 THEN
+        INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options,
+                                       attempt, deaths, retrying)
+        SELECT v_id, windlass.in_seconds(p_delay), windlass.enqueued_of(r), l.queue, l.priority, r.task,
+               r.payload, r.options, p_attempt, p_deaths, p_retrying
+          FROM windlass.lane l WHERE l.id = r.lane;
+    ELSE
+        PERFORM windlass.offer(r.lane, 1, ARRAY[r.task], ARRAY[r.payload::text], ARRAY[r.options::text],
+                               ARRAY[v_id], ARRAY[p_attempt]::smallint[], ARRAY[p_deaths]::smallint[],
+                               ARRAY[windlass.enqueued_of(r)]);
+    END IF;
+END $$;
+
+-- Moves a job to the dead letters, with its payload and its last 32 failures [O4].
+-- Callers: finish_others, give_back. May call: worker. Lock: none beyond the row it writes.
+CREATE OR REPLACE FUNCTION windlass.bury_job(r windlass.ready, p_deaths int, p_reason text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_id bigint := windlass.job_of(r);
+BEGIN
+    INSERT INTO windlass.dead (id, enqueued_at, died_at, queue, priority, task, payload, options, attempt,
+                               deaths, reason, errors, error)
+    SELECT v_id, windlass.enqueued_of(r), windlass.now(), l.queue, l.priority, r.task, r.payload, r.options,
+           r.attempt, p_deaths, p_reason, f.errors, coalesce(f.errors -> -1 ->> 'type', '')
+      FROM windlass.lane l
+     CROSS JOIN LATERAL (SELECT windlass.failures_of(v_id) AS errors OFFSET 0) AS f
+     WHERE l.id = r.lane;
+END $$;
+
+-- Keeps one failed attempt in the failure log.
+-- Callers: finish_others; finish, for attempt 0, which says that earlier ones are forgotten [O1].
+-- May call: worker. Lock: pins the segment.
+CREATE OR REPLACE FUNCTION windlass.note_failure(
+    p_job bigint, p_attempt int, p_type text, p_message text, p_traceback text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
+    VALUES (windlass.pin_segment(), p_job, windlass.now(), p_attempt, p_type, p_message, p_traceback);
+END $$;
+
+-- The options of a job that is offered again, with the time since when no worker has known its task, or
+-- without it [O4].
+-- Callers: finish_others, give_back, split, retry, retry_many. May call: worker. Lock: none.
+-- The first time counts until the attempt ends in another way.
+CREATE OR REPLACE FUNCTION windlass.unknown_since(p_options json, p_unknown boolean) RETURNS json
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_unknown AND p_options ->> 'unknown_since' IS NULL THEN
+        RETURN (coalesce(p_options::jsonb, '{}')
+                || jsonb_build_object('unknown_since', date_part('epoch', windlass.now())))::json;
+    ELSIF NOT p_unknown AND p_options ->> 'unknown_since' IS NOT NULL THEN
+        RETURN nullif((p_options::jsonb - 'unknown_since')::text, '{}')::json;
+    END IF;
+    RETURN p_options;
+END $$;
+
+-- ==== Whose claim, and what is left of it ====
+
+-- Whether an outcome speaks of a claim that is not the worker's, or of seqs outside it [C5].
+-- Callers: finish, finish_others, split. May call: worker. Lock: none.
+-- A claim that is not there was reclaimed after it had ended; that is no wrong if the worker's flush of this
+-- number was among what went. A snapshot older than the statement may miss a claim that was carried to
+-- another segment meanwhile: that transaction must be tried again.
+CREATE OR REPLACE FUNCTION windlass.is_foreign_claim(
+    p_owner bigint, p_held int8multirange, p_worker bigint, p_seqs int8multirange, p_flush bigint)
+RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF p_owner IS NOT NULL THEN
+        RETURN p_owner <> p_worker OR NOT p_held @> p_seqs;
+    ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'the claim is not visible to this transaction'
+            USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+    END IF;
+    RETURN p_flush > coalesce((SELECT w.flushed FROM windlass.worker w WHERE w.id = p_worker), 0);
+END $$;
+
+-- ==== After the end ====
+
+-- Clears what hangs on jobs that have ended for good: checkpoint, cancel request, unique key, passes of
+-- gates; tells their parents, and notes those that did not succeed, for whoever comes after them [P12].
+-- Callers: every function that ends jobs, with how they ended. May call: worker. Lock: the rows of
+-- unique_key, by trying only; none of a parent (see note_part_ends).
+-- p_claims and p_lanes name the claim each job ended in, or NULL where it ended waiting; p_snapshot is that
+-- claim's, where the caller has kept it. A key that a producer's transaction holds is left to settle_rest: no
+-- worker waits for a producer. A part that did not succeed keeps its checkpoint, for its redrive [P9].
+CREATE OR REPLACE FUNCTION windlass.settle(
+    p_jobs bigint[], p_lanes int[], p_claims bigint[], p_kind text, p_snapshot pg_snapshot DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    u record;
+BEGIN
+    PERFORM windlass.drop_passes(p_jobs, 'all', true);
+    IF EXISTS (SELECT FROM windlass.part WHERE job = ANY (p_jobs)) THEN
+        PERFORM windlass.note_part_ends(p_jobs, p_kind);
+        DELETE FROM windlass.checkpoint k
+         WHERE k.job = ANY (p_jobs)
+           AND (p_kind = 'succeeded' OR NOT EXISTS (SELECT FROM windlass.part t
+                                                     WHERE t.job = k.job AND t.index >= 0));
+        UPDATE windlass.checkpoint k SET claim = NULL, worker = NULL
+         WHERE k.job = ANY (p_jobs) AND k.claim IS NOT NULL;
+    ELSE
+        DELETE FROM windlass.checkpoint WHERE job = ANY (p_jobs);
+    END IF;
+    IF p_kind <> 'succeeded' THEN
+        INSERT INTO windlass.ended_otherwise (job, at, kind)
+        SELECT a, windlass.now(), p_kind FROM unnest(p_jobs) AS a ON CONFLICT DO NOTHING;
+    END IF;
+    DELETE FROM windlass.cancel_request WHERE job = ANY (p_jobs);
+    IF NOT EXISTS (SELECT FROM windlass.unique_key WHERE job = ANY (p_jobs)) THEN
+        RETURN;
+    END IF;
+    FOR u IN SELECT a.job, k.key, coalesce(p_snapshot, c.snapshot) AS snapshot
+               FROM unnest(p_jobs, p_lanes, p_claims) AS a (job, lane, claim)
+               JOIN windlass.unique_key k ON k.job = a.job
+               LEFT JOIN LATERAL (SELECT x.snapshot FROM windlass.claim x
+                                   WHERE x.lane = a.lane AND x.id = a.claim) AS c
+                 ON true LOOP
+        -- Dead runs of a key in a row are counted. A success forgets them, and so do 7 days without one [O7].
+        IF p_kind = 'succeeded' THEN
+            DELETE FROM windlass.key_death WHERE key = u.key;
+        ELSIF p_kind = 'dead' THEN
+            INSERT INTO windlass.key_death AS k (key, at, deaths) VALUES (u.key, windlass.now(), 1)
+            ON CONFLICT (key) DO UPDATE SET at = excluded.at,
+               deaths = CASE WHEN k.at > excluded.at - interval '7 days' THEN k.deaths + 1 ELSE 1 END;
+        END IF;
+        IF NOT windlass.free_key(u.job, u.snapshot) THEN
+            INSERT INTO windlass.unsettled (job, snapshot) VALUES (u.job, u.snapshot) ON CONFLICT DO NOTHING;
+        END IF;
+    END LOOP;
+END $$;
+
+-- ==== Checkpoints ====
+
+-- Makes a job's progress durable, fenced by worker and claim [C5]. False: the claim is not the worker's, or
+-- the job has ended.
+-- Callers: the store, also inside a handler's own transaction. May call: worker. Lock: the life row FOR KEY
+-- SHARE, see worker_fence. That the claim holds the job is looked up once: from then on the checkpoint says
+-- so itself, until the attempt has ended (see finish_others, give_back, settle). Nobody but its own worker
+-- can end the attempt of a worker that is alive.
+CREATE OR REPLACE FUNCTION windlass.checkpoint(
+    p_worker bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint, p_data text, p_done bigint,
+    p_total bigint)
+RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    PERFORM windlass.worker_fence(p_worker, true);
+    UPDATE windlass.checkpoint k
+       SET at = windlass.now(), done = p_done, total = p_total, data = p_data::json
+     WHERE k.job = p_job AND k.claim = p_claim AND k.worker = p_worker;
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    PERFORM FROM windlass.claim c
+      WHERE c.lane = p_lane AND c.id = p_claim AND c.worker = p_worker
+        AND windlass.unfinished(c.id, c.seqs) @> p_seq;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO windlass.checkpoint AS k (job, claim, worker, at, done, total, data)
+    VALUES (p_job, p_claim, p_worker, windlass.now(), p_done, p_total, p_data::json)
+    ON CONFLICT (job) DO UPDATE SET claim = excluded.claim, worker = excluded.worker, at = excluded.at,
+                                    done = excluded.done, total = excluded.total, data = excluded.data;
+    RETURN true;
+END $$;
+
+-- ==== Statements that the store sends ====
+
+-- :checkpoints
+-- Checkpoints of some jobs.
+-- Callers: the store's checkpoints. Lock: none.
+SELECT job, data, done, total, at FROM windlass.checkpoint WHERE job = ANY ($1)

@@ -1,0 +1,364 @@
+-- What operators do: cancel, delete and retry jobs, set queues and tasks. How a job that waits is ended is in
+-- steering_waiting.sql.
+
+-- ==== Cancelling ====
+
+-- Cancels a job [O5]: 'cancelled', 'requested' (it runs, and its worker is told; or it is a parent, and its
+-- parts are), 'finished' or 'not_found'.
+-- Callers: users, the store, fire_schedule. May call: worker. Lock: those of cancel_job or cancel_parent.
+CREATE OR REPLACE FUNCTION windlass.cancel(job bigint) RETURNS text
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    SELECT coalesce(windlass.cancel_parent(job), windlass.cancel_job(job))
+$$;
+
+-- Cancels a job that is no parent; the answers are those of cancel.
+-- Callers: cancel, cancel_parent. May call: worker. Lock: the lane of a waiting job, until the transaction
+-- ends.
+-- A job that ran when end_waiting looked may wait again by now, for its next attempt: then it is ended there.
+-- One that has become a parent meanwhile is left to promote, which hears of the request: its row must not be
+-- locked after a lane.
+CREATE OR REPLACE FUNCTION windlass.cancel_job(p_job bigint) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    p record;
+BEGIN
+    LOOP
+        IF windlass.end_waiting(p_job, 'cancelled') THEN
+            RETURN 'cancelled';
+        END IF;
+        SELECT * INTO p FROM windlass.locate(p_job);
+        IF FOUND AND p.kind IS NULL AND p.claim IS NOT NULL
+           OR EXISTS (SELECT FROM windlass.parent x WHERE x.id = p_job AND x.state = 'waiting') THEN
+            INSERT INTO windlass.cancel_request (job, at) VALUES (p_job, windlass.now())
+                ON CONFLICT DO NOTHING;
+            RETURN 'requested';
+        ELSIF p.kind IS NOT NULL OR EXISTS (SELECT FROM windlass.dead d WHERE d.id = p_job)
+           OR EXISTS (SELECT FROM windlass.parent x WHERE x.id = p_job) THEN
+            RETURN 'finished';
+        ELSIF NOT windlass.is_unfinished(p_job) THEN
+            RETURN 'not_found';
+        END IF;
+    END LOOP;
+END $$;
+
+-- ==== Deleting ====
+
+-- Removes a job: 'deleted', 'requested' (it runs; its cancel was asked for) or 'not_found' [O5].
+-- Callers: users, the store. May call: worker. Lock: the lane of a waiting job, until the transaction ends;
+-- those of cancel_parent where it is a parent. It looks again as cancel does. A parent that has ended goes at
+-- once, its parts with the next steps of expire.
+CREATE OR REPLACE FUNCTION windlass.delete(job bigint) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SET jit = off AS $$
+DECLARE
+    p        record;
+    v_answer text;
+BEGIN
+    LOOP
+        v_answer := windlass.cancel_parent(delete.job);
+        IF v_answer = 'finished' THEN
+            PERFORM windlass.drop_parent(delete.job);
+            RETURN 'deleted';
+        ELSIF v_answer IS NOT NULL THEN
+            RETURN v_answer;
+        ELSIF windlass.end_waiting(job, 'deleted') THEN
+            RETURN 'deleted';
+        END IF;
+        DELETE FROM windlass.dead d WHERE d.id = delete.job;
+        IF FOUND THEN
+            RETURN 'deleted';
+        END IF;
+        SELECT * INTO p FROM windlass.locate(delete.job);
+        IF FOUND AND p.kind IS NOT NULL THEN
+            -- It has ended, so no claim will ever look at this row again.
+            DELETE FROM windlass.ready r WHERE r.lane = (p.ready).lane AND r.seq = (p.ready).seq;
+            IF FOUND THEN
+                RETURN 'deleted';
+            END IF;
+            -- A rotation has just moved it; look again.
+        ELSIF FOUND AND p.claim IS NOT NULL THEN
+            INSERT INTO windlass.cancel_request (job, at) VALUES (delete.job, windlass.now())
+                ON CONFLICT DO NOTHING;
+            RETURN 'requested';
+        ELSIF NOT windlass.is_unfinished(delete.job) THEN
+            RETURN 'not_found';
+        END IF;
+    END LOOP;
+END $$;
+
+-- ==== Retrying ====
+
+-- The operator's retry [O6]: 'retried', 'unchanged' or 'not_found'. Attempts start anew, failures stay known.
+-- Callers: users, the store. May call: worker. Lock: the row it moves; those of offer; those of redrive_parts
+-- or reopen_parent_of first, where it is a parent or a part [P9].
+CREATE OR REPLACE FUNCTION windlass.retry(job bigint) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SET jit = off AS $$
+DECLARE
+    d        windlass.dead;
+    w        windlass.deferred;
+    v_key    text;
+    v_state  text;
+    v_parent bigint;
+    v_parts  int;
+    v_holder bigint;
+    v_held   boolean;
+BEGIN
+    SELECT p.state INTO v_state FROM windlass.parent p WHERE p.id = retry.job;
+    IF v_state = 'dead' THEN
+        SELECT r.parts, coalesce(r.holder, r.final) INTO v_parts, v_holder
+          FROM windlass.redrive_parts(retry.job) AS r;
+        RETURN CASE WHEN v_parts > 0 AND v_holder IS NULL THEN 'retried' ELSE 'unchanged' END;
+    ELSIF v_state IS NOT NULL THEN
+        RETURN 'unchanged';
+    ELSIF EXISTS (SELECT FROM windlass.part t WHERE t.job = retry.job) THEN
+        SELECT r.parent, r.held INTO v_parent, v_held FROM windlass.reopen_parent_of(retry.job) AS r;
+        IF v_held THEN
+            RETURN 'unchanged';
+        END IF;
+    END IF;
+    SELECT * INTO d FROM windlass.dead x WHERE x.id = retry.job FOR UPDATE;
+    IF FOUND THEN
+        v_key := d.options ->> 'unique_key';
+        IF v_key IS NOT NULL THEN
+            INSERT INTO windlass.unique_key (key, job) VALUES (v_key, d.id) ON CONFLICT DO NOTHING;
+            IF NOT FOUND THEN
+                RETURN 'unchanged';
+            END IF;
+        END IF;
+        DELETE FROM windlass.dead x WHERE x.id = d.id;
+        DELETE FROM windlass.ended_otherwise o WHERE o.job = d.id;
+        INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
+        SELECT windlass.pin_segment(), d.id, to_timestamp((e ->> 'at')::float8), (e ->> 'attempt')::smallint,
+               e ->> 'type', e ->> 'message', e ->> 'traceback'
+          FROM json_array_elements(d.errors) AS e
+         WHERE NOT EXISTS (SELECT FROM windlass.failure f WHERE f.job = d.id);
+        PERFORM windlass.offer_one(d.queue, d.priority, d.task, d.payload,
+                                   windlass.unknown_since(d.options, false), d.id,
+                                   1::smallint, 0::smallint, d.enqueued_at);
+        IF v_parent IS NOT NULL THEN
+            PERFORM windlass.advance(v_parent);
+        END IF;
+        RETURN 'retried';
+    END IF;
+    -- One that is to replace another waits for that one's end.
+    DELETE FROM windlass.deferred x WHERE x.id = retry.job AND x.replaces IS NULL RETURNING * INTO w;
+    IF FOUND THEN
+        PERFORM windlass.offer_one(w.queue, w.priority, w.task, w.payload, w.options, w.id,
+                                   CASE WHEN w.retrying THEN 1 ELSE w.attempt END::smallint, w.deaths,
+                                             w.enqueued_at);
+        RETURN 'retried';
+    END IF;
+    -- As in finish: the snapshot that says where the job is must be younger than any rotation that moved it.
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    IF EXISTS (SELECT FROM windlass.locate(retry.job))
+       OR EXISTS (SELECT FROM windlass.held h WHERE h.id = retry.job)
+       OR EXISTS (SELECT FROM windlass.deferred x WHERE x.id = retry.job) THEN
+        RETURN 'unchanged';
+    END IF;
+    RETURN 'not_found';
+END $$;
+
+-- retry for many jobs at once: those it offered again. It takes only what needs no more than that: dead,
+-- scheduled and retrying jobs that are no part, hold no place of another's key and have no gate before them.
+-- The rest is for retry.
+-- Callers: the store. May call: worker. Lock: the rows it moves, by trying only, so that two who do this
+-- never wait for each other; those of offer.
+-- Each lane gets its jobs in one go, in the order given, with all its numbers drawn before the first row
+-- [rule 3].
+CREATE OR REPLACE FUNCTION windlass.retry_many(p_jobs bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off AS $$
+DECLARE
+    v_now     timestamptz := windlass.now();
+    v_limited text[] := windlass.limited_tasks(NULL);
+    v_segment smallint;
+    v_plain   bigint[];
+    v_ids     bigint[];
+    v_dead    windlass.dead[];
+    v_rows    windlass.held[];
+BEGIN
+    PERFORM windlass.require_read_committed();
+    v_plain := ARRAY(SELECT u.id FROM unnest(p_jobs) AS u (id)
+                      WHERE NOT EXISTS (SELECT FROM windlass.part t WHERE t.job = u.id OFFSET 0)
+                        AND NOT EXISTS (SELECT FROM windlass.parent p WHERE p.id = u.id OFFSET 0));
+    v_ids := ARRAY(SELECT d.id FROM windlass.dead d
+                    WHERE d.id = ANY (v_plain) AND d.options ->> 'unique_key' IS NULL
+                      AND (NOT windlass.may_be_gated(d.task, d.options::text, v_limited)
+                           OR windlass.next_gate(d.id, d.queue, d.task, d.options) IS NULL)
+                      FOR UPDATE SKIP LOCKED);
+    WITH gone AS (DELETE FROM windlass.dead d WHERE d.id = ANY (v_ids) RETURNING d.*)
+    SELECT array_agg(ROW (gone.*)::windlass.dead) INTO v_dead FROM gone;
+    IF v_dead IS NOT NULL THEN
+        DELETE FROM windlass.ended_otherwise o WHERE o.job = ANY (v_ids);
+        v_segment := windlass.pin_segment();
+        INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
+        SELECT v_segment, d.id, to_timestamp((e ->> 'at')::float8), (e ->> 'attempt')::smallint,
+               e ->> 'type', e ->> 'message', e ->> 'traceback'
+          FROM unnest(v_dead) AS d CROSS JOIN LATERAL json_array_elements(d.errors) AS e
+         WHERE NOT EXISTS (SELECT FROM windlass.failure f WHERE f.job = d.id OFFSET 0);
+        v_rows := ARRAY(SELECT ROW (d.id, 0, v_now, d.enqueued_at, d.priority, 1, 0, d.queue, NULL, d.task,
+                                    d.payload, windlass.unknown_since(d.options, false), NULL,
+                                    1)::windlass.held FROM unnest(v_dead) AS d);
+    END IF;
+    v_ids := ARRAY(SELECT w.id FROM windlass.deferred w
+                    WHERE w.id = ANY (v_plain) AND w.replaces IS NULL
+                      AND (NOT windlass.may_be_gated(w.task, w.options::text, v_limited)
+                           OR windlass.next_gate(w.id, w.queue, w.task, w.options) IS NULL)
+                      FOR UPDATE SKIP LOCKED);
+    WITH gone AS (DELETE FROM windlass.deferred w WHERE w.id = ANY (v_ids) RETURNING w.*)
+    SELECT v_rows || array_agg(ROW (w.id, 0, v_now, w.enqueued_at, w.priority,
+                                    CASE WHEN w.retrying THEN 1 ELSE w.attempt END,
+                                    w.deaths, w.queue, NULL, w.task, w.payload, w.options, NULL,
+                                    1)::windlass.held)
+      INTO v_rows FROM gone AS w;
+    IF v_rows IS NULL THEN
+        RETURN '{}';
+    END IF;
+    PERFORM windlass.offer_held(array_agg(u ORDER BY array_position(p_jobs, u.id))) FROM unnest(v_rows) AS u;
+    RETURN ARRAY(SELECT u.id FROM unnest(v_rows) AS u);
+END $$;
+
+-- ==== Settings ====
+
+-- Declares a queue, or changes some of its settings; unnamed ones stay.
+-- Callers: users, the store. May call: worker. Lock: the row, then those of set_rate. A setting that does not
+-- exist, or makes no sense, is refused, and nothing is changed [K1].
+CREATE OR REPLACE FUNCTION windlass.set_queue(
+    p_name text, p_changes jsonb DEFAULT '{}') RETURNS windlass.queue
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    q          windlass.queue;
+    v_governed boolean;
+    v_limited  boolean;
+    v_paused   boolean;
+BEGIN
+    PERFORM windlass.check_settings('queue', p_name, p_changes);
+    INSERT INTO windlass.queue (name) VALUES (p_name) ON CONFLICT DO NOTHING;
+    SELECT * INTO q FROM windlass.queue WHERE name = p_name FOR NO KEY UPDATE;
+    v_governed := q.governor;
+    v_limited := q.concurrency IS NOT NULL;
+    v_paused := q.paused;
+    q := jsonb_populate_record(q, p_changes);
+    IF q.rate_min > q.rate_max THEN
+        RAISE EXCEPTION 'rate_min of queue % cannot be above its rate_max, %', p_name, q.rate_max
+            USING ERRCODE = 'WL005', HINT = 'Set both at once, or rate_max first.';
+    END IF;
+    -- Those that were named, which are settings: that was checked.
+    IF p_changes <> '{}' THEN
+        EXECUTE (SELECT 'UPDATE windlass.queue SET ' || string_agg(format('%1$I = ($1).%1$I', k), ', ')
+                        || ' WHERE name = ($1).name'
+                   FROM jsonb_object_keys(p_changes) AS k) USING q;
+    END IF;
+    -- Without a limit nobody notes what runs: the next one begins to count anew, also where a claim that
+    -- still knew of the last one has noted something since [F3].
+    DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND (q.concurrency IS NULL OR NOT v_limited);
+    -- Who asked meanwhile was told that it is paused, and asks again when called or after seconds [K2].
+    IF v_paused AND NOT q.paused THEN
+        PERFORM windlass.wake(p_name), windlass.mark_gates_changed(ARRAY['shut:' || p_name], true);
+    END IF;
+    -- Its jobs leave their slots to those who wait for them [F3].
+    IF q.paused AND NOT v_paused THEN
+        PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('key:', 'key;', '', 1000)
+            || windlass.next_waiting_lists('task:', 'task;', '', 1000), true);
+    END IF;
+    -- Where a governor begins: as Governor.first in windlass.core says [F2].
+    IF q.governor AND NOT v_governed THEN
+        PERFORM windlass.set_rate(p_name, greatest(q.rate_min, q.rate_max / 20));
+    ELSIF v_governed AND NOT q.governor THEN
+        PERFORM windlass.set_rate(p_name, NULL);
+        DELETE FROM windlass.governor g WHERE g.queue = p_name;
+    END IF;
+    RETURN q;
+END $$;
+
+-- Changes some settings of a task; NULL goes back to what the code says, and unnamed ones stay [P6].
+-- Callers: users, the store. May call: worker. Lock: the row. A setting that does not exist, or makes no
+-- sense, is refused, and nothing is changed.
+CREATE OR REPLACE FUNCTION windlass.set_task(p_name text, p_changes jsonb) RETURNS windlass.task_setting
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    t windlass.task_setting;
+BEGIN
+    PERFORM windlass.check_settings('task', p_name, p_changes);
+    INSERT INTO windlass.task_setting (name) VALUES (p_name) ON CONFLICT DO NOTHING;
+    SELECT * INTO t FROM windlass.task_setting x WHERE x.name = p_name FOR UPDATE;
+    t := jsonb_populate_record(t, p_changes);
+    -- Those that were named, which are settings: that was checked.
+    IF jsonb_strip_nulls(to_jsonb(t) - 'name') = '{}' THEN
+        DELETE FROM windlass.task_setting x WHERE x.name = p_name;
+    ELSIF p_changes <> '{}' THEN
+        EXECUTE (SELECT 'UPDATE windlass.task_setting SET '
+                        || string_agg(format('%1$I = ($1).%1$I', k), ', ') || ' WHERE name = ($1).name'
+                   FROM jsonb_object_keys(p_changes) AS k) USING t;
+    END IF;
+    -- Those that run count under a limit that is new, and where there is more room now somebody must look
+    -- [F3]. They are counted when this is committed: see count_running.
+    IF p_changes ? 'concurrency' AND t.concurrency IS NOT NULL THEN
+        INSERT INTO windlass.uncounted_task (task) VALUES (p_name);
+    END IF;
+    IF p_changes ? 'concurrency' THEN
+        PERFORM windlass.mark_gates_changed(ARRAY['task:' || p_name], true);
+    END IF;
+    IF p_changes ? 'key_concurrency' THEN
+        -- Which waiting lists of keys have jobs of this task takes longer to find out than to look at them.
+        PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('key:', 'key;', '', 1000), true);
+    END IF;
+    RETURN t;
+END $$;
+
+-- Refuses settings of a 'queue' [K1], a 'task' [P6] or a 'budget' [F1] that do not exist or make no sense.
+-- Callers: set_queue, set_task, declare_budget, set_budget. May call: worker. Lock: none.
+-- Of the rules only that of shards, which Python does not know, stands here. The others take the place of the
+-- comment behind it when the functions are loaded: see setting_rules.py.
+CREATE OR REPLACE FUNCTION windlass.check_settings(
+    p_what text, p_name text, p_changes jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_wrong text;
+    v_known text;
+BEGIN
+    PERFORM windlass.check_name(p_what, p_name);
+    WITH rule (what, name, type, nullable, whole, zero, most, allowed) AS (
+        VALUES ('queue', 'shards', 'number', false, true, false, 64, 'a whole number from 1 to 64')
+        /* rules of windlass.store.fields */
+    )
+    SELECT (SELECT c.key
+              FROM jsonb_each(p_changes) AS c LEFT JOIN rule r ON r.what = p_what AND r.name = c.key
+             WHERE CASE WHEN r.name IS NULL THEN true
+                        WHEN jsonb_typeof(c.value) = 'null' THEN NOT r.nullable
+                        WHEN jsonb_typeof(c.value) <> r.type THEN true
+                        WHEN r.type <> 'number' THEN false
+                        WHEN c.value::numeric < 0 OR c.value::numeric = 0 AND NOT r.zero THEN true
+                        WHEN c.value::numeric > r.most THEN true
+                        ELSE r.whole AND c.value::numeric % 1 <> 0 END
+             LIMIT 1),
+           (SELECT string_agg(r.name || ' (' || r.allowed || ')', ', ' ORDER BY r.name)
+              FROM rule r WHERE r.what = p_what)
+      INTO v_wrong, v_known;
+    IF v_wrong IS NOT NULL THEN
+        RAISE EXCEPTION '% % cannot have % set to %', p_what, p_name, v_wrong, p_changes -> v_wrong
+            USING ERRCODE = 'WL005', HINT = 'Settings are ' || v_known || '.';
+    END IF;
+END $$;
+
+-- ==== Statements that the store sends ====
+
+-- :set_queue
+-- A queue with its settings changed.
+-- Callers: PostgresStore.set_queue. Lock: that of set_queue.
+SELECT q.*, windlass.cooldown_left(q) AS cooling, windlass.flow_of(q) AS flow
+  FROM windlass.set_queue($1, $2) AS q
+
+-- :queues
+-- Every queue.
+-- Callers: the store's queues. Lock: none.
+SELECT q.*, windlass.cooldown_left(q) AS cooling, windlass.flow_of(q) AS flow FROM windlass.queue q
+ ORDER BY q.name COLLATE "C"
+
+-- :tasks
+-- Every task that has settings.
+-- Callers: the store's tasks. Lock: none.
+SELECT * FROM windlass.task_setting ORDER BY name COLLATE "C"

@@ -1,0 +1,99 @@
+"""Workers on PostgreSQL: how they come, live, leave in good order, and are rescued when they do not [C8]."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+import msgspec
+
+from windlass.core.retry import DeathPolicy
+from windlass.errors import StoreForbidden
+from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.limits import Limits
+from windlass.store.postgres.outcomes import Outcomes
+from windlass.store.postgres.rows import record_of
+from windlass.store.records import Beat, Rescued, Vitals, WorkerInfo, WorkerRecord
+
+RESCUE_STEP: Final = 100
+_vitals = msgspec.json.Decoder(Vitals).decode
+
+
+class Workers:
+    """The life of workers."""
+
+    def __init__(self, database: Database, limits: Limits, outcomes: Outcomes) -> None:
+        self._db = database
+        self._limits = limits
+        self._outcomes = outcomes
+
+    async def register(self, worker: WorkerInfo) -> None:
+        """See Store.register."""
+        try:
+            await self._db.value(
+                "register",
+                worker.id,
+                worker.label,
+                worker.host,
+                worker.pid,
+                list(worker.queues),
+                worker.lease,
+            )
+        except asyncpg.UniqueViolationError:
+            raise ValueError(f"worker id {worker.id} was used before; draw a new one") from None
+        except StoreForbidden as error:
+            role = (self._db.address.user or "ROLE").replace("'", "''")
+            raise StoreForbidden(
+                f"role {role} may not run jobs here: {str(error).partition('. ')[0]}. The schema's owner can "
+                f"allow it with SELECT {self._db.schema}.allow('{role}', 'worker')"
+            ) from error
+
+    async def retire(self, worker: int) -> int:
+        """See Store.retire."""
+        self._outcomes.forget(worker)
+        return int(await self._db.value("retire", worker))
+
+    async def beat(self, worker: int) -> Beat:
+        """See Store.beat."""
+        return Beat(frozenset(await self._db.value("beat", worker)))
+
+    async def workers(self) -> list[WorkerRecord]:
+        """See Store.workers."""
+        return [
+            record_of(
+                WorkerRecord, row, queues=tuple(row["queues"]), beat_at=row["at"].timestamp(),
+                vitals=_vitals_of(row["vitals"]),
+            )
+            for row in await self._db.query("workers")
+        ]  # fmt: skip
+
+    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
+        """See Store.rescue. Declaring it dead and taking its jobs back are separate transactions."""
+        if not await self._db.value("bury", worker, beat):
+            return None
+        total = Rescued()
+        freed: set[str] = set()
+        more = True
+        while more:
+            row = await self._db.call("rescue_step", worker, policy.delays(), RESCUE_STEP)
+            total = Rescued(
+                total.offered + row["offered"],
+                total.deferred + row["deferred"],
+                total.dead + row["dead"],
+                total.cancelled + row["cancelled"],
+            )
+            more = row["left_over"]
+            freed.update(row["freed"])
+        if freed:
+            async with self._db.connection(self._db.deadline) as connection:
+                await self._limits.admit(connection, freed)
+        return total
+
+
+def _vitals_of(text: str | None) -> Vitals | None:
+    """What a worker said of itself; None where it cannot be read. Rescues list workers, too: they must not
+    fail for what only pages show."""
+    try:
+        return None if text is None else _vitals(text)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,67 @@
+"""Budgets [F1] [F7] and the governor [F2]: what tasks need, how they stand, and how runs went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from windlass.core.breaker import BreakerState
+from windlass.core.governor import Governor, Window
+from windlass.store.fields import NewBudget
+
+
+class Need(msgspec.Struct, frozen=True):
+    """What each run of a task needs of a budget [F1]."""
+
+    budget: str
+    n: int = 1
+    argument: str | None = None
+    """The argument whose value is the key of the bucket; None: the budget has one bucket for all."""
+    place: int | None = None
+    """Where that argument stands among the positional ones, if it may be given so."""
+
+
+Needs: TypeAlias = Mapping[str, Sequence[Need]]
+"""By task: what a claimer must take for its jobs. Tasks that need nothing are left out."""
+
+
+class BudgetRecord(NewBudget, frozen=True, kw_only=True):
+    """A budget as it stands. `tokens` and `blocked` are those of its bucket for all (key "")."""
+
+    tokens: float = 0.0
+    blocked: float = 0.0
+    """Seconds until it may grant again, where it was drained or its breaker is open."""
+    state: BreakerState = "closed"
+    failures: int = 0
+    """Failed runs in a row."""
+    waiting: int = 0
+    """Jobs that wait for its tokens, over all of its buckets; counted up to 10,000."""
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """Whether tokens were granted; if not, in how many seconds it makes sense to ask again."""
+
+    granted: bool
+    wait: float = 0.0
+
+
+class Runs(msgspec.Struct, kw_only=True):
+    """How runs of one queue went, as a worker reports them to the governor."""
+
+    succeeded: int = 0
+    failed: int = 0
+    throttled: int = 0
+    times: dict[int, int] = {}
+    """See `core.histogram`."""
+
+
+class Governed(msgspec.Struct, frozen=True):
+    """A queue with a governor: what happened since the last look, and what its governor knew then."""
+
+    queue: str
+    window: Window
+    least: float
+    most: float
+    governor: Governor | None

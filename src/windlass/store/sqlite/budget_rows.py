@@ -1,0 +1,215 @@
+"""Budgets within one operation: loaded when first needed, changed in memory, written back once at its end
+[F1] [F7]; and the tokens of queues that have a governor [F2]. What a bucket or a breaker does is decided by
+`core.bucket` and `core.breaker`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from windlass.core.breaker import Breaker
+from windlass.core.bucket import Bucket
+from windlass.core.clock import SLIP
+from windlass.core.governor import Governor, burst
+from windlass.store.fields import NewBudget, fields_of
+from windlass.store.sqlite.rows import Bindings, encode, fetch
+from windlass.store.sqlite.schema import Statements
+
+_SQL = Statements("budgets")
+_COLUMNS: Final = ("name", *fields_of(NewBudget))
+
+UNKNOWN_WAIT: Final = 5.0
+"""Seconds after which it makes sense to look whether a budget exists by now."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """A row of the budgets."""
+
+    settings: NewBudget
+    breaker: Breaker
+    drained_until: float = 0.0
+    drained_at: float = 0.0
+    """When that was said."""
+
+    @property
+    def columns(self) -> Bindings:
+        """The row."""
+        own, seen = self.settings, self.breaker
+        return (
+            *msgspec.structs.astuple(own),
+            seen.failures, seen.openings, seen.until, seen.probing, self.drained_until, self.drained_at,
+        )  # fmt: skip
+
+    def bucket(self, found: tuple[Any, ...] | None, now: float) -> Bucket:
+        """One of its buckets; one that has no row is full, or as it was drained with all others."""
+        rate, burst = self.settings.rate, float(self.settings.burst)
+        if found is not None:
+            return Bucket(rate, burst, *found)
+        if self.drained_until:
+            return Bucket(rate, burst, 0.0, self.drained_at, self.drained_until)
+        return Bucket.full(rate, burst, now)
+
+
+def load_budget(found: tuple[Any, ...]) -> Budget:
+    """A budget from its row."""
+    settings = NewBudget(**dict(zip(_COLUMNS, found, strict=False)))
+    failures, openings, until, probing, *drained = found[len(_COLUMNS) :]
+    return Budget(
+        settings,
+        Breaker(settings.breaker, settings.breaker_pause, failures, openings, until, bool(probing)),
+        *drained,
+    )
+
+
+class Budgets:
+    """The budgets that an operation has to do with."""
+
+    def __init__(self, connection: apsw.Connection, now: float) -> None:
+        self._connection = connection
+        self._now = now
+        self._known: dict[str, Budget | None] = {}
+        self._buckets: dict[tuple[str, str], Bucket] = {}
+        self._changed: dict[str, None] = {}
+        self._touched: dict[tuple[str, str], None] = {}
+
+    def named(self, name: str) -> Budget | None:
+        """The budget of this name."""
+        if name not in self._known:
+            found = fetch(self._connection, _SQL["named"], (name,))
+            self._known[name] = load_budget(found[0]) if found else None
+        return self._known[name]
+
+    def keep(self, budget: Budget) -> None:
+        """The budget is new, or has changed."""
+        self._known[budget.settings.name] = budget
+        self._changed[budget.settings.name] = None
+
+    def bucket(self, budget: Budget, key: str) -> Bucket:
+        """One of its buckets."""
+        at = budget.settings.name, key
+        if at not in self._buckets:
+            found = fetch(self._connection, _SQL["bucket"], at)
+            self._buckets[at] = budget.bucket(found[0] if found else None, self._now)
+            if self._buckets[at].at > self._now + SLIP:
+                # The clock was set back: it grows from now on, also where it grants nothing.
+                self.keep_bucket(budget, key, self._buckets[at].refilled(self._now))
+        return self._buckets[at]
+
+    def keep_bucket(self, budget: Budget, key: str, bucket: Bucket) -> None:
+        """The bucket has changed."""
+        at = budget.settings.name, key
+        self._buckets[at] = bucket
+        self._touched[at] = None
+
+    def keys(self, budget: Budget) -> list[str]:
+        """The keys of its buckets, and that of the one for all."""
+        self.save()
+        found = fetch(self._connection, _SQL["buckets"], (budget.settings.name,))
+        return list({"": None, **{key: None for (key,) in found}})
+
+    def grants(self, name: str, key: str, n: int, reserved: int = 0) -> bool:
+        """Whether it would grant n tokens now, beside those reserved for others. Half-open it grants one
+        call, the probe [F7]. A budget that does not exist grants nothing."""
+        budget = self.named(name)
+        if budget is None:
+            return False
+        allowed = budget.breaker.allows(self._now)
+        if allowed is not None and (not allowed or reserved):
+            return False
+        return self.bucket(budget, key).available(self._now) >= n + reserved
+
+    def has_plenty(self, name: str, key: str, n: int) -> bool:
+        """Whether it would grant so many tokens to many callers."""
+        budget = self.named(name)
+        if budget is None or budget.breaker.allows(self._now) is not None:
+            return False
+        return self.bucket(budget, key).available(self._now) >= n
+
+    def take(self, name: str, key: str, n: int) -> None:
+        """Take tokens that it grants."""
+        budget = self.named(name)
+        assert budget is not None
+        left = self.bucket(budget, key).take(n, self._now)
+        assert left is not None, "tokens were taken that are not there"
+        self.keep_bucket(budget, key, left)
+        breaker = budget.breaker.granted(self._now)
+        if breaker is not budget.breaker:
+            self.keep(replace(budget, breaker=breaker))
+
+    def wait(self, name: str, key: str, n: int, reserved: int = 0) -> float:
+        """Seconds until it may grant n tokens beside those reserved; inf where time alone will not do it."""
+        budget = self.named(name)
+        if budget is None:
+            return UNKNOWN_WAIT
+        wait = self.bucket(budget, key).wait(n, self._now, reserved)
+        match budget.breaker.allows(self._now):
+            case None:
+                return wait
+            case 0:
+                return max(wait, budget.breaker.left(self._now))
+            case _:
+                return math.inf if reserved else wait  # what is reserved is the probe: it comes first
+
+    def drop(self, name: str) -> bool:
+        """Forget a budget and its buckets; whether there was one."""
+        self.save()
+        self._known.clear()
+        self._buckets.clear()
+        self._connection.execute(_SQL["drop_buckets"], (name,))
+        self._connection.execute(_SQL["drop"], (name,))
+        return self._connection.changes() > 0
+
+    def forget(self, limit: int, before: float) -> int:
+        """Remove buckets that have been full for long."""
+        self._connection.execute(_SQL["forget"], (before, limit))
+        return self._connection.changes()
+
+    def save(self) -> None:
+        """Write what has changed."""
+        for name in self._changed:
+            budget = self._known[name]
+            assert budget is not None
+            self._connection.execute(_SQL["keep"], budget.columns)
+        if self._touched:
+            buckets = [(*at, self._buckets[at]) for at in self._touched]
+            self._connection.executemany(
+                _SQL["keep_bucket"],
+                [(name, key, own.tokens, own.at, own.blocked_until) for name, key, own in buckets],
+            )
+        self._changed.clear()
+        self._touched.clear()
+
+
+def changed_breaker(old: Breaker, settings: NewBudget) -> Breaker:
+    """The breaker with other settings; what it has seen stays."""
+    return msgspec.structs.replace(old, threshold=settings.breaker, pause=settings.breaker_pause)
+
+
+# -- queues with a governor ----------------------------------------------------------------------------------
+
+decode_governor: Final = msgspec.json.Decoder(Governor).decode
+
+
+def bounds(connection: apsw.Connection, queues: Collection[str]) -> list[tuple[Any, ...]]:
+    """What bounds these queues: name, concurrency, how many run, and what is known of the governor."""
+    return fetch(connection, _SQL["bounds"], (encode(list(queues)).decode(),)) if queues else []
+
+
+def governors_bucket(found: Iterable[Any], now: float) -> Bucket | None:
+    """The tokens of a queue that has a governor, from the last columns of its bounds."""
+    governor, rate_min, rate_max, decided, tokens, at = found
+    if not governor:
+        return None
+    rate = known(decided, rate_min, rate_max).rate
+    return Bucket.full(rate, burst(rate), now) if tokens is None else Bucket(rate, burst(rate), tokens, at)
+
+
+def known(decided: str | None, rate_min: float, rate_max: float) -> Governor:
+    """What a queue's governor decided last; a new one begins carefully."""
+    return Governor.first(rate_min, rate_max) if decided is None else decode_governor(decided)

@@ -1,0 +1,81 @@
+"""Waking those who wait: at once for what this process commits, by polling for what others do.
+
+Polling asks for `data_version`, which costs a look into shared memory and changes with every commit of
+another connection; only then is it worth asking what has changed. In memory there is no other connection, and
+`total_changes` changes instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import apsw
+
+T = TypeVar("T")
+SHORTEST: Final = 0.010
+LONGEST: Final = 0.250
+
+
+class Bell:
+    """Wakes everybody who listens, in whatever loop and thread they wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[asyncio.Event]:
+        """An event that is set by every ring from now on."""
+        event = asyncio.Event()
+        with self._lock:
+            self._listeners[event] = asyncio.get_running_loop()
+        try:
+            yield event
+        finally:
+            with self._lock:
+                del self._listeners[event]
+
+    def ring(self) -> None:
+        """Something was committed that somebody may be waiting for. Called by the writer's thread."""
+        with self._lock:
+            listeners = list(self._listeners.items())
+        for event, loop in listeners:
+            with contextlib.suppress(RuntimeError):  # a loop that closed has nobody left to wake
+                loop.call_soon_threadsafe(event.set)
+
+
+async def until(
+    read: Callable[[Callable[[apsw.Connection], Any]], Awaitable[Any]],
+    bell: Bell,
+    look: Callable[[apsw.Connection], T | None],
+    timeout: float,
+    *,
+    by_time: bool = False,
+) -> T | None:
+    """Look now and after every change, until there is something to see or the time is over. What may come
+    about `by_time`, without a change, is looked for at every poll."""
+    deadline = time.monotonic() + timeout
+    pause = SHORTEST
+    version = -1
+
+    def look_again(connection: apsw.Connection) -> tuple[int, T | None]:
+        now = int(connection.pragma("data_version")) + connection.total_changes()
+        return now, look(connection) if now != version or by_time else None
+
+    with bell.listening() as event:
+        while True:
+            event.clear()  # before looking, so that no ring is lost
+            seen, found = await read(look_again)
+            left = deadline - time.monotonic()
+            if found is not None or left <= 0:
+                return found  # type: ignore[no-any-return]
+            pause = SHORTEST if seen != version else min(pause * 2, LONGEST)
+            version = seen
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, pause)):
+                    await event.wait()

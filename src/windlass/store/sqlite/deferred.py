@@ -1,0 +1,159 @@
+"""Deferred jobs: those that come after others [P12], those that are due, and what else follows from the end
+of a job.
+
+Each job that one still waits for is an edge. The end of an awaited job is noted; `promote` takes its edges
+away in bounded steps, and a job without any left is due. An awaited job is never plain (state 2), so its end
+is never one of those that `outcomes` writes in bulk: jobs that nobody waits for cost nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.errors import JobNotFound
+from windlass.store.records import NewJob, Promoted, Receipt
+from windlass.store.sqlite import parents, transitions, waiting_lists
+from windlass.store.sqlite.rows import (
+    CANCELLED,
+    DEAD,
+    ENDED,
+    SCHEDULED,
+    STATES,
+    SUCCEEDED,
+    Ending,
+    Row,
+)
+from windlass.store.sqlite.schema import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("deferred")
+
+
+def require_awaited(tx: Transaction, new: NewJob) -> None:
+    """Raise where a job is to come after one that is not there."""
+    for other in new.options.after:
+        if transitions.find(tx, other) is None:
+            raise JobNotFound(
+                f"{new.task} cannot come after job {other}: it never existed, was deleted, or its retention "
+                "has passed"
+            )
+
+
+def add_after(tx: Transaction, new: NewJob) -> Receipt:
+    """Create a job that comes after others. Where these have ended already, it does not wait."""
+    receipt = tx.inserts.add(new)
+    run_at = tx.now + new.delay if new.delay is not None else new.run_at
+    awaited: list[Row] = []
+    failed: tuple[int, int | None] | None = None
+    for other in dict.fromkeys(new.options.after):
+        row = transitions.find(tx, other)
+        if row is not None and row.state not in ENDED:
+            awaited.append(row)
+        elif row is None or row.state != SUCCEEDED:
+            failed = failed or (other, row.state if row is not None else None)
+    if failed is not None and new.options.otherwise != "run":
+        _give_up(tx, receipt.id, *failed)
+    elif awaited:
+        tx.many(_SQL["add"], ((row.id, receipt.id, run_at) for row in awaited))
+        tx.many(_SQL["bind"], ((row.pos,) for row in awaited))
+    else:
+        _make_due(tx, receipt.id, run_at)
+    return receipt
+
+
+def _note_ends(tx: Transaction, endings: Sequence[Ending]) -> None:
+    """Note the ends of jobs that others wait for, and forget what these jobs waited for themselves."""
+    for ending in endings:
+        if ending.rerun is not None:
+            add_after(tx, ending.rerun)
+    if tx.one(_SQL["any"]) is None:
+        return
+    for ending in endings:
+        if ending.options.after:
+            forget_edges(tx, ending.id)
+        tx.run(_SQL["ended"], (ending.id, ending.state))
+
+
+def _follow_edges(tx: Transaction, limit: int) -> int:
+    """One bounded step: bring jobs up to date with those they come after that have ended. Answers with what
+    is left of the limit."""
+    while limit > 0 and (found := tx.one(_SQL["next_ended"])) is not None:
+        other, state = found
+        waiting = tx.all(_SQL["waiting_for"], (other, limit))
+        for job, run_at in waiting:
+            tx.run(_SQL["arrived"], (other, job))
+            _awaited_ended(tx, job, run_at, other, state)
+        if len(waiting) < limit:
+            tx.run(_SQL["seen_to"], (other,))
+        limit -= max(len(waiting), 1)
+    return limit
+
+
+def _awaited_ended(tx: Transaction, job: int, run_at: float | None, other: int, state: int) -> None:
+    """One of those that a job waits for has ended."""
+    row = transitions.find(tx, job)
+    assert row is not None, "an edge has lost the job that waits"
+    if state != SUCCEEDED and row.options.otherwise != "run":
+        forget_edges(tx, job)
+        _give_up(tx, job, other, state)
+    elif tx.one(_SQL["waits"], (job,)) is None:
+        _make_due(tx, job, run_at)
+
+
+def _make_due(tx: Transaction, job: int, run_at: float | None) -> None:
+    """Nothing is left to wait for: the job is due, now or at its own time."""
+    row = transitions.find(tx, job)
+    assert row is not None
+    transitions.defer(tx, row, SCHEDULED, tx.now if run_at is None else max(run_at, tx.now))
+
+
+def _give_up(tx: Transaction, job: int, other: int, state: int | None) -> None:
+    """A job will never run as it was meant to."""
+    row = transitions.find(tx, job)
+    assert row is not None
+    message = "gone" if state is None else STATES[state]
+    end = CANCELLED if row.options.otherwise == "cancel" else DEAD
+    transitions.end(tx, row, end, reason=f"job {other}, which it comes after, is {message}")
+
+
+def forget_edges(tx: Transaction, job: int) -> None:
+    """The job waits for nobody any longer."""
+    tx.run(_SQL["forget"], (job,))
+
+
+# -- what follows from the end of jobs -----------------------------------------------------------------------
+
+
+def settle(tx: Transaction) -> None:
+    """See to all endings, and to those that follow from them."""
+    while tx.endings or tx.gates.freed:
+        endings, tx.endings = tx.endings, []
+        parents.fold(tx, endings)
+        _note_ends(tx, endings)
+        waiting_lists.serve_freed_gates(tx)
+
+
+def complete(tx: Transaction) -> None:
+    """The last step of every operation: settle, let those in for whom their lanes have room [C3], and write
+    what was changed in memory."""
+    settle(tx)
+    waiting_lists.admit_new(tx)
+    tx.save()
+
+
+# -- promotion -----------------------------------------------------------------------------------------------
+
+
+def promote(tx: Transaction, limit: int = 1000) -> Promoted:
+    """One bounded step: first what is due, earliest first, then the admission of held jobs."""
+    tx.limits.watch(tx.lanes)
+    left = _follow_edges(tx, limit)
+    while tx.endings:  # of those that will never run: others may come after them in turn
+        settle(tx)
+        left = _follow_edges(tx, left)
+    due = [Row(*found) for found in tx.all(_SQL["due"], (tx.now, limit))]
+    for row in due:
+        transitions.come_due(tx, row)
+    admitted, next_in = waiting_lists.walk(tx, limit)
+    admitted += waiting_lists.admit_everywhere(tx, limit - admitted)
+    return Promoted(len(due), admitted, next_in)

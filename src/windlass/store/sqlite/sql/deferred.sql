@@ -1,0 +1,37 @@
+-- Jobs that come after others, and promotion. Called by deferred under the write lock.
+
+-- :add
+INSERT INTO windlass_after (awaited, job, run_at) VALUES (?, ?, ?);
+
+-- :bind  the end of one that others come after has more to do
+UPDATE windlass_job SET state = 3 WHERE pos = ? AND state = 2;
+
+-- :any
+SELECT 1 FROM windlass_after LIMIT 1;
+
+-- :ended  remember how an awaited job ended
+INSERT INTO windlass_awaited (job, state)
+SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM windlass_after WHERE awaited = ?1)
+ON CONFLICT (job) DO UPDATE SET state = excluded.state;
+
+-- :next_ended
+SELECT job, state FROM windlass_awaited ORDER BY job LIMIT 1;
+
+-- :waiting_for  those that wait for this one
+SELECT job, run_at FROM windlass_after WHERE awaited = ? ORDER BY job LIMIT ?;
+
+-- :arrived
+DELETE FROM windlass_after WHERE awaited = ? AND job = ?;
+
+-- :seen_to
+DELETE FROM windlass_awaited WHERE job = ?;
+
+-- :waits  what a job still waits for
+SELECT 1 FROM windlass_after WHERE job = ? LIMIT 1;
+
+-- :forget
+DELETE FROM windlass_after WHERE job = ?;
+
+-- :due
+SELECT {row} FROM windlass_job j
+WHERE run_at IS NOT NULL AND run_at <= ? ORDER BY run_at, coalesce(id, pos) LIMIT ?;

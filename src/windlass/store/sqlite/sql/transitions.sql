@@ -1,0 +1,38 @@
+-- The transitions of single jobs. Called by transitions under the write lock.
+
+-- :find  a job by its id: at the place where it was inserted, or else among those that have moved
+SELECT {row} FROM windlass_job j WHERE pos = ? AND id IS NULL
+UNION ALL
+SELECT {row} FROM windlass_job j WHERE id = ?;
+
+-- :at
+SELECT {row} FROM windlass_job j WHERE pos = ?;
+
+-- :move
+UPDATE windlass_job
+SET pos = ?, id = ?, state = ?, touched_at = ?, attempt = ?, deaths = ?, run_at = ?, cancel = ?, reason = ?,
+    errors = ?, result = ?, options = ?, gate = ?, need = ?
+WHERE pos = ?;
+
+-- :remove
+DELETE FROM windlass_job WHERE pos = ?;
+
+-- :is_bound  it has a checkpoint or a pass, or others come after it
+SELECT 1 FROM windlass_checkpoint WHERE job = ?1 UNION ALL SELECT 1 FROM windlass_after WHERE awaited = ?1
+UNION ALL SELECT 1 FROM windlass_pass WHERE job = ?1;
+
+-- :drop_checkpoint
+DELETE FROM windlass_checkpoint WHERE job = ? RETURNING data, done, total, at;
+
+-- :free
+DELETE FROM windlass_unique WHERE key = ? AND job = ? RETURNING rerun;
+
+-- :not_ended
+DELETE FROM windlass_awaited WHERE job = ?;
+
+-- :key_died  a count that is long past begins anew
+INSERT INTO windlass_key_death (key, deaths, last) VALUES (?1, 1, ?2)
+ON CONFLICT (key) DO UPDATE SET deaths = CASE WHEN last > ?3 THEN deaths + 1 ELSE 1 END, last = ?2;
+
+-- :key_went_well
+DELETE FROM windlass_key_death WHERE key = ?;

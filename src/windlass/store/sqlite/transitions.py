@@ -1,0 +1,287 @@
+"""The transitions of a job: offered, held, admitted, deferred, ended, removed. Each keeps the counters, the
+claims, the passes and the unique keys true, so nothing else writes where a job stands, except for inserts,
+claims, and the two paths that end and remove plain jobs in bulk (outcomes, retention)."""
+
+from __future__ import annotations
+
+from windlass.core.gates import shut_gate
+from windlass.core.retry import FORGET_AFTER
+from windlass.core.states import Kind
+from windlass.store import unknown_tasks
+from windlass.store.sqlite.limits import BUDGET
+from windlass.store.sqlite.rows import (
+    BOUND,
+    CANCELLED,
+    DEAD,
+    ENDED,
+    HELD,
+    OFFERED,
+    PLAIN,
+    RETRYING,
+    SCHEDULED,
+    SUCCEEDED,
+    WAITING,
+    Ending,
+    Row,
+    decode_new_job,
+    options_json,
+)
+from windlass.store.sqlite.schema import Statements
+from windlass.store.sqlite.transaction import Transaction
+
+_SQL = Statements("transitions")
+
+
+def find(tx: Transaction, job: int) -> Row | None:
+    """The job with this id, wherever it stands."""
+    if not 0 < job < 1 << 63:
+        return None
+    tx.inserts.write()
+    found = tx.one(_SQL["find"], (job, job))
+    return Row(*found) if found else None
+
+
+def at(tx: Transaction, pos: int) -> Row | None:
+    """The job that stands at this position."""
+    found = tx.one(_SQL["at"], (pos,))
+    return Row(*found) if found else None
+
+
+def offer(tx: Transaction, row: Row) -> None:
+    """Put a job at the back of its lane: a new place, the same id. Nobody runs it, and no wish to cancel an
+    earlier run is left over. It has to pass the gates that it has no pass of."""
+    _leave_and_proceed(tx, row, since=tx.now)
+
+
+def come_due(tx: Transaction, row: Row) -> None:
+    """The same for a job whose time has come: it also waits for a turn of its fair key, behind those of its
+    key that wait already [C3]."""
+    _leave_and_proceed(tx, row, since=tx.now, ring=True)
+
+
+def pass_gate(tx: Transaction, row: Row, gate: str) -> bool:
+    """Let the first who waits through its gate, and on as far as there is room; whether it has come to its
+    lane. It has been ready all the while, so `touched_at` stays."""
+    need, place = row.need, row.pos
+    _leave(tx, row)
+    if need is not None:
+        tx.gates.reserve(row.id, gate, need, place)
+    else:
+        tx.gates.let_through(gate)
+        tx.gates.give(row.id, [gate])
+    return _proceed(tx, row, row.touched_at, ring=True)
+
+
+def change_list(tx: Transaction, row: Row, gate: str) -> None:
+    """A job that waits goes to another waiting list, with its place."""
+    need = row.need
+    _leave(tx, row)
+    _join_list(tx, row, gate, row.touched_at, need, row.pos)
+
+
+def resume(tx: Transaction, row: Row) -> None:
+    """A job that waited for its queue goes on to its gates; it has been ready all the while."""
+    _leave_and_proceed(tx, row, since=row.touched_at, ring=True)
+
+
+def shut_out(tx: Transaction, row: Row) -> None:
+    """A job that nobody would run waits for its queue, and leaves its slots to others [F3]."""
+    queue = tx.lanes.numbered(row.lane).queue
+    _leave(tx, row)
+    tx.gates.drop_slots(row.id)
+    tx.gates.suspend_reservation(row.id)
+    _join_list(tx, row, shut_gate(queue), row.touched_at)
+
+
+def send_to_list(tx: Transaction, row: Row, gate: str, need: int | None = None) -> None:
+    """A job that was about to be claimed leaves its lane for a waiting list: its end, or the place it had
+    before. Who waits for tokens takes no slot meanwhile."""
+    place = None
+    if row.state == BOUND:
+        tx.gates.write()
+        tx.gates.suspend_reservation(row.id)
+        if need is not None:
+            tx.gates.drop_slots(row.id)
+            place = tx.gates.cancel_reservation(row.id, gate)
+    _leave(tx, row)
+    _join_list(tx, row, gate, row.touched_at, need, place)
+
+
+def admit(tx: Transaction, row: Row) -> None:
+    """Let a held job into its lane. It has been ready all the while, so `touched_at` stays."""
+    _leave(tx, row)
+    _move(tx, row, tx.lanes.numbered(row.lane).next_place(), _offered(tx, row), touched_at=row.touched_at)
+    tx.notify = True
+
+
+def defer(tx: Transaction, row: Row, state: int, run_at: float) -> None:
+    """Set a job aside until its time. It stays at its place, which its claim has passed."""
+    _leave(tx, row)
+    if row.state == BOUND:
+        tx.gates.drop(row.id, ended=False)
+    reason = unknown_tasks.reason(row.options)
+    _move(tx, row, row.pos, state, touched_at=tx.now, run_at=run_at, reason=reason)
+
+
+def end(
+    tx: Transaction, row: Row, state: int, *, reason: str | None = None, result: str | None = None
+) -> None:
+    """End a job for good: its checkpoint goes, its key is free, and its rerun begins [E6]. What that means
+    for its parent and for jobs that come after it is for `settle` to see to."""
+    waits = row.state in OFFERED and not tx.lanes.numbered(row.lane).runs(row)
+    _leave(tx, row)
+    if row.gate is not None:  # it may have asked for more room than those behind it
+        tx.gates.free(row.gate)
+    # A job that ends while it waits gives up its place, since beyond the cursor stand ready jobs only [I1].
+    pos = tx.lanes.reserved().next_place() if waits else row.pos
+    cancel = None if row.cancel is None else 0
+    if row.state != PLAIN:
+        tx.gates.drop(row.id, ended=True)
+    _move(tx, row, pos, state, touched_at=tx.now, cancel=cancel, reason=reason, result=result)
+    options = row.options
+    saved = tx.one(_SQL["drop_checkpoint"], (row.id,))
+    rerun = None
+    if options.unique_key is not None:
+        _note_end_of_key(tx, options.unique_key, state)
+        freed = tx.one(_SQL["free"], (options.unique_key, row.id))
+        rerun = decode_new_job(freed[0]) if freed is not None and freed[0] is not None else None
+    if rerun is not None and not rerun.options.after:
+        tx.inserts.add(rerun)
+        rerun = None
+    tx.endings.append(
+        Ending(row.id, state, row.attempt, options, row.errors_json, reason, result, saved, rerun)
+    )
+    tx.notify = True
+
+
+def _note_end_of_key(tx: Transaction, key: str, state: int) -> None:
+    """A job of this key has ended. A cancelled one says nothing about the key."""
+    if state == DEAD:
+        tx.run(_SQL["key_died"], (key, tx.now, tx.now - FORGET_AFTER))
+    elif state == SUCCEEDED:
+        tx.run(_SQL["key_went_well"], (key,))
+
+
+def wait(tx: Transaction, row: Row) -> None:
+    """From now on, or once more, a parent waits for its parts: without a place in its lane, without a lease
+    and without a checkpoint."""
+    _leave(tx, row)
+    tx.gates.drop(row.id, ended=False)
+    pos = row.pos if row.aside else tx.lanes.reserved().next_place()
+    _move(tx, row, pos, WAITING, touched_at=tx.now)
+    tx.run(_SQL["drop_checkpoint"], (row.id,))
+
+
+def put_back(tx: Transaction, row: Row, delay: float = 0.0, kind: Kind = Kind.RELEASED) -> None:
+    """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]."""
+    if row.cancel is not None:
+        end(tx, row, CANCELLED)
+        return
+    remember_unknown(row, tx.now if kind is Kind.UNKNOWN else None)
+    if delay > 0:
+        state = RETRYING if kind in (Kind.RETRY, Kind.LOST) else SCHEDULED
+        defer(tx, row, state, tx.now + delay)
+    else:
+        offer(tx, row)
+
+
+def remember_unknown(row: Row, now: float | None) -> None:
+    """Note since when no worker has known the job's task; without a time, that one does or may [O4]."""
+    options = row.options
+    noted = unknown_tasks.since(options, now)
+    if noted is not options:
+        row.options_json = options_json(noted)
+
+
+def remove(tx: Transaction, row: Row) -> None:
+    """Forget a job that has ended."""
+    if row.state == DEAD:
+        tx.lanes.numbered(row.lane).count(row, -1)
+    tx.run(_SQL["remove"], (row.pos,))
+
+
+def _leave_and_proceed(tx: Transaction, row: Row, *, since: float, ring: bool = False) -> None:
+    _leave(tx, row)
+    _proceed(tx, row, since, ring=ring)
+
+
+def _proceed(tx: Transaction, row: Row, since: float, *, ring: bool) -> bool:
+    """Bring a job that has left its place through its gates as far as there is room: into its lane, the ring
+    of fair keys or a waiting list. A job that has waited for tokens had its turn among the fair keys."""
+    lane, options = tx.lanes.numbered(row.lane), row.options
+    way = tx.gates.of(lane.queue, row.task, options)
+    held = tx.gates.held_by(row.id) if way or row.need is not None else []
+    paid = any(name.startswith(BUDGET) for name in held)
+    through, stop = tx.gates.walk(way, held)
+    tx.gates.give(row.id, through)
+    if stop is not None:
+        if paid:
+            tx.gates.suspend_reservation(row.id)
+        _join_list(tx, row, stop, since)
+        return False
+    if ring and not paid and options.fair_key is not None:
+        _move(tx, row, tx.lanes.reserved().next_place(), HELD, touched_at=since)
+        lane.joined = True
+        return False
+    tx.gates.write()
+    if paid:
+        tx.gates.resume_reservation(row.id)
+    _move(tx, row, lane.next_place(), _offered(tx, row), touched_at=since)
+    tx.notify = True
+    return True
+
+
+def _join_list(
+    tx: Transaction, row: Row, gate: str, since: float, need: int | None = None, place: int | None = None
+) -> None:
+    """Put a job at the end of a waiting list, or at its own place on it."""
+    tx.gates.joined_list(gate)
+    pos = tx.lanes.reserved().next_place() if place is None else place
+    _move(tx, row, pos, HELD, touched_at=since, gate=gate, need=need)
+
+
+def _offered(tx: Transaction, row: Row) -> int:
+    """Whether the end of this job will have more to do than to write its state."""
+    options = row.options
+    bound = options.unique_key is not None or options.part is not None
+    return BOUND if bound or tx.one(_SQL["is_bound"], (row.id,)) is not None else PLAIN
+
+
+def _leave(tx: Transaction, row: Row) -> None:
+    lane = tx.lanes.numbered(row.lane)
+    lane.count(row, -1)
+    if row.state in OFFERED and lane.runs(row):
+        tx.leases.leave(lane.id, row.seq)
+    elif row.gate is not None:
+        tx.inserts.write()  # who is left on its waiting list must be there to be seen
+        tx.gates.left_list(row.gate)
+    elif row.state in ENDED:  # those that come after it go on waiting, unless they have heard already [P12]
+        tx.run(_SQL["not_ended"], (row.id,))
+
+
+def _move(  # noqa: PLR0913 - what changes in a row
+    tx: Transaction,
+    row: Row,
+    pos: int,
+    state: int,
+    *,
+    touched_at: float,
+    run_at: float | None = None,
+    cancel: int | None = None,
+    reason: str | None = None,
+    result: str | None = None,
+    gate: str | None = None,
+    need: int | None = None,
+) -> None:
+    """Write the row at its new place, and count it there."""
+    old, own_id = row.pos, row.id if pos != row.pos else row.own_id
+    row.pos, row.own_id, row.state, row.touched_at, row.cancel = pos, own_id, state, touched_at, cancel
+    row.gate, row.need = gate, need
+    tx.run(
+        _SQL["move"],
+        (
+            pos, own_id, state, touched_at, row.attempt, row.deaths, run_at, cancel, reason,
+            row.errors_json, result, row.options_json, gate, need, old,
+        ),
+    )  # fmt: skip
+    tx.lanes.numbered(row.lane).count(row, 1)

@@ -1,0 +1,1 @@
+"""What users declare: tasks, their options and limits, schedules, and how they are found."""

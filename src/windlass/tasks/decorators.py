@@ -1,0 +1,44 @@
+"""The types of what `app.task(...)` and `app.chunked(...)` return: they keep the types of the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from windlass.running.context import Context
+from windlass.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask
+
+if TYPE_CHECKING:
+    from windlass.chunks.parts import Part
+    from windlass.chunks.task import AsyncChunkedTask, SyncChunkedTask
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskDecorator(Protocol):
+    """What `app.task(...)` returns: it turns a function into a task and keeps its types."""
+
+    @overload  # the closer match comes first: with a context, `async def`
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncContextTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> SyncContextTask[P, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
+
+
+class ChunkedDecorator(Protocol):
+    """What `app.chunked(...)` returns: it turns a function of a part into a task and keeps its types."""
+
+    @overload
+    def __call__(
+        self, handler: Callable[Concatenate[Part, P], Coroutine[Any, Any, Any]], /
+    ) -> AsyncChunkedTask[P]: ...
+    @overload
+    def __call__(self, handler: Callable[Concatenate[Part, P], Any], /) -> SyncChunkedTask[P]: ...

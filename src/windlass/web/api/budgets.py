@@ -1,0 +1,53 @@
+"""The endpoints about budgets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from windlass.store.fields import NewBudget
+from windlass.web.api.changes import BudgetChanges, given
+from windlass.web.api.endpoint import Call, Nothing, Removed, Table, Text
+from windlass.web.service.shapes import BudgetView
+
+
+class Budgets(msgspec.Struct, frozen=True):
+    """Every budget, by name."""
+
+    budgets: list[BudgetView]
+
+
+class Drain(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """For how many seconds to grant nothing, and of which key; null: of all."""
+
+    pause: Annotated[float, msgspec.Meta(ge=0, le=86_400 * 30)] = 0.0
+    key: Text | None = None
+
+
+budgets: Final = Table("budgets")
+
+
+@budgets.get("/budgets")
+async def list_budgets(call: Call[Nothing, None]) -> Budgets:
+    """Every budget"""
+    return Budgets(await call.service.budgets.all(call.principal))
+
+
+@budgets.put("/budgets/{name}")
+async def set_budget(call: Call[Nothing, BudgetChanges]) -> BudgetView:
+    """Change a budget while it is in use, or make it"""
+    return await call.service.budgets.set(call.principal, call.name, given(NewBudget, call.body))
+
+
+@budgets.post("/budgets/{name}/drain")
+async def drain_budget(call: Call[Nothing, Drain]) -> BudgetView:
+    """Take all tokens of a budget away"""
+    return await call.service.budgets.drain(call.principal, call.name, call.body.pause, call.body.key)
+
+
+@budgets.delete("/budgets/{name}")
+async def remove_budget(call: Call[Nothing, None]) -> Removed:
+    """Remove a budget; jobs that need it wait until it is there again"""
+    await call.service.budgets.remove(call.principal, call.name)
+    return Removed(call.name)

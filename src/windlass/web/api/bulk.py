@@ -1,0 +1,71 @@
+"""The endpoints about operations on many jobs by filter: preview, begin, watch, stop [O6]."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from windlass.handles.bulk import Verb
+from windlass.web.api.endpoint import Call, Nothing, Table
+from windlass.web.api.jobs import Where
+from windlass.web.http.principal import Role
+from windlass.web.service.shapes import BulkShape
+
+
+class Wanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to do, and to which jobs. Every job there is must be meant: `everything` says so."""
+
+    verb: Verb
+    where: Where
+    everything: bool = False
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """How many jobs a filter finds; with `more`, at least so many."""
+
+    jobs: int
+    more: bool
+
+
+class Bulks(msgspec.Struct, frozen=True):
+    """The operations of this process, the latest first."""
+
+    operations: list[BulkShape]
+
+
+bulk: Final = Table("bulk")
+
+
+@bulk.post("/bulk/preview", role=Role.READ)
+async def preview_bulk(call: Call[Nothing, Where]) -> Counted:
+    """Count the jobs that a filter finds, as far as can be counted in a moment"""
+    found = await call.service.bulk.preview(call.principal, call.body.filter())
+    return Counted(found.jobs, found.more)
+
+
+@bulk.post("/bulk", 202)
+async def start_bulk(call: Call[Nothing, Wanted]) -> BulkShape:
+    """Retry, cancel or delete every job that a filter finds, in the background"""
+    wanted = call.body
+    return await call.service.bulk.start(
+        call.principal, wanted.verb, wanted.where.filter(), everything=wanted.everything
+    )
+
+
+@bulk.get("/bulk")
+async def list_bulks(call: Call[Nothing, None]) -> Bulks:
+    """The operations of this process, the latest first"""
+    return Bulks(await call.service.bulk.all(call.principal))
+
+
+@bulk.get("/bulk/{id}")
+async def show_bulk(call: Call[Nothing, None]) -> BulkShape:
+    """How far an operation is"""
+    return await call.service.bulk.get(call.principal, call.path["id"])
+
+
+@bulk.post("/bulk/{id}/stop")
+async def stop_bulk(call: Call[Nothing, None]) -> BulkShape:
+    """End an operation after its present batch"""
+    return await call.service.bulk.stop(call.principal, call.path["id"])

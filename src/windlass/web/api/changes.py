@@ -1,0 +1,72 @@
+"""The bodies that change settings of a queue, a task or a budget, made from `windlass.store.fields`. What is
+left out stays as it is, and null brings the default back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from windlass.core.rates import per_second
+from windlass.store.fields import Field, NewBudget, QueueSettings, TaskRecord, fields_of
+from windlass.web.api.endpoint import Text
+from windlass.web.http.problems import Invalid
+
+
+def _body(name: str, what: str, record: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    doc = (
+        f"Settings of a {what}; what is left out stays as it is, null brings the default back. Times are in "
+        "seconds, rates are so many a second or a text such as 5000/h."
+    )
+    fields = [(field.name, _type(field), UNSET) for field in fields_of(record).values()]
+    return msgspec.defstruct(
+        name,
+        fields,
+        module=__name__,
+        namespace={"__doc__": doc},
+        kw_only=True,
+        forbid_unknown_fields=True,
+        omit_defaults=True,
+    )
+
+
+def _type(field: Field) -> Any:
+    kind: Any = Text if field.kind is str else field.kind
+    kind |= UnsetType
+    if field.unit == "rate":
+        kind |= str
+    if field.optional or (field.default is not None and field.kind is not bool):
+        kind |= None
+    return Annotated[kind, msgspec.Meta(description=f"{field.help} {field.more}".strip())]
+
+
+if TYPE_CHECKING:
+    QueueChanges: TypeAlias = msgspec.Struct
+    TaskChanges: TypeAlias = msgspec.Struct
+    BudgetChanges: TypeAlias = msgspec.Struct
+else:
+    QueueChanges = _body("QueueChanges", "queue", QueueSettings)
+    TaskChanges = _body("TaskChanges", "task", TaskRecord)
+    BudgetChanges = _body("BudgetChanges", "budget", NewBudget)
+
+
+def given(record: type[msgspec.Struct], body: msgspec.Struct) -> dict[str, Any]:
+    """What a body says about the settings of a record, as a store takes it."""
+    fields = fields_of(record)
+    return {
+        name: _value(fields[name], value)
+        for name, value in msgspec.structs.asdict(body).items()
+        if value is not UNSET
+    }
+
+
+def _value(field: Field, value: Any) -> Any:
+    if value is None:
+        return field.default
+    if field.unit != "rate" or not isinstance(value, str):
+        return value
+    try:
+        return per_second(value)
+    except ValueError as error:
+        raise Invalid(str(error), field.name) from None

@@ -1,0 +1,83 @@
+"""The endpoints that show the whole: overview, workers, events, measures, the store."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from windlass.store.records import EventKind
+from windlass.web.api.endpoint import Call, Limit, Name, Nothing, Table
+from windlass.web.service.bodies import JobId
+from windlass.web.service.checks import given_id
+from windlass.web.service.measures import LONGEST, SHORTEST
+from windlass.web.service.shapes import FoundEvents, Operations, Overview, PointShape, WorkerView
+
+
+class Workers(msgspec.Struct, frozen=True):
+    """Workers that are alive or still hold jobs."""
+
+    workers: list[WorkerView]
+
+
+class EventQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which events: of a job, or of a queue, or all, of one kind or any; with `before`, those with a lower
+    id."""
+
+    queue: Name | None = None
+    job: JobId | None = None
+    kind: EventKind | None = None
+    limit: Limit = 100
+    before: JobId | None = None
+
+
+class Points(msgspec.Struct, frozen=True):
+    """What was measured, in order of time."""
+
+    points: list[PointShape]
+
+
+class PointQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Of what: a queue, a task in a queue, or everything; over the last so many seconds."""
+
+    queue: Name | None = None
+    task: Name | None = None
+    last: Annotated[float, msgspec.Meta(ge=SHORTEST, le=LONGEST)] = 3600.0
+
+
+overview: Final = Table("overview")
+
+
+@overview.get("/overview")
+async def show_overview(call: Call[Nothing, None]) -> Overview:
+    """One glance: healthy or not, where, since when"""
+    return await call.service.overview.get(call.principal)
+
+
+@overview.get("/workers")
+async def list_workers(call: Call[Nothing, None]) -> Workers:
+    """Workers, and how they are doing"""
+    return Workers(await call.service.workers.all(call.principal))
+
+
+@overview.get("/events")
+async def list_events(call: Call[EventQuery, None]) -> FoundEvents:
+    """What happened, the latest first"""
+    asked = call.query
+    job = None if asked.job is None else given_id(asked.job)
+    before = None if asked.before is None else given_id(asked.before)
+    kinds = () if asked.kind is None else (asked.kind,)
+    return await call.service.events.find(call.principal, asked.queue, job, asked.limit, before, kinds)
+
+
+@overview.get("/measures")
+async def list_measures(call: Call[PointQuery, None]) -> Points:
+    """Throughput, waits and run times: minute by minute up to six hours, hour by hour beyond"""
+    asked = call.query
+    return Points(await call.service.measures.points(call.principal, asked.queue, asked.task, asked.last))
+
+
+@overview.get("/operations")
+async def show_operations(call: Call[Nothing, None]) -> Operations:
+    """How the store itself is doing"""
+    return await call.service.store_health.get(call.principal)

@@ -1,0 +1,38 @@
+"""The page of budgets."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.store.fields import NewBudget
+from windlass.web.http.problems import Invalid
+from windlass.web.pages import settings
+from windlass.web.pages.forms import go, read_form
+from windlass.web.pages.rendering import principal_of, render
+from windlass.web.service.service import Service
+
+
+async def listing(service: Service, request: Request) -> Response:
+    """Every budget, and what it has left."""
+    found = await service.budgets.all(principal_of(request))
+    inputs = partial(settings.inputs, NewBudget)
+    return render(request, "budgets.html", section="budgets", budgets=found, inputs=inputs)
+
+
+async def act(service: Service, request: Request) -> Response:
+    """Set or drain a budget."""
+    principal, name, form = principal_of(request), request.path_params["name"], await read_form(request)
+    match form.text("do"):
+        case "set":
+            now = next((each for each in await service.budgets.all(principal) if each.name == name), None)
+            changes = settings.changes(NewBudget, now, form)
+            if changes:
+                await service.budgets.set(principal, name, changes)
+            return go(request, "/budgets", "changed" if changes else "unchanged")
+        case "drain":
+            await service.budgets.drain(principal, name, form.decimal("pause", 86400.0) or 0.0)
+            return go(request, "/budgets", "drained")
+    raise Invalid("a budget can be set or drained", "do")

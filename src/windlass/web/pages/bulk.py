@@ -1,0 +1,67 @@
+"""Bulk operations: preview, confirm, progress [O6]."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.core.counts import plural
+from windlass.core.states import State
+from windlass.handles.bulk import CAP
+from windlass.presentation.text import capped
+from windlass.store.records import JobFilter
+from windlass.web.http.problems import Invalid
+from windlass.web.pages.forms import go, read_form
+from windlass.web.pages.jobs import MEANS, verb_named
+from windlass.web.pages.rendering import principal_of, render
+from windlass.web.pages.search import read_search
+from windlass.web.service.service import Service
+
+
+async def preview(service: Service, request: Request) -> Response:
+    """How many jobs a search finds, and whether to go on."""
+    verb, text = verb_named(request.query_params.get("verb", "")), request.query_params.get("q", "").strip()
+    where = read_search(text)
+    count = await service.bulk.preview(principal_of(request), where)
+    return render(
+        request,
+        "bulk_new.html",
+        section="dead" if where.state is State.DEAD else "jobs",
+        verb=verb,
+        q=text,
+        means=MEANS[verb],
+        everything=where == JobFilter(),
+        count=count.jobs,
+        count_text=_count_text(count.jobs, count.more),
+        note="Counting was broken off; all that match are meant, however many." if count.more else "",
+    )
+
+
+async def start(service: Service, request: Request) -> Response:
+    """Begin, and go on to the page that shows how far it is."""
+    form = await read_form(request)
+    verb, where = verb_named(form.text("verb")), read_search(form.text("q"))
+    everything = form.text("everything") == "1"
+    begun = await service.bulk.start(principal_of(request), verb, where, everything=everything)
+    return go(request, f"/bulk/{begun.id}")
+
+
+async def progress(service: Service, request: Request) -> Response:
+    """How far an operation on many jobs is."""
+    bulk = await service.bulk.get(principal_of(request), request.path_params["id"])
+    return render(request, "bulk.html", section="jobs", bulk=bulk)
+
+
+async def stop(service: Service, request: Request) -> Response:
+    """Stop it."""
+    form = await read_form(request)
+    if form.text("do") != "stop":
+        raise Invalid("an operation can be stopped", "do")
+    bulk = await service.bulk.stop(principal_of(request), request.path_params["id"])
+    return go(request, f"/bulk/{bulk.id}", "stopped")
+
+
+def _count_text(count: int, more: bool) -> str:
+    if not more:
+        return plural(count, "job")
+    return f"{capped(CAP)} jobs" if count >= CAP else f"{count:,} or more jobs"

@@ -1,0 +1,144 @@
+"""Events by queue, job and kind, and the timeline of a job, made from its events and its record [M2].
+
+A plain success makes no event, since the record knows when the job was enqueued, claimed and finished. Where
+both know of something, the event is used: it knows the worker and how long the run took. Nothing here changes
+anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from windlass.core.states import FINISHED
+from windlass.presentation.events import EventShape, event_shape
+from windlass.presentation.text import iso, one_line, span
+from windlass.store.protocol import Store
+from windlass.store.records import EventRecord, JobRecord
+from windlass.web.http.principal import Principal, Role
+from windlass.web.service.shapes import FoundEvents
+from windlass.web.service.store_access import StoreAccess
+
+MAX_EVENTS: Final = 500
+MAX_PAGES: Final = 10
+"""Pages that are read back for events of some kinds, at most."""
+
+
+class Events:
+    """What can be seen of the timeline."""
+
+    def __init__(self, store: StoreAccess) -> None:
+        self._store = store
+
+    async def latest(
+        self,
+        principal: Principal,
+        queue: str | None = None,
+        job: int | None = None,
+        limit: int = 100,
+        before: int | None = None,
+    ) -> list[EventShape]:
+        """Events, the latest first; with `before`, those with a lower id."""
+        return (await self.find(principal, queue, job, limit, before)).events
+
+    async def find(
+        self,
+        principal: Principal,
+        queue: str | None = None,
+        job: int | None = None,
+        limit: int = 100,
+        before: int | None = None,
+        kinds: Collection[str] = (),
+    ) -> FoundEvents:
+        """Events of these kinds (none: of any), the latest first, and how far back the search went: no store
+        has an index by kind."""
+        principal.require(Role.READ)
+        limit = max(1, min(limit, MAX_EVENTS))
+
+        async def ask(store: Store) -> FoundEvents:
+            return await _search(store, queue, job, limit, before, kinds)
+
+        # Many viewers read the latest events; older pages and those of one job are rarely read twice.
+        alone = job is not None or before is not None
+        key = ("events", queue, limit, *sorted(kinds))
+        return await (self._store.ask(ask) if alone else self._store.shared(key, 1.0, ask))
+
+
+async def _search(
+    store: Store, queue: str | None, job: int | None, limit: int, before: int | None, kinds: Collection[str]
+) -> FoundEvents:
+    """Read pages of events until there are enough, or MAX_PAGES were read."""
+    found: list[EventRecord] = []
+    size, looked, back_to, last = (MAX_EVENTS if kinds else limit), 0, None, False
+    for _ in range(MAX_PAGES if kinds else 1):
+        page = await store.events(queue=queue, job=job, limit=size, before=before)
+        for event in page:
+            before, looked = event.id, looked + 1
+            back_to = event.at if back_to is None else min(back_to, event.at)
+            if not kinds or event.kind in kinds:
+                found.append(event)
+                if len(found) == limit:
+                    break
+        last = len(found) < limit and len(page) < size
+        if last or len(found) == limit:
+            break
+    return FoundEvents(
+        events=[event_shape(event) for event in found],
+        looked=looked,
+        before=None if last or before is None else str(before),
+        back_to=iso(back_to),
+    )
+
+
+_FAILED: Final = frozenset({"retry", "dead"})
+
+
+def timeline(job: JobRecord, events: Iterable[EventRecord], worker: str | None) -> list[EventShape]:
+    """What happened to the job, the earliest first."""
+    shown = list(events)
+    moments = [(event.at, 1, event_shape(event)) for event in shown]
+    seen: set[tuple[str, int]] = {(event.kind, event.attempt) for event in shown}
+    moments += [(at, 0, shape) for at, shape in _derived(job, seen, worker)]
+    moments.sort(key=lambda moment: moment[:2])
+    return [shape for _, _, shape in moments]
+
+
+def _derived(
+    job: JobRecord, seen: set[tuple[str, int]], worker: str | None
+) -> Iterator[tuple[float, EventShape]]:
+    """What the record tells."""
+    put_off = job.run_at - job.enqueued_at if job.run_at is not None and not job.errors else 0.0
+    message = f"to run after {span(put_off)}" if put_off > 0 and job.attempt == 1 else ""
+    yield _moment(job, job.enqueued_at, "enqueued", message)
+    for error in job.errors:
+        if not any((kind, error.attempt) in seen for kind in _FAILED):
+            message = one_line(f"{error.type}: {error.message}", 500)
+            yield _moment(job, error.at, "failed", message, attempt=error.attempt)
+    if job.claimed_at is not None:
+        yield _moment(job, job.claimed_at, "claimed", worker=worker or "", attempt=job.attempt)
+    if job.finished_at is not None and job.state in FINISHED and (str(job.state), job.attempt) not in seen:
+        ran = None if job.claimed_at is None else max(job.finished_at - job.claimed_at, 0.0) * 1000
+        message = one_line(job.reason or "", 500)
+        yield _moment(job, job.finished_at, str(job.state), message, attempt=job.attempt, ms=ran)
+
+
+def _moment(
+    job: JobRecord,
+    at: float,
+    kind: str,
+    text: str = "",
+    *,
+    worker: str = "",
+    attempt: int = 0,
+    ms: float | None = None,
+) -> tuple[float, EventShape]:
+    return at, EventShape(
+        at=iso(at) or "",
+        kind=kind,
+        text=text,
+        job=str(job.id),
+        queue=job.queue,
+        task=job.task,
+        worker=worker,
+        attempt=attempt,
+        ms=None if ms is None else round(ms, 3),
+    )

@@ -1,0 +1,139 @@
+"""What was measured of queues and tasks, as points of charts: evenly spaced, gaps filled [M1]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from windlass.core.histogram import percentile
+from windlass.core.names import check_name
+from windlass.core.rollup import HOUR, MINUTE, Sample, standing
+from windlass.presentation.text import iso
+from windlass.store.protocol import Store
+from windlass.web.http.principal import Principal, Role
+from windlass.web.http.problems import Invalid
+from windlass.web.service.shapes import PointShape
+from windlass.web.service.store_access import StoreAccess
+
+
+class Measures:
+    """What can be seen of throughput, waits and run times."""
+
+    def __init__(self, store: StoreAccess) -> None:
+        self._store = store
+
+    async def points(
+        self, principal: Principal, queue: str | None = None, task: str | None = None, last: float = HOUR
+    ) -> list[PointShape]:
+        """What was measured of a queue, a task in a queue, or everything: by the minute up to six hours, by
+        the hour beyond. Gaps are filled."""
+        principal.require(Role.READ)
+        queue = "" if not queue else check_name("queue", queue)
+        task = "" if not task else check_name("task", task)
+        if task and not queue:
+            raise Invalid("a task is measured per queue; name the queue, too", "queue")
+        wanted = range_of(last, await self._store.now())
+
+        async def read() -> list[PointShape]:
+            return points(await self._store.ask(lambda store: _rows(store, wanted, queue, task)), wanted)
+
+        # `wanted` moves with time and must not be in the key: the cache would keep an answer a minute.
+        return await self._store.cache.get(("measured", queue, task, wanted.span, int(last)), 2.0, read)
+
+    async def last_hour(self) -> tuple[float, Range, list[Sample]]:
+        """The store's time, and the rows of the last hour over everything."""
+        now = await self._store.now()
+        wanted = range_of(HOUR, now)
+        return now, wanted, await self._store.shared("hour", 2.0, lambda store: _rows(store, wanted))
+
+
+async def _rows(store: Store, wanted: Range, queue: str = "", task: str = "") -> list[Sample]:
+    return await store.measured(wanted.span, wanted.since, wanted.until + MINUTE, queue=queue, task=task)
+
+
+FINE: Final = 6 * 3600.0
+"""Up to this span a chart is drawn minute by minute, beyond it hour by hour."""
+LONGEST: Final = 30 * 86400.0
+SHORTEST: Final = 60.0
+FAILED: Final = ("retry", "dead")
+
+
+class Range(NamedTuple):
+    """Which rows a chart is drawn from: those of `span` seconds that begin from `since` on and before
+    `until`."""
+
+    span: int
+    since: int
+    until: float
+
+
+class Percentiles(NamedTuple):
+    """Of waits and runs, in milliseconds."""
+
+    wait_p50: float | None = None
+    wait_p95: float | None = None
+    wait_p99: float | None = None
+    run_p50: float | None = None
+    run_p95: float | None = None
+    run_p99: float | None = None
+
+
+def range_of(last: float, now: float) -> Range:
+    """The rows of the last so many seconds, bounded."""
+    last = min(max(last, SHORTEST), LONGEST)
+    span = MINUTE if last <= FINE else HOUR
+    since = int(now - last)
+    return Range(span, since - since % span, now)
+
+
+def points(samples: Iterable[Sample], wanted: Range) -> list[PointShape]:
+    """A point for each minute or hour, also where nothing ran."""
+    found = {sample.at: sample for sample in samples}
+    return [
+        point(found.get(at) or Sample(at=at), min(wanted.span, max(wanted.until - at, 1.0)))
+        for at in range(wanted.since, int(wanted.until) + 1, wanted.span)
+    ]
+
+
+def point(sample: Sample, seconds: float) -> PointShape:
+    """One of them. The present minute has lasted only so many seconds."""
+    counts = sample.counts
+    ready, oldest = standing(sample)
+    return PointShape(
+        at=iso(sample.at) or "",
+        counts=counts,
+        per_second=round(counts.get("succeeded", 0) / seconds, 3),
+        failed_per_second=round(sum(counts.get(kind, 0) for kind in FAILED) / seconds, 3),
+        ready=round(ready, 1),
+        oldest=round(oldest, 3),
+        **percentiles(sample)._asdict(),
+    )
+
+
+def percentiles(sample: Sample) -> Percentiles:
+    """Of one sample."""
+    shares = (0.5, 0.95, 0.99)
+    return Percentiles(
+        *(_rounded(percentile(sample.waits, share)) for share in shares),
+        *(_rounded(percentile(sample.runs, share)) for share in shares),
+    )
+
+
+def summed(samples: Iterable[Sample]) -> Sample:
+    """All of them as one."""
+    whole = Sample(at=0)
+    for sample in samples:
+        whole.add(sample)
+    return whole
+
+
+def rate(samples: Sequence[Sample], now: float, kinds: Sequence[str] = ("succeeded",)) -> float:
+    """How many ended in these ways in a second, over the last whole minute and what has passed of the present
+    one."""
+    since = int(now) - int(now) % MINUTE - MINUTE
+    ended = sum(sample.counts.get(kind, 0) for sample in samples if sample.at >= since for kind in kinds)
+    return round(ended / max(now - since, 1.0), 3)
+
+
+def _rounded(ms: float | None) -> float | None:
+    return None if ms is None else round(ms, 3)

@@ -1,0 +1,59 @@
+"""The service: everything that can be seen and done through Mission Control, for the API and the pages alike.
+
+Each subject is a part, in the module of its name. Every method of a part begins with
+`principal.require(role)`: the role is checked in the action itself [M5]. Every action is in the timeline as
+an event of kind `operator`, with the name of who did it (see `audit`).
+
+What many viewers ask for is read at most once a second and shared (see `store_access`). Counts are capped and
+searches bounded, so that any number of viewers costs the database little. Answers are the shapes of
+`windlass.presentation`, which commands print with --json, and of `shapes`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from windlass.web.service.audit import Audit
+from windlass.web.service.budgets import Budgets
+from windlass.web.service.bulk import BulkOperations
+from windlass.web.service.events import Events
+from windlass.web.service.findings import Findings
+from windlass.web.service.jobs import Jobs
+from windlass.web.service.measures import Measures
+from windlass.web.service.overview import Overviews
+from windlass.web.service.parents import Parents
+from windlass.web.service.queues import Queues
+from windlass.web.service.schedules import Schedules
+from windlass.web.service.store_access import StoreAccess
+from windlass.web.service.store_health import StoreHealth
+from windlass.web.service.tasks import Tasks
+from windlass.web.service.workers import Workers
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+
+class Service:
+    """What the API and the pages call."""
+
+    def __init__(self, app: Windlass) -> None:
+        self.store: Final = StoreAccess(app)
+        self.audit: Final = Audit(self.store)
+        self.queues: Final = Queues(self.store, self.audit)
+        self.tasks: Final = Tasks(app, self.store, self.audit)
+        self.jobs: Final = Jobs(app, self.store, self.audit)
+        self.bulk: Final = BulkOperations(self.store, self.audit)
+        self.parents: Final = Parents(self.store, self.audit)
+        self.schedules: Final = Schedules(self.store, self.audit)
+        self.budgets: Final = Budgets(self.store, self.audit)
+        self.workers: Final = Workers(self.store)
+        self.events: Final = Events(self.store)
+        self.measures: Final = Measures(self.store)
+        findings = Findings(self.store)
+        self.store_health: Final = StoreHealth(self.store, findings)
+        self.overview: Final = Overviews(self.store, self.queues, self.events, self.measures, findings)
+
+    async def close(self) -> None:
+        """Stop what runs in the background."""
+        await self.bulk.close()
+        await self.audit.close()

@@ -1,0 +1,69 @@
+"""How every part of the service reaches the store: direct calls, answers shared for a moment, and the store's
+clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from windlass.presentation.cluster_state import ClusterState, read_full_state
+from windlass.store.protocol import Store
+from windlass.web.service.read_cache import ReadCache
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+T = TypeVar("T")
+STATE_TTL: Final = 1.0
+"""Seconds for which the read that most pages begin with is shared."""
+
+
+class StoreAccess:
+    """The store of an app, as the service sees it."""
+
+    def __init__(self, app: Windlass) -> None:
+        self._app = app
+        self.read_only: str | None = None
+        """Why nothing can be changed, as of the store's last answer: it is a standby. None where it can."""
+        self.cache: Final = ReadCache()
+        self.slow_cache: Final = ReadCache()
+        """For what no action changes, so `changed` leaves it alone."""
+
+    async def ask(self, operation: Callable[[Store], Awaitable[T]]) -> T:
+        """Run an operation on the store, from any loop."""
+
+        async def asked(store: Store) -> T:
+            try:
+                return await operation(store)
+            finally:
+                self.read_only = store.read_only
+
+        return await self._app._store_handle().acall(asked)
+
+    async def shared(self, key: Any, ttl: float, operation: Callable[[Store], Awaitable[T]]) -> T:
+        """The same, or the answer that another request got within `ttl` seconds."""
+        return await self.cache.get(key, ttl, lambda: self.ask(operation))
+
+    async def state(self) -> ClusterState:
+        """The state of queues, workers, budgets and gates, shared."""
+        return await self.shared("state", STATE_TTL, read_full_state)
+
+    async def now(self) -> float:
+        """The store's clock, computed from our own and the offset between them."""
+        return time.time() + await self.slow_cache.get("clock", 30.0, lambda: self.ask(_clock_offset))
+
+    def changed(self) -> None:
+        """Something was changed: the next read must see it."""
+        self.cache.clear()
+
+    def stop_local(self, jobs: frozenset[int]) -> None:
+        """Tell the workers of this process at once that these running jobs are to stop."""
+        if jobs:
+            self._app._store_handle().notify_cancelled(jobs)
+
+
+async def _clock_offset(store: Store) -> float:
+    before = time.time()
+    there = await store.now()
+    return there - (before + time.time()) / 2

@@ -1,0 +1,86 @@
+"""Tasks: their settings in the store, what the code of this app says, and their counters [P6]."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.core.names import check_name
+from windlass.core.rollup import Sample
+from windlass.presentation import audit
+from windlass.presentation.text import one_line
+from windlass.store.fields import TaskRecord
+from windlass.store.records import TaskDepth
+from windlass.web.http.principal import Principal, Role
+from windlass.web.http.problems import Invalid
+from windlass.web.service.audit import Audit
+from windlass.web.service.checks import check_bounds
+from windlass.web.service.shapes import TaskView
+from windlass.web.service.store_access import StoreAccess
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+
+class Tasks:
+    """What can be seen of tasks and done to them."""
+
+    def __init__(self, app: Windlass, store: StoreAccess, audit: Audit) -> None:
+        self._app = app
+        self._store = store
+        self._audit = audit
+
+    async def all(self, principal: Principal) -> list[TaskView]:
+        """Every task that the app, the store or the counters know, by name."""
+        principal.require(Role.READ)
+        kept = await self._store.shared("tasks", 1.0, lambda store: store.tasks())
+        totals = await self._store.shared("totals", 5.0, lambda store: store.totals())
+        depths = await self._store.shared("task_depths", 5.0, lambda store: store.task_depths())
+        return self._views({record.name: record for record in kept}, totals, depths)
+
+    async def set(self, principal: Principal, name: str, changes: Mapping[str, Any]) -> TaskView:
+        """Change settings of a task. None restores what its code says [P6]."""
+        principal.require(Role.OPERATE)
+        check_name("task", name)
+        check_bounds(changes)
+        try:
+            record = await self._store.ask(lambda store: store.set_task(name, changes))
+        except ValueError as error:
+            raise Invalid(one_line(str(error))) from error
+        await self._audit.done(principal, audit.set_task(name, changes))
+        return next(task for task in self._views({name: record}) if task.name == name)
+
+    def _views(
+        self,
+        kept: Mapping[str, TaskRecord],
+        totals: Iterable[Sample] = (),
+        depths: Iterable[TaskDepth] = (),
+    ) -> list[TaskView]:
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for row in totals:
+            if row.task:
+                counts[row.task].update(row.counts)
+        ready: Counter[str] = Counter()
+        estimates = set()
+        for depth in depths:
+            ready[depth.task] += depth.ready
+            if depth.estimate:
+                estimates.add(depth.task)
+        known = self._app.tasks
+        views = []
+        for name in sorted(kept.keys() | counts.keys() | ready.keys() | known.keys()):
+            record = kept.get(name, TaskRecord(name=name))
+            views.append(
+                TaskView(
+                    **msgspec.structs.asdict(record),
+                    known=name in known,
+                    queue=known[name].queue if name in known else None,
+                    ready=ready[name],
+                    estimate=name in estimates,
+                    counts=dict(counts[name]),
+                )
+            )
+        return views

@@ -1,0 +1,1 @@
+"""One worker identity at work: claim, run, write back."""

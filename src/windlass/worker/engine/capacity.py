@@ -1,0 +1,104 @@
+"""How many jobs a worker can take: the slots of each queue, the jobs that are claimed and wait for one, and
+how far ahead it is worth claiming.
+
+The run times of a queue say how many jobs to hold ahead (see `core.slots`); a task that takes batches
+fills a slot with many jobs. `total`, where it is given, bounds what runs over all queues, and then nothing is
+held ahead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from windlass.core.slots import Appetite
+from windlass.store.records import ClaimedJob
+
+STALE: Final = 1.0
+"""Seconds until claimed jobs that wait for slots go back to where others can take them, unless they are
+started at such a pace that all of them will be soon."""
+
+SOON: Final = 2
+"""How many more times as long as that the waiting jobs may take at their pace."""
+
+
+class Capacity:
+    """The slots and buffers of one worker, by queue. `batches` says how many jobs fill a slot, if not one."""
+
+    def __init__(self, total: int | None, batches: Mapping[str, int]) -> None:
+        self.slots: Mapping[str, int] = {}
+        """Slots that this worker may use."""
+        self.buffers: dict[str, deque[ClaimedJob]] = {}
+        """Jobs that are claimed and not started."""
+        self.busy: dict[str, int] = {}
+        """Slots that are taken."""
+        self.low: dict[str, int] = {}
+        """With so many left in its buffer it is time to claim again."""
+        self.appetites: dict[str, Appetite] = {}
+        self._total = total
+        self._batches = batches
+        self._buffered: Counter[str] = Counter()
+        self._stuck: dict[str, tuple[int, float]] = {}
+
+    def is_full(self, queue: str) -> bool:
+        """Whether every slot of this queue is taken."""
+        return self.busy[queue] >= self.slots.get(queue, 0)
+
+    def wants(self) -> dict[str, int]:
+        """How many jobs of each queue there is room for, those ahead of the slots included."""
+        wants: dict[str, int] = {}
+        for queue, n in self.slots.items():
+            if n < 1:
+                continue
+            if queue not in self.buffers:
+                self.buffers[queue], self.busy[queue] = deque(), 0
+                self.appetites[queue] = Appetite()
+            ahead = self.appetites[queue].ahead(n) if self._total is None else 0
+            self.low[queue] = ahead // 2
+            waiting = len(self.buffers[queue])
+            room = (n - self.busy[queue]) * self._batches.get(queue, 1) + ahead - waiting
+            if room > 0 and waiting <= ahead // 2:
+                wants[queue] = room
+        return wants if not wants or self.limit(wants) > 0 else {}
+
+    def limit(self, wants: Mapping[str, int]) -> int:
+        """How many jobs there is room for over all of these queues."""
+        room = sum(wants.values())
+        if self._total is None:
+            return room
+        most = max((self._batches.get(queue, 1) for queue in wants), default=1)
+        free = (self._total - sum(self.busy.values())) * most
+        return min(room, free - sum(map(len, self.buffers.values())))
+
+    def put(self, queue: str, jobs: Sequence[ClaimedJob]) -> None:
+        """These jobs were claimed and wait for slots."""
+        self.buffers[queue].extend(jobs)
+        self._buffered[queue] += len(jobs)
+
+    def is_stale(self, queue: str) -> bool:
+        """Whether the jobs that wait for slots of this queue should go back, since none come free. Then what
+        runs takes long, so nothing is claimed ahead until a short one has ended."""
+        waiting = len(self.buffers[queue])
+        if not waiting:
+            self._stuck.pop(queue, None)
+            return False
+        now, begun, open = time.monotonic(), self._buffered[queue] - waiting, self.slots.get(queue, 0) > 0
+        before, since = self._stuck.setdefault(queue, (begun, now))
+        if open and now - since < STALE:
+            return False
+        self._stuck[queue] = begun, now
+        if open and waiting <= SOON * (begun - before):  # others would not be sooner
+            return False
+        del self._stuck[queue]
+        self.appetites[queue].stuck()
+        return True
+
+    def remove(self, job: ClaimedJob) -> None:
+        """This job does not wait for a slot any more."""
+        self.buffers[job.queue].remove(job)
+
+    def waiting(self) -> list[ClaimedJob]:
+        """Every job that waits for a slot."""
+        return [job for buffer in self.buffers.values() for job in buffer]

@@ -1,0 +1,225 @@
+"""The claim loop of one worker: claim whenever there is room and work, put jobs into buffers or quarantine,
+and wait for a wake-up where there is nothing to claim."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from windlass.core.retry import Backoff
+from windlass.core.states import Kind
+from windlass.errors import StoreFull, StoreUnavailable
+from windlass.running.outages import OutageLog
+from windlass.store.protocol import Store
+from windlass.store.records import Claim, ClaimedJob
+from windlass.worker.engine.capacity import Capacity
+from windlass.worker.engine.feedback import Feedback
+from windlass.worker.engine.holdings import Holdings
+from windlass.worker.engine.slots import Slots
+from windlass.worker.engine.waiting import first
+from windlass.worker.processes.board import Board
+from windlass.worker.reports.recorder import Recorder
+
+logger: Final = logging.getLogger("windlass.worker")
+IDLE: Final = 60.0
+"""Seconds to wait for a wake-up at most; the store polls more often than that."""
+
+LINGER: Final = 0.002
+"""Seconds between claims that find less than they have room for again: so that a trickle comes in batches."""
+
+GIVE_WAY: Final = 0.005
+"""Seconds that a worker waits for each of the others, at most, where it was woken in vain."""
+
+FORGET: Final = 1.0
+"""Seconds without a wake-up after which earlier ones in vain no longer count."""
+
+PASS_ON: Final = 0.5
+"""Seconds that a suspect waits here before it is passed on; see `Claimer._receive`."""
+
+YIELD: Final = 0.3
+"""Seconds that nothing is claimed after that, so that the others come first."""
+
+PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
+"""Between claims that fail."""
+
+
+class Claimer:
+    """Claims for one worker. `crowd` is how many workers serve the queue that the fewest serve. `alone` says
+    that there are no others to pass a suspect on to. `board` notes when the store last answered."""
+
+    def __init__(  # noqa: PLR0913 - it is where the parts of a shift meet
+        self,
+        store: Store,
+        worker: int,
+        slots: Slots,
+        capacity: Capacity,
+        holdings: Holdings,
+        feedback: Feedback,
+        record: Recorder,
+        changed: asyncio.Event,
+        *,
+        alone: bool = False,
+        board: Board | None = None,
+    ) -> None:
+        self.closed = False
+        """Whether nothing more is claimed, and what comes in goes back."""
+        self.crowd = 1
+        self._store = store
+        self._worker = worker
+        self._slots = slots
+        self._quarantine = slots.quarantine
+        self._capacity = capacity
+        self._holdings = holdings
+        self._unanswered = holdings.unanswered
+        self._feedback = feedback
+        self._record = record
+        self._changed = changed
+        self._alone = alone
+        self._board = board
+        self._loop = asyncio.get_running_loop()
+        self._in_vain = 0
+        self._woken_at = 0.0
+        self._yielding = False
+        self._outages = OutageLog(logger)
+
+    async def run(self) -> None:
+        """Claim whenever there is room and work. Raises WorkerLost."""
+        try:
+            await self._claim_for_ever()
+        finally:
+            self._answered()  # it has no answer from now on, for whatever reason
+
+    async def claim(self, wants: dict[str, int] | None = None) -> int:
+        """Claim once, as much as there is room for, and start it. Returns the number of jobs."""
+        if self._unanswered.due:
+            await self._holdings.compare()  # also without room: what it finds is nobody else's until then
+        wants = self.wants() if wants is None else wants
+        if not wants:
+            return 0
+        try:
+            limit = 1 if self._quarantine.closed else self._capacity.limit(wants)
+            claims = await self._store.claim(self._worker, wants, limit, self._feedback.needs)
+        except BaseException:
+            self._unanswered.lost()
+            raise
+        self._record.claimed(claims, wants)
+        return self._take(claims)
+
+    def wants(self) -> dict[str, int]:
+        """How many jobs of each queue there is room for, those ahead of the slots included."""
+        if self.closed or self._yielding:
+            return {}
+        if not self._quarantine.closed:
+            return self._capacity.wants()
+        if not self._quarantine.takes_more():
+            return {}
+        return {queue: 1 for queue in self._capacity.wants() if not self._capacity.is_full(queue)}
+
+    async def _claim_for_ever(self) -> None:
+        failures = 0
+        woken = True
+        while True:
+            self._changed.clear()
+            wants = self.wants()
+            try:
+                found = await self.claim(wants)
+            except (StoreUnavailable, StoreFull) as error:
+                failures += 1
+                pause = PAUSES.delay(failures, random.random())
+                self._outages.failed("claims", "cannot claim, next try in %.1f s: %s", pause, error)
+                if isinstance(error, StoreFull):
+                    self._answered()
+                await asyncio.sleep(pause)
+                continue
+            failures = 0
+            self._outages.recovered("claims")
+            self._answered()
+            if found:
+                self._in_vain = 0
+            if not wants:
+                self._answered(room=False)
+                await self._changed.wait()
+                self._answered()
+            elif not found:
+                await self._wait(wants)
+            elif found < sum(wants.values()):
+                # A lone job: the worker it woke looks again at once, so that the next one wakes it, too.
+                await asyncio.sleep(0 if woken else LINGER)
+            woken = bool(wants) and not found
+
+    def _answered(self, *, room: bool = True) -> None:
+        if self._board is not None:
+            self._board.answered(room=room)
+
+    def _take(self, claims: Sequence[Claim]) -> int:
+        found = 0
+        for claim in claims:
+            found += len(claim.jobs)
+            self._feedback.claimed(claim.id)
+            self._unanswered.answered(claim.id)
+            if self.closed:
+                for job in claim.jobs:
+                    self._slots.give_back(job)
+            elif claim.jobs[0].deaths:
+                self._receive(claim.jobs[0])
+            else:
+                self._quarantine.clean_job_claimed()
+                self._capacity.put(claim.queue, claim.jobs)
+        for queue in {claim.queue for claim in claims}:
+            self._slots.fill(queue)
+        self._slots.admit()
+        return found
+
+    # -- suspects -----------------------------------------------------------------------------------------
+
+    def _receive(self, job: ClaimedJob) -> None:
+        """A job that has seen a worker die [C8]. Where others run, it waits for them; and now and then it is
+        offered to workers that have nothing to do, like the one that was started in the dead one's place."""
+        left = self._quarantine.receive(job)
+        self._loop.call_later(left + 0.01, self._slots.admit)  # uvloop may call a little too soon
+        if left > PASS_ON and not self._alone:
+            self._loop.call_later(PASS_ON, self._pass_on, job)
+
+    def _pass_on(self, job: ClaimedJob) -> None:
+        if self._quarantine.waiting is job:
+            self._yielding = True
+            self._loop.call_later(YIELD, self._claim_again)
+            self._slots.withdraw(Kind.RELEASED)
+
+    def _claim_again(self) -> None:
+        self._yielding = False
+        self._changed.set()
+
+    # -- waiting ------------------------------------------------------------------------------------------
+
+    async def _wait(self, wants: dict[str, int]) -> None:
+        """Wait for work in queues that have room, or for room in others."""
+        self._slots.asked = frozenset(wants)
+        wake_up = asyncio.ensure_future(self._store.wait(list(wants), IDLE))
+        try:
+            await first(wake_up, self._changed.wait())
+            if wake_up.done():
+                await self._give_way()
+        finally:
+            self._slots.asked = frozenset()
+            wake_up.cancel()
+            (error,) = await asyncio.gather(wake_up, return_exceptions=True)
+        if isinstance(error, Exception):
+            message = "cannot wait for a wake-up, polling: %s: %s"
+            self._outages.failed("wake-ups", message, type(error).__name__, error)
+            await asyncio.sleep(PAUSES.delay(3, random.random()))
+
+    async def _give_way(self) -> None:
+        """A wake-up reaches all workers of a queue, and few of them find something. One that found nothing
+        again and again lets others come first: the more there are, and the more often that was so, the
+        longer."""
+        now = time.monotonic()
+        quiet, self._woken_at = now - self._woken_at > FORGET, now
+        self._in_vain = 0 if quiet else self._in_vain + 1
+        late = min(self._in_vain, self.crowd) - 1
+        if late > 0:
+            await first(asyncio.sleep(GIVE_WAY * late * random.random()), self._changed.wait())

@@ -1,0 +1,113 @@
+"""One job in a slot, why it was told to stop, and the one timer that watches every deadline.
+
+A timer for each job would cost more than a short job takes. Most deadlines are never reached, so a single
+timer is set to the earliest one; when it fires, overdue runs are told to stop, and it is set again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final
+
+from windlass.core.states import Kind
+from windlass.running.context import Context
+from windlass.store.records import ClaimedJob, Fence, Outcome
+
+
+class Why(Enum):
+    """Why a handler was told to stop."""
+
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    RELEASED = "released"
+    LOST = "lost"
+
+
+class Run:
+    """One job in a slot."""
+
+    __slots__ = (
+        "batch", "began", "context", "deadline", "fence", "job", "limit", "place", "stoppable", "task",
+        "weight", "why",
+    )  # fmt: skip
+
+    def __init__(
+        self, job: ClaimedJob, context: Context, began: float, limit: float, stoppable: bool
+    ) -> None:
+        self.job: Final = job
+        self.fence: Final = job.fence
+        self.context: Final = context
+        self.began: Final = began
+        self.limit: Final = limit
+        self.deadline: Final = began + limit
+        self.stoppable: Final = stoppable
+        self.place: int = -1
+        self.why: Why | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.batch: list[Run] | None = None
+        """Those that run in one call of their handler, this one included."""
+        self.weight: int = 1
+        """The slots it takes: of a batch, the first takes one for all of them."""
+
+    def instead(self, outcome: Outcome | None) -> Outcome | None:
+        """The outcome of a run that was told to stop and did: none, where its job is another's by now."""
+        error = outcome.error if outcome is not None else None
+        match self.why:
+            case Why.CANCELLED:
+                ms = (time.monotonic() - self.began) * 1000.0
+                return Outcome(job=self.job, kind=Kind.CANCELLED, error=error, run_ms=ms)
+            case Why.TIMEOUT:
+                return outcome
+            case Why.LOST:
+                return None
+            case _:  # its worker is ending: never a burnt attempt
+                return Outcome(job=self.job, kind=Kind.RELEASED)
+
+    def stack(self, cancelled: BaseException) -> str:
+        """Where the handler stood, for the log."""
+        notes = "\n".join(getattr(cancelled, "__notes__", ()))
+        return notes or "".join(traceback.format_exception(cancelled))
+
+
+class Deadlines:
+    """Watches runs; `overdue` is called for each whose time is over. `runs` are those in slots right now."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, runs: Mapping[Fence, Run], overdue: Callable[[Run], None]
+    ) -> None:
+        self._loop = loop
+        self._runs = runs
+        self._overdue = overdue
+        self.next: float = float("inf")
+        """The earliest deadline that is watched."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, deadline: float) -> None:
+        """A run with this deadline has started."""
+        if deadline < self.next:
+            self._set(deadline)
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _set(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.next = deadline
+        self._timer = self._loop.call_later(max(0.0, deadline - time.monotonic()), self._fire)
+
+    def _fire(self) -> None:
+        now = time.monotonic()
+        self._timer, self.next = None, float("inf")
+        for run in list(self._runs.values()):
+            if run.deadline <= now:
+                self._overdue(run)
+        ahead = [run.deadline for run in self._runs.values() if run.deadline > now]
+        if ahead:
+            self._set(min(ahead))

@@ -1,0 +1,156 @@
+"""The work of one worker identity: claim, run, write back. From its registration until it retires or is lost.
+
+    claimer ──▶ buffers (a little ahead) ──▶ slots (running) ──▶ outcome log ──▶ store
+
+A job in a buffer is claimed and not started; it is handed back uncharged when the worker stops, when its
+queue closes, or when the slots stay full. A shift never decides to end: it raises WorkerLost when the store
+says that its identity is dead, and otherwise works until it is told to stop. It is made of parts, and passes
+on to them what comes from outside; each says in its own file what it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from windlass.core.states import Kind
+from windlass.store.protocol import Store
+from windlass.store.records import Outcome
+from windlass.worker.engine.assignment import Assignment
+from windlass.worker.engine.capacity import Capacity
+from windlass.worker.engine.claimer import Claimer
+from windlass.worker.engine.feedback import Feedback
+from windlass.worker.engine.holdings import Holdings
+from windlass.worker.engine.outcomes import OutcomeLog
+from windlass.worker.engine.run import Why
+from windlass.worker.engine.slots import Slots
+from windlass.worker.engine.unanswered_claims import UnansweredClaims
+from windlass.worker.handlers.handler_port import HandlerPort
+from windlass.worker.handlers.runner import Runner
+from windlass.worker.processes.board import Board
+from windlass.worker.reports.recorder import Recorder
+
+UNWIND: Final = 10.0
+"""Seconds that handlers have to unwind once they were told to stop."""
+
+
+class Shift:
+    """One worker at work. `total` bounds what runs over all queues; `board` notes every start, and `ended` is
+    called with every outcome."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker: int,
+        runner: Runner,
+        assignment: Assignment,
+        *,
+        total: int | None = None,
+        board: Board | None = None,
+        ended: Callable[[Outcome], None] | None = None,
+        record: Recorder | None = None,
+    ) -> None:
+        self.worker = worker
+        self.changed: Final = asyncio.Event()
+        """There may be something to do: room to claim for, a new assignment, or an outcome written."""
+        self.assignment: Assignment = assignment
+        self.log: Final = OutcomeLog(
+            store,
+            worker,
+            flushed=self.changed.set if total is not None else lambda: None,
+            record=record,
+            tasks=runner.tasks,
+            more=lambda: bool(self.running),
+        )
+        self.capacity: Final = Capacity(total, runner.batches())
+        self.feedback: Final = Feedback(store, runner.needs)
+        port = HandlerPort(store, worker, self.log, asyncio.get_running_loop(), runner.codec)
+        self.slots: Slots = Slots(
+            runner, port, self.log, self.capacity, self.feedback, self.changed, board=board, ended=ended
+        )
+        self.running: Final = self.slots.running
+        unanswered = UnansweredClaims(store, worker, runner.lease)
+        self.holdings: Final = Holdings(unanswered, self.slots, self.capacity, self.log, self.changed)
+        self.claimer: Final = Claimer(
+            store,
+            worker,
+            self.slots,
+            self.capacity,
+            self.holdings,
+            self.feedback,
+            self.log.record,
+            self.changed,
+            alone=total is not None,  # a drain has no others
+            board=board,
+        )
+        self._look_at(assignment)
+
+    # -- steering ---------------------------------------------------------------------------------------
+
+    def steer(self, assignment: Assignment) -> None:
+        """Start what there is room for now, and hand back what is not to be started any more."""
+        if assignment != self.assignment:
+            self.changed.set()
+        self._look_at(assignment)
+        for queue in self.capacity.buffers:
+            self.slots.fill(queue)
+            if self.capacity.is_stale(queue):
+                self._empty(queue)
+                self.changed.set()
+        self.slots.admit()
+        suspect = self.slots.quarantine.waiting
+        if suspect is not None and not assignment.slots.get(suspect.queue, 0):
+            self.slots.withdraw(Kind.RELEASED)
+
+    def cancel(self, jobs: frozenset[int] | set[int]) -> None:
+        """Somebody wants these jobs cancelled [O5]."""
+        for run in [run for run in self.running.values() if run.job.id in jobs]:
+            self.slots.stop(run, Why.CANCELLED)
+        for job in self.capacity.waiting():
+            if job.id in jobs:
+                self.capacity.remove(job)
+                self.slots.give_back(job, Kind.CANCELLED)
+        suspect = self.slots.quarantine.waiting
+        if suspect is not None and suspect.id in jobs:
+            self.slots.withdraw(Kind.CANCELLED)
+
+    def _look_at(self, assignment: Assignment) -> None:
+        self.assignment = assignment
+        self.capacity.slots = assignment.slots
+        self.claimer.crowd = assignment.crowd
+        self.slots.steer(assignment)
+        self.feedback.steer(assignment.queues)
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Claim and start nothing any more; what was claimed and not started goes back."""
+        self.claimer.closed = self.log.leaving = True
+        for queue in self.capacity.buffers:
+            self._empty(queue)
+        self.slots.withdraw(Kind.RELEASED)
+        self.changed.set()
+
+    async def finish(self, timeout: float) -> None:
+        """Let what runs come to its end, for at most so long."""
+        if tasks := self._tasks():
+            await asyncio.wait(tasks, timeout=timeout)
+
+    async def stop(self, why: Why) -> None:
+        """End what runs: release it uncharged, or, where it is lost, drop it."""
+        self.close()
+        tasks = self._tasks()
+        for run in list(self.running.values()):
+            self.slots.stop(run, why)
+        if tasks:
+            await asyncio.wait(tasks, timeout=UNWIND)
+        self.slots.deadlines.close()
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [run.task for run in self.running.values() if run.task is not None]
+
+    def _empty(self, queue: str) -> None:
+        buffer = self.capacity.buffers[queue]
+        while buffer:
+            self.slots.give_back(buffer.popleft())

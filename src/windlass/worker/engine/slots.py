@@ -1,0 +1,285 @@
+"""The slots of one worker: a claimed job starts, runs, is perhaps told to stop, and its outcome is logged.
+
+What is claimed, and when all of it ends, is decided elsewhere (`claimer`, `shift`). Every job passes through
+here, so a short one must cost little: no timer, no task and no call that it could do without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from windlass.core.retry import Backoff
+from windlass.core.states import Kind
+from windlass.running.context import Context
+from windlass.running.failures import describe
+from windlass.store.records import ClaimedJob, Fence, Outcome
+from windlass.tasks.task import RegisteredTask
+from windlass.worker.engine.assignment import DEFAULT, Assignment
+from windlass.worker.engine.capacity import Capacity
+from windlass.worker.engine.feedback import Feedback
+from windlass.worker.engine.outcomes import OutcomeLog
+from windlass.worker.engine.quarantine import SUSPECT_TIME, Quarantine
+from windlass.worker.engine.run import Deadlines, Run, Why
+from windlass.worker.handlers.handler_port import HandlerPort
+from windlass.worker.handlers.runner import Runner
+from windlass.worker.processes.board import Board
+
+logger: Final = logging.getLogger("windlass.worker")
+
+SAFETY_BOUND: Final = DEFAULT.safety_bound
+
+
+class Slots:
+    """What runs in one worker. `port` is what contexts of handlers talk to, and `changed` is set when there
+    may be room to claim for. `board` notes every start, and `ended` is called with every outcome."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        port: HandlerPort,
+        log: OutcomeLog,
+        capacity: Capacity,
+        feedback: Feedback,
+        changed: asyncio.Event,
+        *,
+        board: Board | None = None,
+        ended: Callable[[Outcome], None] | None = None,
+    ) -> None:
+        self.running: dict[Fence, Run] = {}
+        """By the fence and not by the job: it may come back under another claim while its old run, which was
+        lost, has not ended yet [S4]."""
+        self.abandoned: int = 0
+        """Plain functions that could not be stopped and still run in their threads."""
+        self.asked: frozenset[str] = frozenset()
+        """Queues with room for which the claim loop waits already: an end of a run need not wake it."""
+        self.quarantine: Final = Quarantine(runner.poison)
+        self.deadlines: Final = Deadlines(port.loop, self.running, self._overdue)
+        self._loop = port.loop
+        self._runner = runner
+        self._port = port
+        self._log = log
+        self._capacity = capacity
+        self._buffers, self._busy = capacity.buffers, capacity.busy
+        self._feedback = feedback
+        self._changed = changed
+        self._board = board
+        self._ended = ended
+        self._bounds: dict[str, float] = {}
+
+    def steer(self, assignment: Assignment) -> None:
+        """The settings of queues as they are now."""
+        self._bounds = {name: queue.safety_bound for name, queue in assignment.queues.items()}
+
+    # -- starting -----------------------------------------------------------------------------------------
+
+    def fill(self, queue: str) -> None:
+        """Start what waits in this queue's buffer while it has free slots."""
+        buffer = self._buffers[queue]
+        slots = self._capacity.slots.get(queue, 0)
+        while buffer and self._busy[queue] < slots and not self.quarantine.closed:
+            self._start(buffer.popleft())
+
+    def admit(self) -> None:
+        """A job that has seen its worker die starts once it can take no clean one along [C8]."""
+        waits = self.quarantine.waiting
+        if waits is None or self._capacity.is_full(waits.queue):
+            return
+        if self.quarantine.admits(self.running.keys()):
+            job = self.quarantine.enter()
+            self._start(job)
+            self._loop.call_later(SUSPECT_TIME, self._trust, job)
+            self._changed.set()
+
+    def withdraw(self, kind: Kind | None) -> None:
+        """The suspect that waits is not started, and its tokens go back [F1]. `kind` is its outcome; None: it
+        is not ours any more."""
+        job = self.quarantine.withdraw()
+        if job is not None:
+            if kind is not None:
+                self.give_back(job, kind)
+            if not self.quarantine.closed:
+                self._reopen()
+
+    def give_back(self, job: ClaimedJob, kind: Kind = Kind.RELEASED) -> None:
+        """A job that was claimed and not started ends without being charged, and its tokens go back [F1]."""
+        self._feedback.unused(job)
+        self.settle(Outcome(job=job, kind=kind))
+
+    def _trust(self, job: ClaimedJob) -> None:
+        """It has run for a while and its worker lives: others may run beside it."""
+        if self.quarantine.leave(job):
+            self._reopen()
+
+    def _reopen(self) -> None:
+        """There are no suspects here any more: start what waits, and claim again."""
+        for queue in self._buffers:
+            self.fill(queue)
+        self._changed.set()
+
+    def _start(self, job: ClaimedJob) -> None:
+        queue = job.queue
+        task = self._runner.tasks.get(job.task)
+        limit = self._bounds.get(queue, SAFETY_BOUND)
+        own = job.options.timeout
+        if own is None and task is not None:
+            own = task.timeout
+        if own is not None and own < limit:
+            limit = own
+        context = Context(job, self._port) if task is None else task.context_type(job, self._port)
+        run = Run(job, context, time.monotonic(), limit, task is None or task.mode != "thread")
+        self.running[run.fence] = run
+        self._busy[queue] += 1
+        if run.deadline < self.deadlines.next:
+            self.deadlines.watch(run.deadline)
+        if self._board is not None:
+            run.place = self._board.enter(job.id, run.deadline)
+        if task is not None and task.batch_size > 1:
+            self._add_to_batch(run, task)
+            run.task = self._loop.create_task(self._run_batch(run, task))
+            for other in run.batch or ():
+                other.task = run.task
+        else:
+            run.task = self._loop.create_task(self._run(run))
+
+    def _add_to_batch(self, first: Run, task: RegisteredTask[..., Any]) -> None:
+        """Take more jobs of this task out of the buffer, to be run in one call with the first."""
+        buffer = self._buffers[first.job.queue]
+        others = [job for job in buffer if job.task == first.job.task][: task.batch_size - 1]
+        first.batch = [first]
+        for job in () if self.quarantine.holds(first.job) else others:
+            buffer.remove(job)
+            run = Run(job, task.context_type(job, self._port), first.began, first.limit, first.stoppable)
+            run.batch, run.weight = first.batch, 0
+            first.batch.append(run)
+            self.running[run.fence] = run
+            if self._board is not None:
+                run.place = self._board.enter(job.id, run.deadline)
+
+    # -- running ------------------------------------------------------------------------------------------
+
+    async def _run(self, run: Run) -> None:
+        outcome: Outcome | None = None
+        try:
+            try:
+                outcome = await self._runner.run(run.job, run.context)
+                if run.why is not None and outcome.kind is Kind.RETRY:
+                    outcome = run.instead(outcome)
+            except asyncio.CancelledError as cancelled:
+                outcome = await self._stopped(run, cancelled)
+        except Exception as error:  # noqa: BLE001 - see _broken
+            outcome = self._broken(run, error)
+        finally:
+            self._done(run, outcome)
+
+    async def _run_batch(self, first: Run, task: RegisteredTask[..., Any]) -> None:
+        """As `_run`, for all jobs of a batch."""
+        assert first.batch is not None
+        runs = first.batch
+        outcomes: list[Outcome | None] = []
+        try:
+            try:
+                ended = await self._runner.run_batch(task, [r.job for r in runs], [r.context for r in runs])
+                outcomes += [
+                    run.instead(outcome) if run.why is not None and outcome.kind is Kind.RETRY else outcome
+                    for run, outcome in zip(runs, ended, strict=True)
+                ]
+            except asyncio.CancelledError as cancelled:
+                outcomes += [await self._stopped(run, cancelled) for run in runs]
+        except Exception as error:  # noqa: BLE001 - see _broken
+            outcomes = [self._broken(run, error) for run in runs]
+        finally:
+            for run, outcome in zip(runs, outcomes or [None] * len(runs), strict=True):
+                self._done(run, outcome)
+
+    def _broken(self, run: Run, error: Exception) -> Outcome:
+        """Nobody awaits a run: without an outcome its job would stay claimed while this worker lives."""
+        logger.error("the worker itself failed while it ran job %d", run.job.id, exc_info=error)
+        failure = describe(error, run.job.attempt)
+        delay = Backoff().delay(run.job.attempt, random.random())
+        return Outcome(job=run.job, kind=Kind.RETRY, delay=delay, error=failure)
+
+    async def _stopped(self, run: Run, cancelled: BaseException) -> Outcome | None:
+        """The outcome of a run that was told to stop, and did."""
+        if not run.stoppable and getattr(cancelled, "__notes__", None):
+            self.abandoned += 1  # the note says where its thread stands
+        if run.why is not Why.TIMEOUT:
+            return run.instead(None)
+        logger.warning("job %d ran out of time; its stack:\n%s", run.job.id, run.stack(cancelled))
+        return await self._runner.timed_out(run.job, run.context, run.limit, cancelled, run.began)
+
+    # -- the end of a run ---------------------------------------------------------------------------------
+
+    def _done(self, run: Run, outcome: Outcome | None) -> None:
+        job = run.job
+        queue = job.queue
+        del self.running[run.fence]
+        if self._board is not None:
+            self._board.leave(run.place)
+        self._busy[queue] -= run.weight
+        if run.weight and run.context._typical:
+            spent = (time.monotonic() - run.began) / len(run.batch or (run,))
+            self._capacity.appetites[queue].note(spent)
+        if outcome is not None and run.context.ended:
+            self._port.ended(outcome)  # written by the handler's own transaction
+            if self._ended is not None:
+                self._ended(outcome)
+        elif outcome is not None and run.why is Why.LOST:
+            self._log.too_late([outcome], "their jobs were not this worker's any more")
+        elif outcome is not None:
+            self.settle(outcome)
+        if self.quarantine.closed:
+            if self.quarantine.leave(job):
+                self._reopen()
+            else:
+                self.admit()
+                self._changed.set()
+        else:
+            self.fill(queue)
+            if queue not in self.asked and len(self._buffers[queue]) <= self._capacity.low[queue]:
+                self._changed.set()
+        if not self.running:
+            self._log.no_more()
+
+    def settle(self, outcome: Outcome) -> None:
+        """Have this outcome written."""
+        self._log.add(outcome)
+        if self._ended is not None:
+            self._ended(outcome)
+        if not self._feedback.idle:
+            self._feedback.run_ended(outcome)
+
+    def stop(self, run: Run, why: Why) -> None:
+        """Tell a handler to stop, once [C7]. A plain function is told through its context and cannot be
+        stopped, so only its time limit, or the end of its worker, gives up on it."""
+        ignored = run.why is Why.CANCELLED and not run.stoppable and why is not Why.CANCELLED
+        if run.why is why or (run.why is not None and why is not Why.LOST and not ignored):
+            return
+        if not ignored or why is Why.LOST:
+            run.why = why
+        run.context._cancel()
+        if run.task is None or (why is Why.CANCELLED and not run.stoppable):
+            return
+        members = run.batch or [run]
+        if why in (Why.CANCELLED, Why.LOST) and any(each.why is None for each in members):
+            return  # the others of its batch go on
+        for each in members:
+            each.why = why if why is Why.LOST else each.why or why
+        coroutine: Any = run.task.get_coro()
+        unborn = inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+        run.task.cancel()
+        if unborn:  # a task that is cancelled before its first step takes none, not even into its `finally`
+            for each in members:
+                if each.fence in self.running:
+                    late = Outcome(job=each.job, kind=Kind.RELEASED)  # its time passed before it began
+                    self._done(each, late if each.why is Why.TIMEOUT else each.instead(None))
+
+    def _overdue(self, run: Run) -> None:
+        members = run.batch or [run]
+        # Of a batch, one that is not cancelled: what was said to the others does not end the call.
+        self.stop(next((each for each in members if each.why is None), run), Why.TIMEOUT)

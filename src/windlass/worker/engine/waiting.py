@@ -1,0 +1,43 @@
+"""Waiting: for the first of several things without leaving the others behind, for a store that cannot be
+reached, and for the end of one's own task."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from windlass.core.retry import Backoff
+from windlass.errors import StoreUnavailable
+
+logger: Final = logging.getLogger("windlass.worker")
+RECONNECT: Final = Backoff(0.2, 10.0, jitter=0.5)
+"""Between tries to reach the store."""
+
+
+async def first(*things: Coroutine[Any, Any, Any] | asyncio.Task[Any]) -> None:
+    """Wait until one of these is done. Coroutines among them are cancelled then; tasks are the caller's
+    own."""
+    own = [asyncio.ensure_future(thing) for thing in things if not isinstance(thing, asyncio.Task)]
+    tasks = [thing for thing in things if isinstance(thing, asyncio.Task)]
+    try:
+        await asyncio.wait([*tasks, *own], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in own:
+            task.cancel()
+        await asyncio.gather(*own, return_exceptions=True)
+
+
+def cancelled_from_outside() -> bool:
+    """Whether this task was cancelled, also where an error on its way out has hidden that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def wait_for_store(failures: int, error: StoreUnavailable) -> None:
+    """The pause before the next try to open a store that cannot be reached."""
+    pause = RECONNECT.delay(failures, random.random())
+    logger.warning("cannot open the store, next try in %.1f s: %s", pause, error)
+    await asyncio.sleep(pause)

@@ -1,0 +1,133 @@
+"""What becomes of a job whose attempt did not succeed: a signal says it, any other exception is a failure,
+and a task that no code here knows waits for a deploy [O1] [O4]. Decides and logs; the runner calls the hooks.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from typing import Any, Final, Protocol
+
+from windlass.core.retry import GIVE_UP_AFTER, Backoff, unknown_delay
+from windlass.core.states import Kind
+from windlass.errors import CodecError, StoreError
+from windlass.running.failures import causes, describe
+from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
+from windlass.store.records import ClaimedJob, Failure, Outcome
+from windlass.tasks.task import RegisteredTask
+
+logger: Final = logging.getLogger("windlass.worker")
+THROTTLE_DELAY: Final = 60.0
+SEALED_DELAY: Final = 60.0
+"""Seconds, at least, until a job is tried again that cannot be opened here: a deploy may bring its key or its
+codec, and until then its attempts should last."""
+MAX_LOGGED: Final = 1000
+
+
+class Policies(Protocol):
+    """What is asked about queues, and by a shift about deaths and leases."""
+
+    @property
+    def poison(self) -> int:
+        """How many deaths of its workers make a job poison [C8]."""
+
+    @property
+    def lease(self) -> float:
+        """Seconds without a heartbeat after which a worker's jobs are others' [C4]."""
+
+    def backoff(self, queue: str) -> Backoff:
+        """How the queue spaces the retries of tasks without a policy of their own [O2]."""
+
+    async def throttle(self, queue: str, hint: float | None) -> float:
+        """Cool the queue; the answer is the seconds until it resumes [O3]."""
+
+
+class ErrorOutcomes:
+    """Turns what handlers raise into outcomes, for one worker."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+        self._unknown_logged: set[str] = set()
+
+    async def outcome(self, task: RegisteredTask[..., Any], job: ClaimedJob, error: BaseException) -> Outcome:
+        """The outcome of an attempt that raised this."""
+        match error:
+            case Snooze():
+                return Outcome(job=job, kind=Kind.SNOOZE, delay=error.delay)
+            case Throttled():
+                return Outcome(job=job, kind=Kind.THROTTLED, delay=await self._cool(job, error))
+            case Cancelled():
+                return Outcome(job=job, kind=Kind.CANCELLED)
+            case SourceGone():
+                logger.info("%s ended well: %s", name(job), error.reason)
+                return Outcome(job=job, kind=Kind.SUCCEEDED, forget=True)
+            case Dead():
+                logger.error("%s is dead: %s", name(job), causes(error), extra=about(job))
+                return Outcome(job=job, kind=Kind.DEAD, error=describe(error, job.attempt))
+            case _:
+                return self._failed(task, job, error)
+
+    def unknown_task(self, job: ClaimedJob) -> Outcome:
+        """A task no code here knows may be known to the next deploy: wait for it uncharged, not for ever
+        [O4]."""
+        since = job.options.unknown_since
+        for_how_long = 0.0 if since is None else max(0.0, time.time() - since)
+        if for_how_long >= GIVE_UP_AFTER:
+            logger.error("%s is dead: no worker knew this task for %.0f s", name(job), for_how_long)
+            failure = Failure("UnknownTask", "no worker knows this task", attempt=job.attempt)
+            return Outcome(job=job, kind=Kind.DEAD, error=failure)
+        if job.task not in self._unknown_logged:
+            if len(self._unknown_logged) >= MAX_LOGGED:  # names come from producers: there may be any number
+                self._unknown_logged.clear()
+            self._unknown_logged.add(job.task)
+            logger.warning("%s waits: this worker does not know task %s", name(job), job.task)
+        return Outcome(job=job, kind=Kind.UNKNOWN, delay=unknown_delay(for_how_long))
+
+    async def _cool(self, job: ClaimedJob, error: Throttled) -> float:
+        """Cool the whole queue; where that cannot be said to the store, this job waits the flat time [O3]."""
+        try:
+            delay = await self._policies.throttle(job.queue, error.retry_after)
+        except StoreError as away:
+            delay = max(THROTTLE_DELAY, error.retry_after or 0.0)
+            logger.warning(
+                "queue %s was throttled, but its settings cannot be read (%s); %s waits %.0f s",
+                job.queue,
+                away,
+                name(job),
+                delay,
+            )
+            return delay
+        logger.info("%s was throttled; queue %s resumes in %.0f s", name(job), job.queue, delay)
+        return delay
+
+    def _failed(self, task: RegisteredTask[..., Any], job: ClaimedJob, error: BaseException) -> Outcome:
+        policy = task.retry.backoff if task.has_policy else self._policies.backoff(job.queue)
+        delay = _retry_delay(policy, job, error)
+        if isinstance(error, Retry) and error.__cause__ is not None:
+            error = error.__cause__  # what went wrong, rather than the wish to try again
+        if job.attempt >= job.options.max_attempts:
+            message = "%s is dead, no attempt is left: %s"
+            logger.error(message, name(job), causes(error), extra=about(job))
+        else:
+            message = "%s failed, next try in %.1f s: %s"
+            logger.warning(message, name(job), delay, causes(error), extra=about(job))
+        # The store makes the last attempt's retry a death: it alone knows that count for certain.
+        return Outcome(job=job, kind=Kind.RETRY, delay=delay, error=describe(error, job.attempt))
+
+
+def name(job: ClaimedJob) -> str:
+    """A job as the log names it [O4]."""
+    return f"{job.task} on {job.queue}, job {job.id}, attempt {job.attempt} of {job.options.max_attempts}"
+
+
+def about(job: ClaimedJob) -> dict[str, object]:
+    """The same as fields, for logs that machines read [M6]."""
+    return {"job": str(job.id), "task": job.task, "queue": job.queue, "attempt": job.attempt}
+
+
+def _retry_delay(backoff: Backoff, job: ClaimedJob, error: BaseException) -> float:
+    if isinstance(error, Retry) and error.after is not None:
+        return error.after
+    delay = backoff.delay(job.attempt, random.random())
+    return max(delay, SEALED_DELAY) if isinstance(error, CodecError) else delay

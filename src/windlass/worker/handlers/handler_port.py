@@ -1,0 +1,164 @@
+"""What handlers ask of the worker that runs them: checkpoints, and a transaction in which their job ends.
+
+It is the `Port` of `windlass.running.port`. Every write is fenced by the worker and the claim, and a refused
+one is counted [C5]. What handlers save is encoded and decoded by the app's codec here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from windlass.codec import NULL, Codec, Purpose, seal, unseal
+from windlass.core.counts import plural
+from windlass.core.retry import Backoff
+from windlass.errors import ClaimLost, StoreError, StoreUnavailable, WorkerLost
+from windlass.running.outages import OutageLog
+from windlass.store.protocol import Store
+from windlass.store.records import Checkpoint, ClaimedJob, Fence, Outcome, PartOf, Plan, TaskRecord
+from windlass.worker.engine.outcomes import OutcomeLog
+
+T = TypeVar("T")
+logger: Final = logging.getLogger("windlass.worker")
+PAUSES: Final = Backoff(0.05, 5.0, jitter=0.5)
+SETTINGS_KEPT: Final = 2.0
+"""Seconds that settings of tasks are used before they are read again [P6]."""
+
+
+class HandlerPort:
+    """What the contexts of one worker's handlers talk to."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker: int,
+        log: OutcomeLog,
+        loop: asyncio.AbstractEventLoop,
+        codec: Codec | None = None,
+    ) -> None:
+        self._store = store
+        self._codec = codec
+        self._log = log
+        self._outages = OutageLog(logger)
+        self._split: set[Fence] = set()
+        self._settings: dict[str, TaskRecord] = {}
+        self._settings_at = float("-inf")
+        self.worker = worker
+        self.loop = loop
+
+    async def load(self, job: ClaimedJob) -> Checkpoint | None:
+        """The job's last checkpoint."""
+        found = (await self._insist(lambda: self._store.checkpoints([job.id]))).get(job.id)
+        if found is None:
+            return None
+        data = unseal(self._codec, found.data, Purpose("checkpoint", job.task))
+        return found if data is found.data else msgspec.structs.replace(found, data=data)
+
+    async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
+        """Write a checkpoint. Raises WorkerLost or ClaimLost [C5]."""
+        sealed = self._sealed(job, checkpoint)
+        try:
+            if connection is None:
+                await self._insist(lambda: self._store.checkpoint(self.worker, job, sealed))
+            else:  # the caller's transaction cannot be tried again from here
+                await self._store.checkpoint(self.worker, job, sealed, connection=connection)
+        except (ClaimLost, WorkerLost):
+            self._log.refuse(job)
+            raise
+
+    def saving(
+        self, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+    ) -> AbstractAsyncContextManager[Any]:
+        """A transaction that makes a checkpoint together with the handler's own data."""
+        return self._store.saving(self.worker, job, lambda: self._sealed(job, checkpoint()))
+
+    async def split(self, job: ClaimedJob, plan: Plan) -> None:
+        """Make the job a parent. Sent again until it is answered: the store knows it by its claim [P4]."""
+        number = self._log.next_number()
+        if self._codec is not None:
+            purpose = Purpose("span", job.task)
+            parts = [
+                msgspec.structs.replace(part, span=seal(self._codec, part.span, purpose))
+                for part in plan.parts
+            ]
+            plan = msgspec.structs.replace(plan, parts=parts)
+        try:
+            await self._insist(lambda: self._store.split(self.worker, number, job, plan))
+        except (ClaimLost, WorkerLost):
+            self._log.refuse(job)
+            raise
+        self._split.add(job.fence)
+        self._log.record.note("split", f"split into {plural(len(plan.parts), 'part')}", job=job)
+
+    def span(self, task: str, part: PartOf) -> str:
+        """What a part covers."""
+        return unseal(self._codec, part.span, Purpose("span", task))
+
+    def ended(self, outcome: Outcome) -> None:
+        """A run ended with a write of its own. Where that made it a parent, the job has not ended."""
+        if outcome.job.fence in self._split:
+            self._split.discard(outcome.job.fence)
+        else:
+            self._log.record.flushed([outcome], monotonic())
+
+    async def settings(self, task: str) -> TaskRecord:
+        """The settings of a task; while the store is away, the last ones that were read."""
+        if monotonic() - self._settings_at > SETTINGS_KEPT:
+            self._settings_at = monotonic()
+            try:
+                self._settings = {each.name: each for each in await self._store.tasks()}
+                self._outages.recovered("settings")
+            except StoreError as error:
+                self._outages.failed("settings", "cannot read the settings of tasks: %s", error)
+        return self._settings.get(task) or TaskRecord(name=task)
+
+    def transaction(
+        self, job: ClaimedJob, outcome: Callable[[], Outcome]
+    ) -> AbstractAsyncContextManager[Any]:
+        """A transaction in which the job ends with the handler's own data."""
+
+        def sealed() -> Outcome:
+            ended = outcome()
+            if self._codec is None or ended.result is None:
+                return ended
+            result = seal(self._codec, ended.result, Purpose("result", job.task))
+            return msgspec.structs.replace(ended, result=result)
+
+        return self._store.transaction(self.worker, self._log.next_number(), sealed)
+
+    def _sealed(self, job: ClaimedJob, checkpoint: Checkpoint) -> Checkpoint:
+        if self._codec is None or checkpoint.data == NULL:
+            return checkpoint
+        purpose = Purpose("checkpoint", job.task)
+        beside = _records(checkpoint.data) if job.options.part is not None else None
+        return msgspec.structs.replace(checkpoint, data=seal(self._codec, checkpoint.data, purpose, beside))
+
+    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """A store that is away for a moment must not cost a job its attempt: try again, until this worker
+        loses its lease and its handlers are stopped [C9]."""
+        failures = 0
+        while True:
+            try:
+                answer = await call()
+                self._outages.recovered("checkpoints")
+                return answer
+            except StoreUnavailable as error:
+                failures += 1
+                pause = PAUSES.delay(failures, random.random())
+                message = "a checkpoint waits for the store, next try in %.1f s: %s"
+                self._outages.failed("checkpoints", message, pause, error)
+            await asyncio.sleep(pause)
+
+
+def _records(data: str) -> dict[str, int] | None:
+    """How many records a part has done, which the store adds up for its parent [P9]."""
+    found = msgspec.json.decode(data)
+    n = found.get("n") if isinstance(found, dict) else None
+    return {"n": n} if type(n) is int else None

@@ -1,0 +1,1 @@
+"""A supervisor and its children: start, hear, replace and end them."""

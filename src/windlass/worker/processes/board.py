@@ -1,0 +1,100 @@
+"""What a child is running, in memory that it shares with its supervisor.
+
+A child that hangs, or that was killed, cannot say what it was doing. So it notes each job in a small table
+before it starts it, and wipes it out afterwards; the supervisor reads the table from outside, while the child
+lives and after. An entry is two machine words, so writing it costs a job less than a microsecond. Before
+them stand two words more: when its loop last turned, and when the store last answered a claim.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import struct
+import tempfile
+import time
+from typing import Final
+
+ENTRY: Final = struct.Struct("@qd")
+"""The job's id (0: free), and when it must be over by the monotonic clock. In the machine's own layout: each
+word is stored in one piece then, where the standard one stores a number byte by byte."""
+
+
+WORD: Final = struct.Struct("@d")
+TICKED, ANSWERED, TABLE = 8, 24, 32
+"""Where on the board what stands; times are the monotonic clock's. The first two are entries without a job: a
+supervisor that was started before an upgrade, and knows nothing of them, takes them for free."""
+
+
+class Board:
+    """A table of running jobs in a file without a name; `fd` is what a child inherits, -1 where there is no
+    child: then it is memory of this process alone."""
+
+    def __init__(self, fd: int, size: int = 0) -> None:
+        self.fd = fd
+        self._memory = mmap.mmap(fd, size)
+        self._free = list(range(TABLE, len(self._memory) - ENTRY.size + 1, ENTRY.size))
+        self._free.reverse()
+
+    @classmethod
+    def make(cls, entries: int) -> Board:
+        """A new table with room for so many jobs."""
+        fd, path = tempfile.mkstemp(prefix="windlass-board-")
+        try:
+            os.ftruncate(fd, TABLE + entries * ENTRY.size)
+        finally:
+            os.unlink(path)
+        return cls(fd)
+
+    @classmethod
+    def private(cls, entries: int) -> Board:
+        """The same for a worker in this process. It needs no `close`."""
+        return cls(-1, TABLE + entries * ENTRY.size)
+
+    def enter(self, job: int, deadline: float) -> int:
+        """A job starts. The answer is its place, or -1 where there is no room: then nobody watches it."""
+        if not self._free:
+            return -1
+        place = self._free.pop()
+        ENTRY.pack_into(self._memory, place, job, deadline)
+        return place
+
+    def leave(self, place: int) -> None:
+        """The job at this place has ended."""
+        if place >= 0:
+            ENTRY.pack_into(self._memory, place, 0, 0.0)
+            self._free.append(place)
+
+    def running(self) -> dict[int, float]:
+        """The jobs noted, each with its deadline."""
+        return {job: deadline for job, deadline in ENTRY.iter_unpack(self._memory[:]) if job}
+
+    def overdue(self, grace: float) -> list[int]:
+        """The jobs that should have ended more than `grace` seconds ago. An entry with deadline 0 is being
+        written: a child may lose the processor between its two words."""
+        limit = time.monotonic() - grace
+        return [job for job, deadline in self.running().items() if 0.0 < deadline < limit]
+
+    def tick(self) -> None:
+        """The loop turns."""
+        WORD.pack_into(self._memory, TICKED, time.monotonic())
+
+    def answered(self, *, room: bool = True) -> None:
+        """The store has answered a claim, or there is no `room` to claim anything for."""
+        WORD.pack_into(self._memory, ANSWERED, time.monotonic() if room else math.inf)
+
+    @property
+    def ticked_at(self) -> float:
+        """When the loop last turned; 0: never."""
+        return float(WORD.unpack_from(self._memory, TICKED)[0])
+
+    @property
+    def answered_at(self) -> float:
+        """When the store last answered a claim; infinity while there is no room for one, 0: never."""
+        return float(WORD.unpack_from(self._memory, ANSWERED)[0])
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._memory.close()
+        os.close(self.fd)

@@ -1,0 +1,278 @@
+"""The program of a child: `python -m windlass.worker.processes.child SOCKET BOARD`, started by a supervisor.
+
+It loads the app, runs the start hooks, and works until it is told to leave or its supervisor is gone. The
+supervisor sends its heartbeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+from windlass.chunks.task import warn_of_long_batches
+from windlass.core.counts import plural
+from windlass.errors import ConfigurationError, StoreForbidden, WindlassError
+from windlass.running.store_handle import patiently
+from windlass.store.protocol import Store
+from windlass.tasks.loading import load_app, prefer_uvloop
+from windlass.worker.engine.declare import declare
+from windlass.worker.engine.engine import Engine
+from windlass.worker.engine.reconcile import reconcile_for_ever
+from windlass.worker.engine.waiting import wait_for_store
+from windlass.worker.handlers.processes import Processes
+from windlass.worker.handlers.runner import Runner
+from windlass.worker.processes.board import Board
+from windlass.worker.processes.channel import (
+    Began,
+    Cancel,
+    Channel,
+    Drain,
+    Ended,
+    Failed,
+    Go,
+    Lose,
+    Message,
+    Ready,
+    Recycle,
+    Release,
+    Start,
+    Steer,
+    Waiting,
+)
+from windlass.worker.processes.label import worker_info
+from windlass.worker.processes.spares import warm_up
+from windlass.worker.reports.logs import set_up_logs
+from windlass.worker.reports.memory import used_memory
+from windlass.worker.reports.recorder import recorder_for
+from windlass.worker.reports.stacks import task_stacks
+
+if TYPE_CHECKING:
+    from windlass.app import Windlass
+
+logger: Final = logging.getLogger("windlass.worker")
+CHECK_EVERY: Final = 1.0
+GARBAGE: Final = (20_000, 20, 50)
+"""The thresholds of the garbage collector in a worker's process."""
+
+ORPHAN_TIME: Final = 5.0
+"""Seconds beyond a grace that a child without a supervisor has to hand its jobs back and leave."""
+
+
+class Child:
+    """One worker process."""
+
+    def __init__(self, channel: Channel, board: Board, parent: int) -> None:
+        self._parent = parent
+        self._channel = channel
+        self._board = board
+        self._engine: Engine | None = None
+        self._leaving = False
+        self._ready = False
+
+    async def run(self) -> int:
+        """Everything, from the first message to the exit code."""
+        messages = self._channel.messages()
+        start = await anext(messages, None)
+        if not isinstance(start, Start):
+            return 1
+        try:
+            app = load_app(start.app)
+            app.discover(*app.settings.imports)
+        except WindlassError as error:
+            return await self._fail(str(error))
+        try:
+            return await self._work(start, app, messages)
+        except (ConfigurationError, StoreForbidden) as error:
+            # The store will not have us: a newer schema, another host's file, a role that may only read.
+            return await self._fail(str(error))
+
+    async def _fail(self, reason: str) -> int:
+        """Tell the supervisor why this cannot work."""
+        self._channel.send(Failed(reason))
+        await self._channel.close()
+        return 1
+
+    async def _work(self, start: Start, app: Windlass, messages: AsyncIterator[Message]) -> int:
+        """From the open store to the exit code."""
+        _leave_with_parent(self._parent, asyncio.get_running_loop(), app.settings.grace)
+        async with app._store_handle().here(wait_for_store) as store:
+            if start.spare and not await self._called(store, start, messages):
+                await self._channel.close()
+                return 0
+            try:
+                await app.hooks.start()
+            except Exception as error:
+                logger.exception("a start hook failed")
+                return await self._fail(f"a start hook failed: {type(error).__name__}: {error}")
+            processes = Processes(spec=start.app)
+            self._engine = engine = Engine(
+                store,
+                lambda engine: Runner(app.tasks, engine, hooks=app.hooks, processes=processes),
+                lambda worker: worker_info(worker, start.label, start.queues, app.settings.lease),
+                self,
+                settings=app.settings,
+                record=recorder_for(app.settings),
+                board=self._board,
+                supervised=True,
+            )
+            warn_of_long_batches(app.tasks.values(), app.settings.lease)
+            await patiently(lambda: declare(app, store), wait_for_store)
+            self._heed_signals()
+            listening = asyncio.create_task(self._listen(messages))
+            checking = asyncio.create_task(self._check(app))
+            reconciling = asyncio.create_task(reconcile_for_ever(app, store, start.queues))
+            try:
+                await engine.run()
+            finally:
+                for task in (listening, checking, reconciling):
+                    task.cancel()
+                await app.hooks.stop()
+        await self._channel.close()
+        if engine.left_behind:
+            os._exit(0)  # a thread that cannot be stopped must not keep this process, nor its effects, alive
+        return 0
+
+    async def _called(self, store: Store, start: Start, messages: AsyncIterator[Message]) -> bool:
+        """As a spare, wait until there is a place to take. False: it is not wanted any more."""
+        warming = asyncio.create_task(warm_up(store, list(start.queues)))
+        self._channel.send(Waiting())
+        try:
+            return isinstance(await anext(messages, None), Go)
+        finally:
+            warming.cancel()
+            await asyncio.gather(warming, return_exceptions=True)
+
+    # -- what the engine asks: see windlass.worker.engine.Host --------------------------------------------
+
+    def began(self, worker: int) -> None:
+        """Tell the supervisor to send heartbeats for this identity; with the first, that this process is
+        up."""
+        if not self._ready:
+            self._ready = True
+            self._channel.send(Ready())
+        self._channel.send(Began(worker))
+
+    def ended(self, worker: int) -> None:
+        """Tell the supervisor to send no more."""
+        self._channel.send(Ended(worker))
+
+    # -- what comes from outside --------------------------------------------------------------------------
+
+    def _heed_signals(self) -> None:
+        """SIGTERM sent to a child alone drains it and has it replaced. Ctrl-C reaches the whole group, so it
+        is the supervisor's."""
+        assert self._engine is not None
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, lambda: self._recycle("it received SIGTERM"))
+        loop.add_signal_handler(signal.SIGINT, lambda: None)
+
+    def _recycle(self, reason: str, memory: int = 0) -> None:
+        """Leave in good order, and ask to be replaced."""
+        assert self._engine is not None
+        if not self._leaving:
+            self._leaving = True
+            self._channel.send(Recycle(reason, memory))
+        self._engine.drain()
+
+    async def _listen(self, messages: AsyncIterator[Message]) -> None:
+        engine = self._engine
+        assert engine is not None
+        async for message in messages:
+            match message:
+                case Steer():
+                    engine.steer(message.assignment)
+                case Cancel():
+                    engine.cancel(frozenset(message.jobs))
+                case Lose():
+                    engine.lose(message.worker)
+                case Drain():
+                    if message.stacks:
+                        logger.error("the tasks of this process:\n%s", task_stacks())
+                    self._leaving = True
+                    engine.drain()
+                case Release():
+                    engine.release()
+        # Nobody sends our heartbeats any more: hand jobs back, so that others need not wait for the lease.
+        logger.warning("the supervisor is gone; this worker hands its jobs back and exits")
+        engine.release()
+
+    async def _check(self, app: Windlass) -> None:
+        """Ask to be replaced after so many jobs, at so much memory, or with a thread that cannot be
+        stopped."""
+        engine, settings = self._engine, app.settings
+        assert engine is not None
+        while True:
+            await asyncio.sleep(CHECK_EVERY)
+            memory = 0
+            if settings.max_jobs and engine.done >= settings.max_jobs:
+                reason = f"it has run {plural(engine.done, 'job')}"
+            elif settings.max_memory and (used := used_memory()) > settings.max_memory:
+                reason, memory = f"it uses {used // 2**20} MiB", used
+            elif engine.left_behind:
+                reason = "a plain function did not end with its job"
+            else:
+                continue
+            self._recycle(reason, memory)
+            return
+
+
+def _leave_with_parent(parent: int, loop: asyncio.AbstractEventLoop, grace: float) -> None:
+    """A blocked loop does not hear that the supervisor is gone, and a handler may not heed that it should
+    stop; nobody is left to kill them, and their jobs would go on here while another worker has them. So a
+    thread looks, too, and ends the process when its time is over."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(CHECK_EVERY)
+        heard = threading.Event()
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(heard.set)
+            if not heard.wait(grace):
+                _end("the supervisor is gone and the loop is blocked; exiting. The stacks:")
+        time.sleep(grace + ORPHAN_TIME)
+        _end("the supervisor is gone and a handler does not end; exiting. The stacks:")
+
+    threading.Thread(target=watch, name="windlass-parent", daemon=True).start()
+
+
+def _end(why: str) -> None:
+    logger.error(why)
+    faulthandler.dump_traceback()
+    os._exit(1)
+
+
+async def _main(end: socket.socket, board: Board, parent: int) -> int:
+    return await Child(await Channel.over(end), board, parent).run()
+
+
+def main() -> None:
+    """Start from the descriptors that the supervisor named."""
+    parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    faulthandler.register(signal.SIGUSR2, all_threads=True)  # works while the interpreter is stuck
+    set_up_logs(os.environ.get("WINDLASS_LOG_FORMAT", "text"), os.environ.get("WINDLASS_LOG_LEVEL", "info"))
+    # A handler that parses makes thousands of short-lived dicts and lists: looking for cycles among each few
+    # hundred of them, as Python does by default, takes a tenth to a fifth of its time.
+    gc.set_threshold(*GARBAGE)
+    with contextlib.suppress(ValueError):
+        sys.path.remove("")
+    sys.path.insert(0, os.getcwd())
+    end = socket.socket(fileno=int(sys.argv[1]))
+    with asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
+        code = runner.run(_main(end, Board(int(sys.argv[2])), parent))
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""The label of a worker, `{prefix}-worker-{version}-{id}` [K7], and what it registers in the store. The id is
+4 random hex digits."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Iterable
+
+from windlass.store.records import WorkerInfo
+
+
+def make_label(prefix: str = "", version: str = "") -> str:
+    """The label of a worker; without a prefix it begins with the host's name, and without a version it has
+    none."""
+    parts = [prefix.strip() or socket.gethostname(), "worker", version.strip(), secrets.token_hex(2)]
+    return "-".join(part for part in parts if part)
+
+
+def worker_info(worker: int, label: str, queues: Iterable[str], lease: float) -> WorkerInfo:
+    """What an identity of this process registers in the store."""
+    return WorkerInfo(
+        id=worker,
+        label=label,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        queues=tuple(queues),
+        lease=lease,
+    )

@@ -1,0 +1,244 @@
+"""One child process from the supervisor's side: starting it, hearing it, and what is left when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from windlass.cluster.member import Member
+from windlass.core.slots import MAX_SLOTS
+from windlass.running.groups import exited
+from windlass.worker.engine.assignment import Assignment
+from windlass.worker.engine.waiting import first
+from windlass.worker.processes.board import Board
+from windlass.worker.processes.channel import (
+    Began,
+    Cancel,
+    Channel,
+    Drain,
+    Ended,
+    Failed,
+    Go,
+    Lose,
+    Ready,
+    Recycle,
+    Release,
+    Start,
+    Steer,
+    Waiting,
+)
+
+logger: Final = logging.getLogger("windlass.worker")
+STACK_TIME: Final = 0.5
+"""Seconds that a stuck child gets to print its stacks before it is killed."""
+
+
+LAST_WORDS: Final = 1.0
+"""Seconds to read what a child that has ended said before."""
+
+
+class Process:
+    """A running child. Its jobs are in `board` and its identities in `workers`, also after it has ended."""
+
+    def __init__(
+        self,
+        child: subprocess.Popen[bytes],
+        channel: Channel,
+        board: Board,
+        member: Member,
+        label: str = "",
+    ) -> None:
+        self.label = label
+        self._child = child
+        self._channel = channel
+        self._member = member
+        self.board = board
+        self.workers: set[int] = set()
+        self.overdue: set[int] = set()
+        self.ready: Final = asyncio.Event()
+        self.leaving: bool = False
+        self.deaf: bool = False
+        """It takes nothing though it could, and nobody has taken its place yet; see `deaf`."""
+        self.killed: bool = False
+        """We ended it ourselves, so none of its jobs is to blame."""
+        self.failure: str | None = None
+        self.reason: str | None = None
+        self.memory: int = 0
+        """The bytes it used, where it leaves because of them."""
+        self._recycle: Callable[[], None] = lambda: None
+
+    @classmethod
+    async def start(cls, start: Start, member: Member, environment: Mapping[str, str]) -> Process:
+        """Start a child and tell it what to be."""
+        with contextlib.ExitStack() as undone:
+            ours, theirs = socket.socketpair()
+            undone.callback(ours.close)
+            with theirs:
+                board = Board.make(MAX_SLOTS * len(start.queues))
+                undone.callback(board.close)
+                argv = [
+                    sys.executable,
+                    "-m",
+                    "windlass.worker.processes.child",
+                    str(theirs.fileno()),
+                    str(board.fd),
+                ]
+                # Not asyncio's: its child watcher would have to share signals with the app's own.
+                child = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program, and starting it is quick
+                    argv,
+                    pass_fds=(theirs.fileno(), board.fd),
+                    env=dict(environment),
+                    stdin=subprocess.DEVNULL,
+                )
+            undone.callback(child.wait)
+            undone.callback(child.kill)
+            channel = await Channel.over(ours)
+            undone.pop_all()
+        channel.send(start)
+        return cls(child, channel, board, member, start.label)
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._child.pid
+
+    # -- what the member asks: see windlass.cluster.member.Local -------------------------------------------
+
+    def steer(self, assignment: Assignment) -> None:
+        """Pass new slots and settings on."""
+        self._channel.send(Steer(assignment))
+
+    def cancel(self, jobs: frozenset[int]) -> None:
+        """Pass a wish to cancel on."""
+        self._channel.send(Cancel(list(jobs)))
+
+    def lose(self, worker: int) -> None:
+        """Tell the child that this identity is dead."""
+        self._channel.send(Lose(worker))
+
+    def can_run(self) -> bool:
+        """Whether the process runs at all: one that was stopped by a signal must lose its lease [C5]."""
+        if self._child.returncode is not None:
+            return False
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as stat:
+                return stat.read().rpartition(b")")[2].split()[0] not in (b"T", b"t", b"Z", b"X")
+        except OSError:
+            return True
+
+    # -- while it is a spare: see windlass.worker.processes.spares -------------------------------------------
+
+    async def loaded(self) -> bool:
+        """Wait until it can go. False: it cannot, or has ended."""
+        async for message in self._channel.messages():
+            match message:
+                case Waiting():
+                    return True
+                case Failed():
+                    self.failure = message.message
+                case _:
+                    logger.debug("a spare said %r", message)
+        return False
+
+    def go(self) -> None:
+        """Have it take a place in the row."""
+        self._channel.send(Go())
+
+    async def exited(self) -> None:
+        """Wait for its end."""
+        await exited(self._child)
+
+    async def dismiss(self) -> None:
+        """End it, politely at first."""
+        self.release()
+        await first(self.exited(), asyncio.sleep(LAST_WORDS))
+        self.kill()
+        await self.exited()
+        self._child.wait()
+        await self._channel.close()
+        self.board.close()
+
+    # -- ending it ------------------------------------------------------------------------------------------
+
+    def drain(self, *, stacks: bool = False) -> None:
+        """Tell the child to finish and leave; first, to say where its tasks stand."""
+        self.leaving = True
+        self._channel.send(Drain(stacks))
+
+    def release(self) -> None:
+        """Tell the child to hand everything back and leave now."""
+        self.leaving = True
+        self._channel.send(Release())
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        with contextlib.suppress(ProcessLookupError):
+            self._child.kill()
+
+    async def kill_for(self, jobs: list[int]) -> None:
+        """End a child whose jobs ignore that their time is over. First it is made to print its stacks."""
+        self.overdue.update(jobs)
+        self.killed = True
+        logger.error("jobs %s in process %d ignored their timeout; killing it. Its stacks:", jobs, self.pid)
+        await self._print_stacks()
+        self.kill()
+
+    async def replace(self, why: str, *, alive: bool) -> None:
+        """Have another take its place, after it was made to print its stacks. One that is `alive` may finish
+        what it runs."""
+        self.deaf, self.reason = True, why
+        await self._print_stacks()
+        if alive:
+            self.drain(stacks=True)
+            self._recycle()
+        else:
+            self.killed = True
+            self.kill()
+
+    async def _print_stacks(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGUSR2)
+        await asyncio.sleep(STACK_TIME)
+
+    async def listen(self, recycle: Callable[[], None], up: Callable[[], None] = lambda: None) -> None:
+        """Hear the child out, until it is gone. `up` is called when it can work, and `recycle` when it wants
+        to be replaced."""
+        self._recycle = recycle
+        async for message in self._channel.messages():
+            match message:
+                case Ready():
+                    self.ready.set()
+                    up()
+                case Failed():
+                    self.failure = message.message
+                case Began():
+                    self.workers.add(message.worker)
+                    self._member.join(message.worker, self)
+                case Ended():
+                    # Not forgotten yet: what it could not give back itself is given back when it has ended.
+                    self._member.leave(message.worker)
+                case Recycle():
+                    self.leaving, self.reason, self.memory = True, message.reason, message.memory
+                    recycle()
+                case _:
+                    logger.debug("a child said %r", message)
+
+    async def wait(self, listening: asyncio.Task[None]) -> int:
+        """Wait for its end; the answer is its exit code, negative where a signal ended it."""
+        await exited(self._child)
+        code = self._child.wait()
+        # What it said last may still be in the line, and an identity we did not hear of would wait for its
+        # lease. But a process that it started may hold the other end, and that one says nothing.
+        await asyncio.wait({listening}, timeout=LAST_WORDS)
+        for worker in self.workers:
+            self._member.leave(worker)
+        await self._channel.close()
+        return code

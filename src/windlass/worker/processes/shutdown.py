@@ -1,0 +1,66 @@
+"""How far a supervisor's shutdown has come (working, draining, releasing) and how long it may take.
+
+The first signal drains, the second releases. An init system may signal the process and its group at once;
+that counts as one signal. A shutdown that the supervisor decides on by itself counts as none, so the first
+signal after it is still the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from windlass.worker.engine.waiting import first
+
+SAME_SIGNAL: Final = 0.5
+"""Seconds within which a second signal is taken for the first."""
+
+
+class Stop(Enum):
+    """What a signal asks for."""
+
+    DRAIN = "claim nothing more, and let running jobs finish"
+    RELEASE = "stop running jobs and hand them back"
+    REPEATED = "nothing new"
+
+
+class Shutdown:
+    """The shutdown of one supervisor. Running jobs have `seconds` to finish, then `grace` to unwind."""
+
+    def __init__(self, seconds: float, grace: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._grace = grace
+        self._clock = clock
+        self._signalled_at: float | None = None
+        self._draining_at = 0.0
+        self.draining: Final = asyncio.Event()
+        self.releasing: Final = asyncio.Event()
+
+    def signalled(self) -> Stop:
+        """A signal has come. Returns what it asks for."""
+        now = self._clock()
+        if self._signalled_at is None:
+            self._signalled_at = now
+            self.drain()
+            return Stop.DRAIN
+        if now - self._signalled_at < SAME_SIGNAL:
+            return Stop.REPEATED
+        self.releasing.set()
+        return Stop.RELEASE
+
+    def drain(self) -> None:
+        """Claim nothing more, and let running jobs finish."""
+        if not self.draining.is_set():
+            self._draining_at = self._clock()
+            self.draining.set()
+
+    async def out_of_time(self) -> None:
+        """Wait until nobody should wait any longer: never while it works, and a grace after running jobs had
+        their time, or after they were denied it."""
+        await self.draining.wait()
+        left = self._draining_at + self._seconds - self._clock()
+        await first(asyncio.sleep(max(0.0, left)), self.releasing.wait())
+        await asyncio.sleep(self._grace)

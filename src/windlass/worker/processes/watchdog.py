@@ -1,0 +1,79 @@
+"""Ends children of a supervisor that do not end by themselves: those that ignore a deadline, those that take
+too long to leave, and those that are deaf."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Set
+from typing import Final
+
+from windlass.cluster.member import Member
+from windlass.settings import Settings
+from windlass.worker.processes.deaf import WATCH_EVERY, DeafWatch, loop_turns, silence_limit
+from windlass.worker.processes.process import Process
+from windlass.worker.processes.shutdown import Shutdown
+
+logger: Final = logging.getLogger("windlass.worker")
+LEAVE_TIME: Final = 10.0
+"""Seconds a child has, beyond `shutdown` and `grace`, to write down how its jobs ended. One that is still
+there then is killed. A platform has to wait longer than all three before it kills the supervisor, or nobody
+hands the jobs back."""
+
+
+class Watchdog:
+    """Watches the children that there are at any moment."""
+
+    def __init__(
+        self, children: Set[Process], member: Member, settings: Settings, shutdown: Shutdown
+    ) -> None:
+        self._children = children
+        self._member = member
+        self._settings = settings
+        self._shutdown = shutdown
+        self._leaving_since: dict[Process, float] = {}
+        self._deaf: DeafWatch[Process] = DeafWatch(silence_limit(settings))
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            await asyncio.sleep(WATCH_EVERY)
+            try:
+                await self._kill_the_late()
+                await self._replace_the_deaf()
+            except Exception:
+                logger.exception("the watch over the children failed, and goes on")
+
+    async def _kill_the_late(self) -> None:
+        """Kill children that ignore a deadline, or that take too long to leave."""
+        grace, since = self._settings.grace, self._leaving_since
+        for child in list(self._children):
+            if child not in self._children:
+                continue  # it ended while another was killed, and its board is closed
+            overdue = child.board.overdue(grace)
+            if overdue and not child.overdue and child.can_run():
+                await child.kill_for(overdue)
+            if child.leaving:
+                works = child.ready.is_set() and not self._shutdown.releasing.is_set()
+                limit = grace + (self._settings.shutdown if works else 0.0)
+                if time.monotonic() - since.setdefault(child, time.monotonic()) > limit + LEAVE_TIME:
+                    logger.error("process %d does not exit; killing it", child.pid)
+                    child.killed = True
+                    child.kill()
+        for child in since.keys() - self._children:
+            del since[child]
+
+    async def _replace_the_deaf(self) -> None:
+        """Replace children that take no jobs though they could [fault 32]."""
+        cut_off = not (self._member.reachable and self._member.writable)
+        works = {each: each.ready.is_set() and not each.leaving and not each.deaf for each in self._children}
+        excused = {child: cut_off or not at_work or not child.can_run() for child, at_work in works.items()}
+        for child in self._deaf.deaf(excused):
+            if child not in self._children:
+                continue
+            why = self._deaf.why(child.board)
+            logger.error("worker %s, process %d, is replaced: %s. Its stacks:", child.label, child.pid, why)
+            self._member.record.count("deaf")
+            self._member.record.note("lost", f"process {child.pid} is replaced: {why}", worker=child.label)
+            await child.replace(why, alive=loop_turns(child.board))

@@ -1,0 +1,33 @@
+"""How the house stands: `python -m tests.house`. Figures and the aims that were set for them."""
+
+import sys
+
+from tests.house import layers, sizes, walk
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """Each figure, what it is, and what was wanted."""
+    found = layers.imports()
+    many, folder = sizes.largest_folder()
+    above = sizes.superclasses()
+    modules = walk.passed()
+    return [
+        ("files that name a passive setting of a queue", str(sizes.files_that_name()), "≤ 4"),
+        ("modules that a job passes on PostgreSQL", str(len(modules)), "≤ 18"),
+        ("most superclasses of a class", f"{above[0][0]} ({above[0][1]})", "≤ 2"),
+        ("files in the largest folder", f"{many} ({folder})", "≤ 25"),
+        ("import cycles", str(len(layers.cycles(found))), "0"),
+        ("imports that look up", str(len(layers.upward(found))), "0"),
+        ("lines of Python", f"{sizes.lines_of_code():,}", "≤ 30,000"),
+    ]
+
+
+def main() -> int:
+    """Print them."""
+    lines = [f"{what:48} {figure:48} {wanted}" for what, figure, wanted in rows()]
+    print("\n".join(lines))  # noqa: T201 - this module is a command
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""What can be counted about the tree without running a job."""
+
+import ast
+import importlib
+import io
+import tokenize
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from tests.house.layers import SOURCE, modules
+
+ROOT: Final = SOURCE.parent
+SETTING: Final = "safety_bound"
+"""A setting of a queue that is only kept, handed on and shown."""
+_KINDS: Final = (BaseException, msgspec.Struct)
+CODE: Final = {".py", ".sql", ".html", ".js", ".css"}
+
+
+def lines_of_code() -> int:
+    """Lines of Python in the package that are neither blank, nor comment, nor docstring."""
+    return sum(_code_lines(path.read_text("utf-8")) for path in SOURCE.rglob("*.py"))
+
+
+def largest_folder() -> tuple[int, str]:
+    """How many files of code the fullest folder of the package holds, and which it is."""
+    folders = Counter(path.parent for path in SOURCE.rglob("*") if path.suffix in CODE)
+    folder, files = folders.most_common(1)[0]
+    return files, str(folder.relative_to(ROOT))
+
+
+def files_that_name(setting: str = SETTING) -> int:
+    """Files of the package that name a setting: what a new one like it would touch."""
+    return sum(
+        setting in path.read_text("utf-8") for path in SOURCE.rglob("*") if path.suffix in CODE | {".toml"}
+    )
+
+
+def superclasses() -> list[tuple[int, str]]:
+    """How many superclasses made in this project each class has, most first. Errors and records do not count:
+    theirs are kinds of one thing. Nor do protocols: the one of a store is those of its rooms together."""
+    found = []
+    for name in modules():
+        if "django" in name or name.endswith("__main__"):  # they need a project, or run
+            continue
+        for each in vars(importlib.import_module(name)).values():
+            ours = isinstance(each, type) and each.__module__ == name and not issubclass(each, _KINDS)
+            if ours and not getattr(each, "_is_protocol", False):
+                above = [base for base in each.__mro__[1:] if base.__module__.startswith("windlass")]
+                found.append((len(above), f"{name}.{each.__name__}"))
+    return sorted(found, reverse=True)
+
+
+def _code_lines(text: str) -> int:
+    prose: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        # Docstrings, and those below a name: a string that stands alone.
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            prose.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    skipped = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in skipped:
+            code.update(range(token.start[0], token.end[0] + 1))
+    return len(code - prose)

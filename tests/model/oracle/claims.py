@@ -1,0 +1,199 @@
+"""Claim and finish: the lease of a job to one worker, and every way that lease ends [C1] [C5]."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from tests.model.oracle.base import Base, atomic
+from tests.model.oracle.gates import passes_all
+from tests.model.oracle.job import Job
+from tests.model.oracle.tables import Lane, Worker
+from tests.model.oracle.tokens import take_for
+from tests.model.oracle.turns import refill
+from windlass.core.order import LaneHead, claim_order
+from windlass.core.states import WORKERS_OWN, Kind, State
+from windlass.errors import ClaimLost, ConfigurationError
+from windlass.store.protocol import NOTHING
+from windlass.store.records import Checkpoint, Claim, ClaimedJob, Fence, Finished, Needs, Outcome
+
+
+class Claims(Base):
+    """The worker's side of the store."""
+
+    @atomic
+    async def claim(
+        self,
+        worker: int,
+        queues: Sequence[str] | Mapping[str, int],
+        limit: int,
+        needs: Needs = NOTHING,
+    ) -> list[Claim]:
+        now = self._clock()
+        left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
+        wanted = [name for name, bound in left.items() if bound > 0]
+        lanes = {lane.id: lane for lane in self._tables.open_lanes(wanted, now)}
+        if not lanes or limit < 1:
+            return []
+        mine = self._tables.alive(worker)
+        heads = [
+            LaneHead(lane.id, lane.queue, lane.priority, now - lane.waiting[0].since)
+            for lane in lanes.values()
+        ]
+        claims: list[Claim] = []
+        for head in claim_order(heads, self._settings.ageing_step):
+            lane = lanes[head.lane]
+            while (room := self._room(lane, min(limit, left[lane.queue]), now)) > 0:
+                if not lane.waiting and not refill(self._tables, lane):
+                    break
+                batch = self._batch(lane, room, needs, now)
+                if not batch:
+                    continue
+                claims.append(self._lease(lane, batch, mine, now))
+                limit = 0 if batch[0].deaths else limit - len(batch)
+                left[lane.queue] -= len(batch)
+            refill(self._tables, lane)  # so that the next claim finds something
+        return claims
+
+    def _room(self, lane: Lane, limit: int, now: float) -> int:
+        """How many jobs of a lane may be claimed, by what is free in its queue [F2] [F3]."""
+        return int(min(limit, self._tables.free(lane.queue, now)))
+
+    def _batch(self, lane: Lane, limit: int, needs: Needs, now: float) -> list[Job]:
+        """The next jobs of a lane that have a slot, where their task got a limit meanwhile [F3], and their
+        tokens [F1]; the others go aside. One that has seen a worker die stands alone [C8]."""
+        batch: list[Job] = []
+        for job in list(lane.waiting):
+            if len(batch) == limit or (batch and job.deaths):
+                break
+            tables, wanted = self._tables, needs.get(job.task, ())
+            if not passes_all(tables, job) or not take_for(tables, job, wanted, now):
+                continue
+            batch.append(job)
+            if job.deaths:
+                break
+        return batch
+
+    def _lease(self, lane: Lane, batch: list[Job], worker: Worker, now: float) -> Claim:
+        claim, pace = next(self._tables.claims), self._tables.pace(lane.queue, now)
+        if pace is not None:
+            pace.spend(len(batch), now)
+        for job in batch:
+            self._tables.lease(job, worker, claim, now)
+        return Claim(claim, lane.id, lane.queue, lane.priority, [job.claimed() for job in batch])
+
+    @atomic
+    async def unfinished(self, worker: int) -> list[Claim]:
+        known = self._tables.workers.get(worker)
+        claims: dict[int, Claim] = {}
+        for job in known.running if known else ():
+            mine = job.claimed()
+            empty = Claim(mine.claim, mine.lane, mine.queue, mine.priority, [])
+            claims.setdefault(mine.claim, empty).jobs.append(mine)
+        return list(claims.values())
+
+    @atomic
+    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
+        known = self._tables.workers.get(worker)
+        fences = {job.claimed().fence for job in known.running} if known else set()
+        return {fence for fence in fences if fence[1] >= since}
+
+    @atomic
+    async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
+        for outcome in outcomes:
+            if outcome.kind not in WORKERS_OWN:
+                raise ValueError(f"a worker cannot end an attempt as {outcome.kind}")
+        mine = self._tables.alive(worker)
+        now = self._clock()
+        applied = repeated = 0
+        refused: list[int] = []
+        for outcome in outcomes:
+            fence = outcome.job.fence
+            job = self._running(mine, outcome.job)
+            if job is not None:
+                mine.ended[fence] = flush
+                self._apply(job, outcome, now)
+                applied += 1
+            elif mine.ended.get(fence) == flush:
+                repeated += 1
+            else:
+                refused.append(outcome.job.id)
+        return Finished(applied, repeated, tuple(refused))
+
+    def _running(self, worker: Worker, claimed: ClaimedJob) -> Job | None:
+        """The job, if this worker runs it under this very claim [C5]."""
+        job = self._tables.jobs.get(claimed.id)
+        if job is None or job.place is not worker.running:
+            return None
+        return job if (job.lane, job.claim, job.seq) == (claimed.lane, claimed.claim, claimed.seq) else None
+
+    def _own(self, worker: Worker, claimed: ClaimedJob) -> Job:
+        """The same, for those who cannot go on without it."""
+        job = self._running(worker, claimed)
+        if job is None:
+            raise ClaimLost(f"job {claimed.id} is not, or no longer, running under claim {claimed.claim}")
+        return job
+
+    def _apply(self, job: Job, outcome: Outcome, now: float) -> None:
+        tables = self._tables
+        if outcome.forget and outcome.kind is Kind.SUCCEEDED:
+            job.errors = ()
+        if outcome.error is not None:
+            job.fail(outcome.error, now)
+        match outcome.kind:
+            case Kind.SUCCEEDED:
+                job.result = outcome.result
+                tables.end(job, State.SUCCEEDED, now)
+            case Kind.CANCELLED:
+                tables.end(job, State.CANCELLED, now)
+            case Kind.DEAD:
+                message = outcome.error.message if outcome.error is not None else ""
+                tables.end(job, State.DEAD, now, reason=message or "dead")
+            case Kind.RETRY if not job.cancel_requested:
+                self._try_again(job, outcome.delay, now)
+            case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
+                tables.put_back(job, now, outcome.delay, outcome.kind)
+            case _:  # released, or a retry that nobody wants any more
+                tables.put_back(job, now)
+
+    def _try_again(self, job: Job, delay: float, now: float) -> None:
+        if job.attempt >= job.options.max_attempts:
+            self._tables.end(job, State.DEAD, now, reason="exhausted")
+        else:
+            job.attempt += 1
+            self._tables.put_back(job, now, delay, Kind.RETRY)
+
+    @asynccontextmanager
+    async def transaction(
+        self, worker: int, flush: int, outcome: Callable[[], Outcome]
+    ) -> AsyncIterator[Any]:
+        yield _no_transaction()
+
+    @atomic
+    async def checkpoint(
+        self, worker: int, job: ClaimedJob, checkpoint: Checkpoint, *, connection: Any = None
+    ) -> None:
+        if connection is not None:
+            raise ConfigurationError("the oracle has no transaction to join: leave out connection=")
+        running = self._own(self._tables.alive(worker), job)
+        running.checkpoint = msgspec.structs.replace(checkpoint, at=self._clock())
+
+    @asynccontextmanager
+    async def saving(
+        self, worker: int, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+    ) -> AsyncIterator[Any]:
+        yield _no_transaction()
+
+    @atomic
+    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
+        known = (self._tables.jobs[job] for job in jobs if job in self._tables.jobs)
+        return {job.id: job.checkpoint for job in known if job.checkpoint is not None}
+
+
+def _no_transaction() -> Any:
+    raise ConfigurationError(
+        "the oracle has no transaction for a handler to work in: use an SQLite file or PostgreSQL"
+    )

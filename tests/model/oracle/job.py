@@ -1,0 +1,108 @@
+"""A job of the oracle, and all that is known about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from windlass.core.counts import plural
+from windlass.core.states import State
+from windlass.store.records import Checkpoint, ClaimedJob, Failure, JobRecord, Options
+
+KEPT_FAILURES = 32
+
+
+@dataclass(eq=False, kw_only=True)
+class Job:
+    """A job and all that is known about it."""
+
+    id: int
+    number: int
+    task: str
+    payload: str
+    queue: str
+    priority: int
+    options: Options
+    enqueued_at: float
+    state: State = State.READY
+    attempt: int = 1
+    deaths: int = 0
+    lane: int = 0
+    seq: int = 0
+    since: float = 0.0
+    run_at: float | None = None
+    worker: int | None = None
+    claim: int | None = None
+    claimed_at: float | None = None
+    finished_at: float | None = None
+    cancel_requested: bool = False
+    reason: str | None = None
+    errors: tuple[Failure, ...] = ()
+    result: str | None = None
+    checkpoint: Checkpoint | None = None
+    after: tuple[int, ...] = ()
+    """Jobs that it still waits for [P12]."""
+    gate: str | None = None
+    """The gate in whose line it stands."""
+    passes: dict[str, int] = field(default_factory=dict)
+    """The gates it is beyond, each with how much of the gate's room it takes."""
+    needs: int = 0
+    """The tokens it waits for, in a line for tokens [F1]."""
+    tickets: dict[str, int] = field(default_factory=dict)
+    """Its places in lines for tokens, which it keeps until it has had them."""
+    let_out_at: float = 0.0
+    """When it last came to its lane from a gate: tokens are kept for it for a while from then on [F1]."""
+    turn: int = 0
+    """Its number among the jobs of its ordering key, from when its turn came [F6]."""
+    place: list[Job] | None = None
+
+    @property
+    def shown(self) -> State:
+        """Its state as callers see it: a parent to be splits while it runs."""
+        splitting = self.state is State.RUNNING and self.options.chunked
+        return State.SPLITTING if splitting else self.state
+
+    @property
+    def ready_at(self) -> float:
+        """When its present attempt became ready."""
+        return self.since
+
+    def stand(self, place: list[Job] | None) -> None:
+        """Leave the old place and go to the back of the new one."""
+        if self.place is not None:
+            self.place.remove(self)
+        self.place, self.gate = place, None
+        if place is not None:
+            place.append(self)
+
+    def record(self) -> JobRecord:
+        """The job as callers see it."""
+        found = {name: getattr(self, name) for name in JobRecord.__struct_fields__}
+        return JobRecord(**{**found, "state": self.shown})
+
+    def claimed(self) -> ClaimedJob:
+        """The job as its worker sees it."""
+        return ClaimedJob(**{name: getattr(self, name) for name in ClaimedJob.__struct_fields__})
+
+    def waits_for(self) -> str | None:
+        """The reason of a job that waits for others."""
+        if not self.after:
+            return None
+        first, others = min(self.after), len(set(self.after)) - 1
+        rest = f" and {plural(others, 'other')}" if others else ""
+        return f"waits for job {first}{rest}"
+
+    @property
+    def error(self) -> str:
+        """The type of its last failure, "" where none is kept."""
+        return self.errors[-1].type if self.errors else ""
+
+    def cause(self) -> str | None:
+        """What it died of, in a line."""
+        if self.state is not State.DEAD:
+            return None
+        return f"{self.errors[-1].type}: {self.errors[-1].message}" if self.errors else self.reason
+
+    def fail(self, error: Failure, now: float) -> None:
+        """Keep a failure of the present attempt, and the last 32 in all [O4]."""
+        mine = Failure(error.type, error.message, error.traceback, self.attempt, now)
+        self.errors = (*self.errors, mine)[-KEPT_FAILURES:]

@@ -1,0 +1,85 @@
+"""The life of a worker: register, beat, retire, and the rescue of what a dead one held."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.model.oracle.base import Base, atomic
+from tests.model.oracle.job import Job
+from tests.model.oracle.tables import Worker
+from windlass.core.retry import DeathPolicy
+from windlass.core.states import Kind, State
+from windlass.store.records import Beat, Rescued, WorkerInfo, WorkerRecord
+
+
+class Workers(Base):
+    """Who is alive, and what becomes of the jobs of those who are not."""
+
+    @atomic
+    async def register(self, worker: WorkerInfo) -> None:
+        if worker.id in self._tables.workers:
+            raise ValueError(f"worker id {worker.id} was used before; ids are random and never used twice")
+        now = self._clock()
+        self._tables.workers[worker.id] = Worker(worker, started_at=now, beat_at=now)
+
+    @atomic
+    async def retire(self, worker: int) -> int:
+        known = self._tables.workers.get(worker)
+        if known is None or not known.alive:
+            return 0
+        known.alive = False
+        held = list(known.running)
+        for job in held:
+            self._tables.put_back(job, self._clock())
+        return len(held)
+
+    @atomic
+    async def beat(self, worker: int) -> Beat:
+        mine = self._tables.alive(worker)
+        mine.beat += 1
+        mine.beat_at = self._clock()
+        return Beat(frozenset(job.id for job in mine.running if job.cancel_requested))
+
+    @atomic
+    async def workers(self) -> list[WorkerRecord]:
+        reporters = self._tables.measured.reporters
+        return [
+            WorkerRecord(
+                id=worker.info.id,
+                label=worker.info.label,
+                host=worker.info.host,
+                pid=worker.info.pid,
+                queues=worker.info.queues,
+                alive=worker.alive,
+                beat=worker.beat,
+                started_at=worker.started_at,
+                beat_at=worker.beat_at,
+                lease=worker.info.lease,
+                vitals=found.vitals if found is not None else None,
+                vitals_at=found.vitals_at if found is not None else None,
+            )
+            for worker in self._tables.workers.values()
+            if worker.alive
+            for found in (reporters.get(worker.info.id),)
+        ]
+
+    @atomic
+    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
+        known = self._tables.workers.get(worker)
+        if known is None or (known.alive and known.beat != beat):
+            return None
+        known.alive = False
+        now = self._clock()
+        return Rescued(**Counter(self._rescue(job, policy, now) for job in list(known.running)))
+
+    def _rescue(self, job: Job, policy: DeathPolicy, now: float) -> str:
+        if job.cancel_requested:
+            self._tables.put_back(job, now)
+            return "cancelled"
+        job.deaths += 1
+        delay = policy.delay(job.deaths)
+        if delay is None:
+            self._tables.end(job, State.DEAD, now, reason="poison")
+            return "dead"
+        self._tables.put_back(job, now, delay, Kind.LOST)
+        return "deferred" if delay > 0 else "offered"

@@ -1,0 +1,1 @@
+"""What producers and workers share at run time: contexts, checkpoints, hooks, event loops, outages."""

@@ -1,0 +1,6 @@
+"""Apps for the tests of this folder."""
+
+from tests.apps import any_app, app, no_settings_from_outside, url
+from tests.running.ports import port
+
+__all__ = ["any_app", "app", "no_settings_from_outside", "port", "url"]

@@ -1,0 +1,1 @@
+"""The stores, each in a folder of its own. What all of them promise is in tests/conformance."""

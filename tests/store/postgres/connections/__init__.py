@@ -1,0 +1,1 @@
+"""Connections: how they are made, kept and lost."""

@@ -1,0 +1,69 @@
+"""Connections ask the server about PostgreSQL's own types once in a process, and do not wait for ever."""
+
+import errno
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.store.postgres.kit import Base
+from windlass.errors import StoreBusy, StoreUnavailable
+from windlass.store.postgres.connections.connect import ARRAYS, Connection
+from windlass.store.postgres.connections.errors import translated
+from windlass.store.records import Outcome, WorkerInfo
+
+NAMES = ("boolean[]", "bytea[]", "smallint[]", "int[]", "bigint[]", "float8[]", "timestamptz[]")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
+    """What connections asked for, from a process's first one on."""
+    monkeypatch.setattr(Connection, "_types", None)
+    ask = asyncpg.Connection._introspect_types
+    asked: list[set[int]] = []
+
+    async def note(self: Any, typeoids: Any, timeout: Any) -> Any:
+        asked.append(set(typeoids))
+        return await ask(self, typeoids, timeout)
+
+    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", note)
+    return asked
+
+
+async def test_the_numbers_are_those_of_the_server(alone: Base) -> None:
+    named = [f"'{name}'::regtype::oid::int" for name in NAMES]
+    assert set(await alone.look.row(f"SELECT {', '.join(named)}")) == ARRAYS
+
+
+async def test_many_connections_ask_once(alone: Base, asked: list[set[int]]) -> None:
+    """Two stores enqueue, claim and finish."""
+    await alone.lane()
+    for worker in (1, 2):
+        await alone.look.enqueue()
+        store = await alone.store()
+        await store.register(WorkerInfo(id=worker, label="w", queues=(alone.queue,)))
+        (claim,) = await store.claim(worker, [alone.queue], 10)
+        await store.finish(worker, 1, [Outcome(job=job, run_ms=1.0) for job in claim.jobs])
+    assert asked == [set(ARRAYS)]
+
+
+async def test_types_of_the_users_own_are_asked_for_each_time(alone: Base, asked: list[set[int]]) -> None:
+    store = await alone.store()
+    await alone.look.run("CREATE TYPE pair AS (a int, b int)")
+    for _ in range(2):
+        connection = await store._db.connect()
+        assert tuple(await connection.fetchval("SELECT (1, 2)::pair")) == (1, 2)
+        await connection.close()
+    assert len(asked) == 2
+
+
+async def test_a_server_that_is_late_is_busy_and_not_away(alone: Base) -> None:
+    """[M3] Who waited for somebody's lock was told that PostgreSQL did not answer, as if it were away,
+    and not what to do; the network's own timeouts are no such thing."""
+    store = await alone.store()
+    with pytest.raises(StoreBusy, match="somebody holds a lock; see `windlass doctor`"):
+        async with store._db.connection(within=0.2) as connection:
+            await connection.execute("SELECT pg_sleep(5)")
+    with pytest.raises(StoreUnavailable, match="cannot be reached") as away, translated():
+        raise TimeoutError(errno.ETIMEDOUT, "the connection timed out")
+    assert type(away.value) is StoreUnavailable

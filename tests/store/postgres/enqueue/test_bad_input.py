@@ -1,0 +1,88 @@
+"""Bad input through SQL: a typed error, and nothing written [E4]."""
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.store.postgres.kit import Base
+
+NOTHING = """
+SELECT (SELECT count(*) FROM windlass.ready WHERE lane = $1)
+     + (SELECT count(*) FROM windlass.deferred WHERE queue = $2)
+     + (SELECT count(*) FROM windlass.held WHERE queue = $2)
+     + (SELECT count(*) FROM windlass.idempotency WHERE key = $2)
+     + (SELECT count(*) FROM windlass.unique_key WHERE key = $2)
+"""
+BIG = "'{\"a\": \"' || repeat('x', 1048576) || '\"}'"
+KEYED = "unique_key => current_setting('test.queue'), idempotency_key => current_setting('test.queue')"
+
+ONE = [
+    ("'Upper'", "", "WL005"), ("''", "", "WL005"), ("NULL", "", "WL005"), ("'a b'", "", "WL005"),
+    ("repeat('a', 65)", "", "WL005"), ("E'a\\n'", "", "WL005"),
+    ("'t'", "queue => 'Bad'", "WL005"), ("'t'", "queue => ''", "WL005"), ("'t'", "queue => NULL", "WL005"),
+    ("'t'", "priority => 'soon'", "WL005"), ("'t'", "priority => NULL", "WL005"),
+    ("'t'", "args => '1'", "WL005"), ("'t'", "args => '\"x\"'", "WL005"), ("'t'", "args => 'null'", "WL005"),
+    ("'t'", "args => NULL", "WL005"), ("'t'", "args => '{\"a\": \"\\u0000\"}'", "WL005"),
+    ("'t'", f"args => ({BIG})::json", "WL007"),
+    ("'t'", "max_attempts => 0", "WL005"), ("'t'", "max_attempts => 1001", "WL005"),
+    ("'t'", "run_at => '1969-12-31'", "WL005"), ("'t'", "run_at => 'infinity'", "WL005"),
+    ("'t'", "delay => '-1 s'", "WL005"), ("'t'", "delay => '101 years'", "WL005"),
+    ("'t'", "timeout => '0 s'", "WL005"), ("'t'", "on_conflict => 'merge'", "WL005"),
+    ("'t'", "headers => '[1]'", "WL005"), ("'t'", "headers => '{\"a\": 1}'", "WL005"),
+    ("'t'", "headers => '{\"a\": \"\\u0000\"}'", "22P05"), ("'t'", "tags => ARRAY['a', NULL]", "WL005"),
+]  # fmt: skip
+"""Task, further arguments of windlass.enqueue, the error code."""
+
+MANY = [
+    ("'q'", "9", "'{t}'", "'{\"{}\"}'", "NULL", "WL005"),
+    ("'q'", "NULL", "'{t}'", "'{\"{}\"}'", "NULL", "WL005"),
+    ("'q'", "2", "'{}'", "'{\"{}\"}'", "NULL", "WL005"),
+    ("'q'", "2", "NULL", "'{\"{}\"}'", "NULL", "WL005"),
+    ("'q'", "2", "'{t,u}'", "'{\"{}\",\"{}\",\"{}\"}'", "NULL", "WL005"),
+    ("'q'", "2", "'{t,u,v}'", "'{\"{}\",\"{}\"}'", "NULL", "WL005"),
+    ("'q'", "2", "'{t}'", "'{\"{}\",NULL}'", "NULL", "WL005"),
+    ("'q'", "2", "'{t}'", "ARRAY['{', '{}']", "NULL", "22P02"),
+    ("'q'", "2", "'{t}'", "ARRAY['{}']", "ARRAY['{']", "22P02"),
+    ("'q'", "2", "'{t}'", "ARRAY['{}']", "ARRAY['[1]']", "WL005"),
+    ("'q'", "2", "'{t}'", "ARRAY['{}']", "ARRAY['{\"max_attempts\": \"x\"}']", "WL005"),
+    ("'q'", "2", "'{t}'", "ARRAY['{}']", "ARRAY['{\"max_attempts\": 1001}']", "WL005"),
+    ("'q'", "2", "'{t}'", "ARRAY['{}']", "ARRAY['{\"tags\": [1]}']", "WL005"),
+    ("'q'", "2", "'{t}'", "ARRAY['{}']", "ARRAY['{\"trace\": \"\\u0000\"}']", "22P05"),
+    ("'q'", "2", "'{t}'", "ARRAY['{}']", "ARRAY['{}', '{}']", "WL005"),
+]  # fmt: skip
+"""Arguments of windlass.enqueue_many, the error code."""
+
+
+async def written(base: Base, lane: int) -> Any:
+    """How much there is of the test's queue."""
+    return await base.look.value(NOTHING, lane, base.queue)
+
+
+@pytest.mark.parametrize(("task", "more", "code"), ONE)
+@pytest.mark.parametrize("keyed", [False, True])
+async def test_enqueue_refuses_it(base: Base, task: str, more: str, code: str, keyed: bool) -> None:
+    """[E4] Plain or with keys, which go another way."""
+    lane = await base.lane()
+    await base.look.run(f"SET test.queue = '{base.queue}'")
+    arguments = [task]
+    if "queue" not in more:
+        arguments.append(f"queue => '{base.queue}'")
+    arguments += [part for part in (more, KEYED if keyed else "") if part]
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await base.look.run(f"SELECT windlass.enqueue({', '.join(arguments)})")
+    assert (refused.value.sqlstate, await written(base, lane)) == (code, 0)
+
+
+@pytest.mark.parametrize("case", MANY)
+@pytest.mark.parametrize("declared", [True, False])
+async def test_enqueue_many_refuses_it(base: Base, case: tuple[str, ...], declared: bool) -> None:
+    """[E4] As a whole, on the way into the lane and on the way over deferred."""
+    lane = await base.lane() if declared else 0
+    queue, priority, tasks, payloads, options, code = case
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await base.look.run(
+            f"SELECT windlass.enqueue_many({queue.replace('q', base.queue)}, {priority}::smallint, "
+            f"{tasks}::text[], {payloads}::text[], {options}::text[])"
+        )
+    assert (refused.value.sqlstate, await written(base, lane)) == (code, 0)

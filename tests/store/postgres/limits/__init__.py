@@ -1,0 +1,1 @@
+"""Gates, budgets, admission and cool-downs under concurrency."""

@@ -1,0 +1,1 @@
+"""The schema: migrations, roles, functions as text, SQL as an interface."""

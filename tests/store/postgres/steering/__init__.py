@@ -1,0 +1,1 @@
+"""What operators and the coordinator do and see: bulk actions, listings, measures, schedules, diagnosis."""

@@ -1,0 +1,251 @@
+"""Plans and their cost: no statement scans the jobs, and what a claim or an admission costs does not depend
+on how many jobs wait. Cost is counted in steps of SQLite's virtual machine, so that a busy computer changes
+nothing."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.store.sqlite.kit import foreign, job, opened
+from windlass.core.states import State
+from windlass.store.fields import NewBudget
+from windlass.store.records import JobFilter, Need, Outcome, PartPlan, Plan, WorkerInfo
+from windlass.store.sqlite import SQLiteStore
+from windlass.store.sqlite.claims import MAX_SENT_AWAY
+from windlass.store.sqlite.schema import Statements
+
+OPERATIONS = sorted(
+    entry.name.removesuffix(".sql") for entry in (files("windlass.store.sqlite") / "sql").iterdir()
+)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> None:
+    """Every statement of every file compiles, and reads jobs and claims by a key or an index only."""
+    path = tmp_path / "w.db"
+    async with opened(path):
+        connection = foreign(path)
+        statements = Statements(operation)
+        for name in statements:
+            sql = statements[name]
+            bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d+", sql))))
+            plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+            scans = [step for step in plan if re.match(r"SCAN (windlass_job|j|windlass_claim)\b", step)]
+            assert not scans, f"{operation}.{name}: {scans}"
+        connection.close()
+
+
+SEARCHES = {
+    "parts": "pending release of_job end out failed parent active saved parts",
+    "parents": "load save origin",
+    "deferred": "waiting_for arrived waits ended",
+    "retention": "past_parents",
+    "transitions": "is_bound",
+    "limits": (
+        "anyone_waits passes held_by drop_all drop_some watermarks turn_since next_since count_waiting "
+        "drop_slots spend_reservations suspend_reservation resume_reservation cancel_reservation "
+        "reserved_tokens first_reserved"
+    ),
+    "waiting_lists": "first after since waiting ring_next ring_first window",
+    "budgets": "waiting",
+    "schedules": "due",
+    "measures": ("measured totals events_of_queue events_of_job dead dead_of_queue last_report rollup_row"),
+}
+"""Statements of each room that find what they need by an index."""
+
+
+@pytest.mark.parametrize(
+    "statement", [f"{room}.{name}" for room, names in SEARCHES.items() for name in names.split()]
+)
+async def test_parents_edges_and_lines_are_found_by_an_index(tmp_path: Path, statement: str) -> None:
+    """[P8] [P12] [F3] Releasing a part, folding its end, following edges and letting jobs through gates
+    search, and sort nothing."""
+    path = tmp_path / "w.db"
+    operation, name = statement.split(".")
+    async with opened(path):
+        connection = foreign(path)
+        sql = Statements(operation)[name]
+        bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d+", sql))))
+        plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+        rests = [step for step in plan if step.startswith(("SCAN ", "USE TEMP"))]
+        allowed = {"SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active", "SCAN (subquery-1)"}
+        assert set(rests) <= allowed, plan
+        connection.close()
+
+
+@pytest.mark.parametrize("statement", ["dead", "dead_of_queue"])
+async def test_the_dead_are_counted_from_an_index_alone(tmp_path: Path, statement: str) -> None:
+    """[O4] Their rows hold their tracebacks, which nobody needs for that."""
+    path = tmp_path / "w.db"
+    async with opened(path):
+        connection = foreign(path)
+        sql = Statements("measures")[statement]
+        bindings = (1,) if statement == "dead" else ("q", 1)
+        plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+        assert any(step.startswith("SEARCH j USING COVERING INDEX windlass_job_cause") for step in plan), plan
+        connection.close()
+
+
+async def test_the_end_of_a_part_costs_the_same_however_many_there_are(tmp_path: Path) -> None:
+    """[P8] Its fold into the parent, and the release of the next one."""
+    costs = []
+    for size in (50, 20_000):
+        async with opened(tmp_path / f"{size}.db") as store:
+            await store.register(WorkerInfo(id=1))
+            await store.enqueue([job(chunked=True)])
+            (claim,) = await store.claim(1, ["default"], 1)
+            await store.split(1, 1, claim.jobs[0], Plan(parts=[PartPlan("0", 1)] * size, parallel=4))
+            (claim,) = await store.claim(1, ["default"], 2)
+            first, second = (Outcome(job=claimed) for claimed in claim.jobs)
+            await store.finish(1, 2, [first])
+            costs.append(await cost(store, partial(store.finish, 1, 3, [second])))
+    assert costs[1] < 1.2 * costs[0] + 50
+
+
+async def test_jobs_that_nobody_waits_for_cost_nothing_more(tmp_path: Path) -> None:
+    """[P12] Beside ten thousand edges plain jobs are still ended together, in one statement."""
+    costs = []
+    for edges in (0, 10_000):
+        async with opened(tmp_path / f"{edges}.db") as store:
+            await store.register(WorkerInfo(id=1))
+            (first,) = await store.enqueue([job(queue="other")])
+            await store.enqueue([job(after=(first.id,)) for _ in range(edges)])
+            await store.enqueue([job() for _ in range(100)])
+            (claim,) = await store.claim(1, ["default"], 100)
+            outcomes = [Outcome(job=claimed) for claimed in claim.jobs]
+            costs.append(await cost(store, partial(store.finish, 1, 1, outcomes)))
+    assert costs[1] < 1.1 * costs[0] + 20
+
+
+async def cost(store: SQLiteStore, call: Callable[[], Any]) -> int:
+    """How many steps of the virtual machine the store's writer takes for one call."""
+    steps = 0
+
+    def note() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    await store.database.write(lambda tx: tx.connection.set_progress_handler(note, 1))
+    steps = 0
+    await call()
+    taken = steps
+    await store.database.write(lambda tx: tx.connection.set_progress_handler(None))
+    return taken
+
+
+async def test_a_claim_costs_the_same_however_many_wait(tmp_path: Path) -> None:
+    """[fault 13] Ten jobs out of a hundred, and out of a hundred thousand with a paused queue beside them."""
+    async with opened(tmp_path / "w.db") as store:
+        await store.register(WorkerInfo(id=1))
+        await store.enqueue([job() for _ in range(100)])
+        few = await cost(store, lambda: store.claim(1, ["default"], 10))
+        await store.enqueue([job() for _ in range(100_000)])
+        await store.enqueue([job(queue="paused") for _ in range(10_000)])
+        await store.set_queue("paused", {"paused": True})
+        many = await cost(store, lambda: store.claim(1, ["default", "paused"], 10))
+        assert many < 1.5 * few + 200
+
+
+async def test_finishing_does_not_grow_with_the_history(tmp_path: Path) -> None:
+    async with opened(tmp_path / "w.db") as store:
+        await store.register(WorkerInfo(id=1))
+        await store.enqueue([job() for _ in range(20_010)])
+        costs = []
+        for flush, size in enumerate((10, 10_000, 10), 1):
+            (claim,) = await store.claim(1, ["default"], size)
+            outcomes = [Outcome(job=job) for job in claim.jobs]
+            costs.append(await cost(store, partial(store.finish, 1, flush, outcomes)))
+        assert costs[2] < 1.2 * costs[0] + 50
+
+
+async def test_a_fair_key_with_very_many_jobs_delays_nobody(tmp_path: Path) -> None:
+    """[C3] One key holds a hundred thousand jobs; the first job of a newcomer is in the next round, and the
+    round costs what it would cost beside a hundred: with its enqueue, with a claim and with promotion."""
+    costs: list[list[int]] = []
+    for crowd in (100, 100_000):
+        async with opened(tmp_path / f"{crowd}.db") as store:
+            await store.set_queue("default", {"window": 4})
+            await store.enqueue([job(fair_key="crowd") for _ in range(crowd)])
+            await store.register(WorkerInfo(id=1))
+            costs.append([])
+            new = [job("a", fair_key="a"), job("z", fair_key="z")]
+            costs[-1].append(await cost(store, partial(store.enqueue, new)))
+            costs[-1].append(await cost(store, partial(store.claim, 1, ["default"], 4)))
+            (claim,) = await store.claim(1, ["default"], 4)
+            assert [job.options.fair_key for job in claim.jobs] == ["z", "a", "crowd", "crowd"]
+            await store.set_queue("default", {"window": 20})
+            costs[-1].append(await cost(store, store.promote))
+    for few, many in zip(*costs, strict=True):
+        assert many < 1.5 * few + 200
+
+
+LINES: dict[str, dict[str, Any]] = {
+    "key": {"concurrency_key": "k"},
+    "order": {"ordering_key": "k"},
+    "task": {"task_limit": 1},
+    "budget": {},
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+async def test_a_long_line_slows_nobody(tmp_path: Path, kind: str) -> None:
+    """[F3] [fault 13] Thousands wait at one gate: what it costs to join them, to pass them by, to free a
+    place and to look for one does not depend on how many they are."""
+    needs = {"t": [Need("b")]} if kind == "budget" else {}
+    costs: list[list[int]] = []
+    for crowd in (100, 10_000):
+        async with opened(tmp_path / f"{crowd}.db") as store:
+            await store.register(WorkerInfo(id=1))
+            await store.declare_budget(NewBudget(name="b", rate=1e-6, burst=1))
+            await store.enqueue([job(**LINES[kind]) for _ in range(crowd)])
+            ((running,),) = [claim.jobs for claim in await store.claim(1, ["default"], 1, needs)]
+            for _ in range(crowd // MAX_SENT_AWAY + 1):
+                assert await store.claim(1, ["default"], 100, needs) == []
+            (gate,) = await store.gates()
+            assert gate.waiting == crowd - 1
+            calls: list[Callable[[], Any]] = [
+                partial(store.enqueue, [job(**LINES[kind])]),
+                partial(store.enqueue, [job("other")]),
+                partial(store.claim, 1, ["default"], 2, needs),
+                store.promote,
+                partial(store.finish, 1, 1, [Outcome(job=running)]),
+            ]
+            costs.append([await cost(store, call) for call in calls])
+    assert all(many < 1.3 * few + 200 for few, many in zip(*costs, strict=True)), costs
+
+
+async def test_plain_jobs_pay_nothing_for_gates(tmp_path: Path) -> None:
+    """[F3] Beside thousands that wait in lines they are enqueued, claimed and ended as before."""
+    costs: list[list[int]] = []
+    for crowd in (0, 5000):
+        async with opened(tmp_path / f"{crowd}.db") as store:
+            await store.register(WorkerInfo(id=1))
+            if crowd:
+                await store.enqueue([job(ordering_key=str(n // 2), queue="lines") for n in range(crowd)])
+                await store.enqueue([job(concurrency_key="k", queue="lines") for _ in range(crowd)])
+            mine = [await cost(store, partial(store.enqueue, [job() for _ in range(100)]))]
+            (claim,) = await store.claim(1, ["default"], 50)
+            ends = [Outcome(job=claimed) for claimed in claim.jobs]
+            mine.append(await cost(store, partial(store.finish, 1, 1, ends)))
+            mine.append(await cost(store, partial(store.claim, 1, ["default"], 50)))
+            costs.append(mine)
+    assert all(many < 1.1 * few + 20 for few, many in zip(*costs, strict=True)), costs
+
+
+async def test_a_page_of_a_rare_state_is_found_without_a_walk(tmp_path: Path) -> None:
+    """Twenty thousand ready jobs newer than the one that is scheduled: one page finds it."""
+    async with opened(tmp_path / "w.db") as store:
+        (receipt,) = await store.enqueue([job(delay=60)])
+        await store.enqueue([job() for _ in range(20_000)])
+        page = await store.jobs(JobFilter(state=State.SCHEDULED))
+        assert [found.id for found in page.jobs] == [receipt.id]
+        # A filter without an index ends early with a cursor, and gets there in the end.
+        page = await store.jobs(JobFilter(task="nobody"))
+        assert page.jobs == []
+        assert page.cursor is not None

@@ -1,0 +1,1 @@
+"""Tasks: how they are declared and found, their options, arguments, limits and schedules."""

@@ -1,0 +1,144 @@
+"""The options of an enqueue [E2]: each reaches the store, and what is out of range is refused [E4]."""
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.tasks.counting import count_jobs
+from windlass import Priority, Retry, Snooze, State, Throttled, Windlass
+from windlass.errors import ConfigurationError, InvalidName, InvalidOption
+
+
+def test_e2_every_option_reaches_the_store(any_app: Windlass) -> None:
+    job = (
+        any_app.named("the.task")
+        .using(
+            queue="elsewhere",
+            priority="high",
+            delay="1h30m",
+            max_attempts=3,
+            timeout=timedelta(seconds=20),
+            unique="u",
+            fair_key="tenant-1",
+            tags=["a", "b"],
+            headers={"x": "y"},
+            trace="00-abc-def-01",
+        )
+        .enqueue(1)
+    )
+    record = job.record()
+    assert (record.queue, record.priority, record.state) == ("elsewhere", Priority.HIGH, State.SCHEDULED)
+    assert record.run_at == pytest.approx(record.enqueued_at + 5400, abs=5)
+    options = record.options
+    assert (options.max_attempts, options.timeout, options.unique_key) == (3, 20.0, "u")
+    assert (options.fair_key, options.tags) == ("tenant-1", ("a", "b"))
+    assert (options.headers, options.trace) == ({"x": "y"}, "00-abc-def-01")
+
+
+def test_e2_a_tasks_own_options_are_its_jobs_defaults(app: Windlass) -> None:
+    @app.task(queue="mail", priority="low", retry=Retry(9), tags=["mail"], timeout="5s")
+    def send() -> None: ...
+
+    record = send.enqueue().record()
+    assert (record.queue, record.priority) == ("mail", Priority.LOW)
+    assert (record.options.max_attempts, record.options.tags) == (9, ("mail",))
+    record = send.using(queue="bulk", max_attempts=2).enqueue().record()
+    assert (record.queue, record.options.max_attempts, record.options.tags) == ("bulk", 2, ("mail",))
+
+
+def test_e2_options_add_up_and_later_ones_win(app: Windlass) -> None:
+    base = app.named("the.task").using(delay="1h", tags=["a"])
+    record = base.using(run_at=datetime(2030, 1, 1, tzinfo=UTC), priority=0).enqueue().record()
+    assert (record.run_at, record.priority, record.options.tags) == (1893456000.0, Priority.URGENT, ("a",))
+    assert base.enqueue().record().priority == Priority.NORMAL
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"priority": "top"}, "priority"),
+        ({"priority": 4}, "priority"),
+        ({"delay": "soon"}, "delay"),
+        ({"delay": -1}, "delay"),
+        ({"delay": math.nan}, "delay"),
+        ({"delay": "60000d"}, "delay"),
+        ({"delay": 1, "run_at": 1}, "delay and run_at"),
+        ({"run_at": datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001
+        ({"run_at": datetime(9999, 1, 1, tzinfo=UTC)}, "out of range"),
+        ({"run_at": -1}, "out of range"),
+        ({"run_at": math.inf}, "run_at"),
+        ({"run_at": "tomorrow"}, "run_at"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"max_attempts": True}, "max_attempts"),
+        ({"max_attempts": 1.5}, "max_attempts"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": "31d"}, "timeout"),
+        ({"unique": ""}, "unique"),
+        ({"unique": 5}, "unique"),
+        ({"unique": "a\0"}, "unique"),
+        ({"unique": "\ud800"}, "unique"),
+        ({"idempotency_key": "k" * 256}, "idempotency_key"),
+        ({"fair_key": None}, "fair_key"),
+        ({"on_conflict": "merge"}, "on_conflict"),
+        ({"tags": "mail"}, "tags"),
+        ({"tags": ["a"] * 33}, "tags"),
+        ({"tags": [""]}, "tags"),
+        ({"headers": ["a"]}, "headers"),
+        ({"headers": {"a": 1}}, "headers"),
+        ({"headers": {"a": "x" * 5000}}, "headers"),
+        ({"trace": "x" * 300}, "trace"),
+        ({"ordering_key": ""}, "ordering_key"),
+        ({"concurrency_key": "k" * 300}, "concurrency_key"),
+        ({"key_limit": 0}, "key_limit"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_e4_an_option_out_of_range_is_refused(app: Windlass, options: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidOption, match=named):
+        app.named("the.task").using(**options).enqueue()
+    assert count_jobs(app) == 0
+
+
+@pytest.mark.parametrize("name", ["", "a" * 65, "Mail", "a b", "a/b", "ä", "a\n", "a\0", 5, None])
+def test_e4_a_malformed_name_is_refused(app: Windlass, name: Any) -> None:
+    with pytest.raises(InvalidName, match="queue name"):
+        app.named("the.task").using(queue=name or "").enqueue()
+    with pytest.raises(InvalidName, match="task name"):
+        app.enqueue(name)
+    assert count_jobs(app) == 0
+
+
+def test_a_mistake_in_a_tasks_declaration_shows_at_once(app: Windlass) -> None:
+    with pytest.raises(InvalidName):
+        app.task(queue="Not A Queue")(lambda: None)
+    with pytest.raises(InvalidOption, match="timeout"):
+        app.task(timeout=0)(lambda: None)
+    with pytest.raises(ConfigurationError, match="no option colour"):
+        app.task(colour="red")(lambda: None)  # type: ignore[call-overload]
+    with pytest.raises(ConfigurationError, match="retry=3 is no policy"):
+        app.task(retry=3)(lambda: None)  # type: ignore[call-overload]
+    with pytest.raises(ConfigurationError, match="from 1 to 1000"):
+        Retry(0)
+    with pytest.raises(ConfigurationError, match="jitter"):
+        Retry(3, jitter=2)
+    with pytest.raises(ConfigurationError, match="jitter"):
+        Retry(3, jitter="some")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Retry(3, base="soon"), "Retry(base='soon')"),
+        (lambda: Retry(3, cap=-1), "Retry(cap=-1)"),
+        (lambda: Retry(after="soon"), "Retry(after='soon')"),
+        (lambda: Snooze("soon"), "Snooze(delay='soon')"),
+        (lambda: Throttled("soon"), "Throttled(retry_after='soon')"),
+    ],
+)
+def test_a_time_that_is_none_is_told_with_its_name(make: Callable[[], object], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(named)):
+        make()

@@ -1,0 +1,1 @@
+"""What stands between the network and the service: the server, the guard, roles, limits."""

@@ -1,0 +1,1 @@
+"""What Mission Control knows and does, for the API and the pages alike."""

@@ -1,0 +1,54 @@
+"""Jobs made of what programs ask for: what was read last is kept, and never taken for something else."""
+
+import pytest
+
+from windlass import Windlass
+from windlass.errors import InvalidArguments, InvalidName, InvalidOption
+from windlass.web.service.bodies import Maker, NewJobBody
+
+
+@pytest.fixture
+def maker() -> Maker:
+    return Maker(Windlass("sqlite:///:memory:"))
+
+
+def test_each_job_has_its_own_options_whatever_came_before(maker: Maker) -> None:
+    """[E2]"""
+    asked = [
+        NewJobBody(task="a", queue="x", tags=["t"]),
+        NewJobBody(task="a", queue="x", tags=["t"], args=[1]),
+        NewJobBody(task="a", queue="x", tags=["u"]),
+        NewJobBody(task="a", queue="y", tags=["u"], unique_key="k"),
+        NewJobBody(task="b", queue="y", tags=["u"], unique_key="k"),
+        NewJobBody(task="b"),
+    ]
+    made = [maker.make(body) for body in asked]
+    assert [(job.task, job.queue, job.options.tags) for job in made] == [
+        ("a", "x", ("t",)), ("a", "x", ("t",)), ("a", "x", ("u",)), ("a", "y", ("u",)), ("b", "y", ("u",)),
+        ("b", "default", ()),
+    ]  # fmt: skip
+    assert [job.options.unique_key for job in made] == [None, None, None, "k", "k", None]
+    assert made[1].payload == "[1]"
+
+
+def test_what_is_wrong_stays_wrong(maker: Maker) -> None:
+    """[E4] A refusal leaves nothing behind that a later one could profit from."""
+    for _ in range(2):
+        with pytest.raises(InvalidOption):
+            maker.make(NewJobBody(task="a", delay=-1))
+        with pytest.raises(InvalidName):
+            maker.make(NewJobBody(task="No Name"))
+        assert maker.make(NewJobBody(task="a")).delay is None
+
+
+def test_a_task_that_comes_to_be_known_is_checked_from_then_on() -> None:
+    """[E3]"""
+    app = Windlass("sqlite:///:memory:")
+    maker = Maker(app)
+    maker.make(NewJobBody(task="send", args=["much"]))
+
+    @app.task(name="send")
+    def send(n: int) -> None: ...
+
+    with pytest.raises(InvalidArguments):
+        maker.make(NewJobBody(task="send", args=["much"]))

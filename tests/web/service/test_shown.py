@@ -1,0 +1,85 @@
+"""What is shown, from what was stored: points of charts, timelines, strips. Values in, values out."""
+
+import pytest
+
+from windlass.core.histogram import bucket
+from windlass.core.rollup import HOUR, MINUTE, Sample
+from windlass.core.states import State
+from windlass.store.records import EventRecord, Failure, JobRecord, Options
+from windlass.web.service.events import timeline
+from windlass.web.service.measures import point, points, range_of, rate
+from windlass.web.service.parents import CELLS, strip
+
+NOW = 1_700_000_030.0
+
+
+@pytest.mark.parametrize(
+    ("last", "span", "least", "most"),
+    [(0, MINUTE, 1, 2), (3600, MINUTE, 60, 61), (6 * 3600, MINUTE, 360, 361), (86400, HOUR, 24, 25),
+     (10**9, HOUR, 720, 721)],
+)  # fmt: skip
+def test_a_chart_has_a_bounded_number_of_points(last: float, span: int, least: int, most: int) -> None:
+    wanted = range_of(last, NOW)
+    assert wanted.span == span
+    drawn = points([], wanted)
+    assert least <= len(drawn) <= most
+    assert all(each.per_second == 0 and each.run_p95 is None for each in drawn)
+
+
+def test_a_point_tells_rates_and_percentiles() -> None:
+    counts = {"succeeded": 120, "retry": 3, "dead": 3, "looks": 4, "ready": 40, "waited": 8000}
+    sample = Sample(at=0, queue="q", counts=counts, runs={bucket(1.0): 90, bucket(100.0): 10})
+    shown = point(sample, 60.0)
+    assert (shown.per_second, shown.failed_per_second) == (2.0, 0.1)
+    assert (shown.ready, shown.oldest) == (10.0, 2.0)
+    assert shown.run_p50 == pytest.approx(1, rel=0.1)
+    assert shown.run_p95 == pytest.approx(100, rel=0.1)
+
+
+def test_the_present_minute_counts_as_far_as_it_has_come() -> None:
+    minute = int(NOW) - int(NOW) % 60
+    passed = NOW - minute
+    rows = [Sample(at=minute - 60, counts={"succeeded": 60}), Sample(at=minute, counts={"succeeded": 30})]
+    assert rate(rows, NOW) == pytest.approx(90 / (60 + passed), abs=0.01)
+
+
+def job(**fields: object) -> JobRecord:
+    plain = {
+        "id": 1, "task": "t", "queue": "q", "priority": 2, "state": State.READY, "payload": "{}",
+        "attempt": 1, "deaths": 0, "options": Options(), "enqueued_at": 100.0,
+    }  # fmt: skip
+    return JobRecord(**{**plain, **fields})  # type: ignore[arg-type]
+
+
+def test_a_plain_success_is_told_by_its_record() -> None:
+    done = job(state=State.SUCCEEDED, claimed_at=101.0, finished_at=101.5)
+    shown = timeline(done, [], "w-1")
+    assert [(each.kind, each.worker) for each in shown] == [
+        ("enqueued", ""),
+        ("claimed", "w-1"),
+        ("succeeded", ""),
+    ]
+    assert shown[-1].ms == 500.0
+    assert all(each.id is None for each in shown)
+
+
+def test_a_failure_is_told_once_and_by_who_knows_more() -> None:
+    errors = (Failure("ValueError", "one", "", 1, 102.0), Failure("ValueError", "two", "", 2, 104.0))
+    event = EventRecord(
+        id=9, at=102.0, kind="retry", text="ValueError: one", job=1, worker="w", attempt=1, ms=7.0
+    )
+    shown = timeline(job(state=State.RETRYING, attempt=3, errors=errors), [event], None)
+    assert [(each.kind, each.attempt, each.ms) for each in shown] == [
+        ("enqueued", 0, None), ("retry", 1, 7.0), ("failed", 2, None),
+    ]  # fmt: skip
+
+
+def test_a_strip_shows_each_part_or_the_worst_of_several() -> None:
+    assert strip([State.SUCCEEDED, State.RUNNING, State.SCHEDULED, State.WAITING]) == ("srqw", 1)
+    many = [State.SUCCEEDED] * 1_000_000
+    many[777_777] = State.DEAD
+    drawn, each = strip(many)
+    assert (len(drawn), each) == (CELLS, 500)
+    assert drawn.count("d") == 1
+    assert drawn[777_777 // 500] == "d"
+    assert strip([]) == ("", 1)

@@ -1,0 +1,116 @@
+"""Each setting of `windlass.store.fields` is where people look for it: in the help of its command, in the
+OpenAPI document, in a form and in the reference, with its words."""
+
+import re
+from html import unescape
+from typing import Any
+
+import click
+import httpx
+import pytest
+
+from tests.docs.pages import ROOT
+from tests.web.kit import rigged
+from tests.web.pages.kit import Html
+from windlass import Windlass
+from windlass.cli import main
+from windlass.store.fields import SUBJECTS, Field, fields_of
+from windlass.tasks.options import JobOptions
+from windlass.web.api.openapi import document
+from windlass.web.api.routing import ENDPOINTS
+from windlass.web.service.bodies import NewJobBody
+
+ALL = [(what, field) for what, record in SUBJECTS.items() for field in fields_of(record).values()]
+each_setting = pytest.mark.parametrize(("what", "field"), ALL, ids=[f"{w}-{f.name}" for w, f in ALL])
+VERBS = {"queue": {"paused": {"pause", "resume"}}}
+"""What `set` leaves out has commands of its own."""
+
+
+def command(name: str) -> click.Command:
+    found = main.get_command(click.Context(main), name)
+    assert found is not None
+    return found
+
+
+def group(what: str) -> click.Group:
+    found = command(what)
+    assert isinstance(found, click.Group)
+    return found
+
+
+@each_setting
+def test_m4_a_setting_is_an_option(what: str, field: Field) -> None:
+    if field.verbs:
+        assert VERBS[what][field.name] <= group(what).commands.keys()
+        return
+    options = {each.name: each for each in group(what).commands["set"].params}
+    option = options[field.name]
+    assert isinstance(option, click.Option)
+    assert option.opts == [f"--{field.name.replace('_', '-')}"]
+    assert (option.help or "").startswith(field.help)
+
+
+@each_setting
+def test_m1_a_setting_is_in_the_api(what: str, field: Field) -> None:
+    """Where it is changed, with its words, and where it is shown."""
+    schemas: dict[str, Any] = document(ENDPOINTS)["components"]["schemas"]
+    taken = schemas[f"{what.capitalize()}Changes"]["properties"][field.name]
+    assert taken["description"].startswith(field.help)
+    assert field.name in schemas[f"{what.capitalize()}View"]["properties"]
+
+
+@pytest.mark.parametrize("what", ["queue", "budget"])
+async def test_m3_a_setting_is_in_a_form(app: Windlass, visitor: httpx.AsyncClient, what: str) -> None:
+    """With its title and its value."""
+    async with rigged(app) as rig:
+        await rig.store.set_queue("mine", {})
+        await rig.store.set_budget("mine", {"rate": 5.0})
+    page = unescape((await visitor.get({"queue": "/queues/mine", "budget": "/budgets"}[what])).text)
+    shown = {each["name"] for tag in ("input", "select") for each in Html(page).all(tag) if "name" in each}
+    wanted = [field for field in fields_of(SUBJECTS[what]).values() if not field.verbs]
+    assert shown >= {field.name for field in wanted}
+    assert all(f"<span>{field.label}</span>" in page for field in wanted)
+
+
+@each_setting
+def test_a_setting_is_in_the_reference(what: str, field: Field) -> None:
+    text = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    title = "Options of a budget" if what == "budget" else f"Settings of a {what}"
+    section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    (row,) = re.findall(rf"^\| `{field.name}` \|.*$", section, re.MULTILINE)
+    assert field.help in row
+
+
+def test_m4_m1_an_option_of_a_job_is_in_the_command_and_the_api() -> None:
+    """But for a connection, which only code has, and what only code has a use for."""
+    options = set(JobOptions.__annotations__) - {"connection"}
+    body = set(NewJobBody.__struct_fields__) - {"task", "args", "kwargs"}
+    assert {"unique" if name == "unique_key" else name for name in body} == options
+    told = {each.name for each in command("enqueue").params}
+    assert options - told == {"timeout", "trace"}
+
+
+async def test_m3_a_form_changes_every_kind_of_setting(app: Windlass, visitor: httpx.AsyncClient) -> None:
+    """A number, a time, a rate and a choice; what was not touched stays, an empty one is as it comes."""
+    async with rigged(app) as rig:
+        await rig.store.set_queue("mine", {"cool_base": 7.0, "max_depth": 9})
+    typed = {"window": "1,000", "cool_base": "", "rate_max": "5000/h", "backoff": "no", "governor": "on"}
+    done = await visitor.post("/queues/mine", data={"do": "set", **typed, "rate_min": "1/m"})
+    assert done.headers["location"].endswith("did=changed")
+    async with rigged(app) as rig:
+        (queue,) = await rig.store.queues()
+    assert (queue.window, queue.cool_base, queue.max_depth) == (1000, 60.0, 9)
+    assert (queue.rate_max, queue.backoff, queue.governor) == (5000 / 3600, False, True)
+
+
+async def test_m3_a_budget_is_changed_by_its_form(app: Windlass, visitor: httpx.AsyncClient) -> None:
+    async with rigged(app) as rig:
+        await rig.store.set_budget("mine", {"rate": 5000 / 3600, "burst": 9, "key": "tenant"})
+    same = {"do": "set", "rate": "5000/h", "burst": "9", "key": "tenant", "breaker": "0"}
+    done = await visitor.post("/budgets/mine", data=same)
+    assert done.headers["location"].endswith("did=unchanged")
+    await visitor.post("/budgets/mine", data={**same, "key": "", "breaker": "3", "breaker_pause": "2m"})
+    async with rigged(app) as rig:
+        (budget,) = await rig.store.budgets()
+    assert (budget.rate, budget.burst, budget.key) == (5000 / 3600, 9, None)
+    assert (budget.breaker, budget.breaker_pause) == (3, 120.0)

@@ -1,0 +1,1 @@
+"""One worker identity at work: its shifts, claims and outcomes, and how it begins and ends."""

@@ -1,0 +1,358 @@
+"""One identity at work: claims whose answers were lost, jobs that wait for a slot, trouble inside."""
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from tests.worker.line import Line, until, until_it_is
+from tests.worker.shifts import Handlers, on_shift
+from windlass import Context, Retry, State, Windlass
+from windlass.errors import StoreUnavailable, WorkerLost
+from windlass.store.records import QueueRecord
+from windlass.worker.engine import capacity, claimer
+from windlass.worker.engine.assignment import Assignment
+from windlass.worker.engine.shift import Shift
+from windlass.worker.handlers.runner import Runner
+
+
+def closed(shift: Shift) -> Assignment:
+    return shift.assignment.without("default")
+
+
+async def buffered(shift: Shift, line: Line, handlers: Handlers, slots: int, waiting: int = 1) -> None:
+    """Fill the slots with jobs that wait, and the buffer with so many more: a worker that knows short jobs
+    claims ahead."""
+    await handlers.quick.aenqueue_many([()] * 60)
+    await until(lambda: len(handlers.runs) == 60 and shift.holdings.none)
+    await handlers.waits.aenqueue_many([()] * (slots + waiting))
+    await until(lambda: len(handlers.running) == slots)
+    await until(lambda: sum(map(len, shift.capacity.buffers.values())) == waiting)
+
+
+# -- claims ---------------------------------------------------------------------------------------------
+
+
+async def test_a_claim_whose_answer_was_lost_loses_no_job(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[C5] What it gave is found, released, claimed again and run: each job once."""
+    ids = await handlers.quick.aenqueue_many([()] * 20)
+    line.lose_answer("claim", times=2)
+    async with on_shift(wired, line) as shift:
+        await until(lambda: len(handlers.runs) == 20 and shift.holdings.none)
+    assert handlers.runs == dict.fromkeys(ids, 1)
+    depth = (await line.depth())["default"]
+    assert (depth.ready, depth.running) == (0, 0)
+    record = await line.job(ids[0])
+    assert (record.attempt, record.deaths, record.state) == (1, 0, State.SUCCEEDED)
+
+
+async def test_a_lost_answer_does_not_release_what_runs(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[C5] Jobs that run, that wait for a slot or for their outcome's flush are known, and stay."""
+    async with on_shift(wired, line, slots=3) as shift:
+        first = await handlers.waits.aenqueue()
+        await until(lambda: handlers.running == {first.id})
+        line.lose_answer("claim")
+        second = await handlers.waits.aenqueue()
+        await until(lambda: handlers.running == {first.id, second.id})
+        handlers.proceed.set()
+        await until(lambda: shift.holdings.none and not shift.running)
+    assert handlers.runs == {first.id: 1, second.id: 1}
+
+
+async def test_a_claim_that_comes_about_late_is_found_though_no_slot_is_free(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[C5] [fault 5] Its connection broke before the server began it; by then the worker has asked what it
+    holds, and is full. Its job must not wait for a slot here."""
+    late, other = [await handlers.waits.aenqueue() for _ in range(2)]
+    line.fail("claim", StoreUnavailable("broken before it began"))
+
+    async def begin_it_now(_: object) -> None:
+        del line.after["unfinished"]
+        await line.real.claim(line.arguments["unfinished"][0], ["default"], 1)
+
+    line.after["unfinished"] = begin_it_now
+    async with on_shift(wired, line, slots=1):
+        await until(lambda: handlers.running == {other.id})
+        await until_it_is(late.astatus, State.READY)
+        assert handlers.running == {other.id}
+
+
+async def test_looking_for_lost_jobs_is_tried_again(wired: Windlass, line: Line, handlers: Handlers) -> None:
+    """[C5] The line may break a second time, while the worker asks what it holds."""
+    job = await handlers.quick.aenqueue()
+    line.lose_answer("claim")
+    line.fail("unfinished", StoreUnavailable("still broken"), StoreUnavailable("and still"))
+    async with on_shift(wired, line) as shift:
+        await until(lambda: handlers.runs[job.id] and shift.holdings.none)
+    assert handlers.runs == {job.id: 1}
+    assert line.calls["unfinished"] >= 3
+
+
+async def test_an_error_of_the_wake_up_is_no_busy_loop(
+    wired: Windlass, line: Line, handlers: Handlers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the store raises there, the worker polls with a pause and goes on."""
+
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("nobody foresaw this")
+
+    line.before["wait"] = broken
+    async with on_shift(wired, line) as shift:
+        await until(lambda: line.calls["wait"] >= 2)
+        job = await handlers.quick.aenqueue()
+        await until(lambda: handlers.runs[job.id] and shift.holdings.none)
+        assert line.calls["wait"] < 20
+    assert "nobody foresaw this" in caplog.text
+
+
+# -- the buffer -----------------------------------------------------------------------------------------
+
+
+async def test_jobs_that_wait_for_a_slot_go_back_after_a_second(
+    wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Full slots keep nothing from others: what was claimed ahead is given back, uncharged."""
+    monkeypatch.setattr(capacity, "STALE", 0.0)
+    async with on_shift(wired, line, slots=2) as shift:
+        await buffered(shift, line, handlers, 2)
+        shift.steer(shift.assignment)
+        assert not any(shift.capacity.buffers.values())
+        await until(lambda: shift.log.settled)
+        depth = (await line.depth())["default"]
+        assert depth.ready + depth.running == 3
+        assert len(handlers.running) == 2
+        assert not shift.claimer.wants()  # and it does not claim them again while what runs takes so long
+
+
+async def test_jobs_that_will_have_their_slots_soon_are_kept(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """On a busy machine a buffer may be full whenever it is looked at, and yet move. However often it is
+    looked at, its pace is that of a second."""
+    async with on_shift(wired, line, slots=2) as shift:
+        await buffered(shift, line, handlers, 2)
+        shift.steer(shift.assignment)
+        begun, since = shift.capacity._stuck["default"]
+        shift.steer(shift.assignment)
+        assert shift.capacity._stuck["default"] == (begun, since)
+        shift.capacity._stuck["default"] = (begun - 1, since - 60)  # one was started since a minute ago
+        shift.steer(shift.assignment)
+        assert any(shift.capacity.buffers.values())
+        shift.capacity._stuck["default"] = (begun, since - 60)  # none was
+        shift.steer(shift.assignment)
+        assert not any(shift.capacity.buffers.values())
+
+
+async def test_jobs_that_are_started_too_slowly_go_back(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """Some were started, but the many that wait would wait for long: others may be idle."""
+    async with on_shift(wired, line, slots=2) as shift:
+        await buffered(shift, line, handlers, 2, waiting=1 + capacity.SOON)
+        shift.steer(shift.assignment)
+        begun, since = shift.capacity._stuck["default"]
+        shift.capacity._stuck["default"] = (begun - 1, since - 60)
+        shift.steer(shift.assignment)
+        assert not any(shift.capacity.buffers.values())
+
+
+async def test_in_a_crowd_one_that_is_woken_in_vain_gives_way(
+    wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until there is something to do here; alone, or after a quiet time, it never waits."""
+    monkeypatch.setattr(claimer, "GIVE_WAY", 3600.0)
+    async with on_shift(wired, line) as shift:
+        shift.claimer._woken_at = float("-inf")
+        for _ in range(9):
+            await shift.claimer._give_way()  # alone: at once
+        assert shift.claimer._in_vain == 8
+        shift.steer(Assignment(shift.assignment.slots, shift.assignment.queues, crowd=64))
+        shift.changed.clear()
+        waiting = asyncio.create_task(shift.claimer._give_way())
+        assert not (await asyncio.wait({waiting}, timeout=0.01))[0]
+        shift.changed.set()
+        await waiting
+        shift.claimer._woken_at = float("-inf")
+        await shift.claimer._give_way()  # quiet since long
+        assert shift.claimer._in_vain == 0
+
+
+async def test_a_job_ahead_goes_back_when_its_queue_is_paused(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[K2] And what runs goes on."""
+    async with on_shift(wired, line, slots=2) as shift:
+        await buffered(shift, line, handlers, 2)
+        shift.steer(closed(shift))
+        await until(lambda: shift.log.settled)
+        assert (await line.depth())["default"].ready == 1
+        assert len(handlers.running) == 2
+        handlers.proceed.set()
+        await until(lambda: not shift.running)
+
+
+async def test_a_job_ahead_is_cancelled_without_a_run(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[O5]"""
+    async with on_shift(wired, line, slots=2) as shift:
+        await buffered(shift, line, handlers, 2)
+        (job,) = shift.capacity.buffers["default"]
+        assert await wired.job(job.id).acancel() == "requested"
+        shift.cancel({job.id})
+        await until(lambda: shift.log.settled)
+        assert await wired.job(job.id).astatus() == State.CANCELLED
+        assert handlers.runs[job.id] == 0
+
+
+async def test_jobs_ahead_go_back_on_close(wired: Windlass, line: Line, handlers: Handlers) -> None:
+    """[K2]"""
+    async with on_shift(wired, line, slots=2) as shift:
+        await buffered(shift, line, handlers, 2)
+        shift.close()
+        await until(lambda: shift.log.settled)
+        assert (await line.depth())["default"].ready == 1
+
+
+# -- trouble inside -------------------------------------------------------------------------------------
+
+
+async def test_a_job_told_to_stop_before_its_first_step_leaves_its_slot(
+    wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[O5] A run that was started and cancelled within one turn of the loop ends like any other."""
+    job = await handlers.waits.aenqueue()
+    async with on_shift(wired, line, slots=1) as shift:
+        start = shift.slots._start
+
+        def start_and_cancel(claimed: Any) -> None:
+            start(claimed)
+            shift.cancel({claimed.id})
+
+        monkeypatch.setattr(shift.slots, "_start", start_and_cancel)
+        await until_it_is(job.astatus, State.CANCELLED)
+        monkeypatch.undo()
+        assert not shift.running
+        again = await handlers.waits.aenqueue()
+        await until(lambda: handlers.running == {again.id})
+    assert handlers.runs[job.id] == 0
+
+
+async def test_an_error_inside_the_worker_is_told_and_the_slot_is_free(
+    wired: Windlass,
+    line: Line,
+    handlers: Handlers,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A bug of ours must not keep a job claimed for as long as the worker lives."""
+
+    async def broken(self: Runner, job: Any, context: Any) -> Any:
+        raise RuntimeError("a bug in the runner")
+
+    job = await handlers.waits.aenqueue()
+    run = Runner.run
+    monkeypatch.setattr(Runner, "run", broken)
+    async with on_shift(wired, line, slots=1) as shift:
+        await until_it_is(job.astatus, State.RETRYING)
+        monkeypatch.setattr(Runner, "run", run)
+        assert not shift.running
+        again = await handlers.waits.aenqueue()
+        await until(lambda: handlers.running == {again.id})
+    assert "a bug in the runner" in caplog.text
+    assert (await job.arecord()).errors[0].type == "RuntimeError"
+    gc.collect()  # no task may be left with an exception that nobody has seen
+
+
+async def test_a_failure_hook_that_hangs_does_not_keep_the_slot(
+    wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[K9] After a timeout nobody watches the run any more, so the hook has a limit of its own."""
+    monkeypatch.setattr("windlass.running.hooks.HOOK_TIME", 0.05)
+
+    @wired.on_failure
+    async def hangs(ctx: Context, error: BaseException, outcome: object) -> None:
+        await asyncio.Event().wait()
+
+    @wired.task(timeout="20ms", retry=Retry(1))
+    async def fails() -> None:
+        await asyncio.Event().wait()
+
+    job = await fails.aenqueue()
+    async with on_shift(wired, line, slots=1) as shift:
+        await until_it_is(job.astatus, State.DEAD)
+        assert not shift.running
+    assert "the failure hook" in caplog.text
+
+
+async def test_c5_late_writes_are_refused_and_counted(wired: Windlass, line: Line) -> None:
+    """[C5] Checkpoint, progress and outcome of a worker that is dead."""
+    seen: list[str] = []
+    started, proceed = asyncio.Event(), asyncio.Event()
+
+    @wired.task
+    async def writes(ctx: Context) -> None:
+        started.set()
+        await proceed.wait()
+        for write in (ctx.asave({"row": 1}), ctx.aprogress(1, 2)):
+            try:
+                await write
+            except WorkerLost:
+                seen.append("refused")
+
+    job = await writes.aenqueue()
+    async with on_shift(wired, line) as shift:
+        await started.wait()
+        await line.retire(shift.worker)
+        proceed.set()
+        await until(lambda: not shift.running)
+        await until(lambda: shift.log.refused == 3)
+    assert seen == ["refused", "refused"]
+    record = await job.arecord()
+    assert (record.checkpoint, record.state) == (None, State.READY)
+
+
+async def test_warm_is_said_once_for_a_queue_that_went_well(
+    wired: Windlass, line: Line, handlers: Handlers
+) -> None:
+    """[O3] Only for queues with throttles, not while they cool, and only after a success."""
+    async with on_shift(wired, line, throttles=2) as shift:
+        await shift.feedback.send()
+        assert line.calls["warm"] == 0
+        await handlers.quick.aenqueue()
+        await until(lambda: handlers.runs and shift.holdings.none)
+        await shift.feedback.send()
+        await shift.feedback.send()
+        assert line.calls["warm"] == 1
+        await handlers.quick.aenqueue()
+        await until(lambda: len(handlers.runs) == 2 and shift.holdings.none)
+        shift.steer(
+            Assignment(
+                shift.assignment.slots, {"default": QueueRecord(name="default", throttles=2, cooling=5)}
+            )
+        )
+        await shift.feedback.send()
+        assert line.calls["warm"] == 1
+
+
+async def test_outcomes_end_slots_before_they_are_written(wired: Windlass, line: Line) -> None:
+    """A flush that takes its time holds up no slot, and `settled` waits for it."""
+    proceed = asyncio.Event()
+
+    async def slow(*_: Any) -> None:
+        await proceed.wait()
+
+    line.before["finish"] = slow
+    async with on_shift(wired, line, slots=1) as shift:
+        jobs = [await wired.aenqueue("windlass.echo", number) for number in (1, 2)]
+        await until(lambda: len(shift.log.unwritten) == 2)
+        assert not shift.holdings.none
+        proceed.set()
+        await until(lambda: shift.holdings.none)
+    assert [await job.astatus() for job in jobs] == [State.SUCCEEDED] * 2

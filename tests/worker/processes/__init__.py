@@ -1,0 +1,1 @@
+"""A supervisor and its children: how they are watched, replaced and ended."""

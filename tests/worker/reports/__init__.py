@@ -1,0 +1,1 @@
+"""What a worker process reports: samples, events, logs, health."""
