@@ -4,13 +4,18 @@
 and ends with a line that says how it went. `python -m tests --lint` stops before the tests. Other arguments
 go to pytest: `python -m tests -k sqlite`.
 
-Lint and types are checked beside the tests, on one core at most, and told of after them.
+Lint and types are checked beside the tests, on one core at most, and reported after them.
+
+Most tests share two cores with others, and many of them kill processes and watch clocks. Where at most three
+fail, these run once more, alone. One that passes then is named in the last line, so that nobody overlooks it;
+one that fails again fails the run.
 
 The browser tests need a Chromium. Where none is found, one is brought into the virtual environment. Some
 tests need a stock PostgreSQL, which only the system's packages bring. What is missing leaves its tests out,
 and the last line says so.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -27,6 +32,10 @@ LINT = {
     "ruff format": ["ruff", "format", "--check", "."],
     "mypy": ["mypy"],
 }
+LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
+TESTS_FAILED = 1
+"""pytest's exit status where tests ran and some failed."""
+MAX_AGAIN = 3
 Done = subprocess.CompletedProcess[str]
 
 
@@ -49,10 +58,24 @@ def lint() -> dict[str, Done]:
     return {name: run(command, quiet=True) for name, command in LINT.items()}
 
 
-def tests(arguments: list[str]) -> Done:
-    """Run the tests, in front of everybody."""
+def tests(arguments: list[str]) -> tuple[Done, str]:
+    """Run the tests on the screen; what to add to the verdict where some passed only alone."""
     say("pytest")
-    return run(["pytest", "-n", str(workers()), "--dist", "worksteal", *arguments])
+    done = run(["pytest", "-n", str(workers()), "--dist", "worksteal", *arguments])
+    failed = last_failed()
+    if done.returncode != TESTS_FAILED or not 0 < len(failed) <= MAX_AGAIN:
+        return done, ""
+    say(f"failed in company, once more alone: {', '.join(failed)}")
+    alone = run(["pytest", "-n", "0", "-p", "no:cacheprovider", *failed])
+    return alone, "" if alone.returncode else f" · PASSED ONLY ALONE: {', '.join(failed)}"
+
+
+def last_failed() -> list[str]:
+    """The tests that failed in the last run, as pytest's own cache names them."""
+    try:
+        return sorted(json.loads(LAST_FAILED.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return []
 
 
 def say(text: str) -> None:
@@ -65,7 +88,12 @@ def missing() -> str:
     browser, stock = chromium.bring(), postgres_install.find_stock()
     os.environ[chromium.VARIABLE] = browser or ""  # the test processes need not look again
     os.environ[postgres_install.VARIABLE] = str(stock or "")
-    lacking = {left_out.BROWSER: browser, left_out.STOCK: stock, left_out.CLOCK: left_out.faketime()}
+    lacking = {
+        left_out.BROWSER: browser,
+        left_out.STOCK: stock,
+        left_out.CLOCK: left_out.faketime(),
+        left_out.POOLER: left_out.pgbouncer(),
+    }
     left = [str(each) for each, found in lacking.items() if found is None]
     for each in left:
         say(each)
@@ -81,7 +109,9 @@ def main(arguments: list[str]) -> int:
         linting = beside.submit(lint)
         if "--lint" not in arguments:
             warning = missing()
-            tested["pytest"] = tests(arguments)
+            LAST_FAILED.unlink(missing_ok=True)
+            tested["pytest"], alone = tests(arguments)
+            warning += alone
         linted = linting.result()
     for name, done in linted.items():
         say(name)

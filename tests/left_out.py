@@ -4,6 +4,7 @@ tests were left out for want of it."""
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,7 +31,9 @@ STOCK: Final = Missing("stock PostgreSQL tests", f"no stock PostgreSQL found: {p
 CLOCK: Final = Missing(
     "tests that set a server's clock", "libfaketime is not installed: apt-get install libfaketime"
 )
-ALL: Final = (BROWSER, STOCK, CLOCK)
+POOLER: Final = Missing("tests of poolers", "PgBouncer is not installed: apt-get install pgbouncer")
+ALL: Final = (BROWSER, STOCK, CLOCK, POOLER)
+PLACES: Final = ("/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin")
 
 
 def faketime() -> str | None:
@@ -38,6 +41,11 @@ def faketime() -> str | None:
     named = os.environ.get("LIBFAKETIME")
     found = next(map(str, Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
     return found if named is None else named or None
+
+
+def pgbouncer() -> str | None:
+    """Where PgBouncer is, also where PATH does not lead."""
+    return shutil.which("pgbouncer") or shutil.which("pgbouncer", path=os.pathsep.join(PLACES))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -35,13 +35,14 @@ async def forgetful() -> AsyncIterator[tuple[Server, str]]:
         yield server, dsn
 
 
-async def written(server: Server, dsn: str) -> None:
+async def written(dsn: str) -> None:
     """All up to here is kept, and nothing from here on: the writer of the log stands still."""
     async with connected(dsn) as connection:
         await connection.execute("CHECKPOINT")
-    for process in psutil.Process(server.pid).children():
-        if "walwriter" in " ".join(process.cmdline()):
-            process.suspend()
+        writer = await connection.fetchval(
+            "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"
+        )
+    psutil.Process(writer).suspend()
 
 
 async def patiently(act: Callable[[], Awaitable[object]]) -> object:
@@ -64,7 +65,7 @@ async def test_a_worker_whose_claims_a_crash_has_undone() -> None:
         worker = await Worker.registered(store)
         kept = await fill(store, 20)
         known = await claimed(worker, 5)
-        await written(server, dsn)
+        await written(dsn)
         gone = await claimed(worker, 10)
         lost = await fill(store, 20)
         later = [r.id for r in await store.enqueue([job(delay=60.0)] * 3)]
@@ -160,7 +161,7 @@ async def test_a_real_worker_and_a_crash_that_undoes_its_work(tmp_path: Path) ->
         async with asyncio.TaskGroup() as group:
             group.create_task(produce(store, ids, over))
             await asyncio.sleep(0.3)
-            await written(server, dsn)
+            await written(dsn)
             await asyncio.sleep(0.3)
             server.kill9()
             server.start()

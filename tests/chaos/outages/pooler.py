@@ -1,7 +1,7 @@
 """A real PgBouncer before a test's server, where this machine has one.
 
-It may not run as root, so like the server it runs as another account. It is not installed here: a test that
-does not find it is skipped and says so loudly.
+It may not run as root, so like the server it runs as another account. A test that does not find it is left
+out, and the run says so loudly.
 """
 
 import contextlib
@@ -16,11 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import left_out
 from tests.postgres import HOST, USER, Server, free_port
 from tests.postgres_install import account
 
-MISSING = "PgBouncer is not installed here; on Debian: apt-get install pgbouncer"
-PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin")
 SETTINGS = """
 [databases]
 * = host={host} port={upstream} user={user} password={password}
@@ -41,9 +40,9 @@ pidfile = {folder}/pgbouncer.pid
 
 def program() -> str:
     """Where PgBouncer is; skips the test where it is not."""
-    found = shutil.which("pgbouncer") or shutil.which("pgbouncer", path=os.pathsep.join(PLACES))
+    found = left_out.pgbouncer()
     if found is None:
-        pytest.skip(MISSING)
+        pytest.skip(left_out.POOLER.reason)
     return found
 
 
