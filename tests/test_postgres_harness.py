@@ -17,6 +17,7 @@ from tests.postgres_install import VARIABLE, HarnessError, bin_dir, find_stock
 ORPHAN = """
 import os, signal, sys
 from tests.postgres import Server
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # below nohup it is ignored
 server = Server(18, fsync=False)
 server.start()
 print(server.pid, server.home, flush=True)

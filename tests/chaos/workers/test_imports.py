@@ -121,7 +121,7 @@ async def kill_children(scene: Scene, crew: list[Host], dice: random.Random, kil
 
 async def test_fault_20_kills_poison_cancel_and_redrive(scene: Scene, figure: Figure) -> None:
     dice = random.Random(20)
-    work, crew, path = await start(scene, pace=0.01)
+    work, crew, path = await start(scene, pace=0.03)
     await asyncio.gather(kill_children(scene, crew, dice, 3), work.reached(0.5))
     assert (await scene.store.cancel([work.job]))[work.job] == "requested"
     record = await work.ended("cancelled")
