@@ -14,18 +14,18 @@ async def test_every_move_of_one_job(rig: Rig) -> None:
     """[M1] From enqueue to its end, step by step."""
     worker = await rig.worker()
     (id,) = await rig.add("t", max_attempts=2)
-    assert await rig.depth() == Depth(ready=1)
+    assert await rig.depth() == Depth(ready=1, free=1)
     claimed = await rig.run(worker, id)
     assert await rig.depth() == Depth(running=1)
     await rig.finish(worker, claimed, Kind.RETRY, delay=60)
     assert await rig.depth() == Depth(retrying=1)
     await rig.clock.advance(61)
     await rig.store.promote()
-    assert await rig.depth() == Depth(ready=1)
+    assert await rig.depth() == Depth(ready=1, free=1)
     await rig.finish(worker, await rig.run(worker, id), Kind.RETRY, delay=60)
     assert await rig.depth() == Depth(dead=1)
     await rig.store.retry([id])
-    assert await rig.depth() == Depth(ready=1)
+    assert await rig.depth() == Depth(ready=1, free=1)
     await rig.finish(worker, await rig.run(worker, id))
     assert await rig.depth() == Depth()
 
@@ -39,7 +39,7 @@ async def test_every_state_of_one_queue(rig: Rig) -> None:
         await rig.bring(state, worker)
     await rig.add("t", priority=Priority.LOW)
     await rig.add("t", fair_key="f")
-    assert await rig.depth() == Depth(ready=2, running=1, scheduled=1, retrying=1, dead=1)
+    assert await rig.depth() == Depth(ready=2, running=1, scheduled=1, retrying=1, dead=1, free=2)
 
 
 async def test_queues_are_counted_apart(rig: Rig) -> None:
@@ -85,7 +85,7 @@ async def test_what_was_taken_back_is_not_counted(rig: Rig) -> None:
     assert (await rig.depth()).ready == 4
     worker = await rig.worker()
     await rig.claim(worker, limit=2)
-    assert await rig.depth() == Depth(ready=2, running=2)
+    assert await rig.depth() == Depth(ready=2, running=2, free=2)
     await rig.claim(worker)
     assert await rig.depth() == Depth(running=4)
 
@@ -109,7 +109,7 @@ async def test_a_rescue_is_counted(rig: Rig) -> None:
     await rig.add("a", "b", "c")
     await rig.claim(worker, limit=2)
     await rig.die(worker)
-    assert await rig.depth() == Depth(ready=3)
+    assert await rig.depth() == Depth(ready=3, free=3)
 
 
 async def test_counts_through_rotation(rig: Rig) -> None:
@@ -121,7 +121,36 @@ async def test_counts_through_rotation(rig: Rig) -> None:
     await rig.finish(worker, jobs[2], Kind.RETRY, delay=60)
     await rig.finish(worker, jobs[3], Kind.DEAD)
     before = await rig.depth()
-    assert before == Depth(ready=4, running=2, retrying=1, dead=1)
+    assert before == Depth(ready=4, running=2, retrying=1, dead=1, free=4)
     for _ in range(20):
         await rig.store.rotate(force=True)
         assert await rig.depth() == before
+
+
+async def test_parts_that_are_not_released_yet_are_waiting_work(rig: Rig) -> None:
+    """[P8] [M1] [M7] They count in depth and age; `parallel` holds some of them back."""
+    worker = await rig.worker()
+    id = await rig.parent(worker, 40, parallel=8)
+    assert await rig.depth() == Depth(ready=40, unreleased=39, free=8)
+    await rig.clock.advance(30)
+    assert ((await rig.store.depth())["default"].oldest or 0) >= 30
+    jobs = await rig.claim(worker, limit=3)
+    assert await rig.depth() == Depth(ready=37, running=3, unreleased=36, free=5)
+    await rig.store.set_parent(id, parallel=None)
+    assert await rig.depth() == Depth(ready=37, running=3, unreleased=36, free=37)
+    await rig.finish(worker, jobs)
+    assert await rig.depth() == Depth(ready=37, unreleased=36, free=37)
+    await rig.store.cancel([id])
+    await rig.store.promote()
+    assert await rig.depth() == Depth()
+
+
+async def test_parts_behind_a_limit_are_not_free(rig: Rig) -> None:
+    """[M7] [F3] More slots would not run them."""
+    worker = await rig.worker()
+    await rig.parent(worker, 6, concurrency_key="k", key_limit=2)
+    await rig.store.promote()
+    assert len(await rig.claim(worker)) == 2
+    await rig.store.promote()
+    depth = await rig.depth()
+    assert (depth.ready, depth.running, depth.free) == (4, 2, 0)

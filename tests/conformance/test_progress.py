@@ -59,9 +59,9 @@ async def test_a_part_tells_how_its_job_stands(rig: Rig) -> None:
         State.RETRYING,
         State.RUNNING,
         State.READY,
-        State.READY,
+        State.WAITING,
     ]
-    assert [part.attempt for part in parts] == [1, 2, 1, 1, 1]
+    assert [part.attempt for part in parts] == [1, 2, 1, 1, 0]
     assert [part.job for part in parts][:3] == [job.id for job in jobs]
     assert [part.error for part in parts] == ["ValueError: broken line", None, None, None, None]
 
@@ -98,7 +98,8 @@ async def test_parts_are_listed_as_jobs(rig: Rig) -> None:
     """[P4] With their parent's id in their options."""
     worker = await rig.worker()
     id = await rig.parent(worker, 2)
-    page = await rig.store.jobs(JobFilter(state=State.READY))
+    await rig.claim(worker)
+    page = await rig.store.jobs(JobFilter(state=State.RUNNING))
     found = {(job.options.part.parent, job.options.part.index) for job in page.jobs if job.options.part}
     assert found == {(id, 0), (id, 1)}
 

@@ -8,7 +8,15 @@ import pytest
 from windlass.core.parents import Standing, Step, next_step, why_dead
 from windlass.core.states import FINISHED, State
 
-NONE: dict[str, Any] = {"pending": 0, "out": 0, "dead": 0, "cancelled": 0, "parallel": 2, "tolerated": 0}
+NONE: dict[str, Any] = {
+    "pending": 0,
+    "out": 0,
+    "waiting": 0,
+    "dead": 0,
+    "cancelled": 0,
+    "parallel": 2,
+    "tolerated": 0,
+}
 
 
 @pytest.mark.parametrize(
@@ -75,6 +83,7 @@ def test_it_always_ends(parallel: int) -> None:
             standing = Standing(
                 pending=pending,
                 out=out,
+                waiting=0,
                 dead=dead,
                 cancelled=0,
                 parallel=parallel,

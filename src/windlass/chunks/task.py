@@ -42,7 +42,6 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 logger: Final = logging.getLogger("windlass.worker")
-PARALLEL: Final = 8
 MAX_PARTS: Final = 1_000_000
 
 
@@ -62,7 +61,8 @@ class ChunkedOptions(FlowOptions, total=False):
     tags: Iterable[str]
     """Words to find its jobs by."""
     parallel: int
-    """How many parts of one parent run at a time [8]; changed live with `windlass parent set` [P8]."""
+    """How many parts of one parent may run at a time [any number]; changed live with `windlass parent set`
+    [P8]."""
     tolerate: int | str
     """How many parts may fail while the parent still ends well [0]: a count, or a share such as "2%" [P9]."""
     batch: int
@@ -98,7 +98,8 @@ class ChunkedTask(RegisteredTask[P, Any]):
         self.split: Final = _splitter(self.name, split)
         if isinstance(self.split, Checks):
             self.split.check(self.name, self.signature.names)
-        self.parallel: Final = _whole(self.name, "parallel", options.get("parallel", PARALLEL))
+        parallel = options.get("parallel")
+        self.parallel: Final = None if parallel is None else _whole(self.name, "parallel", parallel)
         self.batch: Final = _whole(self.name, "batch", options.get("batch", BATCH))
         self.batch_timeout: Final = _span(self.name, options.get("batch_timeout", BATCH_TIMEOUT))
         self.has_batch_timeout: Final = "batch_timeout" in options

@@ -16,7 +16,7 @@ from windlass.core.counts import plural
 from windlass.core.progress import Look, Progress, progress
 from windlass.core.states import FINISHED, State
 from windlass.presentation.parents import NEEDING, read_parts
-from windlass.presentation.text import local, one_line, span
+from windlass.presentation.text import local, one_line, parts_at_a_time, span
 from windlass.presentation.waiting import state_in_words
 from windlass.store.protocol import Store
 from windlass.store.records import JobRecord, ParentRecord, PartRecord
@@ -166,7 +166,7 @@ def _lines(family: Family, looks: Sequence[Look]) -> Iterator[tuple[str, str | T
     )
     if parent.size or parent.records:
         yield "done", f"{parent.done:,} of {plural(parent.size, 'unit')}, {plural(parent.records, 'record')}"
-    yield "parallel", f"{parent.parallel:,} at a time"
+    yield "parallel", parts_at_a_time(parent.parallel)
     yield "tolerated", f"{parent.tolerated:,} of its parts may fail"
     if parent.final is not None:
         state = "gone" if family.final is None else str(family.final.state)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from typing import Any
 
 import click
 
 from windlass.cli.jobs import limit_option
-from windlass.cli.options import JobId, json_option, on_store
+from windlass.cli.options import JobId, OrWord, json_option, on_store
 from windlass.cli.output import console, print_json, print_table
 from windlass.cli.output import show as print_out
 from windlass.cli.parent_page import COLUMNS, draw, every_part, find_parent, look_at, row
@@ -19,6 +20,7 @@ from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
 from windlass.presentation import audit
 from windlass.presentation.parents import parent_as_json, part_as_json
+from windlass.presentation.text import parts_at_a_time
 from windlass.store.protocol import Store
 from windlass.store.records import CancelAnswer, ParentRecord
 
@@ -82,14 +84,21 @@ def _watch(target: Target, id: int, as_json: bool) -> None:
 
 @parent.command("set")
 @_id
-@click.option("--parallel", type=click.IntRange(min=1), required=True, help="How many parts run at a time.")
+@click.option(
+    "--parallel",
+    type=OrWord(click.IntRange(min=1), "any"),
+    metavar="N|any",
+    required=True,
+    help="How many parts may run at a time.",
+)
 @on_store
 @json_option
-def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
-    """Change how many parts of a parent run at a time, even while it runs."""
+def set_(target: Target, id: int, parallel: Any, as_json: bool) -> None:
+    """Change how many parts of a parent may run at a time, even while it runs."""
+    most = None if parallel is OrWord.UNSET else parallel
 
     async def work(store: Store) -> ParentRecord:
-        return await store.set_parent(id, parallel=parallel) or await find_parent(store, id)
+        return await store.set_parent(id, parallel=most) or await find_parent(store, id)
 
     found = target.act(work, lambda found: [audit.set_parallel(id, found.parallel)])
     if as_json:
@@ -99,7 +108,7 @@ def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
         counts = "it has ended, so this counts when it is redriven"
     else:
         counts = f"{found.out:,} {'is' if found.out == 1 else 'are'} out now; see `windlass parent show {id}`"
-    click.echo(f"{id} runs up to {plural(found.parallel, 'part')} at a time; {counts}")
+    click.echo(f"{id} runs {parts_at_a_time(found.parallel)}; {counts}")
 
 
 @parent.command()

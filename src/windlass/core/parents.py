@@ -22,17 +22,30 @@ class Step(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """How the parts of a parent stand. `pending` are those not yet released, `out` those released and not
-    ended; `final` is the state of the finalizer's job, None while there is none."""
+    ended; of these, `waiting` have not been claimed yet. `wanted` is how many may wait: one, or as many as
+    the worker that asks can start now. `final` is the state of the finalizer's job, None while there is
+    none."""
 
     pending: int
     out: int
+    waiting: int
     dead: int
     cancelled: int
-    parallel: int
+    parallel: int | None
     tolerated: int
+    wanted: int = 1
     cancelling: bool = False
     finalizer: bool = False
     final: State | None = None
+
+
+def to_release(parent: Standing) -> int:
+    """How many parts a parent releases now: no more than are wanted, so that parts of several parents take
+    turns in the lane of their queue, and none beyond `parallel` [P8]."""
+    room = parent.wanted - parent.waiting
+    if parent.parallel is not None:
+        room = min(room, parent.parallel - parent.out)
+    return max(0, min(parent.pending, room))
 
 
 def next_step(parent: Standing) -> Step:  # noqa: PLR0911 - one for each rule
@@ -40,7 +53,7 @@ def next_step(parent: Standing) -> Step:  # noqa: PLR0911 - one for each rule
     if parent.cancelling:
         busy = parent.out > 0 or (parent.final is not None and parent.final not in FINISHED)
         return Step.WAIT if busy else Step.CANCEL
-    if parent.pending and parent.out < parent.parallel:
+    if to_release(parent):
         return Step.RELEASE
     if parent.pending or parent.out:
         return Step.WAIT

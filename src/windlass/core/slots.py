@@ -37,6 +37,11 @@ def share(total: int, assigned: int | None, serving: int) -> int:
     return max(0, min(fair if assigned is None else assigned, fair, MAX_SLOTS))
 
 
+def fair_share(waiting: int, workers: int) -> int:
+    """How many of the jobs that wait one of so many workers takes, so that the others find theirs [K10]."""
+    return max(1, -(-waiting // max(workers, 1)))
+
+
 # -- claiming ahead ---------------------------------------------------------------------------------
 
 # Claiming far ahead makes batches large and cheap; claiming what will not be started soon keeps it from
@@ -48,6 +53,10 @@ AHEAD: Final = 0.075
 
 LONG: Final = 0.05
 """A job that takes this many seconds is long: none of its kind is claimed before a slot is free."""
+
+RAMP: Final = 0.1
+"""Seconds after a claim of long jobs in which a worker claims no more than come free, so that others that are
+idle come first [K10]."""
 
 MAX_AHEAD: Final = 1000
 WEIGHT: Final = 0.1
@@ -72,8 +81,13 @@ class Appetite:
         """What runs now takes long, though it has not ended yet."""
         self.seconds = max(self.seconds, LONG)
 
+    @property
+    def long(self) -> bool:
+        """Whether its jobs take long, as far as is known."""
+        return self.seconds >= LONG
+
     def ahead(self, slots: int) -> int:
         """How many jobs to hold beyond those that fill the slots."""
-        if self.seconds >= LONG or slots < 1:
+        if self.long or slots < 1:
             return 0
         return min(MAX_AHEAD, int(slots * AHEAD / max(self.seconds, 1e-6)))

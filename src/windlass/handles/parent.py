@@ -44,14 +44,14 @@ class Parent:
         """Its parts by index, from `start` on [P4]."""
         return await self._store_handle().acall(lambda store: store.parts(self.id, start=start, limit=limit))
 
-    def set(self, *, parallel: int) -> ParentRecord:
-        """Change how many of its parts run at a time, while it runs [P8]."""
+    def set(self, *, parallel: int | None) -> ParentRecord:
+        """Change how many of its parts may run at a time, while it runs; None: any number [P8]."""
         return self._found(
             self._store_handle().call(lambda store: store.set_parent(self.id, parallel=parallel))
         )
 
-    async def aset(self, *, parallel: int) -> ParentRecord:
-        """Change how many of its parts run at a time, while it runs [P8]."""
+    async def aset(self, *, parallel: int | None) -> ParentRecord:
+        """Change how many of its parts may run at a time, while it runs; None: any number [P8]."""
         return self._found(
             await self._store_handle().acall(lambda store: store.set_parent(self.id, parallel=parallel))
         )

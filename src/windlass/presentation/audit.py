@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.core.counts import plural
-from windlass.presentation.text import one_line
+from windlass.presentation.text import one_line, parts_at_a_time
 from windlass.store.protocol import Store
 from windlass.store.records import Event, JobFilter, Report
 
@@ -78,9 +78,9 @@ def replayed(job: int, copy: int) -> AuditEntry:
     return AuditEntry(f"replay: as job {copy}", job)
 
 
-def set_parallel(parent: int, parallel: int) -> AuditEntry:
-    """The number of parts that run at a time was changed."""
-    return AuditEntry(f"set: up to {plural(parallel, 'part')} at a time", parent)
+def set_parallel(parent: int, parallel: int | None) -> AuditEntry:
+    """The number of parts that may run at a time was changed."""
+    return AuditEntry(f"set: {parts_at_a_time(parallel)}", parent)
 
 
 def redriven(parent: int, parts: int) -> AuditEntry:

@@ -51,7 +51,7 @@ class ParentShape(msgspec.Struct, frozen=True, kw_only=True):
     dead: int
     cancelled: int
     out: int
-    parallel: int
+    parallel: int | None
     tolerated: int
     size: int
     done: int

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from windlass.codec import sealed_in_words
+from windlass.core.counts import plural
 from windlass.core.harmless import harmless
 
 Shape = dict[str, Any]
@@ -34,6 +35,13 @@ def one_line(text: str, most: int = 2000) -> str:
 def capped(count: int, most: int = COUNTED) -> str:
     """A count that a store breaks off when it is large."""
     return f"{count:,}" if count < most else f"{most:,}+"
+
+
+def parts_at_a_time(parallel: int | None) -> str:
+    """How many parts of a parent may run at a time [P8]."""
+    return (
+        "any number of parts at a time" if parallel is None else f"up to {plural(parallel, 'part')} at a time"
+    )
 
 
 # -- times ----------------------------------------------------------------------------------------------

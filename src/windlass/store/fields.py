@@ -198,7 +198,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
         unset="as the code says",
     )] = None  # fmt: skip
     parallel: Annotated[int | None, Field(
-        "How many parts of a parent run at a time, if split from now.", "parts", label="Parallel",
+        "How many parts of a parent may run at a time, if split from now.", "parts", label="Parallel",
         most=_MAX_BIG, unset="as the code says",
     )] = None  # fmt: skip
     concurrency: Annotated[int | None, Field(

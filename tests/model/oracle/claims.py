@@ -9,16 +9,28 @@ from typing import Any
 import msgspec
 
 from tests.model.oracle.base import Base, atomic
+from tests.model.oracle.family import claimed
 from tests.model.oracle.gates import passes_all
 from tests.model.oracle.job import Job
 from tests.model.oracle.tables import Lane, Worker
 from tests.model.oracle.tokens import take_for
 from tests.model.oracle.turns import refill
 from windlass.core.order import LaneHead, claim_order
+from windlass.core.slots import fair_share
 from windlass.core.states import WORKERS_OWN, Kind, State
 from windlass.errors import ClaimLost, ConfigurationError
 from windlass.store.protocol import NOTHING
-from windlass.store.records import Checkpoint, Claim, ClaimedJob, Fence, Finished, Needs, Outcome
+from windlass.store.records import (
+    Checkpoint,
+    Claim,
+    ClaimedJob,
+    Fence,
+    Finished,
+    Needs,
+    Outcome,
+    Parts,
+    parts_of,
+)
 
 
 class Claims(Base):
@@ -31,9 +43,38 @@ class Claims(Base):
         queues: Sequence[str] | Mapping[str, int],
         limit: int,
         needs: Needs = NOTHING,
+        crowds: Mapping[str, int] = NOTHING,
     ) -> list[Claim]:
         now = self._clock()
-        left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
+        room = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
+        for queue, crowd in crowds.items():
+            if room.get(queue, 0) > 1:
+                room[queue] = min(room[queue], fair_share(self._tables.waiting_in(queue), crowd))
+        claims = self._claim(worker, dict(room), limit, needs, now)
+        left = limit - sum(len(claim.jobs) for claim in claims)
+        if claims and claims[-1].jobs[0].deaths:
+            left = 0
+        more: list[Claim] = []
+        for queue, mine in parts_of(claims).items():
+            bound = min(left, room[queue] - sum(len(each.jobs) for each in claims if each.queue == queue))
+            self._make_way(mine, max(1, -(-bound // len(mine))), now)
+            if bound > 0:
+                found = self._claim(worker, {queue: bound}, bound, needs, now)
+                left -= sum(len(claim.jobs) for claim in found)
+                more += found
+        for mine in parts_of(more).values():
+            self._make_way(mine, 1, now)
+        return claims + more
+
+    def _make_way(self, parts: Parts, wanted: int, now: float) -> None:
+        for id, jobs in parts.items():
+            parent = self._tables.parents.get(id)
+            if parent is not None:
+                ids = {job.id for job in jobs}
+                indexes = [part.index for part in parent.parts if part.job and part.job.id in ids]
+                claimed(self._tables, parent, indexes, wanted, now)
+
+    def _claim(self, worker: int, left: dict[str, int], limit: int, needs: Needs, now: float) -> list[Claim]:
         wanted = [name for name, bound in left.items() if bound > 0]
         lanes = {lane.id: lane for lane in self._tables.open_lanes(wanted, now)}
         if not lanes or limit < 1:

@@ -4,6 +4,7 @@ is, `core.parents` decides."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ class Part:
     plan: PartPlan
     job: Job | None = None
     kept: Checkpoint | None = None
+    claimed: bool = False
+    """Whether its job was, since it was released."""
 
     @property
     def state(self) -> State:
@@ -71,7 +74,7 @@ class Parent:
 
     job: Job
     parts: list[Part]
-    parallel: int
+    parallel: int | None
     tolerated: int
     finalizer: bool
     created_at: float
@@ -87,12 +90,15 @@ class Parent:
     def ended(self) -> bool:
         return self.job.state in FINISHED
 
-    def standing(self) -> Standing:
+    def standing(self, wanted: int = 1) -> Standing:
         """How its parts stand."""
         counts = Counter(part.state for part in self.parts)
         pending = sum(part.job is None for part in self.parts)
+        released = [part for part in self.parts if part.job is not None and part.state not in FINISHED]
         return Standing(
             pending=pending,
+            waiting=sum(not part.claimed for part in released),
+            wanted=wanted,
             out=len(self.parts) - pending - sum(counts[state] for state in FINISHED),
             dead=counts[State.DEAD],
             cancelled=counts[State.CANCELLED],
@@ -170,17 +176,24 @@ class Parent:
         )
 
 
-def advance(tables: Tables, parent: Parent, now: float) -> None:
+def claimed(tables: Tables, parent: Parent, indexes: Iterable[int], wanted: int, now: float) -> None:
+    """Parts were claimed: others are released until so many wait [P8]."""
+    for index in indexes:
+        parent.parts[index].claimed = True
+    advance(tables, parent, now, wanted)
+
+
+def advance(tables: Tables, parent: Parent, now: float, wanted: int = 1) -> None:
     """Take every step that a parent can take now. One that has ended takes none."""
     while not parent.ended:
-        standing = parent.standing()
+        standing = parent.standing(wanted)
         match next_step(standing):
             case Step.WAIT:
                 return
             case Step.RELEASE:
                 part = next(part for part in parent.parts if part.job is None)
                 part.job, _ = tables.add(parent.job_of(part.index, part.plan), now)
-                part.job.checkpoint = part.kept
+                part.job.checkpoint, part.claimed = part.kept, False
             case Step.FINALIZE:
                 parent.final, _ = tables.add(parent.job_of(FINAL, PartPlan("null")), now)
             case Step.SUCCEED:

@@ -55,8 +55,8 @@ class Parents(Claims):
         return [known.part_record(part) for part in known.parts[start : start + limit]]
 
     @atomic
-    async def set_parent(self, id: int, *, parallel: int) -> ParentRecord | None:
-        if parallel < 1:
+    async def set_parent(self, id: int, *, parallel: int | None) -> ParentRecord | None:
+        if parallel is not None and parallel < 1:
             raise ValueError(f"parallel of parent {id} cannot be {parallel}: write 1 or more")
         known = self._tables.parents.get(id)
         if known is None:

@@ -160,6 +160,12 @@ class Tables:
         opened = {name for name in queues if self.free(name, now) > 0}
         return [lane for lane in self.lanes.values() if lane.queue in opened and lane.waiting]
 
+    def waiting_in(self, queue: str) -> int:
+        """How many jobs of a queue wait for a worker, with parts that are not released yet."""
+        lanes = sum(len(lane.waiting) for lane in self.lanes.values() if lane.queue == queue)
+        mine = [parent for parent in self.parents.values() if parent.job.queue == queue and not parent.ended]
+        return lanes + sum(parent.standing().pending for parent in mine if not parent.job.cancel_requested)
+
     def gate(self, name: str) -> Gateway:
         """A gate, made where nobody is at it."""
         return self.gateways.setdefault(name, Gateway())

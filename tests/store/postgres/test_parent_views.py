@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from typing import Any
 
 from tests.store.postgres.families import Family, family, plan, started
 from tests.store.postgres.kit import Base
@@ -13,7 +14,8 @@ from windlass.store.records import Checkpoint, Outcome
 
 ADVANCE = "SELECT windlass.advance($1)"
 STEP = """
-SELECT windlass.next_step(jsonb_populate_record(NULL::windlass.parent, $1::jsonb || '{"state": "waiting"}'))
+SELECT windlass.next_step(jsonb_populate_record(NULL::windlass.parent, $1::jsonb || '{"state": "waiting"}'),
+                          $2, $3)
 """
 
 
@@ -42,15 +44,23 @@ async def test_sql_decides_as_the_core_does(base: Base) -> None:
     """[P9] Every way in which a few parts can stand."""
     finals = (None, State.RUNNING, State.SUCCEEDED, State.DEAD, State.CANCELLED)
     for pending, out, dead, cancelled, parallel, cancelling, finalizer in itertools.product(
-        (0, 2), (0, 1), (0, 1), (0, 1), (1, 3), (False, True), (False, True)
+        (0, 2), (0, 1), (0, 1), (0, 1), (1, 3, None), (False, True), (False, True)
     ):
         for final in finals if finalizer else finals[:1]:
             counts = {"pending": pending, "out": out, "dead": dead, "cancelled": cancelled}
-            said = {**counts, "parallel": parallel, "tolerated": 1}
-            standing = Standing(**said, cancelling=cancelling, finalizer=finalizer, final=final)
+            said: dict[str, Any] = {**counts, "parallel": parallel, "tolerated": 1}
+            waiting, wanted = dead * out, 1 + cancelled
+            standing = Standing(
+                **said,
+                waiting=waiting,
+                wanted=wanted,
+                cancelling=cancelling,
+                finalizer=finalizer,
+                final=final,
+            )
             shown = "out" if final is State.RUNNING else final
             row = {**said, "cancelling": cancelling, "finalizer": finalizer, "final_state": shown}
-            step = await base.look.value(STEP, json.dumps(row))
+            step = await base.look.value(STEP, json.dumps(row), waiting, wanted)
             assert step == next_step(standing), standing
 
 

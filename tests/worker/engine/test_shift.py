@@ -172,7 +172,8 @@ async def test_in_a_crowd_one_that_is_woken_in_vain_gives_way(
         for _ in range(9):
             await shift.claimer._give_way()  # alone: at once
         assert shift.claimer._in_vain == 8
-        shift.steer(Assignment(shift.assignment.slots, shift.assignment.queues, crowd=64))
+        crowd = dict.fromkeys(shift.assignment.slots, 64)
+        shift.steer(Assignment(shift.assignment.slots, shift.assignment.queues, crowd))
         shift.changed.clear()
         waiting = asyncio.create_task(shift.claimer._give_way())
         assert not (await asyncio.wait({waiting}, timeout=0.01))[0]

@@ -17,12 +17,14 @@ import msgspec
 
 from windlass.core import ids
 from windlass.core.order import LaneHead, claim_order, effective
+from windlass.core.slots import fair_share
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import Listener
+from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.rows import decode_options
 from windlass.store.protocol import NOTHING
-from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Fence, Needs
+from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Fence, Needs, Parts, parts_of
 from windlass.store.settings import StoreSettings
 
 LANE_WAIT: Final = 100
@@ -77,10 +79,16 @@ class Claims:
     """Claims from lanes in the order of their effective priority."""
 
     def __init__(
-        self, database: Database, listener: Listener, settings: StoreSettings, head_cache: float
+        self,
+        database: Database,
+        listener: Listener,
+        parents: Parents,
+        settings: StoreSettings,
+        head_cache: float,
     ) -> None:
         self._db = database
         self._listener = listener
+        self._parents = parents
         self._heard = listener.heard_of
         self._settings = settings
         self._head_cache = head_cache
@@ -101,6 +109,7 @@ class Claims:
         queues: Sequence[str] | Mapping[str, int],
         limit: int,
         needs: Needs = NOTHING,
+        crowds: Mapping[str, int] = NOTHING,
     ) -> list[Claim]:
         """See Store.claim. One round trip where the queues have one or two lanes; see FEW."""
         looked = {queue: self._heard(queue) for queue in queues}
@@ -111,6 +120,8 @@ class Claims:
         room = {queue: bound for queue, bound in bounds.items() if bound > 0}
         if limit < 1 or not room:
             return []
+        if crowds:
+            await self._share(room, crowds)
         words = {queue: looked[queue] for queue in room}
         woken = any(self._words.get(queue, 0) < heard for queue, heard in words.items())
         self._words.update(words)
@@ -125,7 +136,39 @@ class Claims:
             claims = await self._sweep(worker, room, limit, all_lanes=False)
         if claims:
             self._pending_pause = FIRST_PENDING_POLL
+            if parts := parts_of(claims):
+                claims += await self._more_parts(worker, claims, parts, room, limit)
         return claims
+
+    async def _share(self, room: dict[str, int], crowds: Mapping[str, int]) -> None:
+        """Leave to the other workers of these queues their shares of what waits there [K10]."""
+        queues = [queue for queue in crowds if room.get(queue, 0) > 1]
+        waiting = {r["queue"]: r["n"] for r in await self._db.query("waiting_in", queues)} if queues else {}
+        for queue in queues:
+            room[queue] = min(room[queue], fair_share(waiting.get(queue, 0), crowds[queue]))
+
+    async def _more_parts(
+        self,
+        worker: int,
+        claims: Sequence[Claim],
+        parts: Mapping[str, Parts],
+        room: Mapping[str, int],
+        limit: int,
+    ) -> list[Claim]:
+        """A parent has one part waiting at a time, so that parents take turns [P8]. Parts that were claimed
+        make way for others: for as many as there is room for here, and then for one of each parent."""
+        more: list[Claim] = []
+        left = 0 if claims[-1].jobs[0].deaths else limit - sum(len(claim.jobs) for claim in claims)
+        for queue, mine in parts.items():
+            bound = min(left, room[queue])
+            await self._parents.claimed(mine, wanted=max(1, -(-bound // len(mine))))
+            if bound > 0:
+                found = await self._sweep(worker, {queue: bound}, bound, all_lanes=True)
+                left -= sum(len(claim.jobs) for claim in found)
+                more += found
+        for mine in parts_of(more).values():
+            await self._parents.claimed(mine)
+        return more
 
     async def unfinished(self, worker: int) -> list[Claim]:
         """See Store.unfinished. A claim whose answer was lost may still be under way: it is waited for."""

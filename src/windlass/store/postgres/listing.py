@@ -105,6 +105,8 @@ class Listing:
                 r["dead"],
                 None if r["waited"] is None else max(r["waited"], 0.0),
                 r["offered"],
+                r["unreleased"],
+                r["free"],
             )
             for r in rows
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -17,7 +17,7 @@ from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.errors import translated
 from windlass.store.postgres.limits import Limits, is_carried
 from windlass.store.postgres.rows import record_of
-from windlass.store.records import ClaimedJob, ParentRecord, PartRecord, Plan
+from windlass.store.records import ClaimedJob, ParentRecord, PartRecord, Parts, Plan
 
 LARGEST: Final = 2**31 - 1
 
@@ -33,6 +33,8 @@ class Parents:
     def __init__(self, database: Database, limits: Limits) -> None:
         self._db = database
         self._limits = limits
+        self._claimed: dict[int, dict[int, ClaimedJob]] = {}
+        """Jobs of parts that were claimed here, by parent, until their parent knows."""
 
     async def split(self, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
         """See Store.split."""
@@ -50,17 +52,13 @@ class Parents:
             job.seq,
             [part.span for part in plan.parts],
             [part.size for part in plan.parts],
-            min(plan.parallel, LARGEST),
+            None if plan.parallel is None else min(plan.parallel, LARGEST),
             min(plan.tolerated, LARGEST),
             plan.finalizer,
         )
         if answer == "refused":
             raise ClaimLost(f"job {job.id} is not held by claim {job.claim} any more; it was not split")
-        if is_carried(job.id, job.lane, job.seq):  # it has passed gates, and so must its parts
-            options = msgspec.structs.replace(job.options, ordering_key=None)
-            gates = [gate.name for gate in gates_of(job.queue, job.task, options)]
-            async with self._db.connection(self._db.deadline) as connection:
-                await self._limits.admit(connection, [*gates, f"task:{job.task}"])
+        await self._admit([job])
 
     async def parent(self, id: int) -> ParentRecord | None:
         """See Store.parent."""
@@ -78,11 +76,12 @@ class Parents:
         rows = await self._db.query("parts", parent, min(start, LARGEST), limit)
         return [_part(row) for row in rows]
 
-    async def set_parent(self, id: int, *, parallel: int) -> ParentRecord | None:
+    async def set_parent(self, id: int, *, parallel: int | None) -> ParentRecord | None:
         """See Store.set_parent."""
-        if parallel < 1:
+        if parallel is not None and parallel < 1:
             raise ValueError(f"parallel of parent {id} cannot be {parallel}: write 1 or more")
-        if not 0 < id < 2**63 or not await self._db.value("set_parent", id, min(parallel, LARGEST)):
+        most = None if parallel is None else min(parallel, LARGEST)
+        if not 0 < id < 2**63 or not await self._db.value("set_parent", id, most):
             return None
         return await self.parent(id)
 
@@ -91,7 +90,12 @@ class Parents:
         return int(await self._db.value("redrive", id)) if 0 < id < 2**63 else 0
 
     async def advance(
-        self, connection: Any, parents: Iterable[int], *, cancel: bool = False, wait: int = PARENT_WAIT
+        self,
+        connection: Any,
+        parents: Iterable[int],
+        *,
+        cancel: bool = False,
+        wait: int = PARENT_WAIT,
     ) -> None:
         """Bring parents up to date, or cancel them, each in a transaction of its own. What fails is logged
         and does not hold up the others: promote tries again in a second. Once one was waited for in vain, the
@@ -107,6 +111,37 @@ class Parents:
                 )
                 if connection.is_closed():
                     return
+
+    async def claimed(self, parts: Parts, wanted: int = 1) -> None:
+        """Parts of these parents were claimed: each releases others, until so many wait [P8]. What fails is
+        done with the next call; till then fewer wait."""
+        for parent, jobs in parts.items():
+            self._claimed.setdefault(parent, {}).update((job.id, job) for job in jobs)
+        for parent, known in list(self._claimed.items()):
+            try:
+                if await self._db.value("advance", parent, PARENT_WAIT, wanted, list(known)) == "busy":
+                    continue
+            except WindlassError as error:
+                logger.warning("parent %d does not know yet that its parts were claimed: %s", parent, error)
+                continue
+            self._claimed.pop(parent, None)
+            await self._admit(list(known.values())[:1])
+
+    async def _admit(self, jobs: Sequence[ClaimedJob]) -> None:
+        """What jobs had to pass, parts that were released for them have to pass, too."""
+        carried = [job for job in jobs if is_carried(job.id, job.lane, job.seq)]
+        if carried:
+            gates = [
+                gate.name
+                for job in carried
+                for gate in gates_of(
+                    job.queue, job.task, msgspec.structs.replace(job.options, ordering_key=None)
+                )
+            ]
+            rings = {(job.queue, job.priority) for job in carried if job.options.fair_key is not None}
+            async with self._db.connection(self._db.deadline) as connection:
+                tasks = [f"task:{job.task}" for job in carried]
+                await self._limits.admit(connection, [*gates, *tasks], rings)
 
     async def _advance_one(self, connection: Any, parent: int, cancel: bool, wait: int) -> bool:
         """False: somebody else has it."""

@@ -55,7 +55,7 @@ class PostgresStore:
         self._limits = Limits(self._db, self._listener)
         self._parents = Parents(self._db, self._limits)
         self._enqueue = Enqueue(self._db, self._limits)
-        self._claims = Claims(self._db, self._listener, self.settings, head_cache)
+        self._claims = Claims(self._db, self._listener, self._parents, self.settings, head_cache)
         self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
         self._workers = Workers(self._db, self._limits, self._outcomes)
         self._deferred = Deferred(self._db, self._limits, self._parents)

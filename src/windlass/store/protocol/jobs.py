@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         WorkerRecord,
     )
 
-NOTHING: Needs = MappingProxyType({})
-"""No task needs anything of a budget."""
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""No task needs anything of a budget; no queue is shared with others."""
 
 
 class Enqueue(Protocol):
@@ -92,9 +92,11 @@ class Claims(Protocol):
         queues: Sequence[str] | Mapping[str, int],
         limit: int,
         needs: Needs = NOTHING,
+        crowds: Mapping[str, int] = NOTHING,
     ) -> list[Claim]:
         """Lease up to `limit` ready jobs of these queues, each to this worker alone [C1]; with a mapping, at
-        most so many of each queue (0: none).
+        most so many of each queue (0: none). Of a queue in `crowds` it takes no more than its share of what
+        waits there, parts that are not released yet included, beside so many workers [K10].
 
         Lanes are served by priority with ageing [C2]; within a lane the order is the enqueue order among
         visible jobs. Paused, cooling and unknown queues give nothing. A job that has seen a worker die is
@@ -224,8 +226,10 @@ class Parents(Protocol):
         """A claimed attempt ends by becoming a parent: its parts, its new state and the release of the first
         of them are one step [P4]. Its checkpoint goes, its unique key stays with it.
 
-        The parent is `waiting` and holds no lease. At most `parallel` of its parts are released at a time,
-        the lowest index first; whenever one ends, the next goes to the back of its lane. The job of a part
+        The parent is `waiting` and holds no lease. One of its parts at a time waits to be claimed, the lowest
+        index first. A claim that takes it releases others, to the back of the lane: as many as it has room
+        for, and then one more. So parents of one lane take turns. Never are more than `parallel` out at a
+        time, where that is given [P8]. The job of a part
         has the parent's task, payload, queue, priority and options (but `unique_key`, `ordering_key`,
         `after`, `chunked`, `replay_of`, `unknown_since`) and `options.part`. How a part ends is folded into
         its parent by the store, within a moment (`promote` at the latest), however it ended: finish, cancel,
@@ -255,9 +259,9 @@ class Parents(Protocol):
     async def parts(self, parent: int, *, start: int = 0, limit: int = 1000) -> list[PartRecord]:
         """Its parts by index, from `start` on. The finalizer is not among them."""
 
-    async def set_parent(self, id: int, *, parallel: int) -> ParentRecord | None:
-        """Change how many of its parts run at a time, while it runs [P8]: more are released at once, fewer as
-        parts end. ValueError below 1; None for no parent."""
+    async def set_parent(self, id: int, *, parallel: int | None) -> ParentRecord | None:
+        """Change how many of its parts may run at a time, while it runs [P8]; `parallel` None: any number.
+        ValueError below 1; None for no parent."""
 
     async def redrive(self, id: int) -> int:
         """Run again those parts of a parent that are dead or cancelled, each from its last checkpoint, and

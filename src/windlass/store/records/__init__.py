@@ -13,6 +13,8 @@ from windlass.store.records.claim import (
     Fence,
     Finished,
     Outcome,
+    Parts,
+    parts_of,
 )
 from windlass.store.records.job import (
     DEFAULT_OPTIONS,
@@ -119,6 +121,7 @@ __all__ = [
     "PartOf",
     "PartPlan",
     "PartRecord",
+    "Parts",
     "Plan",
     "Promoted",
     "QueueRecord",
@@ -140,4 +143,5 @@ __all__ = [
     "Watermark",
     "WorkerInfo",
     "WorkerRecord",
+    "parts_of",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -45,6 +46,21 @@ class Claim(msgspec.Struct, frozen=True):
     queue: str
     priority: int
     jobs: list[ClaimedJob]
+
+
+Parts: TypeAlias = dict[int, list[ClaimedJob]]
+"""Claimed jobs of parts, by parent."""
+
+
+def parts_of(claims: Iterable[Claim]) -> dict[str, Parts]:
+    """The jobs of parts among those claimed, by queue, in the order of the claims."""
+    found: dict[str, Parts] = {}
+    for claim in claims:
+        for job in claim.jobs:
+            part = job.options.part
+            if part is not None and part.index >= 0:
+                found.setdefault(claim.queue, {}).setdefault(part.parent, []).append(job)
+    return found
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

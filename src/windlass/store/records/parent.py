@@ -37,8 +37,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How a job is split [P4]."""
 
     parts: Sequence[PartPlan]
-    parallel: int = 8
-    """How many parts are released at a time [P8]."""
+    parallel: int | None = None
+    """How many parts may run at a time; None: any number [P8]."""
     tolerated: int = 0
     """How many parts may fail while the parent still ends well [P9]."""
     finalizer: bool = False
@@ -59,7 +59,7 @@ class ParentRecord(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: int = 0
     out: int = 0
     """Parts that are released and have not ended."""
-    parallel: int = 8
+    parallel: int | None = None
     tolerated: int = 0
     size: int = 0
     """The sizes of all parts together."""

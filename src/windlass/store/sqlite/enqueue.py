@@ -187,7 +187,7 @@ def _load(tx: Transaction, queue: str) -> Load:
     max_depth, shed_depth, shed_wait, shed_latency, before, depth = tx.limits.load(queue)
     wait = latency = 0.0
     if shed_wait is not None:
-        wait = listing.depth(tx.connection, tx.now, [queue])[queue].oldest or 0.0
+        wait = listing.waited(tx.connection, tx.now, queue)
     if shed_latency is not None:
         observed = tx.one(_SQL["latency"], (tx.now - core.LATENCY_COUNTS,))
         latency = observed[0] if observed else 0.0

@@ -182,15 +182,35 @@ def depth(connection: apsw.Connection, now: float, queues: Sequence[str] | None 
     return known if queues is None else {name: known.get(name, Depth()) for name in queues}
 
 
+def waited(connection: apsw.Connection, now: float, queue: str) -> float:
+    """How long the oldest ready job of a queue has waited; parts that are not released yet do not count."""
+    lanes = [lane for (lane,) in fetch(connection, _SQL["busy_lanes"], (queue,))]
+    return max(
+        (now - connection.execute(_SQL["oldest"], (lane, OLDEST_AMONG)).get for lane in lanes), default=0.0
+    )
+
+
 def _lane_depth(connection: apsw.Connection, lane: int, counts: list[int], now: float) -> Depth:
     """The counters of a lane, and the age of its oldest ready job among the first of the lane. A job that a
     gate let in late may stand behind younger ones. Who is put into a lane draws a place."""
     ready, held, running, scheduled, retrying, dead, drawn = counts
-    oldest = None
+    ((parts, free_parts, split_at),) = fetch(connection, _SQL["unreleased"], (lane,))
+    times = [] if split_at is None else [split_at]
+    gated = 0
     if ready + held:
-        since = connection.execute(_SQL["oldest"], (lane, OLDEST_AMONG)).get
-        oldest = now - since
-    return Depth(ready + held, running, scheduled, retrying, dead, oldest, offered=drawn)
+        times.append(connection.execute(_SQL["oldest"], (lane, OLDEST_AMONG)).get)
+        gated = connection.execute(_SQL["gated"], (lane,)).get if held else 0
+    return Depth(
+        ready=ready + held + parts,
+        running=running,
+        scheduled=scheduled,
+        retrying=retrying,
+        dead=dead,
+        oldest=now - min(times) if times else None,
+        offered=drawn,
+        unreleased=parts,
+        free=ready + held - gated + free_parts,
+    )
 
 
 def _sum(one: Depth, other: Depth) -> Depth:
@@ -203,6 +223,8 @@ def _sum(one: Depth, other: Depth) -> Depth:
         dead=one.dead + other.dead,
         oldest=max(ages, default=None),
         offered=one.offered + other.offered,
+        unreleased=one.unreleased + other.unreleased,
+        free=one.free + other.free,
     )
 
 

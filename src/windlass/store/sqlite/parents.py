@@ -6,17 +6,20 @@ steers."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from windlass.core.counts import plural
 from windlass.core.ids import SEQ_BITS
-from windlass.core.parents import Standing, Step, next_step, why_dead
+from windlass.core.parents import Standing, Step, next_step, to_release, why_dead
+from windlass.core.slots import fair_share
 from windlass.core.states import State
 from windlass.errors import AlreadyEnqueued, StoreCorrupt
-from windlass.store.records import ClaimedJob, Plan
+from windlass.store.protocol import NOTHING
+from windlass.store.records import Claim, ClaimedJob, Needs, Parts, Plan, parts_of
 from windlass.store.sqlite import parts, transitions
+from windlass.store.sqlite.claims import claim as lease
 from windlass.store.sqlite.claims import must_live, must_run
 from windlass.store.sqlite.outcomes import Ended, was_ended
 from windlass.store.sqlite.rows import (
@@ -52,7 +55,7 @@ class Parent:
     dead: int
     cancelled: int
     out: int
-    parallel: int
+    parallel: int | None
     tolerated: int
     finalizer: int
     final: int | None
@@ -74,14 +77,16 @@ class Parent:
     def ended(self) -> bool:
         return self.state != WAITING
 
-    def standing(self) -> Standing:
-        """How its parts stand, as the core sees it."""
+    def standing(self, waiting: int = 0, wanted: int = 1) -> Standing:
+        """How its parts stand, as the core sees it; `waiting` of those that are out were not claimed yet."""
         final = None if self.final is None else State.READY
         if self.final_state is not None:
             final = STATES[self.final_state]
         return Standing(
             pending=self.pending,
             out=self.out,
+            waiting=waiting,
+            wanted=wanted,
             dead=self.dead,
             cancelled=self.cancelled,
             parallel=self.parallel,
@@ -157,15 +162,16 @@ def _fold(tx: Transaction, parent: Parent, ending: Ending) -> None:
         parent.final_state, parent.result = ending.state, ending.result
 
 
-def advance(tx: Transaction, parent: Parent) -> None:
-    """Do what is to be done next, until the parent waits or has ended, and write it back."""
+def advance(tx: Transaction, parent: Parent, wanted: int = 1) -> None:
+    """Do what is to be done next, until the parent waits or has ended, and write it back. So many of its
+    parts are to wait for a claim."""
     while not parent.ended:
-        standing = parent.standing()
+        standing = parent.standing(parts.waiting(tx, parent.id), wanted)
         match next_step(standing):
             case Step.WAIT:
                 break
             case Step.RELEASE:
-                _release(tx, parent)
+                _release(tx, parent, to_release(standing))
             case Step.FINALIZE:
                 parent.final = tx.inserts.add(_origin(tx, parent).job(-1)).id
             case Step.SUCCEED:
@@ -177,8 +183,7 @@ def advance(tx: Transaction, parent: Parent) -> None:
     save(tx, parent)
 
 
-def _release(tx: Transaction, parent: Parent) -> None:
-    wanted = min(parent.pending, parent.parallel - parent.out)
+def _release(tx: Transaction, parent: Parent, wanted: int) -> None:
     released = parts.release(tx, _origin(tx, parent), wanted)
     if released < wanted:
         raise StoreCorrupt(
@@ -253,6 +258,57 @@ def _row(tx: Transaction, parent: Parent) -> Row:
     return row
 
 
+# -- claims of parts -----------------------------------------------------------------------------------------
+
+
+def claim(
+    tx: Transaction,
+    worker: int,
+    queues: Sequence[str] | Mapping[str, int],
+    limit: int,
+    needs: Needs = NOTHING,
+    crowds: Mapping[str, int] = NOTHING,
+) -> list[Claim]:
+    """Lease ready jobs. A parent has one part waiting at a time, so that parents take turns [P8]. Parts that
+    were claimed make way for others: for as many as there is room for here, and then for one of each
+    parent."""
+    room = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
+    for queue, crowd in crowds.items():
+        if room.get(queue, 0) > 1:
+            room[queue] = min(room[queue], fair_share(_waiting_in(tx, queue), crowd))
+    claims = lease(tx, worker, room, limit, needs)
+    left = limit - sum(len(claim.jobs) for claim in claims)
+    if claims and claims[-1].jobs[0].deaths:
+        left = 0
+    more: list[Claim] = []
+    for queue, mine in parts_of(claims).items():
+        bound = min(left, room[queue] - sum(len(each.jobs) for each in claims if each.queue == queue))
+        _make_way(tx, mine, max(1, -(-bound // len(mine))))
+        if bound > 0:
+            tx.save()
+            found = lease(tx, worker, {queue: bound}, bound, needs)
+            left -= sum(len(claim.jobs) for claim in found)
+            more += found
+    for mine in parts_of(more).values():
+        _make_way(tx, mine, 1)
+    return claims + more
+
+
+def _make_way(tx: Transaction, claimed: Parts, wanted: int) -> None:
+    """Parts of these parents were claimed: others are released until so many wait."""
+    for id, jobs in claimed.items():
+        parts.claimed(tx, id, [job.id for job in jobs])
+        parent = load(tx, id)
+        if parent is not None:
+            advance(tx, parent, wanted)
+
+
+def _waiting_in(tx: Transaction, queue: str) -> int:
+    """How many jobs of a queue wait for a worker, with parts that are not released yet."""
+    found = tx.one(_SQL["waiting_in"], (queue,))
+    return int(found[0]) if found else 0
+
+
 # -- split ---------------------------------------------------------------------------------------------------
 
 
@@ -260,7 +316,7 @@ def split(tx: Transaction, worker: int, flush: int, job: ClaimedJob, plan: Plan)
     """Make a parent of a running job, unless this was done before, or somebody wished the job cancelled.
     Raises WorkerLost or ClaimLost [C5]."""
     must_live(tx, worker)
-    if plan.parallel < 1:
+    if plan.parallel is not None and plan.parallel < 1:
         raise ValueError(f"job {job.id} cannot run {plan.parallel} of its parts at a time: plan 1 or more")
     if job.options.part is not None:
         raise ValueError(f"job {job.id} is a part of job {job.options.part.parent}: a part cannot be split")

@@ -128,10 +128,21 @@ def bring_back(tx: Transaction, job: int, part: PartOf) -> Change:
     found = tx.one(_SQL["of_job"], (part.parent, part.index, job))
     assert found is not None
     state, _, done, _, data, goal, at = found
-    tx.run(_SQL["release"], (job, part.parent, part.index))
+    tx.run(_SQL["bring_back"], (part.parent, part.index))
     if data is not None:
         tx.run(_SQL["restore"], (job, data, done, goal, at))
     return Change(state, OUT)
+
+
+def waiting(tx: Transaction, parent: int) -> int:
+    """How many of those that are out nobody has claimed since they were released."""
+    found = tx.one(_SQL["waiting"], (parent,))
+    return int(found[0]) if found else 0
+
+
+def claimed(tx: Transaction, parent: int, jobs: Iterable[int]) -> None:
+    """These jobs of a parent's parts were claimed."""
+    tx.many(_SQL["claimed"], ((parent, job) for job in jobs))
 
 
 def out(tx: Transaction, parent: int) -> list[int]:

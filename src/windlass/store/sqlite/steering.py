@@ -133,9 +133,9 @@ def _cancel_parent(tx: Transaction, row: Row, cancel_one: Callable[[Transaction,
     _advance_parent(tx, row.id)  # where nothing was out, nothing has ended
 
 
-def set_parallel(tx: Transaction, id: int, parallel: int) -> bool:
-    """Change how many parts of a parent are out at a time; whether there is such a parent."""
-    if parallel < 1:
+def set_parallel(tx: Transaction, id: int, parallel: int | None) -> bool:
+    """Change how many parts of a parent may be out at a time; whether there is such a parent."""
+    if parallel is not None and parallel < 1:
         raise ValueError(f"parallel of parent {id} cannot be {parallel}: write 1 or more")
     parent = parents.load(tx, id)
     if parent is None:

@@ -158,7 +158,7 @@ class SQLiteStore:
 
     # -- claim and finish -------------------------------------------------------------------------------
 
-    claim: Final = _write(claims.claim)
+    claim: Final = _write(parents.claim)
     unfinished: Final = _read(claims.unfinished)
     fences: Final = _read(claims.fences)
     finish: Final = _write(outcomes.finish)
@@ -278,7 +278,7 @@ class SQLiteStore:
     tasks: Final = _read(steering.tasks)
     set_task: Final = _write(steering.set_task)
 
-    async def set_parent(self, id: int, *, parallel: int) -> ParentRecord | None:
+    async def set_parent(self, id: int, *, parallel: int | None) -> ParentRecord | None:
         known = await self.database.write(lambda tx: steering.set_parallel(tx, id, parallel))
         return await self.parent(id) if known else None
 

@@ -40,7 +40,8 @@ class Parts(msgspec.Struct, frozen=True):
 class ParentChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What can be changed of a parent."""
 
-    parallel: Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+    parallel: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None
+    """How many of its parts may run at a time; null: any number."""
 
 
 class Redriven(msgspec.Struct, frozen=True):

@@ -50,8 +50,6 @@ async def act(service: Service, request: Request) -> Response:
     match form.text("do"):
         case "parallel":
             parallel = form.whole("parallel", 1, 100_000)
-            if parallel is None:
-                raise Invalid("say how many parts may run at a time", "parallel")
             await service.parents.set_parallel(principal, id, parallel)
             return go(request, here, "changed")
         case "redrive":

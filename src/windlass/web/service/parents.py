@@ -140,10 +140,10 @@ class Parents:
 
     # -- actions ----------------------------------------------------------------------------------------
 
-    async def set_parallel(self, principal: Principal, id: int, parallel: int) -> ParentView:
-        """Change how many parts of a parent run at a time, also while it runs [P8]."""
+    async def set_parallel(self, principal: Principal, id: int, parallel: int | None) -> ParentView:
+        """Change how many parts of a parent may run at a time, also while it runs [P8]."""
         principal.require(Role.OPERATE)
-        if not 1 <= parallel <= MAX_PARALLEL:
+        if parallel is not None and not 1 <= parallel <= MAX_PARALLEL:
             raise Invalid(
                 f"parallel must be a whole number from 1 to {MAX_PARALLEL:,}, not {parallel}", "parallel"
             )

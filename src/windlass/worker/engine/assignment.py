@@ -22,8 +22,13 @@ class Assignment(msgspec.Struct, frozen=True):
 
     slots: dict[str, int] = {}
     queues: dict[str, QueueRecord] = {}
-    crowd: int = 1
-    """How many workers serve the queue here that the fewest serve."""
+    serving: dict[str, int] = {}
+    """How many workers serve each queue that it has slots for."""
+
+    @property
+    def crowd(self) -> int:
+        """How many workers serve the queue here that the fewest serve."""
+        return min(self.serving.values(), default=1)
 
     def backoff(self, name: str) -> Backoff:
         """How the queue spaces retries of tasks without a policy of their own [O2]."""
@@ -32,7 +37,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
     def without(self, name: str) -> Assignment:
         """The same, with no slots for one queue."""
-        return Assignment({**self.slots, name: 0}, self.queues, self.crowd)
+        return Assignment({**self.slots, name: 0}, self.queues, self.serving)
 
 
 def assignment_for(
@@ -65,11 +70,11 @@ def assignment_for(
         elif queue.max_workers is None:
             slots[name] = min(flag or UNSIZED, MAX_SLOTS)
         else:
-            serving = steering.serving.get(name, 1)
+            crowd = steering.serving.get(name, 1)
             assigned = steering.slots.get(worker, {}).get(name) if trusted else None
-            slots[name] = share(queue.max_workers, assigned, serving)
+            slots[name] = share(queue.max_workers, assigned, crowd)
             if missing:
-                slots[name] = min(slots[name], share(queue.max_workers, None, serving + missing))
-    crowd = min((steering.serving.get(name, 1) for name, n in slots.items() if n), default=1)
+                slots[name] = min(slots[name], share(queue.max_workers, None, crowd + missing))
+    serving = {name: steering.serving.get(name, 1) for name, n in slots.items() if n}
     known = {name: steering.queues[name] for name in wanted if name in steering.queues}
-    return Assignment(slots, known, crowd), gone
+    return Assignment(slots, known, serving), gone

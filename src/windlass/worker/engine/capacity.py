@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from windlass.core.slots import Appetite
+from windlass.core.slots import RAMP, Appetite
 from windlass.store.records import ClaimedJob
 
 STALE: Final = 1.0
@@ -37,6 +37,10 @@ class Capacity:
         self.low: dict[str, int] = {}
         """With so many left in its buffer it is time to claim again."""
         self.appetites: dict[str, Appetite] = {}
+        self.serving: Mapping[str, int] = {}
+        """How many workers serve each queue."""
+        self._grown: dict[str, tuple[int, float]] = {}
+        """By queue of long jobs: how many slots were taken when it last got more, and when that was."""
         self._total = total
         self._batches = batches
         self._buffered: Counter[str] = Counter()
@@ -58,10 +62,33 @@ class Capacity:
             ahead = self.appetites[queue].ahead(n) if self._total is None else 0
             self.low[queue] = ahead // 2
             waiting = len(self.buffers[queue])
-            room = (n - self.busy[queue]) * self._batches.get(queue, 1) + ahead - waiting
+            free = n - self.busy[queue]
+            if self._shares(queue):
+                free = min(free, self._unhurried(queue))
+            room = free * self._batches.get(queue, 1) + ahead - waiting
             if room > 0 and waiting <= ahead // 2:
                 wants[queue] = room
         return wants if not wants or self.limit(wants) > 0 else {}
+
+    def crowds(self, wants: Mapping[str, int]) -> dict[str, int]:
+        """Those of these queues whose jobs take long and that others serve, too, with how many do [K10]."""
+        return {queue: self.serving[queue] for queue in wants if self._shares(queue)}
+
+    def ramp(self, queue: str) -> float:
+        """Seconds until more jobs of a queue are wanted than come free; 0: they are."""
+        if queue not in self._grown or not self._shares(queue) or self.is_full(queue):
+            return 0.0
+        return max(0.0, self._grown[queue][1] + RAMP - time.monotonic())
+
+    def _shares(self, queue: str) -> bool:
+        return self._total is None and self.serving.get(queue, 1) > 1 and self.appetites[queue].long
+
+    def _unhurried(self, queue: str) -> int:
+        """How many slots of a shared queue may be filled now: those that came free since it last got more,
+        until RAMP has passed."""
+        if self.ramp(queue) <= 0:
+            return self.slots[queue]
+        return max(0, self._grown[queue][0] - self.busy[queue])
 
     def limit(self, wants: Mapping[str, int]) -> int:
         """How many jobs there is room for over all of these queues."""
@@ -75,6 +102,9 @@ class Capacity:
     def put(self, queue: str, jobs: Sequence[ClaimedJob]) -> None:
         """These jobs were claimed and wait for slots."""
         self.buffers[queue].extend(jobs)
+        taken = self.busy[queue] + len(self.buffers[queue])
+        if self._shares(queue) and (self.ramp(queue) <= 0 or taken > self._grown[queue][0]):
+            self._grown[queue] = taken, time.monotonic()
         self._buffered[queue] += len(jobs)
 
     def is_stale(self, queue: str) -> bool:

@@ -102,7 +102,8 @@ class Claimer:
             return 0
         try:
             limit = 1 if self._quarantine.closed else self._capacity.limit(wants)
-            claims = await self._store.claim(self._worker, wants, limit, self._feedback.needs)
+            crowds = self._capacity.crowds(wants)
+            claims = await self._store.claim(self._worker, wants, limit, self._feedback.needs, crowds)
         except BaseException:
             self._unanswered.lost()
             raise
@@ -170,6 +171,8 @@ class Claimer:
                 self._quarantine.clean_job_claimed()
                 self._capacity.put(claim.queue, claim.jobs)
         for queue in {claim.queue for claim in claims}:
+            if ramp := self._capacity.ramp(queue):
+                self._loop.call_later(ramp, self._changed.set)
             self._slots.fill(queue)
         self._slots.admit()
         return found

@@ -118,6 +118,7 @@ class Shift:
     def _look_at(self, assignment: Assignment) -> None:
         self.assignment = assignment
         self.capacity.slots = assignment.slots
+        self.capacity.serving = assignment.serving
         self.claimer.crowd = assignment.crowd
         self.slots.steer(assignment)
         self.feedback.steer(assignment.queues)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from windlass.core.retry import Backoff
+from windlass.core.slots import LONG
 from windlass.core.states import Kind
 from windlass.running.context import Context
 from windlass.running.failures import describe
@@ -224,7 +225,8 @@ class Slots:
         self._busy[queue] -= run.weight
         if run.weight and run.context._typical:
             spent = (time.monotonic() - run.began) / len(run.batch or (run,))
-            self._capacity.appetites[queue].note(spent)
+            least = 0.0 if job.options.part is None else LONG  # parts are spread over workers [K10]
+            self._capacity.appetites[queue].note(max(spent, least))
         if outcome is not None and run.context.ended:
             self._port.ended(outcome)  # written by the handler's own transaction
             if self._ended is not None:

@@ -653,7 +653,7 @@ CREATE TABLE windlass.parent (
     succeeded   int NOT NULL DEFAULT 0 CHECK (succeeded >= 0),
     dead        int NOT NULL DEFAULT 0 CHECK (dead >= 0),
     cancelled   int NOT NULL DEFAULT 0 CHECK (cancelled >= 0),
-    parallel    int NOT NULL CHECK (parallel > 0),
+    parallel    int CHECK (parallel > 0),
     tolerated   int NOT NULL,
     priority    smallint NOT NULL,
     attempt     smallint NOT NULL,
@@ -675,6 +675,7 @@ CREATE TABLE windlass.parent (
 CREATE INDEX ON windlass.parent (queue, finished_at) WHERE state <> 'waiting';
 CREATE INDEX ON windlass.parent (created_at, (id + 0));
 CREATE INDEX ON windlass.parent (created_at, (id + 0)) WHERE state = 'waiting';
+CREATE INDEX ON windlass.parent (queue) WHERE state = 'waiting' AND pending > 0;
 CREATE INDEX ON windlass.parent (state, enqueued_at, (id + 0));
 
 -- A part: what it covers and the job that runs it, or ran it last. state: pending, out, succeeded, dead,
@@ -686,11 +687,13 @@ CREATE TABLE windlass.part (
     records bigint NOT NULL DEFAULT 0,
     index   int NOT NULL,
     attempt smallint NOT NULL DEFAULT 0,
+    claimed boolean NOT NULL DEFAULT false,   -- since it was released
     state   text NOT NULL DEFAULT 'pending',
     span    json NOT NULL,
     error   text,
     PRIMARY KEY (parent, index)
 );
+CREATE INDEX ON windlass.part (parent) WHERE state = 'out' AND NOT claimed;
 CREATE INDEX ON windlass.part (job);
 CREATE INDEX ON windlass.part (parent, index) WHERE state = 'pending';
 CREATE INDEX ON windlass.part (parent, index) WHERE state <> 'succeeded' AND job IS NOT NULL;

@@ -203,12 +203,13 @@ SELECT p.id, p.task, p.queue, p.priority, p.state, p.attempt, p.deaths, p.payloa
 
 -- Counts per queue without scanning the logs [M1].
 -- Callers: users, the store. May call: worker, reader. Lock: none.
--- ready: by position, so O(lanes); running: from the claims of workers that are not settled, above their
--- floor. OFFSET 0 is a fence [rule 8]: without it the planner may read every claim and join the workers to
--- them.
+-- ready: by position, so O(lanes), with jobs aside and parts that are not released yet; free: what neither a
+-- gate nor the `parallel` of a parent holds back. running: from the claims of workers that are not settled,
+-- above their floor. OFFSET 0 is a fence [rule 8]: without it the planner may read every claim and join the
+-- workers to them.
 CREATE OR REPLACE FUNCTION windlass.depth()
 RETURNS TABLE (queue text, ready bigint, running bigint, scheduled bigint, retrying bigint, dead bigint,
-               oldest timestamptz)
+               oldest timestamptz, unreleased bigint, free bigint)
 LANGUAGE plpgsql SECURITY DEFINER ROWS 20
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -216,7 +217,18 @@ BEGIN
     WITH waiting AS (
         SELECT l.queue, sum(windlass.lane_depth(l.id)) AS n, min(windlass.lane_head(l.id, 100)) AS oldest
           FROM windlass.lane l GROUP BY l.queue),
-    aside AS (SELECT h.queue, count(*) AS n, min(h.since) AS oldest FROM windlass.held h GROUP BY h.queue),
+    aside AS (
+        SELECT h.queue, count(*) AS n, count(*) FILTER (WHERE h.gate IS NULL) AS free, min(h.since) AS oldest
+          FROM windlass.held h GROUP BY h.queue),
+    family AS (
+        SELECT p.queue, sum(p.pending) AS n, min(p.created_at) AS oldest,
+               sum(CASE WHEN g.closed THEN 0 ELSE greatest(least(p.pending, p.parallel - p.out), 0) END) AS free
+          FROM windlass.parent p
+         CROSS JOIN LATERAL (
+             SELECT EXISTS (SELECT FROM windlass.part t JOIN windlass.held h ON h.id = t.job
+                             WHERE t.parent = p.id AND t.state = 'out' AND NOT t.claimed
+                               AND h.gate IS NOT NULL) AS closed OFFSET 0) AS g
+         WHERE p.state = 'waiting' AND p.pending > 0 AND NOT p.cancelling GROUP BY p.queue),
     busy AS (
         SELECT l.queue, sum(h.n) AS n
           FROM windlass.worker_life w
@@ -236,11 +248,14 @@ BEGIN
           FROM (SELECT d.queue FROM windlass.dead d
                  UNION ALL
                 SELECT p.queue FROM windlass.parent p WHERE p.state = 'dead') AS x GROUP BY x.queue)
-    SELECT q.name, (coalesce(w.n, 0) + coalesce(a.n, 0))::bigint, coalesce(b.n, 0)::bigint,
-           coalesce(s.scheduled, 0), coalesce(s.retrying, 0), coalesce(g.n, 0), least(w.oldest, a.oldest)
+    SELECT q.name, (coalesce(w.n, 0) + coalesce(a.n, 0) + coalesce(f.n, 0))::bigint, coalesce(b.n, 0)::bigint,
+           coalesce(s.scheduled, 0), coalesce(s.retrying, 0), coalesce(g.n, 0),
+           least(w.oldest, a.oldest, f.oldest), coalesce(f.n, 0)::bigint,
+           (coalesce(w.n, 0) + coalesce(a.free, 0) + coalesce(f.free, 0))::bigint
       FROM (SELECT name FROM windlass.queue UNION SELECT d.queue FROM windlass.deferred d) AS q
       LEFT JOIN waiting w ON w.queue = q.name
       LEFT JOIN aside a ON a.queue = q.name
+      LEFT JOIN family f ON f.queue = q.name
       LEFT JOIN busy b ON b.queue = q.name
       LEFT JOIN later s ON s.queue = q.name
       LEFT JOIN gone g ON g.queue = q.name

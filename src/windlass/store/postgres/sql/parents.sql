@@ -70,11 +70,18 @@ END $$;
 
 -- ==== Releasing parts ====
 
--- Releases the next parts of a parent, the lowest index first, as many as may run beside those that are out
--- [P8].
+-- How many parts a parent releases now: so many that p_wanted of them wait to be claimed, and no more than
+-- may run beside those that are out. Few wait, so that parts of several parents take turns in their lane [P8].
+-- Callers: next_step, release. May call: worker. Lock: none. core/parents.py has the same rule.
+CREATE OR REPLACE FUNCTION windlass.to_release(p windlass.parent, p_waiting int, p_wanted int) RETURNS int
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT greatest(least(p.pending, p.parallel - p.out, p_wanted - p_waiting), 0)
+$$;
+
+-- Releases the next parts of a parent, the lowest index first [P8].
 -- Callers: advance. May call: worker. Lock: the parent's row, held by the caller; those of offer.
 -- A part that had a job before goes on from what that one saved: its checkpoint passes to the new job.
-CREATE OR REPLACE FUNCTION windlass.release(p windlass.parent) RETURNS void
+CREATE OR REPLACE FUNCTION windlass.release(p windlass.parent, p_n int) RETURNS void
 LANGUAGE plpgsql SET enable_sort = off SET jit = off AS $$
 DECLARE
     v_indexes int[];
@@ -86,11 +93,11 @@ BEGIN
       INTO v_indexes, v_options, v_old
       FROM (SELECT x.index, x.span, x.size, x.job FROM windlass.part x
              WHERE x.parent = p.id AND x.state = 'pending'
-             ORDER BY x.index LIMIT least(p.pending, p.parallel - p.out)) AS t;
+             ORDER BY x.index LIMIT p_n) AS t;
     v_new := windlass.offer_parts(p, v_options);
     UPDATE windlass.checkpoint k SET job = u.new FROM unnest(v_old, v_new) AS u (old, new)
      WHERE k.job = u.old;
-    UPDATE windlass.part t SET state = 'out', job = u.job, attempt = 1
+    UPDATE windlass.part t SET state = 'out', job = u.job, attempt = 1, claimed = false
       FROM unnest(v_indexes, v_new) AS u (index, job) WHERE t.parent = p.id AND t.index = u.index;
     UPDATE windlass.parent x SET pending = x.pending - cardinality(v_new), out = x.out + cardinality(v_new)
      WHERE x.id = p.id;
@@ -156,16 +163,20 @@ $$;
 -- Brings a parent up to date with its parts and takes every step that it can take now [P9]. Returns its
 -- state, NULL where there is no such parent, or 'busy' where somebody has held it for longer than
 -- p_wait ms: a worker's flush must not hang on an operator's open transaction, and neither must promote.
--- Callers: split, cancel_parent, redrive_parts, reopen_parent_of, set_parent, retry; the store after a flush
--- that ended parts, and in promote. May call: worker. Lock: the parent's row, until the transaction ends;
--- then those of offer. What ended before the lock was got is seen by the statements after it. What commits
--- later is folded by whoever ended it, or by promote: each end is folded once, under this lock, and so is the
--- decision that follows from it.
-CREATE OR REPLACE FUNCTION windlass.advance(p_parent bigint, p_wait int DEFAULT NULL) RETURNS text
+-- p_wanted: how many of its parts are to wait for a claim; p_claimed: jobs of parts that were just claimed.
+-- Callers: split, cancel_parent, redrive_parts, reopen_parent_of, set_parent, retry; the store after a claim
+-- that took parts, after a flush that ended some, and in promote. May call: worker. Lock: the parent's row,
+-- until the transaction ends; then those of offer. What ended or was claimed before the lock was got is seen
+-- by the statements after it. What commits later is folded by whoever ended it, or by promote: each end is
+-- folded once, under this lock, and so is the decision that follows from it.
+CREATE OR REPLACE FUNCTION windlass.advance(
+    p_parent bigint, p_wait int DEFAULT NULL, p_wanted int DEFAULT 1,
+    p_claimed bigint[] DEFAULT '{}') RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-    p windlass.parent;
+    p         windlass.parent;
+    v_waiting int;
 BEGIN
     PERFORM windlass.require_read_committed();
     IF p_wait IS NOT NULL THEN
@@ -182,11 +193,14 @@ BEGIN
         DELETE FROM windlass.part_event e WHERE e.parent = p_parent;
         RETURN NULL;
     END IF;
+    UPDATE windlass.part t SET claimed = true WHERE t.job = ANY (p_claimed) AND NOT t.claimed;
     PERFORM windlass.fold_ends(p_parent);
     LOOP
         SELECT * INTO p FROM windlass.parent x WHERE x.id = p_parent;
-        CASE windlass.next_step(p)
-            WHEN 'release' THEN PERFORM windlass.release(p);
+        v_waiting := (SELECT count(*) FROM windlass.part t
+                       WHERE t.parent = p_parent AND t.state = 'out' AND NOT t.claimed AND t.index >= 0);
+        CASE windlass.next_step(p, v_waiting, p_wanted)
+            WHEN 'release' THEN PERFORM windlass.release(p, windlass.to_release(p, v_waiting, p_wanted));
             WHEN 'finalize' THEN PERFORM windlass.release_final(p);
             WHEN 'succeed' THEN PERFORM windlass.end_parent(p, 'succeeded', NULL);
             WHEN 'cancel' THEN PERFORM windlass.end_parent(p, 'cancelled', NULL);
@@ -240,12 +254,13 @@ END $$;
 -- What a parent does next, from how its parts stand [P9]: wait, release, finalize, succeed, die or cancel.
 -- Callers: advance. May call: worker. Lock: none.
 -- core/parents.py says the same.
-CREATE OR REPLACE FUNCTION windlass.next_step(p windlass.parent) RETURNS text
+CREATE OR REPLACE FUNCTION windlass.next_step(
+    p windlass.parent, p_waiting int, p_wanted int) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p.state <> 'waiting' THEN 'wait'
                 WHEN p.cancelling THEN CASE WHEN p.out > 0 OR p.final_state = 'out' THEN 'wait'
                                             ELSE 'cancel' END
-                WHEN p.pending > 0 AND p.out < p.parallel THEN 'release'
+                WHEN windlass.to_release(p, p_waiting, p_wanted) > 0 THEN 'release'
                 WHEN p.pending > 0 OR p.out > 0 THEN 'wait'
                 WHEN p.dead + p.cancelled > p.tolerated THEN 'die'
                 WHEN NOT p.finalizer THEN 'succeed'

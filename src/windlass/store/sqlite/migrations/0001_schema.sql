@@ -259,7 +259,7 @@ CREATE TABLE windlass_parent (
     dead        INTEGER NOT NULL DEFAULT 0 CHECK (dead >= 0),
     cancelled   INTEGER NOT NULL DEFAULT 0 CHECK (cancelled >= 0),
     out         INTEGER NOT NULL DEFAULT 0 CHECK (out >= 0),
-    parallel    INTEGER NOT NULL,
+    parallel    INTEGER,                    -- NULL: any number
     tolerated   INTEGER NOT NULL,
     finalizer   INTEGER NOT NULL,           -- whether there is to be one
     final       INTEGER,                    -- its job, once it was released
@@ -274,6 +274,8 @@ CREATE TABLE windlass_parent (
     CHECK (succeeded + dead + cancelled + out <= total)
 ) STRICT;
 CREATE INDEX windlass_parent_active ON windlass_parent (number) WHERE finished_at IS NULL;
+CREATE INDEX windlass_parent_pending ON windlass_parent (lane)
+WHERE finished_at IS NULL AND NOT cancelling AND succeeded + dead + cancelled + out < total;
 CREATE INDEX windlass_parent_ended ON windlass_parent (lane, state, finished_at)
 WHERE finished_at IS NOT NULL;
 
@@ -287,6 +289,7 @@ CREATE TABLE windlass_part (
     span    TEXT NOT NULL,
     job     INTEGER,                        -- the job that runs it, or ran it last
     attempt INTEGER NOT NULL DEFAULT 0,     -- of that job, when it ended
+    claimed INTEGER NOT NULL DEFAULT 0,     -- whether that job was, since it was released
     done    INTEGER NOT NULL DEFAULT 0,
     records INTEGER NOT NULL DEFAULT 0,
     error   TEXT,
@@ -296,6 +299,7 @@ CREATE TABLE windlass_part (
     PRIMARY KEY (parent, number)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_part_open ON windlass_part (parent, state, number) WHERE state <> 4;
+CREATE INDEX windlass_part_waiting ON windlass_part (parent) WHERE state = 1 AND NOT claimed;
 
 
 -- ── gates ──────────────────────────────────────────────────────────────────────────────────────────────────

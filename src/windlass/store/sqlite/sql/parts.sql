@@ -10,7 +10,18 @@ SELECT number, span, size, data, done, goal, at FROM windlass_part
 WHERE parent = ? AND state = 0 AND state <> 4 ORDER BY number LIMIT ?;
 
 -- :release  what it has saved before is its job's checkpoint from now on
-UPDATE windlass_part SET state = 1, job = ?, attempt = 0, error = NULL, data = NULL, goal = NULL, at = NULL
+UPDATE windlass_part
+SET state = 1, job = ?, claimed = 0, attempt = 0, error = NULL, data = NULL, goal = NULL, at = NULL
+WHERE parent = ? AND number = ?;
+
+-- :waiting  how many that were released nobody has claimed yet
+SELECT count(*) FROM windlass_part WHERE parent = ? AND state = 1 AND NOT claimed;
+
+-- :claimed
+UPDATE windlass_part SET claimed = 1 WHERE parent = ? AND job = ? AND state = 1 AND NOT claimed;
+
+-- :bring_back
+UPDATE windlass_part SET state = 1, attempt = 0, error = NULL, data = NULL, goal = NULL, at = NULL
 WHERE parent = ? AND number = ?;
 
 -- :restore
