@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from windlass.cli.options import json_option, on_store, schema_option
+from windlass.cli.options import schema_option, with_json
 from windlass.cli.output import print_json
 from windlass.cli.target import Target
 from windlass.errors import WindlassError
@@ -15,8 +15,7 @@ from windlass.store.factory import POSTGRES, kind_of
 
 
 @click.command()
-@on_store
-@json_option
+@with_json
 def migrate(target: Target, as_json: bool) -> None:
     """Bring the database's schema up to date. Safe to run from many processes at once."""
     settings, place = target.settings, target.place

@@ -47,23 +47,43 @@ def on_store(function: Callable[..., None]) -> Callable[..., None]:
     return database_option(schema_option(app_option(verb)))
 
 
+def with_json(function: Callable[..., None]) -> Callable[..., None]:
+    """The same with --json, which arrives as `as_json`."""
+    return on_store(json_option(function))
+
+
+def limit_option(default: int) -> Callable[[F], F]:
+    """--limit of a listing."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, 10_000),
+        default=default,
+        show_default=True,
+        help="List at most this many.",
+    )
+
+
+queue_filter: Final = click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+task_filter: Final = click.option("--task", metavar="NAME", help="Only jobs of this task.")
+
+
 def filters(*, state: bool) -> Callable[[F], F]:
     """--queue, --task, --tag, --text, --error and, where asked for, --state: which jobs a verb is about."""
+    states = click.Choice([str(each) for each in State])
+    failed = "dead and retrying jobs" if state else "jobs"
+    options = [
+        queue_filter,
+        task_filter,
+        *([click.option("--state", type=states, help="Only jobs in this state.")] if state else []),
+        click.option("--tag", metavar="TAG", help="Only jobs with this tag."),
+        click.option("--text", metavar="TEXT", help="Only jobs whose payload contains this text."),
+        click.option("--error", metavar="TYPE", help=f"Only {failed} whose last error has this type."),
+    ]
 
     def decorate(function: F) -> F:
-        failed = "Only dead and retrying jobs whose last error has this type." if state else None
-        function = click.option(
-            "--error", metavar="TYPE", help=failed or "Only jobs whose last error has this type."
-        )(function)
-        function = click.option("--text", metavar="TEXT", help="Only jobs whose payload contains this text.")(
-            function
-        )
-        function = click.option("--tag", metavar="TAG", help="Only jobs with this tag.")(function)
-        if state:
-            choice = click.Choice([str(each) for each in State])
-            function = click.option("--state", type=choice, help="Only jobs in this state.")(function)
-        function = click.option("--task", metavar="NAME", help="Only jobs of this task.")(function)
-        return click.option("--queue", metavar="NAME", help="Only jobs of this queue.")(function)
+        for option in reversed(options):
+            function = option(function)
+        return function
 
     return decorate
 

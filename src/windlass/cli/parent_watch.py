@@ -9,6 +9,7 @@ from collections import Counter, deque
 from typing import Final
 
 import click
+import msgspec
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -18,7 +19,7 @@ from windlass.cli.parent_page import Family, draw, is_to_be_split, look_at, not_
 from windlass.core.progress import Look
 from windlass.core.states import FINISHED
 from windlass.errors import StoreUnavailable
-from windlass.presentation.parents import parent_as_json
+from windlass.presentation.parents import ParentShape
 from windlass.presentation.text import Shape, iso, one_line
 from windlass.store.protocol import Store
 
@@ -68,9 +69,7 @@ class Watched:
             self._family = await look_at(self._store, parent)
             self._due = time.monotonic() + SHARE * (time.monotonic() - began)
         else:
-            self._family = Family(
-                parent=parent, states=before.states, needing=before.needing, final=before.final
-            )
+            self._family = msgspec.structs.replace(before, parent=parent)
 
     def frame(self, width: int, height: int | None = None) -> RenderableType:
         """What there is to see."""
@@ -83,11 +82,10 @@ class Watched:
         """The same as one document, without the parts."""
         if self._family is None:
             return {"at": iso(time.time()), "parent": None, "state": self._state}
-        shape = parent_as_json(self._family.parent, *self._looks)
         return {
             "at": iso(self._looks[-1][0]),
-            "parent": shape,
-            "states": {str(state): count for state, count in Counter(self._family.states).items()},
+            "parent": ParentShape.of(self._family.parent, *self._looks),
+            "states": {str(state): count for state, count in Counter(self._family.parts.states).items()},
         }
 
 

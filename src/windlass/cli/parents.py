@@ -8,9 +8,8 @@ import time
 
 import click
 
-from windlass.cli.jobs import limit_option
-from windlass.cli.options import JobId, json_option, on_store
-from windlass.cli.output import console, print_json, print_table
+from windlass.cli.options import JobId, limit_option, with_json
+from windlass.cli.output import console, print_json, print_listing
 from windlass.cli.output import show as print_out
 from windlass.cli.parent_page import COLUMNS, draw, every_part, find_parent, look_at, row
 from windlass.cli.parent_watch import watch_parent
@@ -18,7 +17,7 @@ from windlass.cli.target import Target
 from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
 from windlass.presentation import audit
-from windlass.presentation.parents import parent_as_json, part_as_json
+from windlass.presentation.parents import ParentShape, PartShape
 from windlass.store.protocol import Store
 from windlass.store.records import CancelAnswer, ParentRecord
 
@@ -27,17 +26,17 @@ _id = click.argument("id", metavar="ID", type=JobId())
 
 @click.command()
 @click.option("--active", is_flag=True, help="Only unfinished ones.")
-@limit_option
-@on_store
-@json_option
+@limit_option(50)
+@with_json
 def parents(target: Target, active: bool, limit: int, as_json: bool) -> None:
     """List jobs that were split into parts, newest first, with their progress."""
     found = target.run(lambda store: store.parents(active=active, limit=limit))
     now = time.time()
-    if as_json:
-        print_json({"parents": [parent_as_json(parent, (now, parent)) for parent in found]})
-    else:
-        print_table(COLUMNS, [row(parent, now) for parent in found])
+    print_listing(as_json, "parents", found, _shape, COLUMNS, lambda parent: row(parent, now))
+
+
+def _shape(parent: ParentRecord) -> ParentShape:
+    return ParentShape.of(parent, (time.time(), parent))
 
 
 @click.group()
@@ -48,8 +47,7 @@ def parent() -> None:
 @parent.command()
 @_id
 @click.option("--watch", is_flag=True, help="Refresh every second until it ends; exit code 1 if it failed.")
-@on_store
-@json_option
+@with_json
 def show(target: Target, id: int, watch: bool, as_json: bool) -> None:
     """Show everything about one parent: its progress, the state of every part, which parts need attention.
 
@@ -60,12 +58,12 @@ def show(target: Target, id: int, watch: bool, as_json: bool) -> None:
         return
 
     async def work(store: Store) -> None:
-        found, now = await find_parent(store, id), time.time()
+        found = await find_parent(store, id)
         if as_json:
             parts = await every_part(store, id)
-            print_json({"parent": parent_as_json(found, (now, found)), "parts": [*map(part_as_json, parts)]})
+            print_json({"parent": _shape(found), "parts": [PartShape.of(part) for part in parts]})
         else:
-            print_out(draw(await look_at(store, found), [(now, found)], console().width))
+            print_out(draw(await look_at(store, found), [(time.time(), found)], console().width))
 
     target.run(work)
 
@@ -83,8 +81,7 @@ def _watch(target: Target, id: int, as_json: bool) -> None:
 @parent.command("set")
 @_id
 @click.option("--parallel", type=click.IntRange(min=1), required=True, help="How many parts run at a time.")
-@on_store
-@json_option
+@with_json
 def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
     """Change how many parts of a parent run at a time, even while it runs."""
 
@@ -93,7 +90,7 @@ def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
 
     found = target.act(work, lambda found: [audit.set_parallel(id, found.parallel)])
     if as_json:
-        print_json({"parent": parent_as_json(found, (time.time(), found))})
+        print_json({"parent": _shape(found)})
         return
     if found.state in FINISHED:
         counts = "it has ended, so this counts when it is redriven"
@@ -104,8 +101,7 @@ def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
 
 @parent.command()
 @_id
-@on_store
-@json_option
+@with_json
 def redrive(target: Target, id: int, as_json: bool) -> None:
     """Run the dead and cancelled parts of a parent again, each from its last checkpoint."""
 
@@ -117,7 +113,7 @@ def redrive(target: Target, id: int, as_json: bool) -> None:
 
     again, only_final, found = target.act(work, lambda done: [audit.redriven(id, done[0])])
     if as_json:
-        print_json({"parent": parent_as_json(found, (time.time(), found)), "redriven": again})
+        print_json({"parent": _shape(found), "redriven": again})
     elif again:
         what = "its finalizer" if only_final else f"{plural(again, 'part')} (a finalizer counts as one)"
         click.echo(f"{id} runs {what} again; {_follow(id)}")
@@ -131,8 +127,7 @@ def redrive(target: Target, id: int, as_json: bool) -> None:
 
 @parent.command()
 @_id
-@on_store
-@json_option
+@with_json
 def cancel(target: Target, id: int, as_json: bool) -> None:
     """Cancel a parent: no more of its parts are released, and those that are out are cancelled."""
 
@@ -143,7 +138,7 @@ def cancel(target: Target, id: int, as_json: bool) -> None:
 
     answer, found = target.act(work, lambda done: audit.steered("cancel", {id: done[0]}))
     if as_json:
-        print_json({"parent": parent_as_json(found, (time.time(), found)), "answer": answer})
+        print_json({"parent": _shape(found), "answer": answer})
     elif answer == "finished":
         click.echo(f"{id} has already ended, {found.state}; nothing was changed")
     elif found.state in FINISHED:

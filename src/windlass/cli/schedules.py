@@ -9,13 +9,13 @@ from typing import Final, TypeVar
 
 import click
 
-from windlass.cli.options import json_option, on_store
-from windlass.cli.output import print_json, print_table
-from windlass.cli.target import Target
+from windlass.cli.options import on_store, with_json
+from windlass.cli.output import print_json, print_listing
+from windlass.cli.target import Target, refusals
 from windlass.core.counts import plural
 from windlass.core.cron import zone
 from windlass.presentation import audit
-from windlass.presentation.flow import schedule_as_json
+from windlass.presentation.flow import ScheduleShape
 from windlass.presentation.text import in_zone, iso, local, one_line
 from windlass.store.protocol import Store
 from windlass.store.records import ScheduleRecord
@@ -32,8 +32,7 @@ def schedules() -> None:
 
 
 @schedules.command("list")
-@on_store
-@json_option
+@with_json
 def list_(target: Target, as_json: bool) -> None:
     """List schedules: when each fires next and fired last, whether it is paused, and its error if any."""
 
@@ -41,10 +40,9 @@ def list_(target: Target, as_json: bool) -> None:
         return await store.schedules(), await store.now()
 
     found, now = target.run(work)
-    if as_json:
-        print_json({"schedules": [schedule_as_json(schedule) for schedule in found]})
-    else:
-        print_table(_COLUMNS, [schedule_row(schedule, now) for schedule in found])
+    print_listing(
+        as_json, "schedules", found, ScheduleShape.of, _COLUMNS, lambda each: schedule_row(each, now)
+    )
 
 
 def schedule_row(schedule: ScheduleRecord, now: float) -> Sequence[object]:
@@ -63,8 +61,7 @@ def schedule_row(schedule: ScheduleRecord, now: float) -> Sequence[object]:
 
 @schedules.command()
 @_name
-@on_store
-@json_option
+@with_json
 def run(target: Target, name: str, as_json: bool) -> None:
     """Fire a schedule now, even if it is paused or its last job still runs; its next time does not change."""
     job = _on_schedule(
@@ -115,15 +112,13 @@ def resume(target: Target, name: str) -> None:
 @_name
 @click.option(
     "-n",
-    "n",
     type=click.IntRange(1, 1000),
     default=5,
     show_default=True,
     metavar="N",
     help="How many times to print.",
 )
-@on_store
-@json_option
+@with_json
 def next_(target: Target, name: str, n: int, as_json: bool) -> None:
     """Print the next times of a schedule, in its own time zone."""
 
@@ -146,8 +141,7 @@ def next_(target: Target, name: str, n: int, as_json: bool) -> None:
 )
 @click.option("--to", "end", required=True, metavar="TIME", help="End of the period, exclusive.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be done.")
-@on_store
-@json_option
+@with_json
 def backfill(target: Target, name: str, start: str, end: str, dry_run: bool, as_json: bool) -> None:
     """Fire a schedule once for each of its times in a past period; each makes a job.
 
@@ -204,10 +198,8 @@ def _on_schedule(
             raise click.ClickException(one_line(str(error))) from error
         return await work(store)
 
-    try:
+    with refusals(f"schedule {one_line(name, 80)}: "):
         return target.act(checked, entries)
-    except ValueError as error:
-        raise click.ClickException(f"schedule {one_line(name, 80)}: {one_line(str(error))}") from error
 
 
 def _moment(text: str, tz: str, option: str) -> datetime:

@@ -3,18 +3,22 @@ task or a budget, made from `windlass.store.fields`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from windlass.cli.options import OrWord, PerSecond, Reader, Span
+from windlass.cli.target import Target, refusals
 from windlass.core.rates import rate_text
+from windlass.presentation.audit import AuditEntry
 from windlass.presentation.text import one_line, span
 from windlass.store.fields import Field, Unit, fields_of
+from windlass.store.protocol import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 def setting_options(record: type[msgspec.Struct], word: str = "none") -> Callable[[F], F]:
@@ -37,6 +41,21 @@ def changes_of(record: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[s
         for name, value in given.items()
         if value is not None
     }
+
+
+def change(
+    target: Target,
+    name: str,
+    changes: Mapping[str, Any],
+    set_of: Callable[[Store], Callable[[str, Mapping[str, Any]], Awaitable[R]]],
+    entry: Callable[[str, Mapping[str, Any]], AuditEntry],
+    about: str = "",
+) -> R:
+    """Change settings of what has this name, or make it; the record as it is then."""
+    with refusals(about):
+        return target.act(
+            lambda store: set_of(store)(name, changes), lambda _: [entry(name, changes)], create=True
+        )
 
 
 def shown(value: Any, unit: Unit | None, none: str = "none") -> str:

@@ -10,11 +10,12 @@ for that.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -117,6 +118,15 @@ class Target:
     async def _within(self, work: Callable[[Store], Awaitable[T]]) -> T:
         async with self.app, self.app._store_handle().here() as store:
             return await work(store)
+
+
+@contextlib.contextmanager
+def refusals(about: str = "") -> Iterator[None]:
+    """What a store refuses becomes one line; `about` stands before it."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.ClickException(f"{about}{one_line(str(error))}") from error
 
 
 def without_password(message: str, url: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from windlass.store.protocol import Store
-from windlass.store.records import BudgetRecord, Depth, GateRecord, Steering, WorkerRecord
+from windlass.store.records import BudgetRecord, Depth, GateRecord, QueueRecord, Steering, WorkerRecord
 
 MAX_GATES: Final = 5
 
@@ -32,6 +32,14 @@ class ClusterState(msgspec.Struct, frozen=True):
     def names(self) -> list[str]:
         """Every queue, by name."""
         return sorted(self.steering.queues.keys() | self.depth.keys())
+
+    def queue(self, name: str) -> QueueRecord:
+        """The settings of a queue, and how it stands; one that was never declared has the defaults."""
+        return self.steering.queues.get(name, QueueRecord(name=name))
+
+    def depth_of(self, name: str) -> Depth:
+        """How many jobs of a queue stand where."""
+        return self.depth.get(name, Depth())
 
     def slots(self) -> Counter[str]:
         """How many slots of each queue are assigned over all workers."""

@@ -10,7 +10,8 @@ import json
 import math
 import time
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +20,7 @@ from windlass.core.harmless import harmless
 
 Shape = dict[str, Any]
 """A record as a JSON object."""
+S = TypeVar("S", bound=msgspec.Struct)
 
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 COUNTED: Final = 10_000
@@ -77,6 +79,27 @@ def _away(moment: float, now: float) -> str:
 
 
 # -- JSON -----------------------------------------------------------------------------------------------
+
+
+def shaped(shape: type[S], *records: msgspec.Struct, **given: Any) -> S:
+    """A shape of what records have in common with it, and of what is given. What is a number in a record and
+    a text in the shape is a time, by its name, or an id."""
+    found = {name: value for record in records for name, value in msgspec.structs.asdict(record).items()}
+    texts = {name: _as_text(name, found[name]) for name in _texts_of(shape) if name in found}
+    wanted = {name: found[name] for name in shape.__struct_fields__ if name in found}
+    return shape(**wanted | texts | given)
+
+
+@cache
+def _texts_of(shape: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of a shape that are texts, or null."""
+    return tuple(field.name for field in msgspec.structs.fields(shape) if field.type in (str, str | None))
+
+
+def _as_text(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    return iso(value) if name == "at" or name.endswith(("_at", "_since", "_until")) else str(value)
 
 
 def plain(shape: msgspec.Struct) -> Shape:

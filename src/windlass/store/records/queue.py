@@ -22,6 +22,11 @@ class Depth(msgspec.Struct, frozen=True):
     """How often a job was put into one of its lanes, since the queue was declared: new ones, retries,
     and those given back. It never falls."""
 
+    @property
+    def counts(self) -> tuple[int, int, int, int, int]:
+        """How many are ready, running, scheduled, retrying and dead."""
+        return self.ready, self.running, self.scheduled, self.retrying, self.dead
+
 
 class QueueRecord(QueueSettings, frozen=True, kw_only=True):
     """A queue: its settings (see `store.fields`), and how it stands."""

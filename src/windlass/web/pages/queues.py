@@ -56,7 +56,7 @@ async def _show(
         fields=settings.inputs(QueueSettings, queue, form),
         problem=problem,
         wrong=settings.wrong_in(QueueSettings, problem),
-        events=by_time(await service.events.latest(principal, queue=name, limit=50))[:12],
+        events=by_time((await service.events.find(principal, queue=name, limit=50)).events)[:12],
         marks=await service.queues.watermarks(principal, name, limit=50),
     )
 

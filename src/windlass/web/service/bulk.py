@@ -24,7 +24,7 @@ from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, NotFound, Problem, problem_of
-from windlass.web.service.audit import Audit
+from windlass.web.service.audit import Actions, Audit
 from windlass.web.service.shapes import BulkShape
 from windlass.web.service.store_access import StoreAccess
 
@@ -104,28 +104,19 @@ class BulkOperation:
 
     def shape(self) -> BulkShape:
         """The operation as JSON has it."""
-        given = msgspec.structs.asdict(self.where)
-        return BulkShape(
-            id=self.id,
-            verb=self.verb,
-            where={name: str(value) for name, value in given.items() if value is not None},
-            by=self.by,
-            state=self.state,
-            done=self.done,
-            expected=self.expected,
-            answers=dict(self.answers),
-            error=self.error,
-            started_at=iso(self.started_at) or "",
-            ended_at=iso(self.ended_at),
-        )
+        kept = {name: getattr(self, name) for name in BulkShape.__struct_fields__}
+        where = msgspec.structs.asdict(self.where)
+        kept["where"] = {name: str(value) for name, value in where.items() if value is not None}
+        kept["answers"] = dict(self.answers)
+        kept["started_at"], kept["ended_at"] = iso(self.started_at), iso(self.ended_at)
+        return BulkShape(**kept)
 
 
-class BulkOperations:
+class BulkOperations(Actions):
     """The operations of this process: a few that run, and the last that have ended."""
 
     def __init__(self, store: StoreAccess, audit: Audit) -> None:
-        self._store = store
-        self._audit = audit
+        super().__init__(store, audit)
         self._kept: OrderedDict[str, BulkOperation] = OrderedDict()
 
     async def preview(self, principal: Principal, where: JobFilter) -> Count:

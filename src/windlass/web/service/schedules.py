@@ -5,32 +5,21 @@ from __future__ import annotations
 from windlass.errors import EnqueueError
 from windlass.presentation import audit
 from windlass.presentation.text import one_line
-from windlass.store.protocol import Store
-from windlass.store.records import ScheduleRecord
 from windlass.tasks import schedules as clock
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Conflict, NotFound
 from windlass.web.service import views
-from windlass.web.service.audit import Audit
+from windlass.web.service.audit import Actions
 from windlass.web.service.shapes import ScheduleView
-from windlass.web.service.store_access import StoreAccess
 
 
-class Schedules:
+class Schedules(Actions):
     """What can be seen of schedules and done to them."""
-
-    def __init__(self, store: StoreAccess, audit: Audit) -> None:
-        self._store = store
-        self._audit = audit
 
     async def all(self, principal: Principal) -> list[ScheduleView]:
         """Every schedule, by name."""
         principal.require(Role.READ)
-
-        async def ask(store: Store) -> list[ScheduleRecord]:
-            return await store.schedules()
-
-        found = await self._store.shared("schedules", 1.0, ask)
+        found = await self._store.shared("schedules", 1.0, lambda store: store.schedules())
         now = await self._store.now()
         return [views.schedule_view(schedule, now) for schedule in found]
 
@@ -51,27 +40,26 @@ class Schedules:
         """Do not fire a schedule until it is resumed."""
         principal.require(Role.OPERATE)
         await self._check_known(name)
-        record = await self._store.ask(lambda store: clock.pause(store, name))
-        await self._audit.done(principal, audit.schedule(name, "paused"))
+        entry = audit.schedule(name, "paused")
+        record = await self._do(principal, lambda store: clock.pause(store, name), entry)
         return views.schedule_view(record, await self._store.now())
 
     async def resume(self, principal: Principal, name: str) -> ScheduleView:
         """Let a schedule fire again, from its next time on."""
         principal.require(Role.OPERATE)
         await self._check_known(name)
+        entry = audit.schedule(name, "resumed")
         try:
-            record = await self._store.ask(lambda store: clock.resume(store, name))
+            record = await self._do(principal, lambda store: clock.resume(store, name), entry)
         except ValueError as error:  # its cron expression is invalid
             raise Conflict(one_line(str(error))) from error
-        await self._audit.done(principal, audit.schedule(name, "resumed"))
         return views.schedule_view(record, await self._store.now())
 
     async def remove(self, principal: Principal, name: str) -> None:
         """Remove a schedule. While the code declares it, the next worker to start adds it again."""
         principal.require(Role.OPERATE)
         await self._check_known(name)
-        await self._store.ask(lambda store: store.drop_schedule(name))
-        await self._audit.done(principal, audit.schedule(name, "removed"))
+        await self._do(principal, lambda store: store.drop_schedule(name), audit.schedule(name, "removed"))
 
     async def _check_known(self, name: str) -> None:
         try:

@@ -13,23 +13,30 @@ from windlass.presentation.flow import BudgetShape, QueueShape, ScheduleShape, W
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.parents import ParentShape, PartShape
 from windlass.store.fields import TaskRecord
-from windlass.store.records import EnqueueStatus, Table
+from windlass.store.records import EnqueueStatus, Finding, Table
 
 Level = Literal["ok", "warning", "error"]
 
 
-class FindingShape(msgspec.Struct, frozen=True, kw_only=True):
+class FindingShape(Finding, frozen=True, kw_only=True):
     """Something that an operator should know, and what to do about it."""
 
-    name: str
-    level: Level
-    text: str
-    advice: str
     since: str | None = None
     """Since when, as far as the store knows."""
 
 
-class PointShape(msgspec.Struct, frozen=True, kw_only=True):
+class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
+    """How long jobs waited and ran, in milliseconds; null where nothing ran."""
+
+    wait_p50: float | None = None
+    wait_p95: float | None = None
+    wait_p99: float | None = None
+    run_p50: float | None = None
+    run_p95: float | None = None
+    run_p99: float | None = None
+
+
+class PointShape(Percentiles, frozen=True, kw_only=True):
     """What was measured in one minute or hour. Percentiles are milliseconds, null where nothing ran."""
 
     at: str
@@ -42,12 +49,6 @@ class PointShape(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that were ready, on average over the looks that found any."""
     oldest: float = 0.0
     """Seconds for which the oldest of them had waited, likewise."""
-    wait_p50: float | None = None
-    wait_p95: float | None = None
-    wait_p99: float | None = None
-    run_p50: float | None = None
-    run_p95: float | None = None
-    run_p99: float | None = None
 
 
 class QueueView(QueueShape, frozen=True, kw_only=True):
@@ -201,8 +202,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     dead: int = 0
 
 
-class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """One glance: healthy or not, where, since when."""
+class Overview(Percentiles, frozen=True, kw_only=True):
+    """One glance: healthy or not, where, since when. Percentiles are those of the last five minutes."""
 
     at: str
     healthy: Level
@@ -220,13 +221,6 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Slots in use, as workers say."""
     succeeded_per_second: float | None = None
     failed_per_second: float | None = None
-    wait_p50: float | None = None
-    wait_p95: float | None = None
-    wait_p99: float | None = None
-    run_p50: float | None = None
-    run_p95: float | None = None
-    run_p99: float | None = None
-    """Of the last five minutes, in milliseconds."""
     spark: list[PointShape] = []
     """Minute by minute, the last hour."""
     events: list[EventShape]
