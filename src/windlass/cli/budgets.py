@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from windlass.cli.options import Span, on_store, with_json
-from windlass.cli.output import print_json, print_listing, print_table
+from windlass.cli.output import print_answer, print_json, print_listing, print_table
 from windlass.cli.settings import change, changes_of, setting_options
 from windlass.cli.target import Target, refusals
 from windlass.core.counts import plural
@@ -114,15 +114,12 @@ def take(target: Target, name: str, n: int, key: str | None, as_json: bool) -> N
         lambda taken: [audit.budget(name, f"took {plural(n, 'token')}")] if taken.granted else [],
     )
     wait = None if math.isinf(taken.wait) else round(taken.wait, 3)
-    if as_json:
-        print_json({"granted": taken.granted, "wait": None if taken.granted else wait})
-    elif taken.granted:
-        click.echo(f"took {plural(n, 'token')} of {name}")
-    else:
-        again = "it will never have so many" if wait is None else f"ask again in {span(wait)}"
-        click.echo(f"{name} does not grant {plural(n, 'token')} now; {again}")
+    said = f"took {plural(n, 'token')} of {name}"
     if not taken.granted:
-        raise SystemExit(1)
+        again = "it will never have so many" if wait is None else f"ask again in {span(wait)}"
+        said = f"{name} does not grant {plural(n, 'token')} now; {again}"
+    shape = {"granted": taken.granted, "wait": None if taken.granted else wait}
+    print_answer(as_json, shape, said, ok=taken.granted)
 
 
 @budget.command()

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from windlass.cli.jobs import cursor_option, list_jobs, print_answers, steer
 from windlass.cli.options import JobId, filters, limit_option, queue_filter, task_filter, with_json
-from windlass.cli.output import console, print_json, print_table
+from windlass.cli.output import console, print_answer, print_json, print_table
 from windlass.cli.target import Target, record
 from windlass.core.counts import plural
 from windlass.core.states import State
@@ -115,8 +115,8 @@ def _act(
         else:
             steer(target, verb, lambda store: _act_on_dead(store, verb, ids), as_json)
         return
-    where = bulk.job_filter(state=State.DEAD, **{name: given[name] for name in _FILTERS})
-    _act_on_many(target, verb, where, as_json, **{name: given[name] for name in ("limit", "yes", "dry_run")})
+    where = bulk.job_filter(state=State.DEAD, **{name: given.pop(name) for name in _FILTERS})
+    _act_on_many(target, verb, where, as_json, **given)
 
 
 async def _act_on_dead(store: Store, verb: Literal["retry", "delete"], ids: Sequence[int]) -> dict[int, str]:
@@ -189,10 +189,8 @@ async def _apply(
 
 
 def _show(found: bulk.Count, answers: Mapping[str, int], as_json: bool, words: str) -> None:
-    if as_json:
-        print_json({"found": found.jobs, "more": found.more, "answers": dict(answers)})
-    else:
-        click.echo(words)
+    shape = {"found": found.jobs, "more": found.more, "answers": dict(answers)}
+    print_answer(as_json, shape, words)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import click
 from windlass.cli.options import limit_option, with_json
 from windlass.cli.output import print_listing
 from windlass.cli.queues import known
-from windlass.cli.target import Target
+from windlass.cli.target import Target, with_now
 from windlass.core.gates import reason
 from windlass.presentation.flow import GateShape, WatermarkShape
 from windlass.presentation.text import capped, local, span
@@ -59,11 +59,11 @@ def gate_row(gate: GateRecord, budgets: Iterable[BudgetRecord]) -> Sequence[obje
 def watermarks(target: Target, queue: str, key: str | None, limit: int, as_json: bool) -> None:
     """List how far the ordering keys of a queue have come: all jobs up to a key's position have ended."""
 
-    async def work(store: Store) -> tuple[list[Watermark], float]:
+    async def work(store: Store) -> list[Watermark]:
         await known(store, [queue])
-        return await store.watermarks(queue, key=key, limit=limit), await store.now()
+        return await store.watermarks(queue, key=key, limit=limit)
 
-    found, now = target.run(work)
+    found, now = target.run(with_now(work))
     print_listing(as_json, "watermarks", found, WatermarkShape.of, _MARKS, lambda mark: _row(mark, now))
 
 

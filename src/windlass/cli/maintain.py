@@ -6,14 +6,14 @@ Running workers do all of this by themselves; each duty is idempotent, so doing 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from windlass.cli.options import with_json
-from windlass.cli.output import print_json
+from windlass.cli.output import print_answer
 from windlass.cli.target import Target
 from windlass.cluster import duties
 from windlass.cluster.schedules import fire_due
@@ -77,7 +77,7 @@ def rescue(target: Target, as_json: bool) -> None:
         for worker, jobs in rescued
     ]
     lines = [f"{harmless(worker.label) or worker.id}: {_in_words(jobs)}" for worker, jobs in rescued]
-    _print({"rescued": shapes}, lines or ["no worker has died"], as_json)
+    print_answer(as_json, {"rescued": shapes}, "\n".join(lines) or "no worker has died")
 
 
 @_duty
@@ -105,7 +105,7 @@ def governor(target: Target, as_json: bool) -> None:
     shapes = [{"queue": queue, **msgspec.structs.asdict(each)} for queue, each in decided.items()]
     lines = [f"{queue}: {rate_text(each.rate)}, {each.why}" for queue, each in decided.items()]
     none = "no queue has a governor; `windlass queue set NAME --governor on` gives it one"
-    _print({"governors": shapes}, lines or [none], as_json)
+    print_answer(as_json, {"governors": shapes}, "\n".join(lines) or none)
 
 
 @_duty
@@ -118,7 +118,7 @@ def slots(target: Target, as_json: bool) -> None:
     )
     lines = [f"{worker}: {_counts(shares)}" for worker, shares in assigned.items()]
     shape = {str(worker): shares for worker, shares in assigned.items()}
-    _print({"slots": shape}, lines or ["no worker is alive"], as_json)
+    print_answer(as_json, {"slots": shape}, "\n".join(lines) or "no worker is alive")
 
 
 def _as_coordinator(
@@ -150,14 +150,7 @@ def _count(
 
 
 def _show(counts: dict[str, Any], as_json: bool) -> None:
-    _print(counts, [_counts(counts)], as_json)
-
-
-def _print(shape: dict[str, Any], lines: Iterable[str], as_json: bool) -> None:
-    if as_json:
-        print_json(shape)
-    else:
-        click.echo("\n".join(lines))
+    print_answer(as_json, counts, _counts(counts))
 
 
 def _in_words(done: msgspec.Struct) -> str:

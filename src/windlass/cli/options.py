@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -15,6 +16,7 @@ from windlass.core import ids
 from windlass.core.durations import seconds
 from windlass.core.rates import per_second
 from windlass.core.states import State
+from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
 
 if TYPE_CHECKING:
     Reader: TypeAlias = click.ParamType[Any]
@@ -50,6 +52,22 @@ def on_store(function: Callable[..., None]) -> Callable[..., None]:
 def with_json(function: Callable[..., None]) -> Callable[..., None]:
     """The same with --json, which arrives as `as_json`."""
     return on_store(json_option(function))
+
+
+def log_options(function: Callable[..., None]) -> Callable[..., None]:
+    """--log-format and --log-level of a verb that people leave running: its logs are set up by them."""
+
+    @functools.wraps(function)
+    def verb(*, log_format: str | None, log_level: str | None, **rest: Any) -> None:
+        set_up_logs(
+            log_format or os.environ.get("WINDLASS_LOG_FORMAT") or "text",
+            log_level or os.environ.get("WINDLASS_LOG_LEVEL") or "info",
+        )
+        function(**rest)
+
+    formats, levels = click.Choice(FORMATS), click.Choice(LEVELS)
+    level = click.option("--log-level", type=levels, help="The least severe level to log. [info]")
+    return click.option("--log-format", type=formats, help="Log as text or JSON lines. [text]")(level(verb))
 
 
 def limit_option(default: int) -> Callable[[F], F]:

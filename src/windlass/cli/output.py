@@ -8,17 +8,19 @@ import contextlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from windlass.core.states import State
+from windlass.errors import StoreUnavailable
 from windlass.presentation.parents import drawn_state, strip_of
 from windlass.presentation.text import one_line
 
@@ -29,6 +31,16 @@ def print_json(value: Any, *, indent: int | None = 2) -> None:
     """Print a JSON document: plain ASCII, so that no terminal and no encoding gets in its way. Shapes in it
     become objects."""
     click.echo(json.dumps(msgspec.to_builtins(value), indent=indent, allow_nan=False))
+
+
+def print_answer(as_json: bool, shape: Any, text: str, *, ok: bool = True) -> None:
+    """Print what was done, as JSON or in words; exit code 1 where it is not what was asked for."""
+    if as_json:
+        print_json(shape)
+    else:
+        click.echo(text)
+    if not ok:
+        raise SystemExit(1)
 
 
 # -- tables ---------------------------------------------------------------------------------------------
@@ -181,7 +193,25 @@ def keys() -> Iterator[asyncio.Event]:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
 
 
-async def happens(event: asyncio.Event, within: float) -> bool:
+async def watch(
+    draw: Callable[[], RenderableType],
+    look: Callable[[], Awaitable[None]],
+    every: float,
+    ended: Callable[[], bool] = lambda: False,
+) -> None:
+    """Draw on the whole screen, anew after each look, until q or the end. A look that finds no store says so
+    above what was drawn: the next may come through."""
+    with keys() as quit_wanted, Live(draw(), console=console(), screen=True) as live:
+        while not ended() and not await _happens(quit_wanted, every):
+            notice = Text()
+            try:
+                await look()
+            except StoreUnavailable as error:
+                notice = Text(one_line(f"no answer, trying again: {error}"), style="bold red")
+            live.update(Group(notice, draw()) if notice else draw(), refresh=True)
+
+
+async def _happens(event: asyncio.Event, within: float) -> bool:
     """Whether it has happened within so many seconds; it returns as soon as it has."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within):

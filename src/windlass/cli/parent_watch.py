@@ -6,21 +6,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
+from functools import partial
 from typing import Final
 
 import click
 import msgspec
-from rich.console import Group, RenderableType
-from rich.live import Live
+from rich.console import RenderableType
 from rich.text import Text
 
-from windlass.cli.output import console, happens, keys, print_json, show
+from windlass.cli.output import console, print_json, show, watch
 from windlass.cli.parent_page import Family, draw, is_to_be_split, look_at, not_a_parent
 from windlass.core.progress import Look
 from windlass.core.states import FINISHED
-from windlass.errors import StoreUnavailable
 from windlass.presentation.parents import ParentShape
-from windlass.presentation.text import Shape, iso, one_line
+from windlass.presentation.text import Shape, iso
 from windlass.store.protocol import Store
 
 EVERY: Final = 1.0
@@ -108,18 +107,6 @@ async def _print(watched: Watched) -> None:
 async def _draw(watched: Watched) -> None:
     """The last frame stays on the screen."""
     screen = console()
-    first = watched.frame(screen.width, screen.height)
-    with keys() as quit_wanted, Live(first, console=screen, screen=True) as live:
-        while not watched.ended and not await happens(quit_wanted, EVERY):
-            notice = await _looked(watched)
-            live.update(Group(*notice, watched.frame(screen.width, screen.height)), refresh=True)
-    show(watched.frame(screen.width))
-
-
-async def _looked(watched: Watched) -> list[RenderableType]:
-    """Look again; what went wrong where the store did not answer: the next frame may come through."""
-    try:
-        await watched.look()
-    except StoreUnavailable as error:
-        return [Text(one_line(f"no answer, trying again: {error}"), style="bold red")]
-    return []
+    frame = partial(watched.frame, screen.width)
+    await watch(lambda: frame(screen.height), watched.look, EVERY, lambda: watched.ended)
+    show(frame())

@@ -9,7 +9,7 @@ import time
 import click
 
 from windlass.cli.options import JobId, limit_option, with_json
-from windlass.cli.output import console, print_json, print_listing
+from windlass.cli.output import console, print_answer, print_json, print_listing
 from windlass.cli.output import show as print_out
 from windlass.cli.parent_page import COLUMNS, draw, every_part, find_parent, look_at, row
 from windlass.cli.parent_watch import watch_parent
@@ -89,14 +89,12 @@ def set_(target: Target, id: int, parallel: int, as_json: bool) -> None:
         return await store.set_parent(id, parallel=parallel) or await find_parent(store, id)
 
     found = target.act(work, lambda found: [audit.set_parallel(id, found.parallel)])
-    if as_json:
-        print_json({"parent": _shape(found)})
-        return
     if found.state in FINISHED:
         counts = "it has ended, so this counts when it is redriven"
     else:
         counts = f"{found.out:,} {'is' if found.out == 1 else 'are'} out now; see `windlass parent show {id}`"
-    click.echo(f"{id} runs up to {plural(found.parallel, 'part')} at a time; {counts}")
+    said = f"{id} runs up to {plural(found.parallel, 'part')} at a time; {counts}"
+    print_answer(as_json, {"parent": _shape(found)}, said)
 
 
 @parent.command()
@@ -112,17 +110,11 @@ def redrive(target: Target, id: int, as_json: bool) -> None:
         return again, only_final, await find_parent(store, id)
 
     again, only_final, found = target.act(work, lambda done: [audit.redriven(id, done[0])])
-    if as_json:
-        print_json({"parent": _shape(found), "redriven": again})
-    elif again:
+    said = f"{id} unchanged: neither its finalizer nor any part failed; see `windlass parent show {id}`"
+    if again:
         what = "its finalizer" if only_final else f"{plural(again, 'part')} (a finalizer counts as one)"
-        click.echo(f"{id} runs {what} again; {_follow(id)}")
-    else:
-        click.echo(
-            f"{id} unchanged: neither its finalizer nor any part failed; see `windlass parent show {id}`"
-        )
-    if not again:
-        raise SystemExit(1)
+        said = f"{id} runs {what} again; {_follow(id)}"
+    print_answer(as_json, {"parent": _shape(found), "redriven": again}, said, ok=again > 0)
 
 
 @parent.command()
@@ -137,18 +129,14 @@ def cancel(target: Target, id: int, as_json: bool) -> None:
         return answer, await find_parent(store, id)
 
     answer, found = target.act(work, lambda done: audit.steered("cancel", {id: done[0]}))
-    if as_json:
-        print_json({"parent": _shape(found), "answer": answer})
-    elif answer == "finished":
-        click.echo(f"{id} has already ended, {found.state}; nothing was changed")
-    elif found.state in FINISHED:
-        click.echo(f"{id} {found.state}; `windlass parent redrive {id}` would go on with it")
-    else:
-        click.echo(
-            f"{id} is being cancelled and waits for {plural(found.out, 'part')} to stop; {_follow(id)}"
-        )
     if answer == "finished":
-        raise SystemExit(1)
+        said = f"{id} has already ended, {found.state}; nothing was changed"
+    elif found.state in FINISHED:
+        said = f"{id} {found.state}; `windlass parent redrive {id}` would go on with it"
+    else:
+        said = f"{id} is being cancelled and waits for {plural(found.out, 'part')} to stop; {_follow(id)}"
+    shape = {"parent": _shape(found), "answer": answer}
+    print_answer(as_json, shape, said, ok=answer != "finished")
 
 
 def _follow(id: int) -> str:

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 import click
 
 from windlass.cli.options import on_store, with_json
-from windlass.cli.output import print_json, print_listing
-from windlass.cli.target import Target, refusals
+from windlass.cli.output import print_answer, print_json, print_listing
+from windlass.cli.target import Target, refusals, with_now
 from windlass.core.counts import plural
 from windlass.core.cron import zone
 from windlass.presentation import audit
@@ -35,11 +35,7 @@ def schedules() -> None:
 @with_json
 def list_(target: Target, as_json: bool) -> None:
     """List schedules: when each fires next and fired last, whether it is paused, and its error if any."""
-
-    async def work(store: Store) -> tuple[list[ScheduleRecord], float]:
-        return await store.schedules(), await store.now()
-
-    found, now = target.run(work)
+    found, now = target.run(with_now(lambda store: store.schedules()))
     print_listing(
         as_json, "schedules", found, ScheduleShape.of, _COLUMNS, lambda each: schedule_row(each, now)
     )
@@ -70,17 +66,14 @@ def run(target: Target, name: str, as_json: bool) -> None:
         lambda store: clock.run_now(store, name),
         lambda job: [audit.schedule(name, "run now", job)],
     )
-    if as_json:
-        print_json({"schedule": name, "job": None if job is None else str(job)})
-    elif job is None:
-        click.echo(
+    made = f"{name} made job {job}; follow it with `windlass job show {job}`"
+    if job is None:
+        made = (
             f"{name} made no job: the runs of its unique key died again and again, and it is parked for a "
             "while; enqueue the task by hand to run it all the same"
         )
-    else:
-        click.echo(f"{name} made job {job}; follow it with `windlass job show {job}`")
-    if job is None:
-        raise SystemExit(1)
+    shape = {"schedule": name, "job": None if job is None else str(job)}
+    print_answer(as_json, shape, made, ok=job is not None)
 
 
 @schedules.command()
@@ -99,10 +92,7 @@ def pause(target: Target, name: str) -> None:
 @on_store
 def resume(target: Target, name: str) -> None:
     """Let a schedule fire again, from its next time on; times missed during the pause are not made up."""
-
-    async def work(store: Store) -> tuple[ScheduleRecord, float]:
-        return await clock.resume(store, name), await store.now()
-
+    work = with_now(lambda store: clock.resume(store, name))
     record, now = _on_schedule(target, name, work, lambda _: [audit.schedule(name, "resumed")])
     assert record.next_at is not None  # it was computed just now
     click.echo(f"{name} resumed; it fires next {in_zone(record.next_at, zone(record.tz), now)}")
@@ -121,11 +111,7 @@ def resume(target: Target, name: str) -> None:
 @with_json
 def next_(target: Target, name: str, n: int, as_json: bool) -> None:
     """Print the next times of a schedule, in its own time zone."""
-
-    async def work(store: Store) -> tuple[list[datetime], float]:
-        return await clock.next_times(store, name, n), await store.now()
-
-    times, now = _on_schedule(target, name, work)
+    times, now = _on_schedule(target, name, with_now(lambda store: clock.next_times(store, name, n)))
     if as_json:
         print_json({"schedule": name, "times": [iso(time.timestamp()) for time in times]})
         return

@@ -10,20 +10,18 @@ from collections.abc import Sequence
 
 import click
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from windlass.cli.budgets import COLUMNS as BUDGETS
 from windlass.cli.budgets import budget_row
 from windlass.cli.flow import GATES, gate_row
 from windlass.cli.options import Span, with_json
-from windlass.cli.output import console, happens, keys, make_table, print_json, print_listing, show
+from windlass.cli.output import make_table, print_json, print_listing, show, watch
 from windlass.cli.queues import COLUMNS, queue_row
 from windlass.cli.target import Target
-from windlass.errors import StoreUnavailable
 from windlass.presentation.cluster_state import ClusterState, read_full_state, read_state
 from windlass.presentation.flow import BudgetShape, GateShape, QueueShape, WorkerShape
-from windlass.presentation.text import Shape, iso, one_line, plain, span
+from windlass.presentation.text import Shape, iso, plain, span
 from windlass.presentation.waiting import load_in_words
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, WorkerRecord
@@ -56,31 +54,24 @@ def top(target: Target, interval: float, once: bool, as_json: bool) -> None:
 
 
 async def _watch(store: Store, interval: float, once: bool, as_json: bool) -> None:
-    sample = await read_full_state(store)
-    if once or as_json:
-        await _print(store, sample, interval, once, as_json)
-        return
-    with keys() as quit_wanted, Live(frame(sample, None), console=console(), screen=True) as live:
-        while not await happens(quit_wanted, interval):
-            try:
-                before, sample = sample, await read_full_state(store)
-                live.update(frame(sample, before), refresh=True)
-            except StoreUnavailable as error:  # the next frame may come through
-                notice = Text(one_line(f"no answer, trying again: {error}"), style="bold red")
-                live.update(Group(notice, frame(sample, None)), refresh=True)
+    before, sample = None, await read_full_state(store)
 
+    async def look() -> None:
+        nonlocal before, sample
+        last, before = sample, None  # no rates where the store does not answer
+        sample = await read_full_state(store)
+        before = last
 
-async def _print(store: Store, sample: ClusterState, interval: float, once: bool, as_json: bool) -> None:
-    if not as_json:
-        show(frame(sample, None))
-        return
-    before: ClusterState | None = None
-    while True:
+    if as_json:
         print_json(frame_as_json(sample, before), indent=None)
-        if once:
-            return
-        await asyncio.sleep(interval)
-        before, sample = sample, await read_full_state(store)
+        while not once:
+            await asyncio.sleep(interval)
+            await look()
+            print_json(frame_as_json(sample, before), indent=None)
+    elif once:
+        show(frame(sample, before))
+    else:
+        await watch(lambda: frame(sample, before), look, interval)
 
 
 # -- frames ---------------------------------------------------------------------------------------------

@@ -91,13 +91,7 @@ class _Instrument:
     def enqueue(self, sending: Sending) -> Iterator[None]:
         """A span around one call that makes jobs, whose context they carry."""
         first = sending.jobs[0]
-        about: dict[str, str | int] = {
-            "messaging.system": "windlass",
-            "messaging.operation.type": "send",
-            "messaging.operation.name": "enqueue",
-            "messaging.destination.name": first.queue,
-            "windlass.task": first.task,
-        }
+        about = _operation("send", "enqueue", first)
         if len(sending.jobs) > 1:
             about["messaging.batch.message_count"] = len(sending.jobs)
         with self._span(f"enqueue {first.task}", None, SpanKind.PRODUCER, about, notes_errors=True) as span:
@@ -210,14 +204,21 @@ class _Instrument:
             logger.warning("traces and metrics were not sent within %g s and may be lost", FLUSH_TIME)
 
 
+def _operation(kind: str, name: str, job: NewJob | Context) -> dict[str, str | int]:
+    """What the spans of enqueues and runs have in common."""
+    return {
+        "messaging.system": "windlass",
+        "messaging.operation.type": kind,
+        "messaging.operation.name": name,
+        "messaging.destination.name": job.queue,
+        "windlass.task": job.task,
+    }
+
+
 def _about(context: Context) -> dict[str, str | int]:
     about: dict[str, str | int] = {
-        "messaging.system": "windlass",
-        "messaging.operation.type": "process",
-        "messaging.operation.name": "run",
-        "messaging.destination.name": context.queue,
+        **_operation("process", "run", context),
         "messaging.message.id": str(context.id),
-        "windlass.task": context.task,
         "windlass.attempt": context.attempt,
         "windlass.max_attempts": context.max_attempts,
     }

@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.core.progress import Look, progress
 from windlass.core.states import State
-from windlass.presentation.text import parsed, shaped
+from windlass.presentation.text import parsed, rounded, shaped
 from windlass.store.protocol import Store
 from windlass.store.records import ParentRecord, PartRecord
 
@@ -33,9 +33,9 @@ class ProgressShape(msgspec.Struct, frozen=True):
             round(current.fraction, 6),
             current.percent,
             current.unit,
-            _rounded(current.rate),
-            _rounded(current.records_rate),
-            _rounded(current.left),
+            rounded(current.rate),
+            rounded(current.records_rate),
+            rounded(current.left),
         )
 
 
@@ -90,10 +90,6 @@ class PartShape(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, part: PartRecord, **more: Any) -> Self:
         """A part as JSON has it; `more` is what a larger shape adds."""
         return shaped(cls, part, span=parsed(part.span), **more)
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, 3)
 
 
 # -- drawing parts --------------------------------------------------------------------------------------

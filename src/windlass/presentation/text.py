@@ -33,6 +33,11 @@ def one_line(text: str, most: int = 2000) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
+def rounded(number: float | None) -> float | None:
+    """A number as JSON has it: three digits; null stays null."""
+    return None if number is None else round(number, 3)
+
+
 def capped(count: int, most: int = COUNTED) -> str:
     """A count that a store breaks off when it is large."""
     return f"{count:,}" if count < most else f"{most:,}+"

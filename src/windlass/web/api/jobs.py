@@ -34,14 +34,8 @@ class Where(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def filter(self) -> JobFilter:
         """As the store takes it. An empty tag or text does not filter."""
-        return job_filter(
-            queue=self.queue,
-            task=self.task,
-            state=self.state,
-            tag=self.tag or None,
-            text=self.text or None,
-            error=self.error,
-        )
+        given = {name: getattr(self, name) for name in Where.__struct_fields__}
+        return job_filter(**given | {"tag": self.tag or None, "text": self.text or None})
 
 
 class Listing(Where, kw_only=True, forbid_unknown_fields=True):
@@ -51,22 +45,20 @@ class Listing(Where, kw_only=True, forbid_unknown_fields=True):
     cursor: Word | None = None
 
 
-class DeadListing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which dead jobs, and how many of them."""
-
-    queue: Name | None = None
-    task: Name | None = None
-    error: Text | None = None
-    """The type of the last failure, empty for none."""
-    limit: Limit = 50
-    cursor: Word | None = None
-
-
 class Dead(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Which dead jobs."""
 
     queue: Name | None = None
     task: Name | None = None
+
+
+class DeadListing(Dead, kw_only=True, forbid_unknown_fields=True):
+    """Which dead jobs, and how many of them."""
+
+    error: Text | None = None
+    """The type of the last failure, empty for none."""
+    limit: Limit = 50
+    cursor: Word | None = None
 
 
 class NewJobs(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

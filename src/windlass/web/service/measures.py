@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from windlass.core.histogram import percentile
 from windlass.core.names import check_name
 from windlass.core.rollup import HOUR, MINUTE, Sample, standing
-from windlass.presentation.text import iso
+from windlass.presentation.text import iso, rounded
 from windlass.store.protocol import Store
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid
@@ -102,7 +102,7 @@ def point(sample: Sample, seconds: float) -> PointShape:
 def percentiles(sample: Sample) -> dict[str, float | None]:
     """The fields of `Percentiles` for one sample."""
     return {
-        f"{name}_p{share}": _rounded(percentile(counts, share / 100))
+        f"{name}_p{share}": rounded(percentile(counts, share / 100))
         for name, counts in (("wait", sample.waits), ("run", sample.runs))
         for share in (50, 95, 99)
     }
@@ -122,7 +122,3 @@ def rate(samples: Sequence[Sample], now: float, kinds: Sequence[str] = ("succeed
     since = int(now) - int(now) % MINUTE - MINUTE
     ended = sum(sample.counts.get(kind, 0) for sample in samples if sample.at >= since for kind in kinds)
     return round(ended / max(now - since, 1.0), 3)
-
-
-def _rounded(ms: float | None) -> float | None:
-    return None if ms is None else round(ms, 3)

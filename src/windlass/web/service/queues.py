@@ -99,20 +99,17 @@ class Queues(Actions):
 
     # -- actions ----------------------------------------------------------------------------------------
 
-    async def pause(self, principal: Principal, name: str) -> QueueView:
+    async def pause(self, principal: Principal, name: str, paused: bool = True) -> QueueView:
         """Start no more jobs of a queue. Running jobs may finish [K2]."""
-        return await self._set_paused(principal, name, True)
-
-    async def resume(self, principal: Principal, name: str) -> QueueView:
-        """Start jobs of a queue again [K2]."""
-        return await self._set_paused(principal, name, False)
-
-    async def _set_paused(self, principal: Principal, name: str, paused: bool) -> QueueView:
         principal.require(Role.OPERATE)
         await self._check_known(name)
         changes = {"paused": paused}
         await self._do(principal, lambda store: store.set_queue(name, changes), audit.paused(name, paused))
         return await self.get(principal, name)
+
+    async def resume(self, principal: Principal, name: str) -> QueueView:
+        """Start jobs of a queue again [K2]."""
+        return await self.pause(principal, name, paused=False)
 
     async def warm(self, principal: Principal, name: str) -> QueueView:
         """End the cool-down of a throttled queue now [O3]."""

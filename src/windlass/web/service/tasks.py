@@ -6,11 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from windlass.core.names import check_name
 from windlass.core.rollup import Sample
 from windlass.presentation import audit
+from windlass.presentation.text import shaped
 from windlass.store.fields import TaskRecord
 from windlass.store.records import TaskDepth
 from windlass.web.http.principal import Principal, Role
@@ -61,17 +60,15 @@ class Tasks(Actions):
             if depth.estimate:
                 estimates.add(depth.task)
         known = self._app.tasks
-        views = []
-        for name in sorted(kept.keys() | counts.keys() | ready.keys() | known.keys()):
-            record = kept.get(name, TaskRecord(name=name))
-            views.append(
-                TaskView(
-                    **msgspec.structs.asdict(record),
-                    known=name in known,
-                    queue=known[name].queue if name in known else None,
-                    ready=ready[name],
-                    estimate=name in estimates,
-                    counts=dict(counts[name]),
-                )
+        return [
+            shaped(
+                TaskView,
+                kept.get(name, TaskRecord(name=name)),
+                known=name in known,
+                queue=known[name].queue if name in known else None,
+                ready=ready[name],
+                estimate=name in estimates,
+                counts=dict(counts[name]),
             )
-        return views
+            for name in sorted(kept.keys() | counts.keys() | ready.keys() | known.keys())
+        ]
