@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -89,22 +90,24 @@ def _away(moment: float, now: float) -> str:
 def shaped(shape: type[S], *records: msgspec.Struct, **given: Any) -> S:
     """A shape of what records have in common with it, and of what is given. What is a number in a record and
     a text in the shape is a time, by its name, or an id."""
-    found = {name: value for record in records for name, value in msgspec.structs.asdict(record).items()}
-    texts = {name: _as_text(name, found[name]) for name in _texts_of(shape) if name in found}
-    wanted = {name: found[name] for name in shape.__struct_fields__ if name in found}
-    return shape(**wanted | texts | given)
+    writers = _writers_of(shape)
+    for record in records:
+        for name in record.__struct_fields__:
+            if name in writers and name not in given:
+                value, write = getattr(record, name), writers[name]
+                given[name] = value if write is None or value is None else write(value)
+    return shape(**given)
 
 
 @cache
-def _texts_of(shape: type[msgspec.Struct]) -> tuple[str, ...]:
-    """The fields of a shape that are texts, or null."""
-    return tuple(field.name for field in msgspec.structs.fields(shape) if field.type in (str, str | None))
-
-
-def _as_text(name: str, value: Any) -> str | None:
-    if value is None:
-        return None
-    return iso(value) if name == "at" or name.endswith(("_at", "_since", "_until")) else str(value)
+def _writers_of(shape: type[msgspec.Struct]) -> dict[str, Callable[[Any], Any] | None]:
+    """How each field of a shape is written, by its name; None as it is."""
+    writers: dict[str, Callable[[Any], Any] | None] = dict.fromkeys(shape.__struct_fields__)
+    for field in msgspec.structs.fields(shape):
+        if field.type in (str, str | None):
+            is_time = field.name == "at" or field.name.endswith(("_at", "_since", "_until"))
+            writers[field.name] = iso if is_time else str
+    return writers
 
 
 def plain(shape: msgspec.Struct) -> Shape:
