@@ -78,8 +78,9 @@ def _operation(endpoint: Endpoint, refs: dict[str, Any], schemas: dict[str, Any]
             **_problems(endpoint, refs),
         },
     }
+    known = {"id": _BULK} if endpoint.tag == "bulk" else _PATH
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": _in_path(endpoint, name)}
+        {"name": name, "in": "path", "required": True, "schema": known[name]}
         for name in _NAMES.findall(endpoint.path)
     ]
     parameters += _query(schemas[endpoint.query.__name__])
@@ -89,10 +90,6 @@ def _operation(endpoint: Endpoint, refs: dict[str, Any], schemas: dict[str, Any]
         content = {"application/json": {"schema": refs[repr(endpoint.body)]}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
-
-
-def _in_path(endpoint: Endpoint, name: str) -> dict[str, Any]:
-    return _BULK if endpoint.tag == "bulk" else _PATH[name]
 
 
 def _untag(schema: dict[str, Any]) -> None:

@@ -11,7 +11,8 @@ import secrets
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Literal, TypeAlias
+from functools import partial
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -135,15 +136,12 @@ class BulkOperations(Actions):
         bulk = BulkOperation(verb, where, principal.name, None if found.more else found.jobs)
         self._keep(bulk)
 
-        async def work(answers: Any, progress: Progress) -> object:
-            return await self._store.ask(
-                lambda store: walks.apply(
-                    store, where, verb, progress=progress, requested=self._store.stop_local, answers=answers
-                )
-            )
+        def work(answers: Counter[str], progress: Progress) -> Awaitable[object]:
+            apply = partial(walks.apply, progress=progress, requested=self._store.stop_local, answers=answers)
+            return self._store.ask(lambda store: apply(store, where, verb))
 
-        async def ended(state: str) -> None:
-            await self._audit.done(principal, audit.steered_many(verb, state, bulk.answers, where))
+        def ended(state: Outcome) -> Awaitable[None]:
+            return self._audit.done(principal, audit.steered_many(verb, state, bulk.answers, where))
 
         bulk.start(work, ended)
         return bulk.shape()
