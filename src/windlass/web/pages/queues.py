@@ -39,7 +39,7 @@ async def one(service: Service, request: Request) -> Response:
 async def _show(
     service: Service, request: Request, form: Form | None = None, problem: Problem | None = None
 ) -> Response:
-    """The page of a queue; with a form that makes no sense, what was typed and what is wrong with it."""
+    """The page of a queue; after an invalid form, with what was typed and the error."""
     principal, name = principal_of(request), request.path_params["name"]
     queue = await service.queues.get(principal, name)
     chosen = charts.range_named(request.query_params.get("range"))
@@ -77,7 +77,7 @@ async def act(service: Service, request: Request) -> Response:
             return go(request, here, "warmed")
         case "set":
             return await _set(service, request, form, here)
-    raise Invalid("a queue can be paused, resumed, warmed or set", "do")
+    raise Invalid("do must be pause, resume, warm or set", "do")
 
 
 async def _set(service: Service, request: Request, form: Form, here: str) -> Response:

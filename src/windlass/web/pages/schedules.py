@@ -33,4 +33,4 @@ async def act(service: Service, request: Request) -> Response:
         case "remove":
             await service.schedules.remove(principal, name)
             return go(request, "/schedules", "removed")
-    raise Invalid("a schedule can be run, paused, resumed or removed", "do")
+    raise Invalid("do must be run, pause, resume or remove", "do")
