@@ -148,7 +148,7 @@ async def test_an_outage_is_told_once_and_so_is_its_end(line: Line, caplog: pyte
             seen = line.calls["promote"]
             await until(lambda: line.calls["promote"] >= seen + 5)
         await until(lambda: "chores of the cluster: recovered after" in caplog.text)
-    assert caplog.text.count("a chore of the cluster failed") == 1
+    assert caplog.text.count("a duty of the cluster failed") == 1
 
 
 async def test_a_chore_that_fails_is_tried_again(line: Line, caplog: pytest.LogCaptureFixture) -> None:
@@ -159,7 +159,7 @@ async def test_a_chore_that_fails_is_tried_again(line: Line, caplog: pytest.LogC
     line.fail("promote", StoreUnavailable("just now"), StoreUnavailable("and now"))
     async with standing(line, 1):
         await until_it_is(lambda: _ready(line, "default"), 1)
-    assert caplog.text.count("a chore of the cluster failed") == 1
+    assert caplog.text.count("a duty of the cluster failed") == 1
     assert "chores of the cluster: recovered after 2 failures" in caplog.text
 
 

@@ -369,4 +369,4 @@ async def test_k3_a_chore_that_fails_while_it_ends_does_not_begin_again(
     async with membership(line, {"mail": 1}):
         await until(lambda: began)
     assert began == [1]
-    assert "failed while it ended" in caplog.text
+    assert "failed while it stopped" in caplog.text

@@ -143,7 +143,7 @@ async def test_k4_a_bad_expression_is_recorded_and_the_rest_go_on(
     assert await fixed.tick(3600) == 1
     errors = {record.name: record.error for record in await fixed.store.schedules()}
     assert errors["good"] is None
-    assert "no cron expression" in (errors["bad"] or "")
+    assert "not a cron expression" in (errors["bad"] or "")
     assert "Mars/Olympus" in (errors["nowhere"] or "")
     assert "schedule bad never fires" in caplog.text
 

@@ -151,9 +151,9 @@ class Member:
                 await chore()
             except Exception as error:
                 if cancelled_from_outside():  # or the cancel would be lost, and this go on for ever
-                    logger.exception("the member of the cluster failed while it ended")
+                    logger.exception("the cluster member failed while it stopped")
                     return
-                message = "the member of the cluster failed and starts again: %s"
+                message = "the cluster member failed and restarts: %s"
                 foreseen = isinstance(error, SchemaMissing)
                 self._outages.failed(chore.__qualname__, message, error, error=None if foreseen else error)
             await asyncio.sleep(min(1.0, self._lease / 10))

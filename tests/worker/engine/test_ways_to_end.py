@@ -158,7 +158,7 @@ async def test_o4_an_unknown_task_waits_uncharged(
         await until_it_is(job.astatus, State.SCHEDULED)
     record = await job.arecord()
     assert (record.attempt, record.reason) == (1, "no worker knows this task")
-    assert "does not know task not.here" in caplog.text
+    assert "has no task not.here" in caplog.text
 
 
 async def test_o5_cancel_here_is_at_once_and_elsewhere_within_a_beat(

@@ -130,7 +130,7 @@ def steer(
         named = ids if only is None else [job.id for job in found if job is not None and job.state is only]
         answers = dict(await acts[verb](named))
         if error := await record(store, steered(verb, answers), by):
-            logger.warning("what %s did is not in the timeline: %s", by, error)
+            logger.warning("an action of %s is not in the timeline: %s", by, error)
         return {**dict.fromkeys(ids, "unchanged"), **answers}
 
     answers = app._store_handle().call(act)

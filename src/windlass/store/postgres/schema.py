@@ -46,7 +46,7 @@ def check_schema_name(schema: str) -> str:
     """A schema name that needs no quoting anywhere; anything else is refused."""
     if not _NAME.fullmatch(schema) or schema.startswith("pg_") or _RESERVED.fullmatch(schema):
         raise ConfigurationError(
-            f"schema name {schema!r} will not do; use up to 48 characters of a-z, 0-9 and _, "
+            f"schema name {schema!r} is not allowed; use up to 48 characters of a-z, 0-9 and _, "
             "not pg_… and no reserved word"
         )
     return schema

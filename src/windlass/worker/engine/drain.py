@@ -251,4 +251,4 @@ def _logged() -> Iterator[None]:
     try:
         yield
     except WindlassError as error:
-        logger.warning("the drain could not leave in order; its jobs wait to be rescued: %s", error)
+        logger.warning("the drain could not retire; its jobs wait to be rescued: %s", error)

@@ -230,7 +230,7 @@ class Engine:
                 for task in (claiming, writing):
                     if task.done() and not task.cancelled() and task.exception() is not None:
                         broken = True
-                        logger.error("the worker failed and starts again", exc_info=task.exception())
+                        logger.error("the worker failed and restarts", exc_info=task.exception())
                 await self._leave(shift)
         finally:
             for task in (claiming, writing, feeding):
@@ -274,9 +274,9 @@ class Engine:
                 await shift.log.flush()
                 await shift.feedback.send()
         except (TimeoutError, WorkerLost):
-            logger.warning("not every outcome could be written; their jobs are offered again")
+            logger.warning("some outcomes could not be written; their jobs will run again")
         except Exception:
-            logger.exception("outcomes could not be written; their jobs are offered again")
+            logger.exception("outcomes could not be written; their jobs will run again")
         if not self._left_running(shift):
             await self._retire(shift.worker)
         self.record.note("stopped", f"the worker left after {plural(self.done, 'run')}")
@@ -290,7 +290,7 @@ class Engine:
                 if shift.holdings.unanswered.any:
                     await shift.holdings.compare()
         except Exception as error:  # noqa: BLE001 - whatever it is, the worker leaves
-            logger.debug("jobs of the last claim go back when the worker retires: %s", error)
+            logger.debug("jobs of the last claim are handed back when the worker retires: %s", error)
 
     async def _retire(self, worker: int) -> None:
         """Give back whatever the identity still holds. Where the store cannot be reached, the next identity
