@@ -179,5 +179,5 @@ def test_after_what_is_no_job(desk: Desk) -> None:
     desk.refused("enqueue", "late", "--after", "first", code=2)
     desk.refused("enqueue", "late", "--after", "1", "--otherwise", "never", code=2)
     first = desk.json("enqueue", "t")["id"]
-    assert "not both" in desk.refused("enqueue", "late", "--after", first, "--delay", "5m")
+    assert "leave them out" in desk.refused("enqueue", "late", "--after", first, "--delay", "5m")
     assert len(desk.json("jobs")["jobs"]) == 1

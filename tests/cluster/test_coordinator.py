@@ -163,7 +163,7 @@ async def test_a_chore_that_fails_is_tried_again(line: Line, caplog: pytest.LogC
     assert "chores of the cluster: recovered after 2 failures" in caplog.text
 
 
-async def test_c8_an_outage_of_the_observer_buries_nobody(line: Line) -> None:
+async def test_c8_an_outage_of_the_observer_declares_nobody_dead(line: Line) -> None:
     """[C8] After the store was away, every worker gets a whole lease to show that it lives."""
     await line.open()
     await line.register(WorkerInfo(id=7, queues=("mail",), lease=0.4))

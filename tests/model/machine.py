@@ -167,7 +167,7 @@ class StoreMachine(Keyed):
         busy = [worker for worker in self.alive if self.known[worker]]
         worker = self.worker(data, [*busy, *busy, *self.alive])
         self.both("retire", worker)
-        self.bury(worker)
+        self.declare_dead(worker)
 
     @action(2, somebody_runs)
     def crash_and_rescue(self, data: Draw) -> None:
@@ -177,7 +177,7 @@ class StoreMachine(Keyed):
         poison = data.draw(st.sampled_from([2, 3, 3, 4]), label="poison")
         self.both("rescue", worker, DeathPolicy(poison, Backoff(base=150.0, jitter=0.0)))
         if worker in self.alive:
-            self.bury(worker)
+            self.declare_dead(worker)
 
     # -- operators and time -----------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ async def test_c5_a_late_outcome_is_refused_and_told_of(
         await started.wait()
         await declare_dead(line)
         assert await job.aresult("10s") == "second"
-    messages = [each for each in caplog.messages if "came too late" in each or "refused, since" in each]
+    messages = [each for each in caplog.messages if "arrived too late" in each or "refused, because" in each]
     assert [each.split()[0] for each in messages] == ["1"]
     assert runs == [0, 1]
 

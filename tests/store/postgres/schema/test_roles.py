@@ -183,7 +183,7 @@ async def a_worker_splits(store: PostgresStore) -> None:
 
 
 async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: MakeRole) -> None:
-    """[rule 11] From a queue that nobody declared to retention; opening a second store buries nobody."""
+    """[rule 11] From a queue that nobody declared to retention; a second store declares nobody dead."""
     dsn = role("worker")
     store = await alone.store(dsn)
     session = await alone.session(dsn)

@@ -162,7 +162,7 @@ END $$;
 -- Callers: the store's rescue, in a transaction of its own. May call: worker. Lock: the life row, by trying
 -- only: a rescue that waited would stand before the worker's own beats. True: dead (now or before); false: it
 -- lives or is writing.
-CREATE OR REPLACE FUNCTION windlass.bury(p_worker bigint, p_beat bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION windlass.declare_dead(p_worker bigint, p_beat bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_alive boolean;
@@ -181,7 +181,7 @@ BEGIN
 END $$;
 
 -- One bounded step of taking back a dead worker's jobs; see give_back.
--- Callers: the store's rescue, after bury. May call: worker. Lock: those of give_back.
+-- Callers: the store's rescue, after declare_dead. May call: worker. Lock: those of give_back.
 CREATE OR REPLACE FUNCTION windlass.rescue_step(
     p_worker bigint, p_delays float8[], p_limit int,
     OUT offered bigint, OUT deferred bigint, OUT dead bigint, OUT cancelled bigint, OUT left_over boolean,
