@@ -20,7 +20,7 @@ class Depth(msgspec.Struct, frozen=True):
     oldest: float | None = None
     offered: int = 0
     """How often a job was put into one of its lanes, since the queue was declared: new ones, retries,
-    and those given back. It never falls."""
+    and those handed back. It never falls."""
 
 
 class QueueRecord(QueueSettings, frozen=True, kw_only=True):

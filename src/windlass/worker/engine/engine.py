@@ -293,7 +293,7 @@ class Engine:
             logger.debug("jobs of the last claim are handed back when the worker retires: %s", error)
 
     async def _retire(self, worker: int) -> None:
-        """Give back whatever the identity still holds. Where the store cannot be reached, the next identity
+        """Hand back whatever the identity still holds. Where the store cannot be reached, the next identity
         does it."""
         self._unretired.add(worker)
         try:

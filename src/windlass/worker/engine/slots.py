@@ -102,11 +102,11 @@ class Slots:
         job = self.quarantine.withdraw()
         if job is not None:
             if kind is not None:
-                self.give_back(job, kind)
+                self.hand_back(job, kind)
             if not self.quarantine.closed:
                 self._reopen()
 
-    def give_back(self, job: ClaimedJob, kind: Kind = Kind.RELEASED) -> None:
+    def hand_back(self, job: ClaimedJob, kind: Kind = Kind.RELEASED) -> None:
         """A job that was claimed and not started ends without being charged, and its tokens go back [F1]."""
         self._feedback.unused(job)
         self.settle(Outcome(job=job, kind=kind))

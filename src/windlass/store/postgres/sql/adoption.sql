@@ -4,7 +4,7 @@
 
 -- Refuses what must not be done before the store was adopted: on a server that was promoted, restored or has
 -- recovered from a crash, numbers might be given out a second time [S3].
--- Callers: ensure_lane, take_ahead, give_back, rotation_begin, lead, register, worker_fence, worker_alone.
+-- Callers: ensure_lane, take_ahead, hand_back, rotation_begin, lead, register, worker_fence, worker_alone.
 -- May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_epoch() RETURNS void
 LANGUAGE plpgsql AS $$
@@ -153,7 +153,7 @@ BEGIN
     IF v_why <> 'crash' THEN
         FOR w IN SELECT id FROM windlass.worker_life WHERE NOT settled ORDER BY id LOOP
             v_again := v_again + (SELECT g.offered + g.cancelled
-                                    FROM windlass.give_back(w, 'released', '{}', 2147483647) AS g);
+                                    FROM windlass.hand_back(w, 'released', '{}', 2147483647) AS g);
         END LOOP;
     END IF;
     IF v_why = 'copy' THEN

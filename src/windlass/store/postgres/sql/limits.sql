@@ -227,7 +227,7 @@ END $$;
 -- Takes back passes of jobs: 'all', where the jobs have ended; all but that of their ordering key where an
 -- 'attempt' has, so that a retry keeps its place [F6]; those of concurrency keys and tasks where they wait
 -- for tokens and need no 'slots' meanwhile [F3]. Returns the gates at which somebody waits for the room.
--- Callers: settle, finish, finish_others, give_back, split, take_unique_key, claim_aside, sweep_passes,
+-- Callers: settle, finish, finish_others, hand_back, split, take_unique_key, claim_aside, sweep_passes,
 -- admit_gate, hold_unserved. May call: worker.
 -- Lock: the rows it removes, and those of their ordering
 -- keys' marks, which nobody else writes while there is a pass.
