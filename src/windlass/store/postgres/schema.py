@@ -1,6 +1,6 @@
 """How the SQL files become a schema: rendering for a schema name, migrating, refusing what is too new.
 
-`migrations/NNNN_*.sql` hold tables and only ever add. `sql/*.sql`, one file per room, hold functions and
+`migrations/NNNN_*.sql` hold tables and only ever add. `sql/*.sql`, one file per module, hold functions and
 views, which are replaced as a whole whenever their text has changed, and the statements that the store sends;
 see `sources.py`. In the files the schema is called windlass; rendering puts the real name.
 """

@@ -1,4 +1,4 @@
--- The schema: tables, sequences, indexes. The functions are in sql/, one file per room, and are replaced as a
+-- The schema: tables, sequences, indexes. The functions are in sql/, one file a module, and are replaced as a
 -- whole whenever their text has changed. In here, in this order:
 --   settings    meta, allowed, queue, task_setting
 --   lanes       lane, and numbers that obey no transaction

@@ -1,4 +1,4 @@
--- The schema itself: its version, its roles, its clock, and the few words that every room uses of the logs.
+-- The schema itself: its version, its roles, its clock, and the few words that every module uses of the logs.
 -- The tables are in migrations/0001_logs.sql, which explains roles and lock order.
 
 -- ==== Version and roles ====
