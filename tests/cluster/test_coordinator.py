@@ -48,7 +48,7 @@ def terms(*candidates: Coordinator) -> list[int]:
 
 
 async def slots_of(line: Line, *workers: int) -> dict[int, dict[str, int]]:
-    slots: dict[int, dict[str, int]] = (await line.steering(list(workers))).slots
+    slots: dict[int, dict[str, int]] = (await line.cluster_view(list(workers))).slots
     return slots
 
 

@@ -270,6 +270,6 @@ class StoreMachine(Keyed):
         slots = data.draw(st.dictionaries(st.sampled_from(self.alive), queues), label="slots")
         self.both("assign", term if term is not None else self.term, slots)
         self.term = term if term is not None else self.term
-        self.both("steering", self.alive)
+        self.both("cluster_view", self.alive)
         if data.draw(st.sampled_from([True, False, False]), label="resigns"):
             self.both("resign", data.draw(st.integers(1, 3), label="who"))

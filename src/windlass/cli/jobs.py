@@ -20,7 +20,7 @@ from windlass.presentation.jobs import job_as_json, listing_as_json, priority_na
 from windlass.presentation.text import span
 from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
-from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord, Steering, WorkerRecord
+from windlass.store.records import ClusterView, JobFilter, JobRecord, Page, ParentRecord, WorkerRecord
 
 _GOOD = frozenset({"dead", "retried", "cancelled", "requested", "deleted"})
 _WHY_NOT = {
@@ -50,15 +50,15 @@ def jobs(target: Target, limit: int, cursor: str | None, as_json: bool, **where:
 def list_jobs(target: Target, where: JobFilter, limit: int, cursor: str | None, as_json: bool) -> None:
     """Print one listing and, where there is more, how to go on."""
 
-    async def work(store: Store) -> tuple[Page, Steering]:
-        return await _page(store, where, limit, cursor), await store.steering([])
+    async def work(store: Store) -> tuple[Page, ClusterView]:
+        return await _page(store, where, limit, cursor), await store.cluster_view([])
 
-    page, steering = target.run(work)
+    page, view = target.run(work)
     if as_json:
         print_json(listing_as_json(page.jobs, page.cursor))
         return
     now = time.time()
-    print_table(_COLUMNS, [_row(job, steering, now) for job in page.jobs])
+    print_table(_COLUMNS, [_row(job, view, now) for job in page.jobs])
     if page.cursor is not None:
         click.echo(f"more jobs: --cursor {wrap(page.cursor)}", err=True)
 
@@ -83,7 +83,7 @@ async def _page(store: Store, where: JobFilter, limit: int, word: str | None) ->
         page = await store.jobs(where, limit - len(found), cursor, bulk.MOMENT)
 
 
-def _row(job: JobRecord, steering: Steering, now: float) -> Sequence[object]:
+def _row(job: JobRecord, view: ClusterView, now: float) -> Sequence[object]:
     last = job.errors[-1] if job.errors else None
     message = f"{last.type}: {last.message}"[:60] if last else None
     if job.state in FINISHED:
@@ -91,7 +91,7 @@ def _row(job: JobRecord, steering: Steering, now: float) -> Sequence[object]:
     elif job.state is State.RETRYING:  # what went wrong says more than that it waits for its time
         why = job.reason or message
     else:
-        why = why_or_reason(job, steering, now) or message
+        why = why_or_reason(job, view, now) or message
     attempt = f"{job.attempt}/{job.options.max_attempts}"
     priority = priority_name(job.priority)
     age = span(now - job.enqueued_at)
@@ -114,15 +114,15 @@ def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -
     async def work(
         store: Store,
     ) -> tuple[
-        dict[int, JobRecord | None], dict[int, ParentRecord | None], Steering, dict[int, WorkerRecord]
+        dict[int, JobRecord | None], dict[int, ParentRecord | None], ClusterView, dict[int, WorkerRecord]
     ]:
         looked = {id: await store.job(id) for id in ids}
         # Any of them may be a parent: one enqueued by name does not know that its task is chunked.
         parents = {id: await store.parent(id) for id in ids}
         workers = {worker.id: worker for worker in await store.workers()}
-        return looked, parents, await store.steering([]), workers
+        return looked, parents, await store.cluster_view([]), workers
 
-    looked, parents, steering, workers = target.run(work)
+    looked, parents, view, workers = target.run(work)
     found = [record for record in looked.values() if record is not None]
     if as_json:
         print_json({"jobs": [job_as_json(record) for record in found]})
@@ -132,7 +132,7 @@ def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -
                 click.echo()
             print_job(
                 record,
-                steering,
+                view,
                 time.time(),
                 traceback=traceback,
                 parent=parents.get(record.id),

@@ -51,17 +51,17 @@ def queues_as_json(sample: ClusterState) -> list[Shape]:
     assigned = sample.slots()
     return [
         queue_as_json(
-            sample.steering.queues.get(name, QueueRecord(name=name)),
+            sample.view.queues.get(name, QueueRecord(name=name)),
             sample.depth.get(name, Depth()),
             assigned.get(name),
-            sample.steering.serving.get(name, 0),
+            sample.view.serving.get(name, 0),
         )
         for name in sample.names()
     ]
 
 
 def _row(sample: ClusterState, name: str) -> Sequence[object]:
-    record = sample.steering.queues.get(name, QueueRecord(name=name))
+    record = sample.view.queues.get(name, QueueRecord(name=name))
     depth = sample.depth.get(name, Depth())
     most = "" if record.max_workers is None else f"/{record.max_workers}"
     return (
@@ -69,7 +69,7 @@ def _row(sample: ClusterState, name: str) -> Sequence[object]:
         *(f"{count:,}" for count in counts(depth)),
         None if depth.oldest is None else span(depth.oldest),
         f"{sample.slots().get(name, '–')}{most}",
-        sample.steering.serving.get(name, 0),
+        sample.view.serving.get(name, 0),
         load_in_words(record),
     )
 

@@ -91,7 +91,7 @@ def frame(sample: ClusterState, before: ClusterState | None) -> RenderableType:
     """Queues and workers as two tables, and what jobs stand aside for where they do."""
     queues = make_table(*_QUEUES)
     for name in sample.names():
-        record = sample.steering.queues.get(name, QueueRecord(name=name))
+        record = sample.view.queues.get(name, QueueRecord(name=name))
         depth = sample.depth.get(name, Depth())
         queues.add_row(
             *cells(name, *(f"{count:,}" for count in counts(depth))),
@@ -164,7 +164,7 @@ def workers(target: Target, as_json: bool) -> None:
 
 def workers_as_json(sample: ClusterState) -> list[Shape]:
     """Every worker of a sample."""
-    slots = sample.steering.slots
+    slots = sample.view.slots
     return [worker_as_json(worker, slots.get(worker.id, {}), sample.at) for worker in sample.workers]
 
 
@@ -181,7 +181,7 @@ def _worker_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
         worker.host,
         worker.pid,
         ", ".join(worker.queues),
-        _slots(sample.steering.slots.get(worker.id, {})),
+        _slots(sample.view.slots.get(worker.id, {})),
         f"{span(sample.at - worker.beat_at)} ago",
         span(sample.at - worker.started_at),
         alive_in_words(worker, sample.at),

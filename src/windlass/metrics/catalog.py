@@ -61,8 +61,8 @@ def _standing(name: str, help: str, of: Callable[[Depth], float]) -> Measure:
 
 def _setting(of: Callable[[QueueRecord], float | None]) -> Callable[[Reading], Numbers]:
     def numbers(reading: Reading) -> Numbers:
-        for queue in sorted(reading.state.steering.queues):
-            value = of(reading.state.steering.queues[queue])
+        for queue in sorted(reading.state.view.queues):
+            value = of(reading.state.view.queues[queue])
             if value is not None:
                 yield (queue,), value
 
@@ -79,7 +79,7 @@ def _slots(reading: Reading) -> Numbers:
 
 
 def _serving(reading: Reading) -> Numbers:
-    serving = reading.state.steering.serving
+    serving = reading.state.view.serving
     return (((queue,), float(serving.get(queue, 0))) for queue in reading.state.names())
 
 

@@ -214,10 +214,8 @@ def resting(state: ClusterState) -> list[str]:
     """Queues that are served, and rest while jobs wait."""
     return [
         name
-        for name, record in sorted(state.steering.queues.items())
-        if state.depth.get(name, Depth()).ready
-        and state.steering.serving.get(name, 0)
-        and queue_in_words(record)
+        for name, record in sorted(state.view.queues.items())
+        if state.depth.get(name, Depth()).ready and state.view.serving.get(name, 0) and queue_in_words(record)
     ]
 
 
@@ -241,13 +239,13 @@ def waiting_findings(state: ClusterState, rests: Mapping[str, float] = UNKNOWN) 
     """Queues in which jobs wait and nothing happens."""
     nobody = not any(worker.alive for worker in state.workers)
     for name in state.names():
-        record = state.steering.queues.get(name, QueueRecord(name=name))
+        record = state.view.queues.get(name, QueueRecord(name=name))
         depth = state.depth.get(name, Depth())
         since = None if depth.oldest is None else state.at - depth.oldest
         if not depth.ready:
             continue
         waiting = f"{plural(depth.ready, 'job')} ready"
-        if not state.steering.serving.get(name, 0):
+        if not state.view.serving.get(name, 0):
             yield _dated(
                 f"queue {name}",
                 f"{waiting}, and no worker serves it",

@@ -14,7 +14,7 @@ GROUPS: Final = {
     "Working": ("worker", "enqueue", "reconcile"),
     "Looking": ("top", "queues", "workers", "jobs", "parents", "tasks", "budgets", "blocked", "watermarks",
                 "events", "doctor", "web"),
-    "Steering": ("queue", "job", "dead", "parent", "task", "budget", "schedules"),
+    "ClusterView": ("queue", "job", "dead", "parent", "task", "budget", "schedules"),
     "The store": ("migrate", "sql", "maintain"),
     "Trying": ("demo",),
 }  # fmt: skip

@@ -101,8 +101,8 @@ async def test_o3_a_throttle_closes_the_queue_and_gives_its_siblings_back(
         assert queue.throttles == 1
         assert 1700 < queue.cooling <= 1800  # the hint is bounded by the cap
         async with wired.worker({"api": 2}):  # another worker gets nothing either
-            claims = line.calls["steering"]
-            await until(lambda: line.calls["steering"] >= claims + 2)
+            claims = line.calls["cluster_view"]
+            await until(lambda: line.calls["cluster_view"] >= claims + 2)
             assert await waiting.astatus() == State.READY
     assert runs == ["sibling", "throttled"]
     record = await throttled.arecord()

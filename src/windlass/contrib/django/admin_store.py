@@ -85,7 +85,7 @@ def show_job(app: Windlass, id: int) -> JobDetails | None:
         job = await store.job(id)
         if job is None:
             return None
-        why = why_or_reason(job, await store.steering([]), time.time()) or ""
+        why = why_or_reason(job, await store.cluster_view([]), time.time()) or ""
         moments = {
             "enqueued": job.enqueued_at,
             "due": job.run_at,
@@ -106,9 +106,9 @@ def list_queues(app: Windlass) -> list[QueueRow]:
         rows = []
         for name in state.names():
             depth = state.depth.get(name, Depth())
-            record = state.steering.queues.get(name, QueueRecord(name=name))
+            record = state.view.queues.get(name, QueueRecord(name=name))
             oldest = "" if depth.oldest is None else span(depth.oldest)
-            serving = state.steering.serving.get(name, 0)
+            serving = state.view.serving.get(name, 0)
             rows.append(QueueRow(name, counts(depth), oldest, serving, load_in_words(record)))
         return rows
 

@@ -131,7 +131,7 @@ class PostgresStore:
         self.set_task: Final = self._steering.set_task
 
         self.now: Final = self._cluster.now
-        self.steering: Final = self._cluster.steering
+        self.cluster_view: Final = self._cluster.cluster_view
         self.lead: Final = self._cluster.lead
         self.resign: Final = self._cluster.resign
         self.assign: Final = self._cluster.assign

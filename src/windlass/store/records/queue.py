@@ -42,8 +42,8 @@ class QueueRecord(QueueSettings, frozen=True, kw_only=True):
     """What its governor last decided."""
 
 
-class Steering(msgspec.Struct, frozen=True):
-    """What a host needs to know each second to steer its workers, in one answer [K1] [K2]."""
+class ClusterView(msgspec.Struct, frozen=True):
+    """What a host reads each second, in one answer: queues, slots, and who serves what [K1] [K2]."""
 
     queues: dict[str, QueueRecord]
     slots: dict[int, dict[str, int]]

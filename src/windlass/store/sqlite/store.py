@@ -295,7 +295,7 @@ class SQLiteStore:
     resign: Final = _write(cluster.resign)
     assign: Final = _write(cluster.assign)
     begin_chore: Final = _write(cluster.begin_chore)
-    steering: Final = _read_now(cluster.steering)
+    cluster_view: Final = _read_now(cluster.cluster_view)
 
     # -- retention --------------------------------------------------------------------------------------
 

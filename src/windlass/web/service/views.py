@@ -53,11 +53,11 @@ def queue_view(
     state: ClusterState, name: str, per_minute: Mapping[str, float], held: Mapping[str, str]
 ) -> QueueView:
     """A queue as the state has it; `held` says what the jobs of those that stand still wait for."""
-    record = state.steering.queues.get(name, QueueRecord(name=name))
+    record = state.view.queues.get(name, QueueRecord(name=name))
     depth = state.depth.get(name, Depth())
     slots = state.slots().get(name)
     return QueueView(
-        **queue_fields(record, depth, slots, state.steering.serving.get(name, 0)),
+        **queue_fields(record, depth, slots, state.view.serving.get(name, 0)),
         state_text=queue_in_words(record) or held.get(name, ""),
         load_text=load_in_words(record),
         per_minute=per_minute.get(name),
@@ -72,8 +72,8 @@ def standing(state: ClusterState) -> list[str]:
         for name, depth in state.depth.items()
         if depth.ready
         and not depth.running
-        and state.steering.serving.get(name, 0)
-        and not queue_in_words(state.steering.queues.get(name, QueueRecord(name=name)))
+        and state.view.serving.get(name, 0)
+        and not queue_in_words(state.view.queues.get(name, QueueRecord(name=name)))
     ]
     return sorted(found, key=lambda name: -(state.depth[name].oldest or 0.0))
 
@@ -116,7 +116,7 @@ def time_limit(job: JobRecord, queue: QueueRecord, timeout: float | None) -> flo
 
 def worker_view(worker: WorkerRecord, state: ClusterState) -> WorkerView:
     """A worker, and how it is doing."""
-    fields = worker_fields(worker, state.steering.slots.get(worker.id, {}), state.at)
+    fields = worker_fields(worker, state.view.slots.get(worker.id, {}), state.at)
     vitals = worker.vitals
     return WorkerView(
         **fields,

@@ -2,8 +2,8 @@
 
 An identity (a worker id in the store) is lost when its lease ran out, or given up when the store was out of
 reach for so long that it must have [C9]. Its handlers are stopped then, the process stays, and as soon as
-the store answers it begins again under a new id. Heartbeats and steering come from outside: from a supervisor
-through a socket, or from a member in the same process.
+the store answers it begins again under a new id. Heartbeats and assignments come from outside: from a
+supervisor through a socket, or from a member in the same process.
 """
 
 from __future__ import annotations

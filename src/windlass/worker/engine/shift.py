@@ -86,7 +86,7 @@ class Shift:
         )
         self._look_at(assignment)
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- what it is told --------------------------------------------------------------------------------
 
     def steer(self, assignment: Assignment) -> None:
         """Start what there is room for now, and hand back what is not to be started any more."""

@@ -128,7 +128,7 @@ async def test_steering_is_one_statement(alone: Base) -> None:
     assert term is not None
     worker = await alone.worker()
     await store.assign(term, {worker: {"a": 3}, 404: {"a": 1}})
-    steering = await store.steering([worker, 404])
+    steering = await store.cluster_view([worker, 404])
     assert (steering.queues["a"].max_workers, steering.queues["a"].window) == (3, 7)
     assert steering.queues["b"].throttles == 1
     assert 50 < steering.queues["b"].cooling <= 60

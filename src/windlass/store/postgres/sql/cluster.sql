@@ -332,10 +332,10 @@ END $$;
 
 -- ==== Statements that the store sends ====
 
--- :steering
+-- :cluster_view
 -- What a host needs to know each second: all queues, the slots of its workers ($1), who serves what [K1]
 -- [K2].
--- Callers: the store's steering. Lock: none.
+-- Callers: the store's cluster_view. Lock: none.
 -- One statement, so one snapshot.
 SELECT (SELECT json_object_agg(q.name, to_jsonb(q) || jsonb_build_object('cooling', windlass.cooldown_left(q))
                                        || windlass.flow_of(q))
