@@ -94,7 +94,7 @@ def gate_findings(gates: Iterable[GateRecord], budgets: frozenset[str] | set[str
         unknown = kind == "budget" and _budget_of(gate.name) not in budgets
         if gate.oldest > LONG_WAIT and not unknown:
             before, _, key = rest.partition("/")
-            advice = _ADVICE.get(kind, "see `windlass blocked`")
+            advice = _ADVICE.get(kind, "see `windlass gates`")
             yield _warning(
                 f"gate {gate.name}",
                 f"the first of {plural(gate.waiting, 'job', most=COUNTED)} {reason(gate.name)} "
