@@ -167,7 +167,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     )] = 1000.0  # fmt: skip
     max_depth: Annotated[int | None, Field(
         "Refuse new jobs when so many are ready.", "jobs", label="Refuse new jobs at", most=_MAX_DEPTH,
-        unset="no limit", more="This is backpressure.", when="producers can wait, or should be told",
+        unset="no limit", more="This is backpressure.", when="producers can wait, or should slow down",
     )] = None  # fmt: skip
     shed_depth: Annotated[int | None, Field(
         "Shed load at so many ready jobs.", "jobs", label="Shed load at a depth of", most=_MAX_DEPTH,
