@@ -27,7 +27,7 @@ LANGUAGE sql STABLE AS $$
     SELECT e.epoch FROM windlass.epoch_mark e WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint
 $$;
 
--- Why the store must be adopted before it goes on, or NULL [rule 15] [S3]. 'copy': it was restored or
+-- Why the store must be adopted before it works, or NULL [rule 15] [S3]. 'copy': it was restored or
 -- replicated elsewhere, or a sequence was set back. 'promotion': it is on another timeline. 'crash': the
 -- server has recovered, and may have lost what it had acknowledged.
 -- Callers: adopt, the store at open. May call: worker. Lock: none.
@@ -69,7 +69,7 @@ EXCEPTION WHEN feature_not_supported OR insufficient_privilege OR object_not_in_
     RETURN NULL;
 END $$;
 
--- Refuses to write where a subscription still brings the changes of another database: the two would meet.
+-- Refuses to write where a subscription still brings the changes of another database: the two would mix.
 -- Callers: check_epoch, skip_ids, adopt. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_unsubscribed() RETURNS void
 LANGUAGE plpgsql AS $$

@@ -68,7 +68,7 @@ BEGIN
           INTO applied, v_added, v_added_seqs, v_asked, v_wrong, refused_claims, refused_seqs
           FROM judged j;
         repeated := v_asked - applied - v_wrong;
-        -- Jobs that were claimed before their task got a limit hold a pass, though nobody told the worker.
+        -- Jobs that were claimed before their task got a limit hold a pass, though the worker does not know.
         IF EXISTS (SELECT FROM windlass.pass p WHERE p.job >= 1::bigint << 44) THEN
             freed := windlass.drop_passes(
                 ARRAY(SELECT p.job

@@ -190,7 +190,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = of
     SELECT * FROM windlass.hand_back(p_worker, 'lost', p_delays, p_limit)
 $$;
 
--- A worker leaves in good order: what it still holds is offered again, uncharged.
+-- A worker retires: what it still holds is offered again, uncharged.
 -- Callers: the store. May call: worker. Lock: the life row FOR UPDATE, then those of hand_back.
 CREATE OR REPLACE FUNCTION windlass.retire(p_worker bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
