@@ -39,7 +39,7 @@ def files_that_name(setting: str = SETTING) -> int:
 
 def superclasses() -> list[tuple[int, str]]:
     """How many superclasses made in this project each class has, most first. Errors and records do not count:
-    theirs are kinds of one thing. Nor do protocols: the one of a store is those of its rooms together."""
+    theirs are kinds of one thing. Nor do protocols: the one of a store is those of its modules together."""
     found = []
     for name in modules():
         if "django" in name or name.endswith("__main__"):  # they need a project, or run

@@ -119,7 +119,7 @@ def test_a_mistake_in_a_tasks_declaration_shows_at_once(app: Windlass) -> None:
         app.task(timeout=0)(lambda: None)
     with pytest.raises(ConfigurationError, match="no option colour"):
         app.task(colour="red")(lambda: None)  # type: ignore[call-overload]
-    with pytest.raises(ConfigurationError, match="retry=3 is no policy"):
+    with pytest.raises(ConfigurationError, match="retry=3 is not a policy"):
         app.task(retry=3)(lambda: None)  # type: ignore[call-overload]
     with pytest.raises(ConfigurationError, match="from 1 to 1000"):
         Retry(0)

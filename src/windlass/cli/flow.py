@@ -1,5 +1,4 @@
-"""The verbs about jobs that stand aside: blocked shows the gates they wait at [F3], watermarks how far
-ordering keys have come [F6]."""
+"""The commands about held jobs: gates lists where they wait [F3], watermarks how far keys have come [F6]."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ _MARKS: Final = ("key", ">position", "moved", ">waiting", ">age")
 @click.command()
 @limit_option(100)
 @with_json
-def blocked(target: Target, limit: int, as_json: bool) -> None:
-    """List where jobs wait for a key, a limit, their order or a budget, the longest wait first.
+def gates(target: Target, limit: int, as_json: bool) -> None:
+    """List gates with held jobs: keys, limits, ordering keys and budgets, the longest wait first.
 
     "through" counts the jobs that have passed the gate: they run, or are about to.
     """

@@ -15,14 +15,14 @@ from windlass.core.states import FINISHED
 from windlass.presentation.jobs import priority_name
 from windlass.presentation.text import kept_line, local, one_line, span
 from windlass.presentation.waiting import state_in_words, why_or_reason, worker_name
-from windlass.store.records import JobRecord, ParentRecord, Steering, WorkerRecord
+from windlass.store.records import ClusterView, JobRecord, ParentRecord, WorkerRecord
 
 Line = tuple[str, str]
 
 
 def print_job(
     job: JobRecord,
-    steering: Steering,
+    view: ClusterView,
     now: float,
     *,
     traceback: bool,
@@ -31,7 +31,7 @@ def print_job(
 ) -> None:
     """Print everything about a job. Without `traceback`, an error is its type and message. `parent` is how
     far its parts are, where it was split; `worker` who has it, where the store still knows that one."""
-    state, family = _state(job, steering, now, worker), _family(job, parent, now)
+    state, family = _state(job, view, now, worker), _family(job, parent, now)
     show(make_sheet([*state, *family, *_times(job, now), *_data(job, now)]))
     shown = console()
     for error in job.errors:
@@ -42,12 +42,12 @@ def print_job(
             shown.print(Text(harmless(error.traceback.rstrip(), lines=True)), soft_wrap=True)
 
 
-def _state(job: JobRecord, steering: Steering, now: float, worker: WorkerRecord | None) -> Iterator[Line]:
+def _state(job: JobRecord, view: ClusterView, now: float, worker: WorkerRecord | None) -> Iterator[Line]:
     yield "job", str(job.id)
     yield "task", one_line(job.task)
     yield "queue", f"{one_line(job.queue)}, priority {priority_name(job.priority)}"
     yield "state", state_in_words(job)
-    if why := why_or_reason(job, steering, now):
+    if why := why_or_reason(job, view, now):
         yield "why", one_line(why)
     yield "attempt", f"{job.attempt} of {job.options.max_attempts}"
     if job.deaths:

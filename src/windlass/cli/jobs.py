@@ -21,7 +21,7 @@ from windlass.presentation.jobs import job_as_json, listing_as_json, priority_na
 from windlass.presentation.text import span
 from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
-from windlass.store.records import JobFilter, JobRecord, Page, Steering
+from windlass.store.records import ClusterView, JobFilter, JobRecord, Page
 
 _GOOD = frozenset({"dead", "retried", "cancelled", "requested", "deleted"})
 _WHY_NOT = {
@@ -47,15 +47,15 @@ def jobs(target: Target, limit: int, cursor: str | None, as_json: bool, **where:
 def list_jobs(target: Target, where: JobFilter, limit: int, cursor: str | None, as_json: bool) -> None:
     """Print one listing and, where there is more, how to go on."""
 
-    async def work(store: Store) -> tuple[Page, Steering]:
-        return await _page(store, where, limit, cursor), await store.steering([])
+    async def work(store: Store) -> tuple[Page, ClusterView]:
+        return await _page(store, where, limit, cursor), await store.cluster_view([])
 
-    page, steering = target.run(work)
+    page, view = target.run(work)
     if as_json:
         print_json(listing_as_json(page.jobs, page.cursor))
         return
     now = time.time()
-    print_table(_COLUMNS, [_row(job, steering, now) for job in page.jobs])
+    print_table(_COLUMNS, [_row(job, view, now) for job in page.jobs])
     if page.cursor is not None:
         click.echo(f"more jobs: --cursor {wrap(page.cursor)}", err=True)
 
@@ -80,7 +80,7 @@ async def _page(store: Store, where: JobFilter, limit: int, word: str | None) ->
         page = await store.jobs(where, limit - len(found), cursor, bulk.MOMENT)
 
 
-def _row(job: JobRecord, steering: Steering, now: float) -> Sequence[object]:
+def _row(job: JobRecord, view: ClusterView, now: float) -> Sequence[object]:
     last = job.errors[-1] if job.errors else None
     message = f"{last.type}: {last.message}"[:60] if last else None
     if job.state in FINISHED:
@@ -88,7 +88,7 @@ def _row(job: JobRecord, steering: Steering, now: float) -> Sequence[object]:
     elif job.state is State.RETRYING:  # what went wrong says more than that it waits for its time
         why = job.reason or message
     else:
-        why = why_or_reason(job, steering, now) or message
+        why = why_or_reason(job, view, now) or message
     attempt = f"{job.attempt}/{job.options.max_attempts}"
     priority = priority_name(job.priority)
     age = span(now - job.enqueued_at)
@@ -120,17 +120,17 @@ def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -
 
 
 async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool) -> None:
-    steering = await store.steering([])
+    view = await store.cluster_view([])
     workers = {worker.id: worker for worker in await store.workers()}
     for place, record in enumerate(found):
         if place:
             click.echo()
         # Any of them may be a parent: one enqueued by name does not know that its task is chunked.
         parent, worker = await store.parent(record.id), workers.get(record.worker or 0)
-        print_job(record, steering, time.time(), traceback=traceback, parent=parent, worker=worker)
+        print_job(record, view, time.time(), traceback=traceback, parent=parent, worker=worker)
 
 
-def _steering(verb: Verb, help: str) -> None:
+def _steer_by_id(verb: Verb, help: str) -> None:
     """The verb that does one thing to jobs by id."""
 
     @job.command(verb, help=help)
@@ -140,9 +140,9 @@ def _steering(verb: Verb, help: str) -> None:
         steer(target, verb, lambda store: bulk.act(store, verb, ids), as_json)
 
 
-_steering("retry", "Make dead, scheduled or retrying jobs ready now, with their attempts reset.")
-_steering("cancel", "Cancel jobs: waiting ones at once, running ones as soon as their worker is notified.")
-_steering("delete", "Delete jobs and their history; running ones are asked to stop instead.")
+_steer_by_id("retry", "Make dead, scheduled or retrying jobs ready now, with their attempts reset.")
+_steer_by_id("cancel", "Cancel jobs: waiting ones at once, running ones as soon as their worker is notified.")
+_steer_by_id("delete", "Delete jobs and their history; running ones are asked to stop instead.")
 
 
 @job.command()

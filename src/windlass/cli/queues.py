@@ -50,7 +50,7 @@ def _row(state: ClusterState, name: str) -> Sequence[object]:
     return (
         *queue_row(state, name),
         f"{state.slots().get(name, '–')}{most}",
-        state.steering.serving.get(name, 0),
+        state.view.serving.get(name, 0),
         load_in_words(record),
     )
 

@@ -156,4 +156,4 @@ def operator() -> str:
 async def record(store: Store, deeds: Iterable[AuditEntry]) -> None:
     """Record in the timeline what was done."""
     if failure := await audit.record(store, deeds, operator()):
-        logger.debug("what was done is not in the timeline: %s", failure)
+        logger.debug("the action is not in the timeline: %s", failure)

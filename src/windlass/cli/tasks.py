@@ -91,10 +91,8 @@ def reconcile(app: str, task: str | None, database: str | None, schema: str | No
     if task is not None:
         find_task(target, task)
     if not names or target.app.tasks[names[0]].gaps is None:
-        who = f"no task of {app} says" if task is None else f"task {task} does not say"
-        raise ConfigurationError(
-            f"{who} what is missing: write a function that does, under @<task>.find_gaps"
-        )
+        who = f"no task of {app} has a" if task is None else f"task {task} has no"
+        raise ConfigurationError(f"{who} find_gaps function: write one, decorated with @<task>.find_gaps")
 
     failed: list[str] = []
 

@@ -157,7 +157,7 @@ def alive_in_words(worker: WorkerRecord, now: float) -> str:
 
 
 def _worker_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
-    assigned = sample.steering.slots.get(worker.id, {})
+    assigned = sample.view.slots.get(worker.id, {})
     return (
         worker.label or worker.id,
         worker.host,

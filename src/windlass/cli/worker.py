@@ -106,7 +106,7 @@ def _warn_of_strange_queues(app: Windlass, settings: Settings) -> None:
     for queue in settings.queues:
         if queue not in known:
             logger.warning(
-                "no task of this app goes to queue %s unless it is sent there; the tasks go to: %s",
+                "no task of this app uses queue %s by default; the tasks use: %s",
                 queue,
                 ", ".join(known),
             )

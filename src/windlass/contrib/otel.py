@@ -192,7 +192,7 @@ class _Instrument:
                     if force_flush is not None:
                         force_flush(int(FLUSH_TIME * 1000))
             except Exception:
-                logger.exception("what was left of traces and metrics could not be sent")
+                logger.exception("the last traces and metrics could not be sent")
             finally:
                 count()
 

@@ -94,7 +94,7 @@ def gate_findings(gates: Iterable[GateRecord], budgets: frozenset[str] | set[str
         unknown = kind == "budget" and _budget_of(gate.name) not in budgets
         if gate.oldest > LONG_WAIT and not unknown:
             before, _, key = rest.partition("/")
-            advice = _ADVICE.get(kind, "see `windlass blocked`")
+            advice = _ADVICE.get(kind, "see `windlass gates`")
             yield _warning(
                 f"gate {gate.name}",
                 f"the first of {plural(gate.waiting, 'job', most=COUNTED)} {reason(gate.name)} "
@@ -214,8 +214,8 @@ def resting(state: ClusterState) -> list[str]:
     """Queues that are served, and rest while jobs wait."""
     return [
         name
-        for name, record in sorted(state.steering.queues.items())
-        if state.depth_of(name).ready and state.steering.serving.get(name, 0) and queue_in_words(record)
+        for name, record in sorted(state.view.queues.items())
+        if state.depth_of(name).ready and state.view.serving.get(name, 0) and queue_in_words(record)
     ]
 
 
@@ -244,7 +244,7 @@ def waiting_findings(state: ClusterState, rests: Mapping[str, float] = UNKNOWN) 
         if not depth.ready:
             continue
         waiting = f"{plural(depth.ready, 'job')} ready"
-        if not state.steering.serving.get(name, 0):
+        if not state.view.serving.get(name, 0):
             finding = _warning(
                 f"queue {name}",
                 f"{waiting}, and no worker serves it",

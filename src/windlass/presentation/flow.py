@@ -39,7 +39,7 @@ class QueueShape(QueueRecord, frozen=True, kw_only=True):
     @classmethod
     def of(cls, state: ClusterState, name: str, **more: Any) -> Self:
         """A queue as the state has it; `more` is what a larger shape adds."""
-        workers = state.steering.serving.get(name, 0)
+        workers = state.view.serving.get(name, 0)
         slots = state.slots().get(name)
         return shaped(cls, state.queue(name), state.depth_of(name), slots=slots, workers=workers, **more)
 
@@ -130,6 +130,6 @@ class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, worker: WorkerRecord, state: ClusterState, **more: Any) -> Self:
         """A worker as the state has it; `more` is what a larger shape adds."""
-        slots = dict(state.steering.slots.get(worker.id, {}))
+        slots = dict(state.view.slots.get(worker.id, {}))
         age = round(max(state.at - worker.beat_at, 0.0), 3)
         return shaped(cls, worker, queues=list(worker.queues), slots=slots, beat_age=age, **more)

@@ -85,7 +85,7 @@ class Field(msgspec.Struct, frozen=True):
         if self.kind is int:
             return f"a whole number from {0 if self.zero else 1} to {self.most:,}"
         least = "0 or more" if self.zero else "more than 0"
-        return f"seconds, {least}" if self.unit == "time" else f"so many a second, {least}"
+        return f"seconds, {least}" if self.unit == "time" else f"a number per second, {least}"
 
     @property
     def default_text(self) -> str:
@@ -108,7 +108,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     paused: Annotated[bool, Field(
-        "Start nothing new; what runs may finish.", "yes, no", label="Paused", verbs=True,
+        "Start no new jobs; running ones finish.", "yes, no", label="Paused", verbs=True,
         more="`windlass queue pause` and `resume` change it.", when="something behind it is broken",
     )] = False  # fmt: skip
     max_workers: Annotated[int | None, Field(
@@ -123,7 +123,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     )] = None  # fmt: skip
     dead_retention: Annotated[float, Field(
         "How long dead jobs are kept.", "time", label="Keep dead jobs", zero=True,
-        when="you look after them sooner, or later",
+        when="operators need them for less time, or more",
     )] = 30 * 86400.0  # fmt: skip
     window: Annotated[int, Field(
         "Jobs with a fair key let in at a time.", "jobs", label="Fair-key jobs let in", most=_MAX,
@@ -153,11 +153,11 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     )] = 1800.0  # fmt: skip
     concurrency: Annotated[int | None, Field(
         "How many of its jobs run at a time, exactly.", "jobs", label="At most running", most=_MAX,
-        unset="no limit", when="what is behind it bears so many and not one more",
+        unset="no limit", when="the upstream can take exactly so many at once",
     )] = None  # fmt: skip
     governor: Annotated[bool, Field(
         "Find its rate by trying, from rate_min to rate_max.", "on, off", label="Governor",
-        when="nobody knows what the upstream bears",
+        when="nobody knows how much the upstream can take",
     )] = False  # fmt: skip
     rate_min: Annotated[float, Field(
         "The governor's lowest rate of jobs.", "rate", label="Governor's lowest rate", zero=True,
@@ -167,11 +167,11 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     )] = 1000.0  # fmt: skip
     max_depth: Annotated[int | None, Field(
         "Refuse new jobs when so many are ready.", "jobs", label="Refuse new jobs at", most=_MAX_DEPTH,
-        unset="no limit", more="This is backpressure.", when="producers can wait, or should be told",
+        unset="no limit", more="This is backpressure.", when="producers can wait, or should slow down",
     )] = None  # fmt: skip
     shed_depth: Annotated[int | None, Field(
         "Shed load at so many ready jobs.", "jobs", label="Shed load at a depth of", most=_MAX_DEPTH,
-        unset="never", when="the least important jobs can be done without",
+        unset="never", when="the least important jobs may be dropped",
     )] = None  # fmt: skip
     shed_wait: Annotated[float | None, Field(
         "Shed load when the oldest job has waited so long.", "time", label="Shed load at a wait of",

@@ -161,7 +161,7 @@ def _programs(task: str, allow: Sequence[str]) -> dict[str, str | None]:
     programs: dict[str, str | None] = {}
     for entry in allow:
         if not entry or "\0" in entry:
-            raise ConfigurationError(f"task {task}: {entry!r} in allow is no program")
+            raise ConfigurationError(f"task {task}: {entry!r} in allow is not a program")
         if os.path.isabs(entry) and os.path.normpath(entry) == entry:
             programs[entry] = entry
         elif os.path.basename(entry) == entry and entry not in (".", ".."):
@@ -185,7 +185,7 @@ def _failures(programs: Mapping[str, str | None], root: str) -> list[str]:
         if path is None or not os.access(path, os.X_OK)
     ]
     if not os.path.isdir(root):
-        failures.append(f"its root {root} is no directory on this worker")
+        failures.append(f"its root {root} is not a directory on this worker")
     return failures
 
 
@@ -214,7 +214,7 @@ def _allowed(programs: Mapping[str, str | None], argv: Any) -> list[str]:
 def _inside(root: str, cwd: Any) -> str:
     """The working directory with every link followed. Raises Dead for one outside the root."""
     if not os.path.isdir(root):
-        raise NotADirectoryError(f"the root {root} is no directory on this worker; make or mount it")
+        raise NotADirectoryError(f"the root {root} is not a directory on this worker; create or mount it")
     if not isinstance(cwd, str) or "\0" in cwd:
         raise Dead(f"cwd is {cwd!r}; it must be a directory inside {root}")
     where = os.path.realpath(os.path.join(root, cwd))

@@ -134,7 +134,7 @@ def reconciler(app: Windlass) -> Callable[..., Any]:
         known = app.tasks.get(task)
         if known is None or known.gaps is None:
             if time.time() - ctx.enqueued_at.timestamp() >= GIVE_UP_AFTER:
-                raise SourceGone(f"no worker knew what task {task} misses for a day")
+                raise SourceGone(f"for a day no worker has had a find_gaps function for task {task}")
             raise Snooze(ELSEWHERE)  # another worker's code knows it, or knew it
         return await known.gaps.fill()
 

@@ -116,7 +116,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
         if plain.get("delay") is not None and plain.get("run_at") is not None:
             raise InvalidOption("delay and run_at are mutually exclusive; give one of them")
         if carried.get("after") and (plain.get("delay") is not None or plain.get("run_at") is not None):
-            raise InvalidOption("a job runs after others or at a time, not both; leave delay and run_at out")
+            raise InvalidOption("after= excludes delay and run_at; leave them out")
         if "delay" in plain or "run_at" in plain:
             plain = {"delay": None, "run_at": None, **plain}
         options = msgspec.structs.replace(self.options, **carried) if carried else self.options
@@ -124,9 +124,9 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
     def _debounce(self, plain: dict[str, Any], carried: dict[str, Any]) -> None:
         if carried.get("unique_key", self.options.unique_key) is None:
-            raise InvalidOption("debounce: a job replaces the one that has the same key; give it unique= too")
+            raise InvalidOption("debounce needs a unique key: give unique= too")
         if plain.keys() & {"delay", "run_at", "on_conflict"}:
-            raise InvalidOption("debounce stands for delay and on_conflict='replace'; leave these out")
+            raise InvalidOption("debounce implies delay and on_conflict='replace'; leave them out")
         plain |= {"delay": plain.pop("debounce"), "on_conflict": "replace"}
 
     def job(self, task: str, payload: str, queue: str, place: int | None = None) -> NewJob:
@@ -184,7 +184,9 @@ def _run_at(name: str, value: Any) -> float:
             raise InvalidOption(f"{name}: {value!r} has no time zone; use datetime.now(UTC) or similar")
         value = (value - _EPOCH).total_seconds()
     if type(value) not in (int, float) or not math.isfinite(value):
-        raise InvalidOption(f"{name}: {value!r} is no time; give a datetime with time zone, or epoch seconds")
+        raise InvalidOption(
+            f"{name}: {value!r} is not a time; give a datetime with a time zone, or seconds since the epoch"
+        )
     if not 0 <= value < LAST_RUN_AT:
         raise InvalidOption(f"{name}: {value!r} is out of range; it must lie between the years 1970 and 2200")
     return float(value)
@@ -198,7 +200,7 @@ def _attempts(name: str, value: Any) -> int:
 
 def _text(name: str, value: Any, most: int = MAX_KEY) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= most:
-        raise InvalidOption(f"{name}: {str(value)[:80]!r} is not a text of 1 to {most} characters")
+        raise InvalidOption(f"{name}: {str(value)[:80]!r} is not a string of 1 to {most} characters")
     if "\0" in value or not _is_unicode(value):
         raise InvalidOption(f"{name}: {value[:80]!r} holds a NUL byte or invalid Unicode")
     return value

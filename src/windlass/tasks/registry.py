@@ -204,7 +204,7 @@ class _Registry:
         known = self._tasks.get(task.name)
         if known is not None and _origin(known) != _origin(task):  # the same one again is a reloaded module
             raise ConfigurationError(
-                f"two functions want to be task {task.name}: {'.'.join(_origin(known))} and "
+                f"two functions are registered as task {task.name}: {'.'.join(_origin(known))} and "
                 f"{'.'.join(_origin(task))}; give one of them another name="
             )
         self._tasks[task.name] = task

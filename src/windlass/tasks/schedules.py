@@ -307,8 +307,8 @@ def _check_kept(name: str, template: Template) -> None:
     lost = [option for option in _LEFT_OUT if getattr(template, option) != getattr(plain, option)]
     if lost:
         raise ConfigurationError(
-            f"schedule {name}: its task has {', '.join(lost)} by using(…), which no schedule keeps; leave "
-            "it out: the expression and jitter= say when, and overlap= what becomes of a fire too many"
+            f"schedule {name}: its task has {', '.join(lost)} from using(…), which a schedule cannot keep; "
+            "leave it out: the expression and jitter= set the time, overlap= handles fires that overlap"
         )
 
 
@@ -316,7 +316,7 @@ def _zone(name: str, value: Any) -> str:
     """The name of a time zone; whether there is one of it is for the worker to see."""
     zone = value.key if isinstance(value, ZoneInfo) else value
     if not isinstance(zone, str):
-        raise ConfigurationError(f"schedule {name}: tz={value!r} is no time zone; write tz='Europe/Paris'")
+        raise ConfigurationError(f"schedule {name}: tz={value!r} is not a time zone; write tz='Europe/Paris'")
     return zone
 
 

@@ -215,7 +215,7 @@ class RegisteredTask(Task[P, R]):
             raise ConfigurationError(f"a task has no option {', '.join(sorted(unknown))}; known: {known}")
         self.retry: Final = options.get("retry", Retry())
         if not isinstance(self.retry, Retry):
-            raise ConfigurationError(f"retry={self.retry!r} is no policy; write retry=Retry(5, base='5s')")
+            raise ConfigurationError(f"retry={self.retry!r} is not a policy; write retry=Retry(5, base='5s')")
         self.has_policy: Final = "retry" in options
         given = JobOptions(max_attempts=self.retry.attempts)
         for option in ("queue", "priority", "tags"):
@@ -270,7 +270,7 @@ class RegisteredTask(Task[P, R]):
         def register(find: G) -> G:
             if self.gaps is not None:
                 raise ConfigurationError(
-                    f"task {self.name} says already what is missing: one find_gaps will do"
+                    f"task {self.name} has a find_gaps function already; a task takes one"
                 )
             self.gaps = Gaps(self, find, every, key)
             return find
@@ -285,7 +285,7 @@ class RegisteredTask(Task[P, R]):
         """Enqueue now what `find_gaps` says is missing; see `reconcile`."""
         if self.gaps is None:
             raise ConfigurationError(
-                f"task {self.name} does not say what is missing: write @{self.__name__}.find_gaps"
+                f"task {self.name} has no find_gaps function: write @{self.__name__}.find_gaps"
             )
         return await self.gaps.fill()
 

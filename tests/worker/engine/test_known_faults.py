@@ -10,7 +10,7 @@ from tests.worker.scene import living
 from windlass import Context, Retry, State, Windlass
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.errors import ClaimLost, WorkerLost
-from windlass.store.records import Checkpoint, NewJob, Outcome, QueueRecord, Steering, WorkerInfo
+from windlass.store.records import Checkpoint, ClusterView, NewJob, Outcome, QueueRecord, WorkerInfo
 from windlass.worker.engine.assignment import Assignment, assignment_for
 
 pytestmark = pytest.mark.usefixtures("often")
@@ -137,7 +137,7 @@ def test_a_fallback_that_gives_every_worker_the_full_total() -> None:
     the store cannot be read."""
     queue = QueueRecord(name="mail", max_workers=10)
     for trusted in (True, False):
-        found = Steering({"mail": queue}, {}, {"mail": 10})
+        found = ClusterView({"mail": queue}, {}, {"mail": 10})
         assignments = [
             assignment_for(worker, {"mail": 10}, found, Assignment(), trusted=trusted)[0]
             for worker in range(10)

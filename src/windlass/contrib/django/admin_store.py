@@ -85,7 +85,7 @@ def show_job(app: Windlass, id: int) -> JobDetails | None:
         job = await store.job(id)
         if job is None:
             return None
-        why = why_or_reason(job, await store.steering([]), time.time()) or ""
+        why = why_or_reason(job, await store.cluster_view([]), time.time()) or ""
         moments = {
             "enqueued": job.enqueued_at,
             "due": job.run_at,
@@ -107,7 +107,7 @@ def list_queues(app: Windlass) -> list[QueueRow]:
         for name in state.names():
             depth = state.depth_of(name)
             oldest = "" if depth.oldest is None else span(depth.oldest)
-            serving = state.steering.serving.get(name, 0)
+            serving = state.view.serving.get(name, 0)
             rows.append(QueueRow(name, depth.counts, oldest, serving, load_in_words(state.queue(name))))
         return rows
 
@@ -125,7 +125,7 @@ def steer(
         named = ids if only is None else [job.id for job in found if job is not None and job.state is only]
         answers = dict(await bulk.act(store, verb, named))
         if error := await record(store, steered(verb, answers), by):
-            logger.warning("what %s did is not in the timeline: %s", by, error)
+            logger.warning("an action of %s is not in the timeline: %s", by, error)
         return {**dict.fromkeys(ids, "unchanged"), **answers}
 
     answers = app._store_handle().call(act)

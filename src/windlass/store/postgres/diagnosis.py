@@ -85,7 +85,7 @@ class Diagnosis:
             server = _finding("server", "ok", f"PostgreSQL {row['version']}")
         else:
             server = _finding(
-                "server", "warning", f"PostgreSQL {row['version']} is not one that Windlass is tested with",
+                "server", "warning", f"PostgreSQL {row['version']} is not a version tested with Windlass",
                 f"Use PostgreSQL {SUPPORTED[0]} to {SUPPORTED[-1]}.",
             )  # fmt: skip
         # The server read its clock at some moment between the two: only what lies outside is a difference.
@@ -123,7 +123,7 @@ class Diagnosis:
         return [
             _finding(
                 "pooler", "warning", f"{message} no more than {lent} of {wanted} connections at once within "
-                f"{LOAN:g} s: each process of a worker needs as many", f"See to its pool: {TOO_SMALL}.",
+                f"{LOAN:g} s: each process of a worker needs as many", f"Enlarge its pool: {TOO_SMALL}.",
             )
         ]  # fmt: skip
 
@@ -211,7 +211,7 @@ class Diagnosis:
             _finding(
                 "locks", "warning",
                 f"{row['who']} has been in a transaction for {_span(row['seconds'])} and holds "
-                f"{row['what']}: what needs these waits until it ends; all else goes on",
+                f"{row['what']}: calls that need these wait until it ends",
                 "Let it commit, or end it with SELECT pg_terminate_backend(PROCESS) or ROLLBACK PREPARED; "
                 "give such sessions an idle_in_transaction_session_timeout.",
             )
@@ -227,7 +227,7 @@ class Diagnosis:
                 "server stay until it ends", "End it, or give it an idle_in_transaction_session_timeout.",
             )
             for row in rows
-        ] or [_finding("snapshots", "ok", "no transaction in sight is older than an hour")]  # fmt: skip
+        ] or [_finding("snapshots", "ok", "no visible transaction is older than an hour")]  # fmt: skip
 
 
 def _segment(victim: int | None) -> str:

@@ -96,7 +96,7 @@ class Enqueue:
         except StoreForbidden:
             return
         except (WindlassError, asyncpg.PostgresError) as error:
-            logger.warning("could not replace a waiting job, which the next promote will do: %s", error)
+            logger.warning("could not replace a waiting job; the next promote will do it: %s", error)
 
     async def _note_pressure(self, row: Sequence[Any]) -> None:
         for queue, pressure in statements.pressures_of(row).items():

@@ -86,7 +86,7 @@ class Limits:
         except StoreForbidden:
             return
         except (WindlassError, asyncpg.PostgresError) as error:
-            logger.warning("could not admit waiting jobs, which the next promote will do: %s", error)
+            logger.warning("could not admit waiting jobs; the next promote will do it: %s", error)
 
 
 def waiting_lists_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set[str]:

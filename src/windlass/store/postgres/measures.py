@@ -224,7 +224,7 @@ def _added(rows: dict[Place, Sample], there: Iterable[Any]) -> list[bytes]:
         try:
             rows[place].add(_sample(found))
         except msgspec.MsgspecError as error:
-            logger.warning("the measures of %s cannot be read and begin anew: %s", place, error)
+            logger.warning("the measures of %s cannot be read and start again from zero: %s", place, error)
     return [pack(row) for row in rows.values()]
 
 

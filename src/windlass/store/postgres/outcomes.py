@@ -160,9 +160,7 @@ async def write(
         elif outcome.kind in WORKERS_OWN:
             others.append(_other(outcome, fit))
         else:
-            raise ValueError(
-                f"{outcome.kind.value} is not for a worker to say; it was said of job {outcome.job.id}"
-            )
+            raise ValueError(f"a worker cannot end an attempt as {outcome.kind.value} (job {outcome.job.id})")
     groups = list(plain.values())
     row = await connection.fetchrow(
         schemas.call("finish", 13, schema),

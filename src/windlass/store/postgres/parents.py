@@ -103,7 +103,7 @@ class Parents:
                         wait = 0
             except (WindlassError, asyncpg.PostgresError) as error:
                 logger.warning(
-                    "parent %d was not brought up to date, which the next promote will do: %s", parent, error
+                    "parent %d was not brought up to date; the next promote will do it: %s", parent, error
                 )
                 if connection.is_closed():
                     return

@@ -67,7 +67,7 @@ class Steering:
         return answers
 
     async def _steer_one(self, connection: Any, verb: Verb, job: int) -> Any:
-        """In a transaction of its own, so that no lane stays locked for long and two cannot meet crosswise.
+        """In a transaction of its own, so that no lane stays locked for long and two cannot deadlock.
 
         A cancel that was only requested looks again: the job may have been offered anew at that moment."""
         is_parent = schemas.query("parent", self._db.schema)

@@ -1,4 +1,4 @@
-"""The PostgreSQL store: its rooms, put together, and its own life. Each room is a file here and, for the SQL
+"""The PostgreSQL store: its modules, put together, and its own life. A module is a file here and, for the SQL
 functions that do the work, a file of the same name in `sql/`."""
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class PostgresStore:
     `deadline` is how many seconds a worker's call may take before it counts as unanswered; it should be no
     longer than the lease [fault 9].
 
-    The operations of the protocol are methods of the rooms, bound here: a call of the store is one of its
-    room, with nothing between."""
+    The operations of the protocol are methods of the modules, bound here: a call of the store is one of its
+    module, with nothing between."""
 
     def __init__(  # noqa: PLR0915 - the table of contents
         self,
@@ -131,7 +131,7 @@ class PostgresStore:
         self.set_task: Final = self._steering.set_task
 
         self.now: Final = self._cluster.now
-        self.steering: Final = self._cluster.steering
+        self.cluster_view: Final = self._cluster.cluster_view
         self.lead: Final = self._cluster.lead
         self.resign: Final = self._cluster.resign
         self.assign: Final = self._cluster.assign

@@ -69,7 +69,7 @@ class Workers:
 
     async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
         """See Store.rescue. Declaring it dead and taking its jobs back are separate transactions."""
-        if not await self._db.value("bury", worker, beat):
+        if not await self._db.value("declare_dead", worker, beat):
             return None
         total = Rescued()
         freed: set[str] = set()

@@ -106,7 +106,7 @@ class Claims(Protocol):
         out but goes to the waiting list of the bucket that lacks them (`budget:…`, see `core.gates`). While
         any job is on that list, others that come through the lane go to its end. `promote` admits as many of
         them as the bucket has tokens, and their claims take these. Tokens of jobs that a worker hands back
-        without having started them are its to give back. Raises WorkerLost when the worker
+        without having started them are its to hand back. Raises WorkerLost when the worker
         is not alive and there was something to claim; an empty answer does not prove that it is."""
 
     async def unfinished(self, worker: int) -> list[Claim]:

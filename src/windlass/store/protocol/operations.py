@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         BudgetRecord,
         CancelAnswer,
         Causes,
+        ClusterView,
         DeleteAnswer,
         Depth,
         Due,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
         TaskRecord,
         Watermark,
     )
-    from windlass.store.records import Steering as SteeringRecord
 
 
 class Steering(Protocol):
@@ -244,7 +244,7 @@ class Cluster(Protocol):
     async def now(self) -> float:
         """The store's clock."""
 
-    async def steering(self, workers: Sequence[int]) -> SteeringRecord:
+    async def cluster_view(self, workers: Sequence[int]) -> ClusterView:
         """Every queue as it stands, the slots assigned to these workers, and who serves what. Cheap: hosts
         ask once a second."""
 

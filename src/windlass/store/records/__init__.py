@@ -56,9 +56,9 @@ from windlass.store.records.parent import (
     Plan,
 )
 from windlass.store.records.queue import (
+    ClusterView,
     Depth,
     QueueRecord,
-    Steering,
 )
 from windlass.store.records.schedule import Due, NewSchedule, ScheduleRecord
 from windlass.store.records.upkeep import (
@@ -86,6 +86,7 @@ __all__ = [
     "Checkpoint",
     "Claim",
     "ClaimedJob",
+    "ClusterView",
     "DeleteAnswer",
     "Depth",
     "Due",
@@ -131,7 +132,6 @@ __all__ = [
     "Runs",
     "ScheduleRecord",
     "Segment",
-    "Steering",
     "Table",
     "Taken",
     "TaskDepth",

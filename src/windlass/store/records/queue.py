@@ -20,7 +20,7 @@ class Depth(msgspec.Struct, frozen=True):
     oldest: float | None = None
     offered: int = 0
     """How often a job was put into one of its lanes, since the queue was declared: new ones, retries,
-    and those given back. It never falls."""
+    and those handed back. It never falls."""
 
     @property
     def counts(self) -> tuple[int, int, int, int, int]:
@@ -47,8 +47,8 @@ class QueueRecord(QueueSettings, frozen=True, kw_only=True):
     """What its governor last decided."""
 
 
-class Steering(msgspec.Struct, frozen=True):
-    """What a host needs to know each second to steer its workers, in one answer [K1] [K2]."""
+class ClusterView(msgspec.Struct, frozen=True):
+    """What a host reads each second, in one answer: queues, slots, and who serves what [K1] [K2]."""
 
     queues: dict[str, QueueRecord]
     slots: dict[int, dict[str, int]]

@@ -103,7 +103,7 @@ def _add_row(tx: Transaction, place: Place, sample: Sample) -> None:
         try:
             sample.add(unpack(found[0], place.at, place.queue, place.task))
         except msgspec.MsgspecError as error:
-            logger.warning("the measures of %s cannot be read and begin anew: %s", place, error)
+            logger.warning("the measures of %s cannot be read and start again from zero: %s", place, error)
     tx.run(_SQL["write_rollup"], (*key, pack(sample)))
 
 

@@ -1,6 +1,6 @@
 """The SQLite store as a whole; see `windlass.store.protocol` for what each operation promises.
 
-Nothing is decided here. An operation is a function of one of the rooms: one that writes is a function of a
+Nothing is decided here. An operation is a function of one of the modules: one that writes is a function of a
 transaction and is handed to the writer's thread, one that reads is a function of a connection and is handed
 to the reader's.
 """
@@ -92,7 +92,7 @@ def _read_now(operation: Callable[Concatenate[apsw.Connection, float, P], T]) ->
 class SQLiteStore:
     """A store in one file, for the processes of one machine.
 
-    Where an operation bears the name of its room it comes last of that room: from there on the name means the
+    Where an operation has the name of its module it comes last there: from then on the name means the
     operation."""
 
     def __init__(
@@ -295,7 +295,7 @@ class SQLiteStore:
     resign: Final = _write(cluster.resign)
     assign: Final = _write(cluster.assign)
     begin_chore: Final = _write(cluster.begin_chore)
-    steering: Final = _read_now(cluster.steering)
+    cluster_view: Final = _read_now(cluster.cluster_view)
 
     # -- retention --------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from windlass.web.service.shapes import JobView, ListedJobs
 
 LISTED: Final = 50
 MEANS: Final = {
-    "retry": "Dead jobs are offered again with their attempts reset, scheduled and retrying ones now.",
+    "retry": "Dead, scheduled and retrying jobs run now, with all their attempts again.",
     "cancel": "Waiting jobs are cancelled now. Running ones are asked to stop; one that finishes first stays "
     "succeeded.",
     "delete": "They are gone for good, with payload, errors and result. Running ones are asked to stop "
@@ -109,7 +109,7 @@ async def act_on_ticked(service: Service, request: Request) -> Response:
 def verb_named(word: str) -> Verb:
     """What can be done to jobs, by its name."""
     if word not in MEANS:
-        raise Invalid("jobs can be retried, cancelled or deleted", "do")
+        raise Invalid("do must be retry, cancel or delete", "do")
     return cast("Verb", word)
 
 

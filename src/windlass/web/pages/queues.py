@@ -34,7 +34,7 @@ async def listing(service: Service, request: Request) -> Response:
 async def one(
     service: Service, request: Request, form: Form | None = None, problem: Problem | None = None
 ) -> Response:
-    """The page of a queue; with a form that makes no sense, what was typed and what is wrong with it."""
+    """The page of a queue; after an invalid form, with what was typed and the error."""
     principal, name = principal_of(request), request.path_params["name"]
     queue = await service.queues.get(principal, name)
     chosen = charts.range_named(request.query_params.get("range"))
@@ -69,7 +69,7 @@ async def act(service: Service, request: Request) -> Response:
         "warm": (queues.warm, "warmed"),
     }
     if do not in others:
-        raise Invalid("a queue can be paused, resumed, warmed or set", "do")
+        raise Invalid("do must be pause, resume, warm or set", "do")
     action, did = others[do]
     await action(principal, name)
     return go(request, here, did)

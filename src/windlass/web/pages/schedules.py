@@ -30,7 +30,7 @@ async def act(service: Service, request: Request) -> Response:
         "remove": (schedules.remove, "removed"),
     }
     if do not in others:
-        raise Invalid("a schedule can be run, paused, resumed or removed", "do")
+        raise Invalid("do must be run, pause, resume or remove", "do")
     action, did = others[do]
     await action(principal, name)
     return go(request, "/schedules", did)

@@ -114,7 +114,9 @@ class Writer:
     async def add(self, events: Sequence[Event]) -> None:
         """Write these. They are written even if the caller leaves before that."""
         if len(self._waiting) >= MAX_WAITING:
-            logger.warning("an operator's action is not in the timeline: %s are waiting", MAX_WAITING)
+            logger.warning(
+                "an operator's action is not in the timeline: %s others wait to be written", MAX_WAITING
+            )
             return
         written = asyncio.Event()
         self._waiting.append((events, written))

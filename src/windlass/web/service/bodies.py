@@ -25,7 +25,7 @@ JobId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$", description="The i
 
 
 class NewJobBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A job to enqueue. What is left out, or null, is as the task's code or the defaults say."""
+    """A job to enqueue. A field that is null or left out comes from the task's code, or is the default."""
 
     task: str
     args: list[Any] = []
@@ -34,7 +34,7 @@ class NewJobBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     priority: str | int | None = None
     """urgent, high, normal or low."""
     delay: float | str | None = None
-    """Run after this time: seconds, or a text such as 5m."""
+    """Run after this time: seconds, or text such as 5m."""
     run_at: float | str | None = None
     """Run at this time: seconds since the epoch, or ISO 8601 with an offset."""
     max_attempts: int | None = None
@@ -56,7 +56,7 @@ class NewJobBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 _FIELDS: Final = NewJobBody.__struct_fields__
 _ARGUMENTS: Final = _FIELDS.index("kwargs") + 1
-"""Task and arguments come first; what comes behind them are options."""
+"""Task and arguments come first, options follow."""
 
 
 class Maker:
@@ -98,7 +98,7 @@ def _moment(value: float | str) -> float | datetime:
         return datetime.fromisoformat(value)
     except ValueError:
         raise InvalidOption(
-            f"run_at: {value[:40]!r} is no time; write it like 2026-01-31T09:00:00Z, or give epoch seconds"
+            f"run_at: {value[:40]!r} is not a time; write 2026-01-31T09:00:00Z, or seconds since the epoch"
         ) from None
 
 

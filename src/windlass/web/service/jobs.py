@@ -101,15 +101,15 @@ class Jobs(Actions):
         state = await self._store.state()
         now = await self._store.now()
         label = next((worker_name(worker) for worker in state.workers if worker.id == record.worker), None)
-        serving = state.steering.serving.get(record.queue, 0)
-        queue = state.steering.queues.get(record.queue, QueueRecord(name=record.queue))
+        serving = state.view.serving.get(record.queue, 0)
+        queue = state.view.queues.get(record.queue, QueueRecord(name=record.queue))
         task = self._app.tasks.get(record.task)
         began = views.running_since(record, state.workers)
         limit = views.time_limit(record, queue, None if task is None else task.timeout)
         return JobView(
             **job_fields(record),
             state_text=state_in_words(record),
-            why=why_it_waits(record, state.steering.queues.get(record.queue), serving, now),
+            why=why_it_waits(record, state.view.queues.get(record.queue), serving, now),
             running_since=iso(began),
             deadline=None if began is None else iso(began + limit),
             worker_label=label,

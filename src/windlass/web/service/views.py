@@ -70,7 +70,7 @@ def standing(state: ClusterState) -> list[str]:
         for name, depth in state.depth.items()
         if depth.ready
         and not depth.running
-        and state.steering.serving.get(name, 0)
+        and state.view.serving.get(name, 0)
         and not queue_in_words(state.queue(name))
     ]
     return sorted(found, key=lambda name: -(state.depth[name].oldest or 0.0))

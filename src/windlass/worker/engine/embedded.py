@@ -242,7 +242,7 @@ class Worker:
             async with asyncio.timeout(RELEASE_TIME):
                 jobs = await store.retire(self._identity)
         except (TimeoutError, WindlassError) as error:
-            logger.warning("running jobs could not be handed back and wait to be rescued: %s", error)
+            logger.warning("running jobs could not be handed back; they wait to be rescued: %s", error)
         else:
             logger.info("%s handed back, uncharged", plural(jobs, "running job is", "running jobs are"))
 

@@ -86,7 +86,7 @@ class Shift:
         )
         self._look_at(assignment)
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- what it is told --------------------------------------------------------------------------------
 
     def steer(self, assignment: Assignment) -> None:
         """Start what there is room for now, and hand back what is not to be started any more."""
@@ -110,7 +110,7 @@ class Shift:
         for job in self.capacity.waiting():
             if job.id in jobs:
                 self.capacity.remove(job)
-                self.slots.give_back(job, Kind.CANCELLED)
+                self.slots.hand_back(job, Kind.CANCELLED)
         suspect = self.slots.quarantine.waiting
         if suspect is not None and suspect.id in jobs:
             self.slots.withdraw(Kind.CANCELLED)
@@ -138,7 +138,7 @@ class Shift:
             await asyncio.wait(tasks, timeout=timeout)
 
     async def stop(self, why: Why) -> None:
-        """End what runs: release it uncharged, or, where it is lost, drop it."""
+        """End what runs: hand it back uncharged, or, where it is lost, drop it."""
         self.close()
         tasks = self._tasks()
         for run in list(self.running.values()):
@@ -153,4 +153,4 @@ class Shift:
     def _empty(self, queue: str) -> None:
         buffer = self.capacity.buffers[queue]
         while buffer:
-            self.slots.give_back(buffer.popleft())
+            self.slots.hand_back(buffer.popleft())

@@ -102,11 +102,11 @@ class Slots:
         job = self.quarantine.withdraw()
         if job is not None:
             if kind is not None:
-                self.give_back(job, kind)
+                self.hand_back(job, kind)
             if not self.quarantine.closed:
                 self._reopen()
 
-    def give_back(self, job: ClaimedJob, kind: Kind = Kind.RELEASED) -> None:
+    def hand_back(self, job: ClaimedJob, kind: Kind = Kind.RELEASED) -> None:
         """A job that was claimed and not started ends without being charged, and its tokens go back [F1]."""
         self._feedback.unused(job)
         self.settle(Outcome(job=job, kind=kind))
@@ -199,7 +199,7 @@ class Slots:
 
     def _broken(self, run: Run, error: Exception) -> Outcome:
         """Nobody awaits a run: without an outcome its job would stay claimed while this worker lives."""
-        logger.error("the worker itself failed while it ran job %d", run.job.id, exc_info=error)
+        logger.error("internal error while running job %d", run.job.id, exc_info=error)
         failure = describe(error, run.job.attempt)
         delay = Backoff().delay(run.job.attempt, random.random())
         return Outcome(job=run.job, kind=Kind.RETRY, delay=delay, error=failure)
@@ -210,7 +210,7 @@ class Slots:
             self.abandoned += 1  # the note says where its thread stands
         if run.why is not Why.TIMEOUT:
             return run.instead(None)
-        logger.warning("job %d ran out of time; its stack:\n%s", run.job.id, run.stack(cancelled))
+        logger.warning("job %d timed out; its stack:\n%s", run.job.id, run.stack(cancelled))
         return await self._runner.timed_out(run.job, run.context, run.limit, cancelled, run.began)
 
     # -- the end of a run ---------------------------------------------------------------------------------

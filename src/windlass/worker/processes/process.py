@@ -223,7 +223,7 @@ class Process:
                     self.workers.add(message.worker)
                     self._member.join(message.worker, self)
                 case Ended():
-                    # Not forgotten yet: what it could not give back itself is given back when it has ended.
+                    # Not forgotten yet: what it could not hand back itself is handed back when it has ended.
                     self._member.leave(message.worker)
                 case Recycle():
                     self.leaving, self.reason, self.memory = True, message.reason, message.memory

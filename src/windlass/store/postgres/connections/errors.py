@@ -63,7 +63,7 @@ BY_CODE: Final[dict[str, type[WindlassError]]] = {
 }
 _ABOUT_A_JOB = {"WL001": AlreadyEnqueued, "WL019": Finalizing}
 """The detail names the job that it is about."""
-_GONE = "The schema is not there (any more): restore it, or run `windlass migrate`"
+_GONE = "The schema does not exist, or no longer: restore it, or run `windlass migrate`"
 _HINTS = {
     "3F000": _GONE,
     "42P01": _GONE,

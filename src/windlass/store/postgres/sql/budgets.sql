@@ -122,7 +122,7 @@ END $$;
 
 -- ==== Breakers ====
 
--- Reports to the breaker of a budget how runs went that used it, and returns how it stands then [F7].
+-- Reports to the breaker of a budget how runs went that used it, and returns its state then [F7].
 -- Callers: users, the store. May call: worker. Lock: the budget's row, where something changes: good results
 -- of a closed breaker without failures costs a look. The same as Breaker.after_calls in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.report_calls(
@@ -161,7 +161,7 @@ BEGIN
     RETURN windlass.breaker_state(b, v_now);
 END $$;
 
--- How the breaker of a budget stands at a moment: closed, open or half-open [F7]. The same as Breaker.state
+-- The state of a budget's breaker at a moment: closed, open or half-open [F7]. The same as Breaker.state
 -- in windlass.core.
 -- Callers: bucket_take, bucket_tokens, gate_wait, report_calls, the store's readings. May call: worker,
 -- reader. Lock: none.

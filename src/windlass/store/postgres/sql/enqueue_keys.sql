@@ -219,7 +219,7 @@ END $$;
 -- need. A key that is too long is refused there.
 CREATE OR REPLACE FUNCTION windlass.lock_keys(p_idempotency text[], p_unique text[]) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-    -- An update of nothing locks the row all the same.
+    -- An update of nothing locks the row anyway.
     INSERT INTO windlass.idempotency AS i (key, job, at)
     SELECT DISTINCT k COLLATE "C", 0, timestamptz '-infinity' FROM unnest(p_idempotency) AS k
      WHERE octet_length(k) <= 1020
@@ -250,7 +250,7 @@ END $$;
 
 -- Takes a unique key for a job, or says what its holder means for it [E6].
 -- Callers: enqueue_one. May call: worker. Lock: the key's row until the transaction ends.
--- status NULL: the key is ours. 'skipped' or 'rerun': the twin stands for the job. 'replaced': the key is
+-- status NULL: the key is ours. 'skipped' or 'rerun': the twin is used instead. 'replaced': the key is
 -- ours now; `replaces` names the twin where it waits in a lane, to be taken back by replace_step (no producer
 -- takes a lane lock). A twin that waits off the logs is simply removed.
 CREATE OR REPLACE FUNCTION windlass.take_unique_key(
@@ -299,7 +299,7 @@ BEGIN
         UPDATE windlass.unique_key SET rerun = p_spec, touched = NULL WHERE key = p_key;
         status := 'rerun';
     ELSIF p_on_conflict = 'skip' THEN
-        -- Remembered all the same: the twin may be claimed before this transaction commits. See settle.
+        -- Remembered anyway: the twin may be claimed before this transaction commits. See settle.
         UPDATE windlass.unique_key SET rerun = p_spec, touched = pg_current_xact_id()
          WHERE key = p_key AND (rerun IS NULL OR touched IS NOT NULL);
         status := 'skipped';

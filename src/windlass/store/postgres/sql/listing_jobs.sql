@@ -2,7 +2,7 @@
 
 -- ==== In the logs ====
 
--- Where a job stands in the logs: the one ready row that is its present place, with claim and outcome.
+-- Where a job is in the logs: the one ready row that is its present place, with claim and outcome.
 -- Callers: cancel_job, delete, retry, end_waiting, take_unique_key, is_unfinished, lock_lanes_of,
 -- try_lock_waiting, note_part_ends, replace_step, hold_unserved, standing_of, the store's look-up.
 -- May call: worker, reader. Lock: none.
@@ -54,7 +54,7 @@ BEGIN
                   LIMIT 1;
 END $$;
 
--- The state of a job that stands in the logs: how it ended, or whether a claim covers it. A parent to be
+-- The state of a job in the logs: how it ended, or whether a claim covers it. A parent to be
 -- splits while it runs.
 -- Callers: standing_of, list_judged, the view job, the store's look-up. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.shown_as(p_kind text, p_claim bigint, p_options json) RETURNS text
@@ -65,7 +65,7 @@ $$;
 
 -- ==== Anywhere ====
 
--- Where a job stands, wherever it is: its state as users know it, and its attempt. No row: there is no such
+-- Where a job is: its state as users know it, and its attempt. No row: there is no such
 -- job. The one function that knows.
 -- Callers: check_after, enqueue_one, follow, the view job_part. May call: worker, reader. Lock: none; who
 -- acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way from one place to the
@@ -98,7 +98,7 @@ LANGUAGE sql STABLE AS $$
                         FROM windlass.after_edge e WHERE e.job = d.id) END
 $$;
 
--- Why a job waits that stands in this waiting list; NULL is the ring of fair keys [M4].
+-- Why a job waits in this waiting list; NULL is the ring of fair keys [M4].
 -- Callers: list_found, the view job, the store's look-up. May call: worker, reader.
 -- Lock: none.
 -- reason in windlass.core.gates says the same.
