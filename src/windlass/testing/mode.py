@@ -143,11 +143,11 @@ class _Memory(Producer):
     def __init__(self, app: Windlass, store_handle: StoreHandle) -> None:
         super().__init__(store_handle, None, "", app.hooks)
 
-    def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        return super().send(jobs)
+    def _send(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
+        return self.store_handle.call_here(lambda store: store.enqueue(jobs))
 
-    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        return await super().asend(jobs)
+    async def _put(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
+        return self._send(jobs, connection)
 
 
 class _Inline(_Memory):
