@@ -11,7 +11,8 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Final
+
+import msgspec
 
 from windlass.core.states import Kind
 from windlass.running.context import Context
@@ -27,31 +28,23 @@ class Why(Enum):
     LOST = "lost"
 
 
-class Run:
+class Run(msgspec.Struct, eq=False):
     """One job in a slot."""
 
-    __slots__ = (
-        "batch", "began", "context", "deadline", "fence", "job", "limit", "place", "stoppable", "task",
-        "weight", "why",
-    )  # fmt: skip
-
-    def __init__(
-        self, job: ClaimedJob, context: Context, began: float, limit: float, stoppable: bool
-    ) -> None:
-        self.job: Final = job
-        self.fence: Final = job.fence
-        self.context: Final = context
-        self.began: Final = began
-        self.limit: Final = limit
-        self.deadline: Final = began + limit
-        self.stoppable: Final = stoppable
-        self.place: int = -1
-        self.why: Why | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.batch: list[Run] | None = None
-        """Those that run in one call of their handler, this one included."""
-        self.weight: int = 1
-        """The slots it takes: of a batch, the first takes one for all of them."""
+    job: ClaimedJob
+    fence: Fence
+    context: Context
+    began: float
+    limit: float
+    deadline: float
+    stoppable: bool
+    place: int = -1
+    why: Why | None = None
+    task: asyncio.Task[None] | None = None
+    batch: list[Run] | None = None
+    """Those that run in one call of their handler, this one included."""
+    weight: int = 1
+    """The slots it takes: of a batch, the first takes one for all of them."""
 
     def instead(self, outcome: Outcome | None) -> Outcome | None:
         """The outcome of a run that was told to stop and did: none, where its job is another's by now."""

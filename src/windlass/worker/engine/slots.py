@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from windlass.core.retry import Backoff
 from windlass.core.states import Kind
 from windlass.running.context import Context
@@ -132,7 +134,9 @@ class Slots:
         if own is not None and own < limit:
             limit = own
         context = Context(job, self._port) if task is None else task.context_type(job, self._port)
-        run = Run(job, context, time.monotonic(), limit, task is None or task.mode != "thread")
+        began = time.monotonic()
+        stoppable = task is None or task.mode != "thread"
+        run = Run(job, job.fence, context, began, limit, began + limit, stoppable)
         self.running[run.fence] = run
         self._busy[queue] += 1
         if run.deadline < self.deadlines.next:
@@ -154,8 +158,8 @@ class Slots:
         first.batch = [first]
         for job in () if self.quarantine.holds(first.job) else others:
             buffer.remove(job)
-            run = Run(job, task.context_type(job, self._port), first.began, first.limit, first.stoppable)
-            run.batch, run.weight = first.batch, 0
+            context = task.context_type(job, self._port)
+            run = msgspec.structs.replace(first, job=job, fence=job.fence, context=context, weight=0)
             first.batch.append(run)
             self.running[run.fence] = run
             if self._board is not None:
