@@ -29,7 +29,7 @@ from windlass.running.encoding import decode
 from windlass.running.port import hop, wait
 from windlass.signals import Dead, Retry
 from windlass.store.records import PartPlan, Plan
-from windlass.tasks.functions import check_function
+from windlass.tasks.functions import check_function, check_options
 from windlass.tasks.limits import FlowOptions
 from windlass.tasks.payload import Signature
 from windlass.tasks.task import RegisteredTask, TaskOptions
@@ -83,12 +83,7 @@ class ChunkedTask(RegisteredTask[P, Any]):
         split: Splitter | Callable[..., Any],
         options: ChunkedOptions,
     ) -> None:
-        unknown = options.keys() - ChunkedOptions.__annotations__.keys()
-        if unknown:
-            known = ", ".join(ChunkedOptions.__annotations__)
-            raise ConfigurationError(
-                f"a chunked task has no option {', '.join(sorted(unknown))}; known: split, {known}"
-            )
+        check_options("a chunked task", options, ("split", *ChunkedOptions.__annotations__))
         common = {key: value for key, value in options.items() if key in TaskOptions.__annotations__}
         super().__init__(app, handler, cast("TaskOptions", common))
         if self.signature.context is None or not issubclass(self.signature.context_type, Part):
@@ -143,6 +138,19 @@ class ChunkedTask(RegisteredTask[P, Any]):
 
     def _run(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Split the job, run a part or finalize, as the job says; a coroutine where the handler is one."""
+        of = part._job.options.part
+        if of is None:
+            return self._split(part, self._arguments(args, kwargs))
+        if of.index == FINAL:
+            return self._final(part, args, kwargs)
+        return self._run_part(self._work(part, args, kwargs), args, kwargs)
+
+    def _split(self, part: Part, arguments: dict[str, Any]) -> Any:
+        """Make the job a parent."""
+        raise NotImplementedError
+
+    def _run_part(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the handler for a part."""
         raise NotImplementedError
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,13 +203,7 @@ class AsyncChunkedTask(ChunkedTask[P]):
         coroutine: Coroutine[Any, Any, Any] = self._handler(part, *args, **kwargs)
         return coroutine
 
-    async def _run(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        of = part._job.options.part
-        if of is None:
-            return await self._split(part, self._arguments(args, kwargs))
-        if of.index == FINAL:
-            return await self._final(part, args, kwargs)
-        work = self._work(part, args, kwargs)
+    async def _run_part(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             while True:
                 try:
@@ -237,13 +239,7 @@ class SyncChunkedTask(ChunkedTask[P]):
         """Run the handler here and now; `Part.for_test()` makes a part."""
         return self._handler(part, *args, **kwargs)
 
-    def _run(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        of = part._job.options.part
-        if of is None:
-            return self._split(part, self._arguments(args, kwargs))
-        if of.index == FINAL:
-            return self._final(part, args, kwargs)
-        work = self._work(part, args, kwargs)
+    def _run_part(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             value = self._handler(*args, **kwargs)
             work.ended()

@@ -1,10 +1,10 @@
-"""The functions that tasks are made of: what may be one, and the name it gives its task."""
+"""The functions that tasks are made of: what may be one, the name it gives its task, and its options."""
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +40,11 @@ def _module_of(function: Callable[..., Any]) -> str:
     if spec is not None:
         return str(spec.name).removesuffix(".__main__")
     return Path(getattr(main, "__file__", None) or "main").stem
+
+
+def check_options(kind: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse options that there are not. `kind` is what was given them, such as "a task"."""
+    if unknown := given.keys() - set(known):
+        raise ConfigurationError(
+            f"{kind} has no option {', '.join(sorted(unknown))}; known: {', '.join(known)}"
+        )

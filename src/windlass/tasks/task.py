@@ -46,7 +46,7 @@ from windlass.running.loopthread import run_here
 from windlass.signals import Retry
 from windlass.store.budgets import bucket_key
 from windlass.store.records import JobRecord, Need, NewJob, Receipt
-from windlass.tasks.functions import check_function, name_of
+from windlass.tasks.functions import check_function, check_options, name_of
 from windlass.tasks.gaps import EVERY, Gaps, Reconciled
 from windlass.tasks.limits import FlowOptions, Limits
 from windlass.tasks.options import JobOptions, Template
@@ -209,10 +209,7 @@ class RegisteredTask(Task[P, R]):
     __name__: str
 
     def __init__(self, app: Windlass, function: Callable[P, Any], options: TaskOptions) -> None:
-        unknown = options.keys() - TaskOptions.__annotations__.keys()
-        if unknown:
-            known = ", ".join(TaskOptions.__annotations__)
-            raise ConfigurationError(f"a task has no option {', '.join(sorted(unknown))}; known: {known}")
+        check_options("a task", options, TaskOptions.__annotations__)
         self.retry: Final = options.get("retry", Retry())
         if not isinstance(self.retry, Retry):
             raise ConfigurationError(f"retry={self.retry!r} is no policy; write retry=Retry(5, base='5s')")

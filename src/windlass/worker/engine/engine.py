@@ -65,6 +65,8 @@ class Engine:
     ) -> None:
         self._store = store
         self._settings = settings
+        self.poison: Final = settings.poison
+        self.lease: Final = settings.lease
         self._worker_info = worker_info
         self._host = host
         self._board = board
@@ -139,16 +141,6 @@ class Engine:
         return bool(running) and self._supervised
 
     # -- what runs ask: see windlass.worker.handlers.runner.Policies -----------------------------------------
-
-    @property
-    def poison(self) -> int:
-        """How many deaths of its workers make a job poison [C8]."""
-        return self._settings.poison
-
-    @property
-    def lease(self) -> float:
-        """Seconds without a heartbeat after which its jobs are others' [C4]."""
-        return self._settings.lease
 
     def backoff(self, queue: str) -> Backoff:
         """How the queue spaces the retries of tasks without a policy of their own [O2]."""
