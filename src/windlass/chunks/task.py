@@ -12,8 +12,8 @@ import functools
 import inspect
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
 
 P = ParamSpec("P")
-R = TypeVar("R")
+C = TypeVar("C")
+"""What a call of the handler gives: a coroutine, where it is `async def`."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 logger: Final = logging.getLogger("windlass.worker")
@@ -71,8 +72,9 @@ class ChunkedOptions(FlowOptions, total=False):
     """How long one batch may take before it is halved [5 min] [P7]."""
 
 
-class ChunkedTask(RegisteredTask[P, Any]):
-    """A task whose jobs are split into parts. Made by `@app.chunked(split=…)`."""
+class ChunkedTask(RegisteredTask[P, Any], Generic[P, C]):
+    """A task whose jobs are split into parts. Made by `@app.chunked(split=…)`. An `async def` handler runs on
+    the worker's loop, a plain one in threads."""
 
     context_type: ClassVar[type[Context]] = Part
 
@@ -83,6 +85,7 @@ class ChunkedTask(RegisteredTask[P, Any]):
         split: Splitter | Callable[..., Any],
         options: ChunkedOptions,
     ) -> None:
+        check_function(handler)
         check_options("a chunked task", options, ("split", *ChunkedOptions.__annotations__))
         common = {key: value for key, value in options.items() if key in TaskOptions.__annotations__}
         super().__init__(app, handler, cast("TaskOptions", common))
@@ -109,6 +112,11 @@ class ChunkedTask(RegisteredTask[P, Any]):
         self.function = run
         options_of_job = msgspec.structs.replace(self._template.options, chunked=True)
         self._template = msgspec.structs.replace(self._template, options=options_of_job)
+
+    def __call__(self, part: Part, /, *args: P.args, **kwargs: P.kwargs) -> C:
+        """Run the handler here and now; awaited, where it is `async def`. `Part.for_test()` makes a part."""
+        value: C = self._handler(part, *args, **kwargs)
+        return value
 
     def finalizer(self, function: F) -> F:
         """Run this function once all parts of a parent have ended, with the arguments of the job [P9]:
@@ -140,18 +148,11 @@ class ChunkedTask(RegisteredTask[P, Any]):
         """Split the job, run a part or finalize, as the job says; a coroutine where the handler is one."""
         of = part._job.options.part
         if of is None:
-            return self._split(part, self._arguments(args, kwargs))
+            return (self._asplit if self.is_async else self._split)(part, self._arguments(args, kwargs))
         if of.index == FINAL:
             return self._final(part, args, kwargs)
-        return self._run_part(self._work(part, args, kwargs), args, kwargs)
-
-    def _split(self, part: Part, arguments: dict[str, Any]) -> Any:
-        """Make the job a parent."""
-        raise NotImplementedError
-
-    def _run_part(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the handler for a part."""
-        raise NotImplementedError
+        run_part = self._arun_part if self.is_async else self._run_part
+        return run_part(self._work(part, args, kwargs), args, kwargs)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         rest = {key: value for key, value in kwargs.items() if key != self.signature.context}
@@ -192,18 +193,9 @@ class ChunkedTask(RegisteredTask[P, Any]):
             finalizer=self._finalizer is not None,
         )
 
+    # -- handlers that are `async def` --------------------------------------------------------------------
 
-class AsyncChunkedTask(ChunkedTask[P]):
-    """A chunked task whose handler is `async def`."""
-
-    is_async = True
-
-    def __call__(self, part: Part, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Any]:
-        """Run the handler here and now, when awaited; `Part.for_test()` makes a part."""
-        coroutine: Coroutine[Any, Any, Any] = self._handler(part, *args, **kwargs)
-        return coroutine
-
-    async def _run_part(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def _arun_part(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             while True:
                 try:
@@ -221,7 +213,7 @@ class AsyncChunkedTask(ChunkedTask[P]):
         finally:
             work.close()
 
-    async def _split(self, part: Part, arguments: dict[str, Any]) -> None:
+    async def _asplit(self, part: Part, arguments: dict[str, Any]) -> None:
         found = await asyncio.to_thread(_planned, self.split, arguments)
         parts = _some(await found) if isinstance(found, Awaitable) else found
         port = part._port
@@ -229,15 +221,7 @@ class AsyncChunkedTask(ChunkedTask[P]):
         await hop(port.loop, port.split(part._job, self._plan(parts, settings.parallel)))
         part._ended = True
 
-
-class SyncChunkedTask(ChunkedTask[P]):
-    """A chunked task whose handler is a plain function; its parts run in threads."""
-
-    is_async = False
-
-    def __call__(self, part: Part, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run the handler here and now; `Part.for_test()` makes a part."""
-        return self._handler(part, *args, **kwargs)
+    # -- plain handlers -----------------------------------------------------------------------------------
 
     def _run_part(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
@@ -259,15 +243,6 @@ class SyncChunkedTask(ChunkedTask[P]):
         settings = wait(port.loop, "split", lambda: port.settings(self.name))
         wait(port.loop, "split", lambda: port.split(part._job, self._plan(parts, settings.parallel)))
         part._ended = True
-
-
-def make_chunked(
-    app: Windlass, handler: Any, split: Splitter | Callable[..., Any], options: ChunkedOptions
-) -> ChunkedTask[...]:
-    """The chunked task of a function, by whether it is `async def`."""
-    check_function(handler)
-    kind = AsyncChunkedTask if inspect.iscoroutinefunction(handler) else SyncChunkedTask
-    return kind(app, handler, split, options)
 
 
 def warn_of_long_batches(tasks: Iterable[RegisteredTask[..., Any]], lease: float) -> None:

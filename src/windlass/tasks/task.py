@@ -201,7 +201,6 @@ class RegisteredTask(Task[P, R]):
     `has_policy` tells whether `retry=` was given; the back-off of the others is their queue's to say [O2].
     """
 
-    is_async: ClassVar[bool]
     context_type: ClassVar[type[Context]] = Context
     """What the worker makes for each run."""
     batch_size: int = 1
@@ -223,6 +222,7 @@ class RegisteredTask(Task[P, R]):
         limit = JobOptions(timeout=options["timeout"]) if "timeout" in options else JobOptions()
         self.timeout: Final = Template().using(limit).options.timeout
         self.function = function
+        self.is_async: Final = inspect.iscoroutinefunction(function)
         self.gaps: Gaps | None = None
         """How it finds what is missing, if it does."""
         self.signature: Final = self._signature(function)
@@ -339,8 +339,6 @@ class RegisteredTask(Task[P, R]):
 class SyncTask(RegisteredTask[P, R]):
     """A task made of a plain function; its jobs run in threads, or in processes."""
 
-    is_async = False
-
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here and now."""
         value: R = self.function(*args, **kwargs)
@@ -349,8 +347,6 @@ class SyncTask(RegisteredTask[P, R]):
 
 class AsyncTask(RegisteredTask[P, R]):
     """A task made of an `async def` function; its jobs run on the worker's loop."""
-
-    is_async = True
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         """Run the function here and now, when awaited."""
