@@ -21,18 +21,16 @@ from windlass.chunks.batches import BATCH, BATCH_TIMEOUT, Work
 from windlass.chunks.items import Planner
 from windlass.chunks.parts import FINAL, Part
 from windlass.chunks.splitter import Checks, Splitter
-from windlass.core.durations import Duration, seconds
-from windlass.core.states import Priority
+from windlass.core.durations import Duration
 from windlass.errors import ConfigurationError, SourceChanged
 from windlass.running.context import Context
 from windlass.running.encoding import decode
 from windlass.running.port import hop, wait
-from windlass.signals import Dead, Retry
+from windlass.signals import Dead
 from windlass.store.records import PartPlan, Plan
-from windlass.tasks.functions import check_function, check_options
-from windlass.tasks.limits import FlowOptions
+from windlass.tasks.functions import check_function, check_options, time_limit
 from windlass.tasks.payload import Signature
-from windlass.tasks.task import RegisteredTask, TaskOptions
+from windlass.tasks.task import CommonOptions, RegisteredTask, TaskOptions
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -47,21 +45,10 @@ PARALLEL: Final = 8
 MAX_PARTS: Final = 1_000_000
 
 
-class ChunkedOptions(FlowOptions, total=False):
-    """What `@app.chunked(...)` takes besides `split`. Limits and budgets are those of its parts."""
+class ChunkedOptions(CommonOptions, total=False):
+    """What `@app.chunked(...)` takes besides `split`. Limits, budgets, retries and timeout are those of its
+    parts."""
 
-    name: str
-    """The task's name; without it, that of its module and function."""
-    queue: str
-    """Where its jobs and their parts go; without it, where the app's routes say [E5]."""
-    priority: Priority | str | int
-    """urgent, high, normal or low."""
-    retry: Retry
-    """How often and how far apart each part is tried."""
-    timeout: Duration
-    """How long one attempt at a part may run."""
-    tags: Iterable[str]
-    """Words to find its jobs by."""
     parallel: int
     """How many parts of one parent run at a time [8]; changed live with `windlass parent set` [P8]."""
     tolerate: int | str
@@ -87,7 +74,7 @@ class ChunkedTask(RegisteredTask[P, Any], Generic[P, C]):
     ) -> None:
         check_function(handler)
         check_options("a chunked task", options, ("split", *ChunkedOptions.__annotations__))
-        common = {key: value for key, value in options.items() if key in TaskOptions.__annotations__}
+        common = {key: value for key, value in options.items() if key in CommonOptions.__annotations__}
         super().__init__(app, handler, cast("TaskOptions", common))
         if self.signature.context is None or not issubclass(self.signature.context_type, Part):
             raise ConfigurationError(
@@ -98,7 +85,9 @@ class ChunkedTask(RegisteredTask[P, Any], Generic[P, C]):
             self.split.check(self.name, self.signature.names)
         self.parallel: Final = _whole(self.name, "parallel", options.get("parallel", PARALLEL))
         self.batch: Final = _whole(self.name, "batch", options.get("batch", BATCH))
-        self.batch_timeout: Final = _span(self.name, options.get("batch_timeout", BATCH_TIMEOUT))
+        self.batch_timeout: Final = time_limit(
+            f"task {self.name}: batch_timeout", options.get("batch_timeout", BATCH_TIMEOUT)
+        )
         self.has_batch_timeout: Final = "batch_timeout" in options
         self.tolerated: Final = _tolerance(self.name, options.get("tolerate", 0))
         self._handler = handler
@@ -295,16 +284,6 @@ def _whole(task: str, option: str, value: Any) -> int:
     if type(value) is not int or value < 1:
         raise ConfigurationError(f"task {task}: {option}={value!r} is not a whole number from 1 on")
     return value
-
-
-def _span(task: str, value: Duration) -> float:
-    try:
-        span = seconds(value)
-    except ValueError as error:
-        raise ConfigurationError(f"task {task}: batch_timeout: {error}") from None
-    if span <= 0:
-        raise ConfigurationError(f"task {task}: batch_timeout={value!r} would leave a batch no time")
-    return span
 
 
 def _tolerance(task: str, value: int | str) -> Callable[[int], int]:

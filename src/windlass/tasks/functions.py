@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from windlass.core.durations import Duration, seconds
 from windlass.core.names import derive_name
 from windlass.errors import ConfigurationError
 
@@ -48,3 +49,14 @@ def check_options(kind: str, given: Mapping[str, Any], known: Iterable[str]) -> 
         raise ConfigurationError(
             f"{kind} has no option {', '.join(sorted(unknown))}; known: {', '.join(known)}"
         )
+
+
+def time_limit(option: str, value: Duration) -> float:
+    """The seconds that something may take at most. `option` is whose that is, and its name."""
+    try:
+        limit = seconds(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{option}: {error}") from None
+    if limit <= 0:
+        raise ConfigurationError(f"{option}={value!r} leaves no time; write it like '10m'")
+    return limit

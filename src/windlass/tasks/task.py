@@ -66,8 +66,9 @@ class Finder(Protocol):
     def __call__(self, find: G, /) -> G: ...
 
 
-class TaskOptions(FlowOptions, total=False):
-    """What `@app.task(...)` takes."""
+class CommonOptions(FlowOptions, total=False):
+    """What `@app.task(...)` and `@app.chunked(...)` both take. Retries and limits of a chunked task are those
+    of its parts."""
 
     name: str
     """The task's name; without it, that of its module and function."""
@@ -81,6 +82,11 @@ class TaskOptions(FlowOptions, total=False):
     """How long one attempt may run."""
     tags: Iterable[str]
     """Words to find its jobs by."""
+
+
+class TaskOptions(CommonOptions, total=False):
+    """What `@app.task(...)` takes."""
+
     mode: Literal["thread", "process"]
     """Where a plain function runs: in a thread (default), or in a process of its own, for work that holds
     the GIL. `async def` functions run on the worker's loop."""
