@@ -133,7 +133,7 @@ class Engine:
     def _left_running(self, shift: Shift) -> bool:
         """Whether handlers ignored cancellation. Their jobs may not go to others while they run: where there
         is a supervisor, it hands them back once this process is gone."""
-        running = list(shift.running.values())
+        running = list(shift.running)
         if running:
             self._left_behind = True
             ids = ", ".join(str(run.job.id) for run in running[:10])
@@ -309,7 +309,7 @@ class Engine:
         if shift is None:
             return None
         running = shift.running
-        return self._meter.measure(running.values(), len(running), sum(self._assignment.slots.values()))
+        return self._meter.measure(running, len(running), sum(self._assignment.slots.values()))
 
 
 def _lost(task: asyncio.Task[None]) -> bool:

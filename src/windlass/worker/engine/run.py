@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from enum import Enum
 
 import msgspec
 
 from windlass.core.states import Kind
 from windlass.running.context import Context
-from windlass.store.records import ClaimedJob, Fence, Outcome
+from windlass.store.records import ClaimedJob, Outcome
 
 
 class Why(Enum):
@@ -32,7 +32,6 @@ class Run(msgspec.Struct, eq=False):
     """One job in a slot."""
 
     job: ClaimedJob
-    fence: Fence
     context: Context
     began: float
     limit: float
@@ -70,7 +69,7 @@ class Deadlines:
     """Watches runs; `overdue` is called for each whose time is over. `runs` are those in slots right now."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, runs: Mapping[Fence, Run], overdue: Callable[[Run], None]
+        self, loop: asyncio.AbstractEventLoop, runs: Collection[Run], overdue: Callable[[Run], None]
     ) -> None:
         self._loop = loop
         self._runs = runs
@@ -98,9 +97,9 @@ class Deadlines:
     def _fire(self) -> None:
         now = time.monotonic()
         self._timer, self.next = None, float("inf")
-        for run in list(self._runs.values()):
+        for run in list(self._runs):
             if run.deadline <= now:
                 self._overdue(run)
-        ahead = [run.deadline for run in self._runs.values() if run.deadline > now]
+        ahead = [run.deadline for run in self._runs if run.deadline > now]
         if ahead:
             self._set(min(ahead))
