@@ -12,6 +12,7 @@ never shown, and neither are credentials: not in a repr, not in an error.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import re
@@ -290,9 +291,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     __str__ = __repr__
 
 
-_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    name: hint.__metadata__[0] for name, hint in get_type_hints(Settings, include_extras=True).items()
-}
+@functools.cache
+def _readers() -> Mapping[str, Callable[[Any], Any]]:
+    hints = get_type_hints(Settings, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
 
 def load(
@@ -308,7 +310,7 @@ def load(
         found["database_url"] = environ["DATABASE_URL"]
     found |= _checked(code or {}, "Windlass(…)")
     found |= _from_pyproject(directory or Path.cwd())
-    for name in _READERS:
+    for name in _readers():
         if environ.get(variable := PREFIX + name.upper()):
             found |= _checked({name: environ[variable]}, variable)
     _warn_of_misspelt(environ)
@@ -334,12 +336,13 @@ def _checked(given: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Read each value by its field's rule; an error names the source and the field, never a URL."""
     checked: dict[str, Any] = {}
     for name, value in given.items():
-        if name not in _READERS:
-            raise ConfigurationError(f"{source}: there is no setting {name!r}; known: {', '.join(_READERS)}")
+        if name not in _readers():
+            known = ", ".join(_readers())
+            raise ConfigurationError(f"{source}: there is no setting {name!r}; known: {known}")
         if value is None:
             continue
         try:
-            checked[name] = _READERS[name](value)
+            checked[name] = _readers()[name](value)
         except ValueError as error:
             raise ConfigurationError(f"{source}: {name}: {error}") from None
     return checked
@@ -347,7 +350,7 @@ def _checked(given: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 def _warn_of_misspelt(environ: Iterable[str]) -> None:
     """A variable that is no setting may be a typo. It is not an error: others may use the prefix, too."""
-    known = [name.upper() for name in _READERS] + list(OTHERS)
+    known = [name.upper() for name in _readers()] + list(OTHERS)
     for variable in environ:
         name = variable.removeprefix(PREFIX)
         if name == variable or name in known or name.startswith(_NOT_OURS):
