@@ -29,12 +29,13 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import msgspec
 
-from windlass.core.durations import Duration, seconds
+from windlass.core.durations import Duration
 from windlass.core.states import Priority
 from windlass.errors import CommandFailed, ConfigurationError
 from windlass.running.groups import Group, ending, to_the_end
 from windlass.running.pipes import ReadEnd, Tail, WriteEnd
 from windlass.signals import Dead, Retry
+from windlass.tasks.functions import time_limit
 from windlass.tasks.task import AsyncTask
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def command_task(
     `allow` holds bare names, looked up on PATH here and now, and absolute paths. `root` is the directory that
     every `cwd` must lie in. `env` is added to PATH, HOME and LANG, which is all a command gets to see.
     """
-    limit = _limit(name, timeout)
+    limit = time_limit(f"task {name}: timeout", timeout)
     programs = _programs(name, allow)
     place = os.path.realpath(root)
     extra = dict(env or {})
@@ -230,16 +231,6 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     """What a command gets to see: nothing that the worker was told in confidence."""
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {"PATH": os.defpath, "LANG": "C.UTF-8", **passed, **extra}
-
-
-def _limit(task: str, timeout: Duration) -> float:
-    try:
-        limit = seconds(timeout)
-    except ValueError as error:
-        raise ConfigurationError(f"task {task}: timeout={error}") from error
-    if limit <= 0:
-        raise ConfigurationError(f"task {task}: timeout={timeout!r} leaves no time; write it like '10m'")
-    return limit
 
 
 def _last_lines(output: str) -> str:

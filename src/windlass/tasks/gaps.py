@@ -15,7 +15,6 @@ runs keep dying is parked [O7].
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
 import time
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
@@ -123,7 +122,9 @@ def default_key(task: str, payload: str, *, readable: bool = True) -> str:
     text = f"{task}:{payload}"
     if readable and len(text) <= MAX_KEY and text.isprintable():
         return text
-    return f"{task}:{hashlib.blake2b(payload.encode(), digest_size=16).hexdigest()}"
+    from hashlib import blake2b  # loads OpenSSL, and few apps ask for this
+
+    return f"{task}:{blake2b(payload.encode(), digest_size=16).hexdigest()}"
 
 
 def reconciler(app: Windlass) -> Callable[..., Any]:

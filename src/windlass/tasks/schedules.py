@@ -32,6 +32,7 @@ from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
 from windlass.errors import ConfigurationError
 from windlass.store.records import NewSchedule, Receipt, ScheduleRecord
+from windlass.tasks.functions import check_options
 from windlass.tasks.options import Template
 from windlass.tasks.task import AsyncTask, RegisteredTask, SyncTask
 
@@ -75,12 +76,7 @@ class Scheduled:  # the overloads are those of `app.task`
     """What `app.schedule(...)` returns: a decorator for a task, or for a function, which becomes one."""
 
     def __init__(self, app: Windlass, cron: str, options: ScheduleOptions) -> None:
-        unknown = options.keys() - ScheduleOptions.__annotations__.keys()
-        if unknown:
-            raise ConfigurationError(
-                f"a schedule has no option {', '.join(sorted(unknown))}; known: "
-                f"{', '.join(ScheduleOptions.__annotations__)}"
-            )
+        check_options("a schedule", options, ScheduleOptions.__annotations__)
         if not isinstance(cron, str):
             raise ConfigurationError(
                 f"app.schedule({cron!r}) needs an expression: write @app.schedule('0 9 * * MON-FRI')"

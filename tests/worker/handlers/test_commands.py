@@ -245,7 +245,7 @@ def test_a_registration_that_cannot_work_is_refused(app: Windlass, tmp_path: Pat
         with pytest.raises(ConfigurationError, match="task t: "):
             command_task(app, "t", allow=allow, root=tmp_path)
     for timeout in ("0s", "soon", -1):
-        with pytest.raises(ConfigurationError, match="task t: timeout="):
+        with pytest.raises(ConfigurationError, match="task t: timeout"):
             command_task(app, "t", allow=["ls"], root=tmp_path, timeout=timeout)
     command_task(app, "t", allow=["ls"], root=tmp_path)
     command_task(app, "t", allow=["ls"], root=tmp_path)  # the same again is a reloaded module

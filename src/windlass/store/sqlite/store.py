@@ -107,13 +107,14 @@ class SQLiteStore:
         self.path: Final = os.fspath(path)
         self._settings = settings
         self._clock = clock
-        self.database: Final = Database(self.path, busy_timeout, schema.migrate, self._run)
 
-    def _run(self, connection: apsw.Connection, operation: Callable[[Transaction], Any]) -> tuple[Any, bool]:
-        tx = Transaction(connection, self._clock(), self._settings)
-        answer = operation(tx)
-        deferred.complete(tx)
-        return answer, tx.notify
+        def run(connection: apsw.Connection, operation: Callable[[Transaction], Any]) -> tuple[Any, bool]:
+            tx = Transaction(connection, clock(), settings)
+            answer = operation(tx)
+            deferred.complete(tx)
+            return answer, tx.notify
+
+        self.database: Final = Database(self.path, busy_timeout, schema.migrate, run)
 
     # -- life of the store ------------------------------------------------------------------------------
 

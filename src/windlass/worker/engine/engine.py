@@ -65,6 +65,8 @@ class Engine:
     ) -> None:
         self._store = store
         self._settings = settings
+        self.poison: Final = settings.poison
+        self.lease: Final = settings.lease
         self._worker_info = worker_info
         self._host = host
         self._board = board
@@ -131,7 +133,7 @@ class Engine:
     def _left_running(self, shift: Shift) -> bool:
         """Whether handlers ignored cancellation. Their jobs may not go to others while they run: where there
         is a supervisor, it hands them back once this process is gone."""
-        running = list(shift.running.values())
+        running = list(shift.running)
         if running:
             self._left_behind = True
             ids = ", ".join(str(run.job.id) for run in running[:10])
@@ -139,16 +141,6 @@ class Engine:
         return bool(running) and self._supervised
 
     # -- what runs ask: see windlass.worker.handlers.runner.Policies -----------------------------------------
-
-    @property
-    def poison(self) -> int:
-        """How many deaths of its workers make a job poison [C8]."""
-        return self._settings.poison
-
-    @property
-    def lease(self) -> float:
-        """Seconds without a heartbeat after which its jobs are others' [C4]."""
-        return self._settings.lease
 
     def backoff(self, queue: str) -> Backoff:
         """How the queue spaces the retries of tasks without a policy of their own [O2]."""
@@ -317,7 +309,7 @@ class Engine:
         if shift is None:
             return None
         running = shift.running
-        return self._meter.measure(running.values(), len(running), sum(self._assignment.slots.values()))
+        return self._meter.measure(running, len(running), sum(self._assignment.slots.values()))
 
 
 def _lost(task: asyncio.Task[None]) -> bool:

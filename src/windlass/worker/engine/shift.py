@@ -105,7 +105,7 @@ class Shift:
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
         """Somebody wants these jobs cancelled [O5]."""
-        for run in [run for run in self.running.values() if run.job.id in jobs]:
+        for run in [run for run in self.running if run.job.id in jobs]:
             self.slots.stop(run, Why.CANCELLED)
         for job in self.capacity.waiting():
             if job.id in jobs:
@@ -141,14 +141,14 @@ class Shift:
         """End what runs: hand it back uncharged, or, where it is lost, drop it."""
         self.close()
         tasks = self._tasks()
-        for run in list(self.running.values()):
+        for run in list(self.running):
             self.slots.stop(run, why)
         if tasks:
             await asyncio.wait(tasks, timeout=UNWIND)
         self.slots.deadlines.close()
 
     def _tasks(self) -> list[asyncio.Task[None]]:
-        return [run.task for run in self.running.values() if run.task is not None]
+        return [run.task for run in self.running if run.task is not None]
 
     def _empty(self, queue: str) -> None:
         buffer = self.capacity.buffers[queue]
