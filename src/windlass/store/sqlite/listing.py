@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
 
@@ -45,47 +45,34 @@ OLDEST_AMONG: Final = 1_000
 Found = tuple[Any, ...]
 
 
-class Seen:
+class Seen(NamedTuple):
     """A job row as readers see it, with what its lane says about it."""
 
-    __slots__ = (
-        "attempt", "cancel", "deaths", "enqueued_at", "errors", "gate", "hi", "number", "options", "own_id",
-        "payload", "pos", "priority", "queue", "reason", "result", "run_at", "state_number", "task",
-        "touched_at",
-    )  # fmt: skip
-    attempt: int
-    cancel: Any
-    deaths: int
-    enqueued_at: float
-    errors: str | None
-    gate: str | None
-    hi: int
     number: int
-    options: str
-    own_id: int | None
-    payload: str
     pos: int
-    priority: int
-    queue: str
-    reason: str | None
-    result: str | None
-    run_at: float | None
+    own_id: int | None
     state_number: int
-    task: str
     touched_at: float
-
-    def __init__(self, found: Found) -> None:
-        (
-            self.number, self.pos, self.own_id, self.state_number, self.touched_at, self.enqueued_at,
-            self.attempt, self.deaths, self.task, self.payload, self.options, self.run_at, self.cancel,
-            self.reason, self.errors, self.result, self.queue, self.priority, self.hi, self.gate,
-        ) = found  # fmt: skip
+    enqueued_at: float
+    attempt: int
+    deaths: int
+    task: str
+    payload: str
+    options: str | None
+    run_at: float | None
+    cancel: int | None
+    reason: str | None
+    errors: str | None
+    result: str | None
+    queue: str
+    priority: int
+    hi: int
+    gate: str | None
 
     @property
     def id(self) -> int:
         """Its place, unless it was given an id before it had one."""
-        id: int = self.pos if self.own_id is None else self.own_id
-        return id
+        return self.pos if self.own_id is None else self.own_id
 
     @property
     def state(self) -> State:
@@ -108,7 +95,7 @@ def seen_job(connection: apsw.Connection, id: int) -> Seen | None:
     if not 0 < id < 1 << 63:
         return None
     found = connection.execute(_SQL["job"], (id, id)).fetchone()
-    return Seen(found) if found else None
+    return Seen(*found) if found else None
 
 
 def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
@@ -195,15 +182,9 @@ def _lane_depth(connection: apsw.Connection, lane: int, counts: list[int], now: 
 
 def _sum(one: Depth, other: Depth) -> Depth:
     ages = [depth.oldest for depth in (one, other) if depth.oldest is not None]
-    return Depth(
-        ready=one.ready + other.ready,
-        running=one.running + other.running,
-        scheduled=one.scheduled + other.scheduled,
-        retrying=one.retrying + other.retrying,
-        dead=one.dead + other.dead,
-        oldest=max(ages, default=None),
-        offered=one.offered + other.offered,
-    )
+    counted = [name for name in Depth.__struct_fields__ if name != "oldest"]
+    counts = {name: getattr(one, name) + getattr(other, name) for name in counted}
+    return Depth(**counts, oldest=max(ages, default=None))
 
 
 # -- pages ---------------------------------------------------------------------------------------------------
@@ -281,7 +262,7 @@ def _step(
     for found in _newest_first(connection, where, before):
         if len(found) == 2:  # a floor: no job from this number on is missing
             return page, str(found[0]), looked, found[1]
-        seen = Seen(found)
+        seen = Seen(*found)
         fits = _matches(seen, where)
         if last is not None and (looked >= MAX_ROWS or (fits and len(page) >= limit)):
             return page, str(last.number), looked, last.enqueued_at

@@ -10,15 +10,14 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from typing import Final
 
 import apsw
 import msgspec
+from msgspec.structs import astuple
 
-from windlass.core.counts import plural
 from windlass.core.rollup import Place, Sample, roll
-from windlass.store.budgets import FITS, over
+from windlass.store import findings
 from windlass.store.causes import Death, by_cause
 from windlass.store.measures import (
     EVENTS_KEPT,
@@ -34,7 +33,6 @@ from windlass.store.measures import (
 )
 from windlass.store.records import (
     Causes,
-    Event,
     EventRecord,
     Finding,
     Health,
@@ -46,7 +44,7 @@ from windlass.store.records import (
 from windlass.store.sqlite import schema
 from windlass.store.sqlite.cluster import serving
 from windlass.store.sqlite.connections.connection import CHECKPOINT_PAGES, is_safe, needed
-from windlass.store.sqlite.rows import Bindings, encode, failures, fetch, named
+from windlass.store.sqlite.rows import encode, failures, fetch, named
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.workers import elsewhere
@@ -65,15 +63,8 @@ def report(tx: Transaction, source: int, number: int, report: Report) -> float:
     tx.run(_SQL["keep_reporter"], (source, number, tx.now, vitals, tx.now if vitals is not None else None))
     if report.samples:
         tx.run(_SQL["add_report"], (encode(report.samples).decode(),))
-    tx.many(_SQL["add_event"], (_event_columns(kept(event, tx.now)) for event in report.events))
+    tx.many(_SQL["add_event"], (astuple(kept(event, tx.now)) for event in report.events))
     return tx.now
-
-
-def _event_columns(event: Event) -> Bindings:
-    return (
-        event.at, event.kind, event.text, event.job, event.queue, event.task, event.worker, event.attempt,
-        event.ms,
-    )  # fmt: skip
 
 
 def rollup(tx: Transaction, limit: int = 1000) -> Rolled:
@@ -244,8 +235,8 @@ def diagnose(connection: apsw.Connection, now: float) -> list[Finding]:
         _library(version),
         Finding(name="schema", text=f"version {schema.VERSION}, the one this Windlass works with"),
         _file(connection, version),
-        *_unserved_queues(connection, now),
-        *([over(*found) for found in fetch(connection, _SQL["over_budgets"])] or [FITS]),
+        *findings.unserved(_unserved_queues(connection, now)),
+        *findings.over(fetch(connection, _SQL["over_budgets"])),
         _same_machine(connection, now),
     ]
 
@@ -253,11 +244,10 @@ def diagnose(connection: apsw.Connection, now: float) -> list[Finding]:
 def _library(version: str) -> Finding:
     if is_safe(version):
         return Finding(name="sqlite", text=f"SQLite {version}")
-    return Finding(
-        name="sqlite",
-        level="error",
-        text=f"SQLite {version} can corrupt a file in WAL mode that several processes write",
-        advice=f"Windlass needs {needed()} or newer, which the apsw wheel brings along: "
+    return findings.error(
+        "sqlite",
+        f"SQLite {version} can corrupt a file in WAL mode that several processes write",
+        f"Windlass needs {needed()} or newer, which the apsw wheel brings along: "
         "pip install --upgrade --force-reinstall apsw",
     )
 
@@ -270,12 +260,10 @@ def _file(connection: apsw.Connection, version: str) -> Finding:
     _, frames, copied = fetch(connection, _SQL["wal"])[0] if is_safe(version) else (0, 0, 0)
     if frames - copied <= 2 * CHECKPOINT_PAGES:
         return Finding(name="file", text=message)
-    return Finding(
-        name="file",
-        level="warning",
-        text=f"{message}, which a long read transaction keeps from shrinking",
-        advice="end it: look for a program or a shell that has read from this file and not ended its "
-        "transaction",
+    return findings.warning(
+        "file",
+        f"{message}, which a long read transaction keeps from shrinking",
+        "end it: look for a program or a shell that has read from this file and not ended its transaction",
     )
 
 
@@ -284,19 +272,10 @@ def _megabytes(path: str) -> str:
     return f"{size / MEGABYTE:.1f} MB"
 
 
-def _unserved_queues(connection: apsw.Connection, now: float) -> Iterator[Finding]:
+def _unserved_queues(connection: apsw.Connection, now: float) -> list[tuple[str, int]]:
     """Queues with work that nobody does [K1]. A paused one is meant to stand still."""
     served = serving(fetch(connection, _SQL["live_workers"], (now,)))
-    unserved = [(queue, n) for queue, n in fetch(connection, _SQL["ready_by_queue"]) if queue not in served]
-    for queue, ready in unserved:
-        yield Finding(
-            name="queues",
-            level="warning",
-            text=f"{plural(ready, 'job waits', 'jobs wait')} in queue {queue!r}, which no worker serves",
-            advice=f"windlass worker myapp:app -q {queue}",
-        )
-    if not unserved:
-        yield Finding(name="queues", text="every queue with ready jobs is served")
+    return [(queue, n) for queue, n in fetch(connection, _SQL["ready_by_queue"]) if queue not in served]
 
 
 def _same_machine(connection: apsw.Connection, now: float) -> Finding:
@@ -304,9 +283,8 @@ def _same_machine(connection: apsw.Connection, now: float) -> Finding:
     if other is None:
         return Finding(name="machine", text="all live workers run on this machine")
     host, label = other
-    return Finding(
-        name="machine",
-        level="error",
-        text=f"worker {label or '?'} on host {host or 'unknown'} uses this file, and this is another machine",
-        advice="stop the workers there, or use PostgreSQL: SQLite serves the processes of one machine only",
+    return findings.error(
+        "machine",
+        f"worker {label or '?'} on host {host or 'unknown'} uses this file, and this is another machine",
+        "stop the workers there, or use PostgreSQL: SQLite serves the processes of one machine only",
     )

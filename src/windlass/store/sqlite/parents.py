@@ -15,7 +15,7 @@ from windlass.core.ids import SEQ_BITS
 from windlass.core.parents import Standing, Step, next_step, why_dead
 from windlass.core.states import State
 from windlass.errors import AlreadyEnqueued, StoreCorrupt
-from windlass.store.records import ClaimedJob, Plan
+from windlass.store.records import ClaimedJob, NewJob, PartOf, Plan
 from windlass.store.sqlite import parts, transitions
 from windlass.store.sqlite.claims import must_live, must_run
 from windlass.store.sqlite.outcomes import Ended, was_ended
@@ -167,7 +167,7 @@ def advance(tx: Transaction, parent: Parent) -> None:
             case Step.RELEASE:
                 _release(tx, parent)
             case Step.FINALIZE:
-                parent.final = tx.inserts.add(_origin(tx, parent).job(-1)).id
+                parent.final = tx.inserts.add(_origin(tx, parent).job()).id
             case Step.SUCCEED:
                 _end(tx, parent, SUCCEEDED)
             case Step.DIE:
@@ -194,14 +194,14 @@ def _origin(tx: Transaction, parent: Parent) -> parts.Origin:
     task, payload, lane_id, options = found
     lane = tx.lanes.numbered(lane_id)
     return parts.Origin(
-        parent.id,
-        parent.total,
-        parent.created_at,
-        task,
-        payload,
-        lane.queue,
-        lane.priority,
-        readable_options(options),
+        NewJob(
+            task=task,
+            payload=payload,
+            queue=lane.queue,
+            priority=lane.priority,
+            options=readable_options(options),
+        ),
+        PartOf(parent=parent.id, index=-1, total=parent.total, created_at=parent.created_at),
     )
 
 

@@ -13,8 +13,7 @@ from windlass.core.admission import pressure
 from windlass.core.clock import left
 from windlass.core.retry import CALM, cool_delay
 from windlass.errors import AlreadyEnqueued, Finalizing
-from windlass.store import queues as queue_settings
-from windlass.store import tasks as task_settings
+from windlass.store.changes import changed_queue, changed_task
 from windlass.store.fields import TaskRecord, fields_of
 from windlass.store.records import CancelAnswer, DeleteAnswer, PartOf, QueueRecord, RetryAnswer
 from windlass.store.sqlite import deferred, parents, parts, transitions, waiting_lists
@@ -228,7 +227,7 @@ def queues(connection: apsw.Connection, now: float) -> list[QueueRecord]:
 
 def set_queue(tx: Transaction, name: str, changes: Mapping[str, Any]) -> QueueRecord:
     """Declare a queue, or change its settings."""
-    new = queue_settings.changed(_declared(tx, name), changes)
+    new = changed_queue(_declared(tx, name), changes)
     bounded = new.max_depth is not None
     tx.run(_SQL["change_queue"], (*(getattr(new, setting) for setting in _QUEUE), bounded, name))
     tx.notify = True  # it may just have been resumed
@@ -288,8 +287,8 @@ def set_task(tx: Transaction, name: str, changes: Mapping[str, Any]) -> TaskReco
     """Change settings of a task; one without any is not kept."""
     found = tx.one(_SQL["task"], (name,))
     old = _task_record(found) if found else TaskRecord(name=name)
-    new = task_settings.changed(old, changes)
-    if task_settings.is_empty(new):
+    new = changed_task(old, changes)
+    if new == TaskRecord(name=name):
         tx.run(_SQL["remove_task"], (name,))
     else:
         tx.run(_SQL["keep_task"], (new.name, *(getattr(new, setting) for setting in _TASK)))
