@@ -20,22 +20,8 @@ from windlass.core.ids import SEQ_BITS
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound
 from windlass.store.records import Checkpoint, Depth, JobFilter, JobRecord, Matches, Page
-from windlass.store.sqlite.rows import (
-    CANCELLED,
-    DEAD,
-    ENDED,
-    HELD,
-    OFFERED,
-    RETRYING,
-    SCHEDULED,
-    STATES,
-    WAITING,
-    encode,
-    failures,
-    fetch,
-    last_error,
-    readable_options,
-)
+from windlass.store.sqlite import rows
+from windlass.store.sqlite.rows import encode, failures, fetch, last_error, readable_options
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("listing")
@@ -77,8 +63,8 @@ class Seen(NamedTuple):
     @property
     def state(self) -> State:
         """The public state; the cursor of its lane tells ready from running."""
-        if self.state_number not in OFFERED:
-            return STATES[self.state_number]
+        if self.state_number not in rows.OFFERED:
+            return rows.STATES[self.state_number]
         if self.pos > self.hi:
             return State.READY
         return State.SPLITTING if readable_options(self.options).chunked else State.RUNNING
@@ -108,16 +94,16 @@ def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
 
 def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     """A job with everything the store knows about it."""
-    id, ended = seen.id, seen.state_number in ENDED
+    id, ended = seen.id, seen.state_number in rows.ENDED
     state = seen.state
     claim: Found | None = None
     if (ended and seen.pos >> SEQ_BITS) or state in (State.RUNNING, State.SPLITTING):
         claim = connection.execute(_SQL["claim_of"], (seen.pos,)).fetchone()
     claim_id, worker, claimed_at = claim or (None, None, None)
     reason = seen.reason
-    if seen.state_number == SCHEDULED and seen.run_at is None:
+    if seen.state_number == rows.SCHEDULED and seen.run_at is None:
         reason = _awaits(connection, id)
-    elif seen.state_number == HELD:
+    elif seen.state_number == rows.HELD:
         reason = gates.reason(seen.gate or gates.FAIR)
     return JobRecord(
         id=id,
@@ -197,11 +183,11 @@ LONGEST: Final = 1.0
 """Seconds that looking for all that matches may take: other reads of this process wait for it."""
 _NEWEST: Final = (1 << 63) - 1
 _ASIDE: Final = {
-    State.DEAD: DEAD,
-    State.CANCELLED: CANCELLED,
-    State.SCHEDULED: SCHEDULED,
-    State.RETRYING: RETRYING,
-    State.WAITING: WAITING,
+    State.DEAD: rows.DEAD,
+    State.CANCELLED: rows.CANCELLED,
+    State.SCHEDULED: rows.SCHEDULED,
+    State.RETRYING: rows.RETRYING,
+    State.WAITING: rows.WAITING,
 }
 
 
@@ -243,9 +229,9 @@ def _walked(
     looked, back_to = 0, None
     until = time.monotonic() + min(within, LONGEST)
     while True:
-        some, cursor, rows, at = _step(connection, where, most - len(found), cursor, made)
+        some, cursor, count, at = _step(connection, where, most - len(found), cursor, made)
         found += some
-        looked += rows
+        looked += count
         back_to = back_to if at is None else at
         if cursor is None or len(found) >= most or time.monotonic() >= until:
             return found, cursor, looked, back_to
@@ -300,7 +286,7 @@ def _newest_first(connection: apsw.Connection, where: JobFilter, before: int) ->
     if state in (State.RUNNING, State.SPLITTING):
         return connection.execute(_SQL["running"], (before,))
     if state is State.READY and connection.execute(_SQL["count_ready"]).get <= MAX_ROWS:
-        return _merged(connection, (_SQL["ready"], (before,)), (_SQL["aside"], (HELD, before)))
+        return _merged(connection, (_SQL["ready"], (before,)), (_SQL["aside"], (rows.HELD, before)))
     return _merge(connection.execute(_SQL["moved"], (before,)), _not_moved(connection, before))
 
 

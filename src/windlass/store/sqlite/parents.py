@@ -16,25 +16,21 @@ from windlass.core.parents import Standing, Step, next_step, why_dead
 from windlass.core.states import State
 from windlass.errors import AlreadyEnqueued, StoreCorrupt
 from windlass.store.records import ClaimedJob, NewJob, PartOf, Plan
-from windlass.store.sqlite import parts, transitions
+from windlass.store.sqlite import parts, rows, transitions
 from windlass.store.sqlite.claims import must_live, must_run
 from windlass.store.sqlite.outcomes import Ended, was_ended
-from windlass.store.sqlite.rows import (
-    CANCELLED,
-    DEAD,
-    STATES,
-    SUCCEEDED,
-    WAITING,
-    Ending,
-    Row,
-    readable_options,
-)
+from windlass.store.sqlite.rows import Ending, Row, readable_options
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("parents")
 
-_COUNTERS: Final = {parts.OUT: "out", SUCCEEDED: "succeeded", DEAD: "dead", CANCELLED: "cancelled"}
+_COUNTERS: Final = {
+    parts.OUT: "out",
+    rows.SUCCEEDED: "succeeded",
+    rows.DEAD: "dead",
+    rows.CANCELLED: "cancelled",
+}
 
 
 @dataclass(slots=True)
@@ -72,13 +68,13 @@ class Parent:
 
     @property
     def ended(self) -> bool:
-        return self.state != WAITING
+        return self.state != rows.WAITING
 
     def standing(self) -> Standing:
         """How its parts stand, as the core sees it."""
         final = None if self.final is None else State.READY
         if self.final_state is not None:
-            final = STATES[self.final_state]
+            final = rows.STATES[self.final_state]
         return Standing(
             pending=self.pending,
             out=self.out,
@@ -169,11 +165,11 @@ def advance(tx: Transaction, parent: Parent) -> None:
             case Step.FINALIZE:
                 parent.final = tx.inserts.add(_origin(tx, parent).job()).id
             case Step.SUCCEED:
-                _end(tx, parent, SUCCEEDED)
+                _end(tx, parent, rows.SUCCEEDED)
             case Step.DIE:
-                _end(tx, parent, DEAD, why_dead(standing, _cause(tx, parent)))
+                _end(tx, parent, rows.DEAD, why_dead(standing, _cause(tx, parent)))
             case Step.CANCEL:
-                _end(tx, parent, CANCELLED)
+                _end(tx, parent, rows.CANCELLED)
     save(tx, parent)
 
 
@@ -207,7 +203,7 @@ def _origin(tx: Transaction, parent: Parent) -> parts.Origin:
 
 def _end(tx: Transaction, parent: Parent, state: int, reason: str | None = None) -> None:
     """End the parent's job, which frees its key, and with it the parent."""
-    result = parent.result if state == SUCCEEDED else None
+    result = parent.result if state == rows.SUCCEEDED else None
     transitions.end(tx, _row(tx, parent), state, reason=reason, result=result)
     parent.state, parent.finished_at = state, tx.now
 
@@ -231,7 +227,7 @@ def reopen(tx: Transaction, parent: Parent) -> None:
             holder[0] if holder else None,
         )
     transitions.wait(tx, row)
-    parent.state, parent.finished_at, parent.cancelling = WAITING, None, 0
+    parent.state, parent.finished_at, parent.cancelling = rows.WAITING, None, 0
     tx.notify = True
 
 
@@ -268,7 +264,7 @@ def split(tx: Transaction, worker: int, flush: int, job: ClaimedJob, plan: Plan)
         return
     row = must_run(tx, worker, job)
     if row.cancel is not None:
-        transitions.end(tx, row, CANCELLED)
+        transitions.end(tx, row, rows.CANCELLED)
     else:
         begin(tx, row, plan, worker, job.claim)
     ended = Ended(tx, worker, flush)
@@ -282,5 +278,5 @@ def _sent_before(tx: Transaction, worker: int, job: ClaimedJob) -> bool:
     if parent is not None:
         return (parent.worker, parent.claim) == (worker, job.claim)
     row = transitions.at(tx, job.lane << SEQ_BITS | job.seq)
-    cancelled = row is not None and row.id == job.id and row.state == CANCELLED
+    cancelled = row is not None and row.id == job.id and row.state == rows.CANCELLED
     return cancelled and was_ended(tx, worker, job.claim, job.seq)

@@ -16,23 +16,12 @@ from windlass.errors import AlreadyEnqueued, Finalizing
 from windlass.store.changes import changed_queue, changed_task
 from windlass.store.fields import TaskRecord, fields_of
 from windlass.store.records import CancelAnswer, DeleteAnswer, PartOf, QueueRecord, RetryAnswer
-from windlass.store.sqlite import deferred, parents, parts, transitions, waiting_lists
+from windlass.store.sqlite import deferred, parents, parts, rows, transitions, waiting_lists
 from windlass.store.sqlite.budget_rows import known
 from windlass.store.sqlite.deferred import settle
 from windlass.store.sqlite.lanes import declare_queue
 from windlass.store.sqlite.parents import Parent
-from windlass.store.sqlite.rows import (
-    CANCELLED,
-    DEAD,
-    DEFERRED,
-    ENDED,
-    OFFERED,
-    RETRYING,
-    WAITING,
-    Row,
-    fetch,
-    kept,
-)
+from windlass.store.sqlite.rows import Row, fetch, kept
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -55,16 +44,16 @@ def _found(tx: Transaction, job: int) -> Row | None:
 def _cancel(tx: Transaction, row: Row | None) -> CancelAnswer:
     if row is None:
         return "not_found"
-    if row.state in ENDED:
+    if row.state in rows.ENDED:
         return "finished"
-    if row.state == WAITING:
+    if row.state == rows.WAITING:
         _cancel_parent(tx, row, lambda tx, job: _cancel(tx, transitions.find(tx, job)))
         return "requested"
     lane = tx.lanes.numbered(row.lane)
-    if row.state in OFFERED and lane.runs(row):
+    if row.state in rows.OFFERED and lane.runs(row):
         tx.run(_SQL["request_cancel"], (lane.id, row.seq, row.pos))
         return "requested"
-    transitions.end(tx, row, CANCELLED)
+    transitions.end(tx, row, rows.CANCELLED)
     return "cancelled"
 
 
@@ -90,7 +79,7 @@ def retry(tx: Transaction, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
 def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
     if row is None:
         return "not_found"
-    if row.state == DEAD:
+    if row.state == rows.DEAD:
         try:
             if parents.load(tx, row.id) is not None:
                 return "retried" if redrive(tx, row.id) else "unchanged"
@@ -103,9 +92,9 @@ def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
             return "unchanged"
         row.attempt, row.deaths = 1, 0
         transitions.remember_unknown(row, None)
-    elif row.state == RETRYING:
+    elif row.state == rows.RETRYING:
         row.attempt = 1
-    elif row.state not in DEFERRED:
+    elif row.state not in rows.DEFERRED:
         return "unchanged"
     elif row.options.after:
         deferred.forget_edges(tx, row.id)
@@ -151,12 +140,12 @@ def redrive(tx: Transaction, id: int) -> int:
     if parent is None:
         return 0
     count = parent.dead + parent.cancelled + (parent.pending if parent.cancelling else 0)
-    count += parent.final_state in (DEAD, CANCELLED)
+    count += parent.final_state in (rows.DEAD, rows.CANCELLED)
     if not count:
         return 0
     _reopen(tx, parent)
     for state, job in parts.redrive(tx, id):
-        if state == DEAD:
+        if state == rows.DEAD:
             _remove_dead(tx, job)
     parent.dead = parent.cancelled = 0
     parents.advance(tx, parent)
@@ -197,7 +186,7 @@ def _reopen(tx: Transaction, parent: Parent, but: int | None = None) -> None:
     if parent.final is not None and parent.final_state is None:
         raise Finalizing.of(parent.id, parent.final)
     parents.reopen(tx, parent)
-    if parent.final != but and parent.final_state in (DEAD, CANCELLED):
+    if parent.final != but and parent.final_state in (rows.DEAD, rows.CANCELLED):
         assert parent.final is not None
         _remove_dead(tx, parent.final)
         parent.final = parent.final_state = parent.result = None
@@ -206,7 +195,7 @@ def _reopen(tx: Transaction, parent: Parent, but: int | None = None) -> None:
 def _remove_dead(tx: Transaction, job: int) -> None:
     """A dead job that another goes on for leaves the dead letters."""
     row = transitions.find(tx, job)
-    if row is not None and row.state == DEAD:
+    if row is not None and row.state == rows.DEAD:
         transitions.remove(tx, row)
 
 
