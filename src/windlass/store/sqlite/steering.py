@@ -3,7 +3,7 @@ back [P9], and the settings of queues [K1] [O3] and tasks [P6] [F3]."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import apsw
@@ -47,7 +47,7 @@ def _cancel(tx: Transaction, row: Row | None) -> CancelAnswer:
     if row.state in rows.ENDED:
         return "finished"
     if row.state == rows.WAITING:
-        _cancel_parent(tx, row, lambda tx, job: _cancel(tx, transitions.find(tx, job)))
+        _cancel_parent(tx, row)
         return "requested"
     lane = tx.lanes.numbered(row.lane)
     if row.state in rows.OFFERED and lane.runs(row):
@@ -66,8 +66,11 @@ def _delete(tx: Transaction, row: Row | None) -> DeleteAnswer:
     answer = _cancel(tx, row)
     if row is None or answer == "requested":
         return "not_found" if row is None else "requested"
-    if not _delete_parent(tx, row.id):
+    parent = parents.load(tx, row.id)
+    if parent is None:
         transitions.remove(tx, row)
+    else:
+        parents.remove(tx, parent)  # it has ended, and its parts go with it
     return "deleted"
 
 
@@ -105,7 +108,7 @@ def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
 # -- parents and their parts ---------------------------------------------------------------------------------
 
 
-def _cancel_parent(tx: Transaction, row: Row, cancel_one: Callable[[Transaction, int], object]) -> None:
+def _cancel_parent(tx: Transaction, row: Row) -> None:
     """Stop the releases of a parent and cancel what is out; it ends with the last of these."""
     parent = parents.load(tx, row.id)
     assert parent is not None, "a waiting job is no parent"
@@ -116,9 +119,12 @@ def _cancel_parent(tx: Transaction, row: Row, cancel_one: Callable[[Transaction,
     if parent.final is not None and parent.final_state is None:
         out.append(parent.final)
     for job in out:
-        cancel_one(tx, job)
+        _cancel(tx, transitions.find(tx, job))
     settle(tx)
-    _advance_parent(tx, row.id)  # where nothing was out, nothing has ended
+    now = parents.load(tx, row.id)
+    if now is not None and not now.ended:  # where nothing was out, nothing has ended
+        parents.advance(tx, now)
+        settle(tx)
 
 
 def set_parallel(tx: Transaction, id: int, parallel: int) -> bool:
@@ -171,15 +177,6 @@ def _bring_back(tx: Transaction, job: int, part: PartOf) -> None:
     parents.save(tx, parent)
 
 
-def _delete_parent(tx: Transaction, id: int) -> bool:
-    """Remove a parent that has ended, with its parts and its job; whether there is such a parent."""
-    parent = parents.load(tx, id)
-    if parent is None:
-        return False
-    parents.remove(tx, parent)
-    return True
-
-
 def _reopen(tx: Transaction, parent: Parent, but: int | None = None) -> None:
     """The parent waits again, with its key, and nobody wishes it cancelled any longer. A finalizer that did
     not succeed will run anew; while one waits or runs, nothing comes back, for it never runs beside parts."""
@@ -197,13 +194,6 @@ def _remove_dead(tx: Transaction, job: int) -> None:
     row = transitions.find(tx, job)
     if row is not None and row.state == rows.DEAD:
         transitions.remove(tx, row)
-
-
-def _advance_parent(tx: Transaction, id: int) -> None:
-    parent = parents.load(tx, id)
-    if parent is not None and not parent.ended:
-        parents.advance(tx, parent)
-        settle(tx)
 
 
 # -- queues --------------------------------------------------------------------------------------------------
