@@ -204,7 +204,7 @@ def _origin(tx: Transaction, parent: Parent) -> parts.Origin:
 def _end(tx: Transaction, parent: Parent, state: int, reason: str | None = None) -> None:
     """End the parent's job, which frees its key, and with it the parent."""
     result = parent.result if state == rows.SUCCEEDED else None
-    transitions.end(tx, _row(tx, parent), state, reason=reason, result=result)
+    transitions.end(tx, transitions.must_find(tx, parent.id), state, reason=reason, result=result)
     parent.state, parent.finished_at = state, tx.now
 
 
@@ -217,7 +217,7 @@ def _cause(tx: Transaction, parent: Parent) -> str | None:
 def reopen(tx: Transaction, parent: Parent) -> None:
     """A parent goes on: it waits for its parts, also where it had ended, and no wish to cancel it is left.
     Raises AlreadyEnqueued where another holds its key by now."""
-    row = _row(tx, parent)
+    row = transitions.must_find(tx, parent.id)
     key = row.options.unique_key
     if parent.ended and key is not None and not tx.run(_SQL["take_key"], (key, parent.id)):
         holder = tx.one(_SQL["holder"], (key,))
@@ -240,13 +240,7 @@ def remove(tx: Transaction, parent: Parent) -> None:
     """Forget a parent that has ended, with its parts and its job."""
     tx.run(_SQL["remove_parts"], (parent.id,))
     tx.run(_SQL["remove"], (parent.id,))
-    transitions.remove(tx, _row(tx, parent))
-
-
-def _row(tx: Transaction, parent: Parent) -> Row:
-    row = transitions.find(tx, parent.id)
-    assert row is not None, "a parent has lost its job"
-    return row
+    transitions.remove(tx, transitions.must_find(tx, parent.id))
 
 
 # -- split ---------------------------------------------------------------------------------------------------

@@ -26,6 +26,13 @@ def find(tx: Transaction, job: int) -> Row | None:
     return Row(*found) if found else None
 
 
+def must_find(tx: Transaction, job: int) -> Row:
+    """The same, for a job that must be there."""
+    row = find(tx, job)
+    assert row is not None, f"job {job} is gone, and others still know it"
+    return row
+
+
 def at(tx: Transaction, pos: int) -> Row | None:
     """The job that stands at this position."""
     found = tx.one(_SQL["at"], (pos,))
