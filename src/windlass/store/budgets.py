@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from windlass.core.counts import plural
 from windlass.core.names import check_name
 from windlass.store.changes import merged
 from windlass.store.fields import NewBudget, fields_of
-from windlass.store.records import Finding, Need
+from windlass.store.records import Need
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
@@ -59,17 +58,3 @@ def bucket_key(payload: str, need: Need) -> str:
     if raw == b"null":
         return ""
     return (_text(raw) if raw.startswith(b'"') else raw.decode())[:MAX_KEY]
-
-
-FITS: Final = Finding(name="budgets", text="no job needs more tokens than its budget can hold")
-
-
-def over(budget: str, waiting: int, need: int) -> Finding:
-    """What the doctor says where jobs need more tokens than their budget can ever hold."""
-    return Finding(
-        name="budgets",
-        level="warning",
-        text=f"{plural(waiting, 'job needs', 'jobs need')} up to {plural(need, 'token')} of budget "
-        f"{budget!r}, which can never hold as many",
-        advice=f"windlass budget set {budget} --burst {need}",
-    )

@@ -16,6 +16,7 @@ from windlass.store.postgres.connections.listener import Listener
 from windlass.store.postgres.deferred import Deferred
 from windlass.store.postgres.diagnosis import Diagnosis
 from windlass.store.postgres.enqueue import Enqueue
+from windlass.store.postgres.intake import Intake
 from windlass.store.postgres.limits import Limits
 from windlass.store.postgres.listing import Listing
 from windlass.store.postgres.measures import Measures
@@ -55,6 +56,7 @@ class PostgresStore:
         self._limits = Limits(self._db, self._listener)
         self._parents = Parents(self._db, self._limits)
         self._enqueue = Enqueue(self._db, self._limits)
+        self._intake = Intake(self._enqueue.send, self._enqueue.send_own)
         self._claims = Claims(self._db, self._listener, self.settings, head_cache)
         self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
         self._workers = Workers(self._db, self._limits, self._outcomes)
@@ -68,7 +70,7 @@ class PostgresStore:
         self._listing = Listing(self._db, self._listener)
         self._retention = Retention(self._db, dump_grace)
 
-        self.enqueue: Final = self._enqueue.enqueue
+        self.enqueue: Final = self._intake.enqueue
 
         self.claim: Final = self._claims.claim
         self.unfinished: Final = self._claims.unfinished

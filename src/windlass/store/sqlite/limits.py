@@ -20,7 +20,7 @@ from windlass.core.clock import SLIP
 from windlass.core.gates import Gate, gates_of, keeps, order_gate
 from windlass.store.records import DEFAULT_OPTIONS, Options, Watermark
 from windlass.store.sqlite.lanes import Lanes
-from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch
+from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch, named
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("limits")
@@ -270,10 +270,10 @@ def watermarks(
 ) -> list[Watermark]:
     """The ordering keys of a queue, by key. Reads only."""
     if key is not None:
-        rows = fetch(connection, _SQL["watermark"], (queue, key))
+        rows = named(connection, _SQL["watermark"], (queue, key))
     else:
-        rows = fetch(connection, _SQL["watermarks"], (queue, max(limit, 0)))
-    return [_watermark(connection, found, now) for found in rows]
+        rows = named(connection, _SQL["watermarks"], (queue, max(limit, 0)))
+    return [_watermark(connection, row, now) for row in rows]
 
 
 def forget_ordering_keys(connection: apsw.Connection, now: float, limit: int) -> int:
@@ -282,20 +282,13 @@ def forget_ordering_keys(connection: apsw.Connection, now: float, limit: int) ->
     return connection.changes()
 
 
-def _watermark(connection: apsw.Connection, found: tuple[Any, ...], now: float) -> Watermark:
-    queue, key, position, at = found
-    gate = order_gate(queue, key)
+def _watermark(connection: apsw.Connection, row: dict[str, Any], now: float) -> Watermark:
+    gate = order_gate(row["queue"], row["key"])
     turn = fetch(connection, _SQL["turn_since"], (gate,))
-    born = [row[0] for row in (*turn, *fetch(connection, _SQL["next_since"], (gate,)))]
+    born = [since for (since,) in (*turn, *fetch(connection, _SQL["next_since"], (gate,)))]
     in_line = fetch(connection, _SQL["count_waiting"], (gate, MAX_COUNTED - len(turn)))[0][0]
-    return Watermark(
-        queue=queue,
-        key=key,
-        position=position,
-        at=at,
-        waiting=in_line + len(turn),
-        age=max(0.0, now - min(born)) if born else 0.0,
-    )
+    age = max(0.0, now - min(born)) if born else 0.0
+    return Watermark(**row, waiting=in_line + len(turn), age=age)
 
 
 def _ordering_key(gate: str) -> tuple[str, str]:

@@ -387,6 +387,8 @@ SELECT coalesce(r.result, p.result) AS result,
 -- :depths
 -- Counts per queue, how long the oldest has waited, and how often jobs were offered.
 -- Callers: the store's depth. Lock: none.
-SELECT d.*, date_part('epoch', windlass.now() - d.oldest) AS waited, coalesce(o.n, 0) AS offered
+SELECT d.queue, d.ready, d.running, d.scheduled, d.retrying, d.dead, coalesce(o.n, 0) AS offered,
+       CASE WHEN d.oldest IS NOT NULL
+            THEN greatest(date_part('epoch', windlass.now() - d.oldest), 0) END AS oldest
   FROM windlass.depth() AS d LEFT JOIN windlass.offered() AS o ON o.queue = d.queue
  ORDER BY d.queue COLLATE "C"
