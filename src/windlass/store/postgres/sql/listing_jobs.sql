@@ -4,8 +4,8 @@
 
 -- Where a job stands in the logs: the one ready row that is its present place, with claim and outcome.
 -- Callers: cancel_job, delete, retry, end_waiting, take_unique_key, is_unfinished, lock_lanes_of,
--- try_lock_waiting, note_part_ends, replace_step, hold_unserved, standing_of, the store's look-up.
--- May call: worker, reader. Lock: none.
+-- try_lock_waiting, note_part_ends, replace_step, hold_unserved, count_started, standing_of, the store's
+-- look-up. May call: worker, reader. Lock: none.
 -- Rows of earlier attempts ended in an outcome that sent the job on; they are not its place.
 -- In PL/pgSQL, which keeps its plan: before PostgreSQL 18 a function in SQL that cannot be inlined is planned
 -- by each statement that calls it [S1].
