@@ -207,6 +207,15 @@ class Gates:
         self.write()
         self._give_back("drop_slots", job)
 
+    def call_back(self, job: int, gate: str) -> None:
+        """A job gives back the pass of one gate, whose limit was lowered [F3]."""
+        self._give_back("call_back", job, gate)
+
+    def beyond(self, gate: str) -> list[int]:
+        """The jobs that hold a pass of a gate."""
+        self.write()
+        return [job for (job,) in fetch(self._connection, _SQL["beyond"], (gate,))]
+
     def spend_reservations(self, job: int) -> None:
         """The job has its tokens, so its passes of budgets are void [F1]."""
         self._give_back("spend_reservations", job)
@@ -237,10 +246,10 @@ class Gates:
         if not gate.startswith(BUDGET):  # room there comes with time, and is for `promote` to give
             self.freed[gate] = None
 
-    def _give_back(self, statement: str, job: int) -> list[str]:
+    def _give_back(self, statement: str, *names: int | str) -> list[str]:
         """Take passes from a job, as a statement says, and note the room that they leave."""
         since, until = self._kept
-        found = fetch(self._connection, _SQL[statement], (job,))
+        found = fetch(self._connection, _SQL[statement], names)
         for gate, n, at in found:
             lapsed = at is not None and not since < at <= until  # what it had was kept from nobody
             if gate in self._passes and not lapsed:

@@ -116,8 +116,8 @@ END $$;
 
 -- Takes the lock of a gate, whose holder lets jobs through. False: another held it for longer than p_wait ms;
 -- with 0 it is only tried.
--- Callers: admit_gates, claim_gated. May call: worker. Lock: advisory, (oid of the held table, hash of the
--- gate), until the transaction ends.
+-- Callers: admit_gates, claim_gated, claim_called_back. May call: worker. Lock: advisory, (oid of the held
+-- table, hash of the gate), until the transaction ends.
 -- No producer takes it, and nobody who holds it waits for a lane, a worker or a parent.
 CREATE OR REPLACE FUNCTION windlass.gate_lock(p_gate text, p_wait int) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -140,7 +140,7 @@ END $$;
 
 -- How many jobs may be beyond a gate at a time, as a job in its waiting list says; NULL: no limit any more.
 -- Settings of the task override what the job says [F3].
--- Callers: admit_gate. May call: worker. Lock: none.
+-- Callers: admit_gate, claim_called_back. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.gate_limit(p_kind text, p_task text, p_options json) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

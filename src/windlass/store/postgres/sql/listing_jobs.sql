@@ -4,13 +4,17 @@
 
 -- Where a job is in the logs: the one ready row that is its present place, with claim and outcome.
 -- Callers: cancel_job, delete, retry, end_waiting, take_unique_key, is_unfinished, lock_lanes_of,
--- try_lock_waiting, note_part_ends, replace_step, hold_unserved, standing_of, the store's look-up.
--- May call: worker, reader. Lock: none.
+-- try_lock_waiting, note_part_ends, replace_step, hold_unserved, count_started, standing_of, the store's
+-- look-up. May call: worker, reader. Lock: none.
 -- Rows of earlier attempts ended in an outcome that sent the job on; they are not its place.
+-- In PL/pgSQL, which keeps its plan: before PostgreSQL 18 a function in SQL that cannot be inlined is planned
+-- by each statement that calls it [S1].
 CREATE OR REPLACE FUNCTION windlass.locate(p_job bigint)
 RETURNS TABLE (ready windlass.ready, claim bigint, worker bigint, claimed_at timestamptz, kind text,
                finished_at timestamptz)
-LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
     SELECT r.ready, c.id, c.worker, c.claimed_at, o.kind, o.at
       FROM (SELECT x AS ready FROM windlass.ready x
              WHERE x.lane = (p_job >> 44)::int AND x.seq = p_job & 17592186044415 AND x.id IS NULL
@@ -19,8 +23,8 @@ LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off 
       LEFT JOIN LATERAL windlass.place_claim((r.ready).lane, (r.ready).seq) AS c ON true
       LEFT JOIN LATERAL windlass.place_outcome(c.id, (r.ready).seq) AS o ON true
      WHERE o.kind IS NULL OR o.kind IN ('succeeded', 'cancelled')
-     ORDER BY o.kind IS NULL DESC, (r.ready).seq DESC LIMIT 1
-$$;
+     ORDER BY o.kind IS NULL DESC, (r.ready).seq DESC LIMIT 1;
+END $$;
 
 -- The claim that covers a position, or nothing where the job is still waiting.
 -- Callers: locate, rotation_move, the view job. May call: worker, reader. Lock: none.
@@ -48,7 +52,7 @@ END $$;
 -- Callers: locate, the view job. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.place_outcome(p_claim bigint, p_seq bigint)
 RETURNS TABLE (kind text, at timestamptz)
-LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE STRICT ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN QUERY SELECT o.kind, o.at FROM windlass.outcome o WHERE o.claim = p_claim AND o.seqs @> p_seq
                   LIMIT 1;
@@ -71,7 +75,9 @@ $$;
 -- acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way from one place to the
 -- next a job is in exactly one of them in any snapshot, hence one statement.
 CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
-LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
     SELECT CASE WHEN d.retrying THEN 'retrying' ELSE 'scheduled' END,
                      d.attempt FROM windlass.deferred d WHERE d.id = p_job
      UNION ALL
@@ -83,8 +89,8 @@ LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off 
       FROM windlass.locate(p_job) AS l
      UNION ALL
     SELECT 'dead', d.attempt FROM windlass.dead d WHERE d.id = p_job
-     LIMIT 1
-$$;
+     LIMIT 1;
+END $$;
 
 -- Why a job that was put off waits, if there is more to say than its time [O4] [P12].
 -- Callers: list_found, the view job, the store's look-up. May call: worker, reader. Lock: none.
@@ -135,16 +141,18 @@ $$;
 -- Callers: bury_job, bury_deferred, list_causes, the store's look-up. May call: worker, reader. Lock: none.
 -- A row of attempt 0 is no failure: it says that those before it are forgotten [O1].
 CREATE OR REPLACE FUNCTION windlass.failures_of(p_job bigint) RETURNS json
-LANGUAGE sql STABLE AS $$
-    SELECT coalesce(json_agg(json_build_object('type', f.type, 'message', f.message, 'traceback', f.traceback,
-                                               'attempt', f.attempt, 'at', date_part('epoch', f.at))
-                             ORDER BY f.at), '[]')
-      FROM (SELECT * FROM windlass.failure
-             WHERE job = p_job
-               AND at > coalesce((SELECT max(m.at) FROM windlass.failure m
-                                  WHERE m.job = p_job AND m.attempt = 0), '-infinity')
-             ORDER BY at DESC LIMIT 32) AS f
-$$;
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    RETURN (SELECT coalesce(json_agg(json_build_object('type', f.type, 'message', f.message,
+                                                       'traceback', f.traceback, 'attempt', f.attempt,
+                                                       'at', date_part('epoch', f.at))
+                                     ORDER BY f.at), '[]')
+              FROM (SELECT * FROM windlass.failure
+                     WHERE job = p_job
+                       AND at > coalesce((SELECT max(m.at) FROM windlass.failure m
+                                          WHERE m.job = p_job AND m.attempt = 0), '-infinity')
+                     ORDER BY at DESC LIMIT 32) AS f);
+END $$;
 
 -- ==== The view ====
 
