@@ -12,13 +12,11 @@ import msgspec
 from windlass.core.counts import plural
 from windlass.core.names import check_name
 from windlass.store.changes import merged
-from windlass.store.fields import NewBudget, fields_of
+from windlass.store.fields import MAX_KEY, NewBudget, fields_of
 from windlass.store.records import Finding, Need
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
-MAX_KEY: Final = 255
-"""Characters of a key that count; what is longer is cut."""
 
 
 def checked(budget: NewBudget) -> NewBudget:
@@ -43,7 +41,8 @@ def new(name: str, changes: Mapping[str, Any]) -> NewBudget:
 def bucket_key(payload: str, need: Need) -> str:
     """The key of the bucket that a job draws from: the value of an argument, "" where there is none.
 
-    A text is its own key; other values are keyed by their JSON as it was sent."""
+    A text is its own key; other values are keyed by their JSON as it was sent. What is longer than a key may
+    be is cut."""
     if need.argument is None:
         return ""
     content = _decode(payload)

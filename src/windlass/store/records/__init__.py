@@ -5,7 +5,7 @@ One module for each subject; this package exports all of their names.
 
 from __future__ import annotations
 
-from windlass.store.fields import NewBudget, TaskRecord
+from windlass.store.fields import NewBudget, OnConflict, Otherwise, TaskRecord
 from windlass.store.records.budget import BudgetRecord, Governed, Need, Needs, Runs, Taken
 from windlass.store.records.claim import (
     Claim,
@@ -15,7 +15,9 @@ from windlass.store.records.claim import (
     Outcome,
 )
 from windlass.store.records.job import (
+    CARRIED,
     DEFAULT_OPTIONS,
+    JOB_OPTIONS,
     CancelAnswer,
     Checkpoint,
     DeleteAnswer,
@@ -25,9 +27,7 @@ from windlass.store.records.job import (
     JobRecord,
     Matches,
     NewJob,
-    OnConflict,
     Options,
-    Otherwise,
     Page,
     Receipt,
     RetryAnswer,
@@ -76,7 +76,9 @@ from windlass.store.records.worker import (
 )
 
 __all__ = [
+    "CARRIED",
     "DEFAULT_OPTIONS",
+    "JOB_OPTIONS",
     "Beat",
     "BudgetRecord",
     "Busy",
