@@ -162,7 +162,7 @@ def test_p12_a_job_that_comes_after_others(any_desk: Desk) -> None:
     (shown,) = any_desk.json("job", "show", made["id"])["jobs"]
     assert (shown["state"], shown["after"], shown["otherwise"]) == ("scheduled", [first, second], "run")
     said = any_desk.ok("job", "show", made["id"])
-    assert f"after     {first}, {second}; otherwise run" in said
+    assert f"after      {first}, {second}\notherwise  run\n" in said
     assert "waits for job" in said
     assert "due" not in said
 

@@ -7,6 +7,7 @@ import functools
 import math
 import os
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
@@ -171,6 +172,23 @@ class OrWord(Reader):
         if value is self.UNSET or (isinstance(value, str) and value.strip().lower() == self._word):
             return self.UNSET
         return self._kind.convert(value, param, ctx)
+
+
+def moment(text: str) -> datetime:
+    """Read a time: ISO 8601, local without an offset."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        hint = "is not a time; write 2030-01-31T08:00, with +02:00 or Z behind it if not local"
+        raise click.BadParameter(f"{text!r} {hint}") from None
+
+
+def header(text: str) -> tuple[str, str]:
+    """Read a header, KEY=TEXT."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{text!r} is not a header; write KEY=TEXT")
+    return key, value
 
 
 job_ids: Final = click.argument("ids", metavar="ID...", type=JobId(), nargs=-1, required=True)

@@ -36,8 +36,9 @@ from windlass.running.context import Context
 from windlass.running.hooks import WARN_EVERY, CallNext, Sending
 from windlass.running.outages import OutageLog
 from windlass.signals import Cancelled, Dead, Snooze, SourceGone, Throttled
+from windlass.store.fields import MAX_HEADERS
 from windlass.store.records import NewJob, Options
-from windlass.tasks.options import MAX_HEADER, MAX_HEADERS
+from windlass.tasks.options import MAX_HEADER
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from windlass.core.names import check_name
 from windlass.store.changes import merged
-from windlass.store.fields import NewBudget, fields_of
+from windlass.store.fields import MAX_KEY, NewBudget, fields_of
 from windlass.store.records import Need
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
-MAX_KEY: Final = 255
-"""Characters of a key that count; what is longer is cut."""
 
 
 def checked(budget: NewBudget) -> NewBudget:
@@ -42,7 +40,8 @@ def new(name: str, changes: Mapping[str, Any]) -> NewBudget:
 def bucket_key(payload: str, need: Need) -> str:
     """The key of the bucket that a job draws from: the value of an argument, "" where there is none.
 
-    A text is its own key; other values are keyed by their JSON as it was sent."""
+    A text is its own key; other values are keyed by their JSON as it was sent. What is longer than a key may
+    be is cut."""
     if need.argument is None:
         return ""
     content = _decode(payload)

@@ -28,8 +28,8 @@ from windlass.core.retry import GIVE_UP_AFTER
 from windlass.errors import ConfigurationError
 from windlass.running.context import Context
 from windlass.signals import Snooze, SourceGone
+from windlass.store.fields import MAX_KEY
 from windlass.store.records import NewJob, Receipt
-from windlass.tasks.options import MAX_KEY
 
 if TYPE_CHECKING:
     from windlass.app import Windlass

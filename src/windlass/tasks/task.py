@@ -45,11 +45,12 @@ from windlass.running.encoding import LIMIT, decode
 from windlass.running.loopthread import run_here
 from windlass.signals import Retry
 from windlass.store.budgets import bucket_key
+from windlass.store.fields import JobOptions
 from windlass.store.records import JobRecord, Need, NewJob, Receipt
 from windlass.tasks.functions import check_function, check_options, name_of
 from windlass.tasks.gaps import EVERY, Gaps, Reconciled
 from windlass.tasks.limits import FlowOptions, Limits
-from windlass.tasks.options import JobOptions, Template
+from windlass.tasks.options import Template
 from windlass.tasks.payload import Call, Signature, encode_call
 
 if TYPE_CHECKING:

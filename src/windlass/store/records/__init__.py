@@ -5,11 +5,13 @@ One module for each subject. What is imported here is for others to import from 
 
 from __future__ import annotations
 
-from windlass.store.fields import NewBudget, TaskRecord
+from windlass.store.fields import NewBudget, OnConflict, Otherwise, TaskRecord
 from windlass.store.records.budget import BudgetRecord, Governed, Need, Needs, Runs, Taken
 from windlass.store.records.claim import Claim, ClaimedJob, Fence, Finished, Outcome
 from windlass.store.records.job import (
+    CARRIED,
     DEFAULT_OPTIONS,
+    JOB_OPTIONS,
     CancelAnswer,
     Checkpoint,
     DeleteAnswer,
@@ -19,9 +21,7 @@ from windlass.store.records.job import (
     JobRecord,
     Matches,
     NewJob,
-    OnConflict,
     Options,
-    Otherwise,
     Page,
     Receipt,
     RetryAnswer,

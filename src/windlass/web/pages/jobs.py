@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from windlass.core.states import State
 from windlass.errors import JobNotFound
 from windlass.handles.bulk import Verb
+from windlass.presentation.jobs import options_shown
 from windlass.presentation.text import one_line
 from windlass.store.records import JobFilter
 from windlass.web.http.problems import Invalid, NotFound, Problem
@@ -70,7 +71,7 @@ async def listing(service: Service, request: Request) -> Response:
 async def one(service: Service, request: Request) -> Response:
     """Everything about a job."""
     job = await service.jobs.get(principal_of(request), found_id(request.path_params["id"]))
-    return render(request, "job.html", section="jobs", job=job, died=died)
+    return render(request, "job.html", section="jobs", job=job, options=options_shown(job), died=died)
 
 
 async def act_on_one(service: Service, request: Request) -> Response:
