@@ -43,7 +43,7 @@ ClaimXid(w) ==
 Probing == IF Cursor.young \cup Cursor.old = {} THEN {FALSE} ELSE BOOLEAN
 
 (* Lane lock, then the read with a fresh snapshot. A worker that is already    *)
-(* buried may call too; it would be refused at the fence, so it is left out.   *)
+(* declared dead may call too; the fence would refuse it, so it is left out.   *)
 ClaimRead(w) ==
     /\ call[w].pc = IF Broken = "claim_xid_before_read" THEN "xid" ELSE "idle"
     /\ life[w] = "alive" /\ Cursor.id < MaxClaim
@@ -56,7 +56,7 @@ ClaimRead(w) ==
           ELSE db' = db
     /\ UNCHANGED <<prod, held, fin, life, res, rot, look>>
 
-(* The life row FOR SHARE: a buried worker is refused, and burial waits for us. *)
+(* The life row FOR SHARE: a dead worker is refused; declare_dead waits for us. *)
 (* The row lock assigns the xid, after the read.                               *)
 ClaimFence(w) ==
     /\ call[w].pc = "read"

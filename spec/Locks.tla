@@ -55,7 +55,7 @@ Programs ==
         <<Share("life")>> \o Log("claim") \o <<Write("outcome_v")>>
         \o (IF Broken = "flush_in_any_order" THEN <<Row("flush_2"), Row("flush_1")>>
             ELSE <<Row("flush_1"), Row("flush_2")>>),
-      bury |->
+      declare_dead |->
         <<Step("life", "x", "try")>>,
       rescue |->
         <<Row("life")>> \o (IF Broken = "rescue_takes_lane" THEN <<Row("lane_1")>> ELSE <<>>)
@@ -96,8 +96,8 @@ Programs ==
         \o [n \in 1 .. Len(Tables) |-> Whole(Tables[n], IF Broken = "migration_waits" THEN "wait" ELSE "try")] ]
 
 (* Where nothing is broken, the two that differ only in their order are not needed. *)
-Names == <<"enqueue", "claim", "tokens", "finish", "bury", "rescue", "cancel", "cancel_aside", "cancel_parent", "take_back",
-           "touch", "move", "reclaim", "adopt", "retry", "migrate">>
+Names == <<"enqueue", "claim", "tokens", "finish", "declare_dead", "rescue", "cancel", "cancel_aside", "cancel_parent",
+           "take_back", "touch", "move", "reclaim", "adopt", "retry", "migrate">>
          \o (IF Broken = "none" THEN <<>> ELSE <<"finish_again", "cancel_more">>)
 
 (* ---------------------------- who waits for whom --------------------------- *)

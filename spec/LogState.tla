@@ -30,7 +30,7 @@ VARIABLES
     call,           \* a worker's claim call, seen from the server
     held,           \* the jobs that a worker believes it holds
     fin,            \* a worker's flush, from sending to its answer
-    life,           \* alive -> dead (buried) -> gone (its rescue has ended)
+    life,           \* alive -> dead (declared) -> gone (its rescue has ended)
     res,            \* rescuers
     rot,            \* the rotator; its step is stored, so a crash is only a pause
     look            \* the coordinator publishing a horizon

@@ -31,7 +31,7 @@ Next ==
     \/ \E s \in 1 .. db.last : TakeAhead(s)
     \/ \E w \in Workers : Send(w) \/ FinishSnapshot(w) \/ FinishOpen(w) \/ FinishCommit(w)
                           \/ FinishUnanswered(w) \/ FinishAbort(w)
-    \/ \E w \in Workers : Beat(w) \/ Bury(w) \/ RescueEnd(w) \/ \E r \in Rescuers : RescueSnapshot(r, w) \/ RescueOpen(r, w)
+    \/ \E w \in Workers : Beat(w) \/ DeclareDead(w) \/ RescueEnd(w) \/ \E r \in Rescuers : RescueSnapshot(r, w) \/ RescueOpen(r, w)
     \/ \E r \in Rescuers : RescueCommit(r) \/ RescueCrash(r)
     \/ \E seg \in 1 .. Segments : Pick(seg)
     \/ Switch \/ Seal \/ Touch \/ Judge \/ Sweep \/ SweepEnd
@@ -67,7 +67,7 @@ FinishedStays == \A s \in db.offered : db.job[s] \in db.final => ~Takeable(s) /\
 Runs(w) == IF life[w] = "alive" THEN {db.job[s] : s \in held[w] \ fin[w].seqs} ELSE {}
 OneRunner == \A v, w \in Workers : v # w => Runs(v) \cap Runs(w) = {}
 
-(* After its burial a worker writes nothing: once its rescue has ended, none of its claims is open. *)
+(* Once it is declared dead a worker writes nothing: once its rescue has ended, none of its claims is open. *)
 NothingStranded == \A c \in db.claims : c.worker \in Workers /\ life[c.worker] = "gone" => Unfinished(c) = {}
 
 (* A claimed offer ends once. *)

@@ -1,11 +1,11 @@
 -------------------------------- MODULE Rescue --------------------------------
-(* Burial, and the rescue of a dead worker's jobs in steps, by any number of   *)
+(* Death, and the rescue of a dead worker's jobs in steps, by any number of   *)
 (* rescuers, each of which may die between two steps.                          *)
 EXTENDS LogState
 
-(* A worker is buried whenever its beat seems to stand still, so at any time   *)
+(* A worker is declared dead whenever its beat seems to stand still, so at any time   *)
 (* at all: but only if nobody holds its life row.                              *)
-Bury(w) ==
+DeclareDead(w) ==
     /\ "rescue" \in With /\ life[w] = "alive" /\ ~HoldsLife(w)
     /\ life' = [life EXCEPT ![w] = "dead"]
     /\ UNCHANGED <<db, prod, call, held, fin, res, rot, look>>

@@ -28,7 +28,7 @@ PLACE: Final = ROOT / ".matrix"
 OLDEST: Final = (3, 11)
 APP: Final = ("app", "handles", "running", "tasks")
 """Folders that are counted as the tests of the app."""
-SUITES: Final = ("tests/core", *(f"tests/{room}" for room in APP), "tests/conformance")
+SUITES: Final = ("tests/core", *(f"tests/{folder}" for folder in APP), "tests/conformance")
 STORES: Final = ("memory", "sqlite", "postgres")
 COLUMNS: Final = ("core", "app", *(f"conformance, {store}" for store in STORES))
 MARKS: Final = "not soak and not postgres16 and not stock"

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from windlass.codec import Codec, Purpose, unseal
@@ -229,9 +229,7 @@ class Windlass(_Registry):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
@@ -242,9 +240,7 @@ class Windlass(_Registry):
         self._visits.setdefault(asyncio.get_running_loop(), []).append(stack)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         loop = asyncio.get_running_loop()
         visits = self._visits[loop]
         await visits.pop().aclose()

@@ -29,7 +29,7 @@ WindlassError
 ├── PoolError                   a child of a pool died, or answered garbage
 ├── CommandFailed               a command ended with a code other than 0
 ├── EmptyRun                    a run that has seen nothing may not replace a set [P6]
-├── SourceError                 what a chunked job reads cannot be read as it stands
+├── SourceError                 the source of a chunked job cannot be read
 │   ├── BadRecord               a line is not a record: malformed, of another shape, or too long [P2]
 │   ├── BadArchive              a gzip or zstd file is cut short or damaged [P2]
 │   └── SourceChanged           the file is not the one that was split; enqueue the job anew
@@ -227,7 +227,7 @@ class CommandFailed(WindlassError):
 
 
 class SourceError(WindlassError):
-    """What a chunked job reads cannot be read as it stands."""
+    """The source of a chunked job cannot be read."""
 
 
 class BadRecord(SourceError, ValueError):

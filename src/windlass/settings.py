@@ -12,13 +12,14 @@ never shown, and neither are credentials: not in a repr, not in an error.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict, get_args
+from typing import Annotated, Any, Final, Literal, TypedDict, get_args, get_type_hints
 
 import msgspec
 
@@ -71,186 +72,6 @@ class SettingsInCode(TypedDict, total=False):
     web_read: Sequence[str] | str
     web_operate: Sequence[str] | str
     web_hosts: Sequence[str] | str
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Every setting of an app, read and checked."""
-
-    database_url: str = DEFAULT_URL
-    """Where jobs live: postgresql://… or sqlite:///path."""
-
-    schema: str = "windlass"
-    """The PostgreSQL schema that holds everything of Windlass."""
-
-    retention: float = StoreSettings().retention
-    """How long succeeded and cancelled jobs are kept [K6]."""
-
-    size_limit: int = StoreSettings().size_limit
-    """Size of the logs in bytes beyond which the oldest finished jobs are deleted early [K6]."""
-
-    idempotency_retention: float = StoreSettings().idempotency_retention
-    """How long an idempotency key is remembered [E2]."""
-
-    ageing_step: float = StoreSettings().ageing_step
-    """A waiting job gains one priority step per this much time; 0 switches ageing off [C2]."""
-
-    park_after: int = StoreSettings().park_after
-    """After this many dead runs of a unique key in a row, enqueues of it by schedules and reconcilers are
-    parked for a while [O7]."""
-
-    routes: dict[str, str] = {}
-    """The queue of a task whose code does not name one: {"gh.*": "gh"} [E5]."""
-
-    lease: float = 30.0
-    """Seconds without a heartbeat after which a worker's jobs go to others. Heartbeats come three times as
-    often [C4]."""
-
-    sweep: float = 15.0
-    """How often to look for dead workers, at least [C8]; every tenth of a lease, or 3 s if less, anyway."""
-
-    shutdown: float = 30.0
-    """How long a worker that was asked to stop waits for its running jobs [K2]."""
-
-    grace: float = 5.0
-    """Seconds past a job's deadline after which a child process that ignores it is killed [C6]. A child that
-    does not exit is killed this long, and 10 s more, after `shutdown`."""
-
-    deaf: float = 60.0
-    """Seconds after which a child with free slots that gets no answer is replaced; 0: never [fault 32]."""
-
-    poison: int = 3
-    """A job is dead after this many deaths of workers that ran it [C8]."""
-
-    queues: dict[str, int | None] = {}
-    """The queues a worker serves, with their slots in the whole cluster if they are new [K1]."""
-
-    processes: int = 1
-    """Child processes of a worker."""
-
-    spares: int = 0
-    """Processes that have loaded the app and wait to replace a child that dies [K9]."""
-
-    label_prefix: str = ""
-    """The first part of a worker's label; the host's name if empty [K7]."""
-
-    label_version: str = ""
-    """The version of your code, shown in a worker's label [K7]."""
-
-    imports: tuple[str, ...] = ()
-    """Modules and packages to import for their tasks [K9]."""
-
-    max_jobs: int = 0
-    """Replace a child after this many jobs; 0: never [K9]."""
-
-    max_memory: int = 0
-    """Replace a child that uses more memory than this, in bytes; 0: never [K9]."""
-
-    events: Events = "notable"
-    """Which runs appear in timelines: those that did not simply succeed, all, or none [M2]."""
-
-    event_buffer: int = 50_000
-    """Events that a process buffers; further ones are dropped and counted [M2]."""
-
-    report_every: float = 2.0
-    """How often a process reports its counts and events to the store [M2]."""
-
-    web_read: tuple[str, ...] = ()
-    """Who may read Mission Control: name:secret pairs [M5]."""
-
-    web_operate: tuple[str, ...] = ()
-    """Who may also operate it: name:secret pairs [M5]."""
-
-    web_hosts: tuple[str, ...] = ()
-    """Host names that Mission Control serves besides loopback: ops.example.com; .example.com for all that end
-    so; * for any; https://ops.example.com behind a proxy that terminates TLS [M5]."""
-
-    def for_store(self) -> StoreSettings:
-        """The part of the settings that a store understands."""
-        return StoreSettings(
-            ageing_step=self.ageing_step,
-            retention=self.retention,
-            size_limit=self.size_limit,
-            idempotency_retention=self.idempotency_retention,
-            park_after=self.park_after,
-        )
-
-    def __repr__(self) -> str:
-        shown = {name: getattr(self, name) for name in self.__struct_fields__ if name not in SECRET}
-        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
-
-    __str__ = __repr__
-
-
-def load(
-    *,
-    code: Mapping[str, Any] | None = None,
-    flags: Mapping[str, Any] | None = None,
-    environ: Mapping[str, str] = os.environ,
-    directory: Path | None = None,
-) -> Settings:
-    """Read the settings from all sources; None counts as not given. Raises ConfigurationError."""
-    found: dict[str, Any] = {}
-    if environ.get("DATABASE_URL"):
-        found["database_url"] = environ["DATABASE_URL"]
-    found |= _checked(code or {}, "Windlass(…)")
-    found |= _from_pyproject(directory or Path.cwd())
-    for name in _READERS:
-        if environ.get(variable := PREFIX + name.upper()):
-            found |= _checked({name: environ[variable]}, variable)
-    _warn_of_misspelt(environ)
-    found |= _checked(flags or {}, "command line")
-    return Settings(**found)
-
-
-def _from_pyproject(directory: Path) -> dict[str, Any]:
-    import tomllib
-
-    places = (place / "pyproject.toml" for place in (directory, *directory.parents))
-    path = next(filter(Path.is_file, places), None)
-    if path is None:
-        return {}
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"cannot read {path.name}: {error}") from error
-    return _checked(content.get("tool", {}).get("windlass", {}), "[tool.windlass] in pyproject.toml")
-
-
-def _checked(given: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Read each value by its field's rule; an error names the source and the field, never a URL."""
-    checked: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in _READERS:
-            raise ConfigurationError(f"{source}: there is no setting {name!r}; known: {', '.join(_READERS)}")
-        if value is None:
-            continue
-        try:
-            checked[name] = _READERS[name](value)
-        except ValueError as error:
-            raise ConfigurationError(f"{source}: {name}: {error}") from None
-    return checked
-
-
-def _warn_of_misspelt(environ: Iterable[str]) -> None:
-    """A variable that is no setting may be a typo. It is not an error: others may use the prefix, too."""
-    known = [name.upper() for name in _READERS] + list(OTHERS)
-    for variable in environ:
-        name = variable.removeprefix(PREFIX)
-        if name == variable or name in known or name.startswith(_NOT_OURS):
-            continue
-        import difflib
-
-        for nearest in difflib.get_close_matches(name, known, 1, _ALIKE):
-            _warn_once(f"{variable} is not a setting and has no effect; did you mean {PREFIX}{nearest}?")
-
-
-def _warn_once(message: str) -> None:
-    if message not in _warned:
-        _warned.add(message)
-        logger.warning("%s", message)
-
-
-_warned: Final[set[str]] = set()  # settings are read more than once, by a command and by its app
 
 
 def _url(value: Any) -> str:
@@ -368,33 +189,182 @@ def _signed(value: Any) -> float:
     return seconds(value)
 
 
-_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "database_url": _url,
-    "schema": _schema,
-    "retention": seconds,
-    "size_limit": size,
-    "idempotency_retention": seconds,
-    "ageing_step": seconds,
-    "park_after": _whole(1),
-    "routes": _routes,
-    "lease": _lease,
-    "sweep": _sweep,
-    "shutdown": seconds,
-    "grace": seconds,
-    "deaf": seconds,
-    "poison": _whole(1),
-    "queues": read_queues,
-    "processes": _whole(1),
-    "spares": _whole(0),
-    "label_prefix": _word,
-    "label_version": _word,
-    "imports": _names,
-    "max_jobs": _whole(0),
-    "max_memory": size,
-    "events": _events,
-    "event_buffer": _whole(0),
-    "report_every": _report_every,
-    "web_read": _pairs,
-    "web_operate": _pairs,
-    "web_hosts": _names,
-}
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every setting of an app, read and checked: beside the type of each stands how it is read."""
+
+    database_url: Annotated[str, _url] = DEFAULT_URL
+    """Where jobs live: postgresql://… or sqlite:///path."""
+
+    schema: Annotated[str, _schema] = "windlass"
+    """The PostgreSQL schema that holds everything of Windlass."""
+
+    retention: Annotated[float, seconds] = StoreSettings().retention
+    """How long succeeded and cancelled jobs are kept [K6]."""
+
+    size_limit: Annotated[int, size] = StoreSettings().size_limit
+    """Size of the logs in bytes beyond which the oldest finished jobs are deleted early [K6]."""
+
+    idempotency_retention: Annotated[float, seconds] = StoreSettings().idempotency_retention
+    """How long an idempotency key is remembered [E2]."""
+
+    ageing_step: Annotated[float, seconds] = StoreSettings().ageing_step
+    """A waiting job gains one priority step per this much time; 0 switches ageing off [C2]."""
+
+    park_after: Annotated[int, _whole(1)] = StoreSettings().park_after
+    """After this many dead runs of a unique key in a row, enqueues of it by schedules and reconcilers are
+    parked for a while [O7]."""
+
+    routes: Annotated[dict[str, str], _routes] = {}
+    """The queue of a task whose code does not name one: {"gh.*": "gh"} [E5]."""
+
+    lease: Annotated[float, _lease] = 30.0
+    """Seconds without a heartbeat after which a worker's jobs go to others. Heartbeats come three times as
+    often [C4]."""
+
+    sweep: Annotated[float, _sweep] = 15.0
+    """How often to look for dead workers, at least [C8]; every tenth of a lease, or 3 s if less, anyway."""
+
+    shutdown: Annotated[float, seconds] = 30.0
+    """How long a worker that was asked to stop waits for its running jobs [K2]."""
+
+    grace: Annotated[float, seconds] = 5.0
+    """Seconds past a job's deadline after which a child process that ignores it is killed [C6]. A child that
+    does not exit is killed this long, and 10 s more, after `shutdown`."""
+
+    deaf: Annotated[float, seconds] = 60.0
+    """Seconds after which a child with free slots that gets no answer is replaced; 0: never [fault 32]."""
+
+    poison: Annotated[int, _whole(1)] = 3
+    """A job is dead after this many deaths of workers that ran it [C8]."""
+
+    queues: Annotated[dict[str, int | None], read_queues] = {}
+    """The queues a worker serves, with their slots in the whole cluster if they are new [K1]."""
+
+    processes: Annotated[int, _whole(1)] = 1
+    """Child processes of a worker."""
+
+    spares: Annotated[int, _whole(0)] = 0
+    """Processes that have loaded the app and wait to replace a child that dies [K9]."""
+
+    label_prefix: Annotated[str, _word] = ""
+    """The first part of a worker's label; the host's name if empty [K7]."""
+
+    label_version: Annotated[str, _word] = ""
+    """The version of your code, shown in a worker's label [K7]."""
+
+    imports: Annotated[tuple[str, ...], _names] = ()
+    """Modules and packages to import for their tasks [K9]."""
+
+    max_jobs: Annotated[int, _whole(0)] = 0
+    """Replace a child after this many jobs; 0: never [K9]."""
+
+    max_memory: Annotated[int, size] = 0
+    """Replace a child that uses more memory than this, in bytes; 0: never [K9]."""
+
+    events: Annotated[Events, _events] = "notable"
+    """Which runs appear in timelines: those that did not simply succeed, all, or none [M2]."""
+
+    event_buffer: Annotated[int, _whole(0)] = 50_000
+    """Events that a process buffers; further ones are dropped and counted [M2]."""
+
+    report_every: Annotated[float, _report_every] = 2.0
+    """How often a process reports its counts and events to the store [M2]."""
+
+    web_read: Annotated[tuple[str, ...], _pairs] = ()
+    """Who may read Mission Control: name:secret pairs [M5]."""
+
+    web_operate: Annotated[tuple[str, ...], _pairs] = ()
+    """Who may also operate it: name:secret pairs [M5]."""
+
+    web_hosts: Annotated[tuple[str, ...], _names] = ()
+    """Host names that Mission Control serves besides loopback: ops.example.com; .example.com for all that end
+    so; * for any; https://ops.example.com behind a proxy that terminates TLS [M5]."""
+
+    def for_store(self) -> StoreSettings:
+        """The part of the settings that a store understands."""
+        return StoreSettings(**{name: getattr(self, name) for name in StoreSettings.__struct_fields__})
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.__struct_fields__ if name not in SECRET}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    __str__ = __repr__
+
+
+@functools.cache
+def _readers() -> Mapping[str, Callable[[Any], Any]]:
+    hints = get_type_hints(Settings, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+def load(
+    *,
+    code: Mapping[str, Any] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] = os.environ,
+    directory: Path | None = None,
+) -> Settings:
+    """Read the settings from all sources; None counts as not given. Raises ConfigurationError."""
+    found: dict[str, Any] = {}
+    if environ.get("DATABASE_URL"):
+        found["database_url"] = environ["DATABASE_URL"]
+    found |= _checked(code or {}, "Windlass(…)")
+    found |= _from_pyproject(directory or Path.cwd())
+    for name in _readers():
+        if environ.get(variable := PREFIX + name.upper()):
+            found |= _checked({name: environ[variable]}, variable)
+    _warn_of_misspelt(environ)
+    found |= _checked(flags or {}, "command line")
+    return Settings(**found)
+
+
+def _from_pyproject(directory: Path) -> dict[str, Any]:
+    import tomllib
+
+    places = (place / "pyproject.toml" for place in (directory, *directory.parents))
+    path = next(filter(Path.is_file, places), None)
+    if path is None:
+        return {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"cannot read {path.name}: {error}") from error
+    return _checked(content.get("tool", {}).get("windlass", {}), "[tool.windlass] in pyproject.toml")
+
+
+def _checked(given: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Read each value by its field's rule; an error names the source and the field, never a URL."""
+    checked: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in _readers():
+            known = ", ".join(_readers())
+            raise ConfigurationError(f"{source}: there is no setting {name!r}; known: {known}")
+        if value is None:
+            continue
+        try:
+            checked[name] = _readers()[name](value)
+        except ValueError as error:
+            raise ConfigurationError(f"{source}: {name}: {error}") from None
+    return checked
+
+
+def _warn_of_misspelt(environ: Iterable[str]) -> None:
+    """A variable that is no setting may be a typo. It is not an error: others may use the prefix, too."""
+    known = [name.upper() for name in _readers()] + list(OTHERS)
+    for variable in environ:
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in known or name.startswith(_NOT_OURS):
+            continue
+        import difflib
+
+        for nearest in difflib.get_close_matches(name, known, 1, _ALIKE):
+            _warn_once(f"{variable} is not a setting and has no effect; did you mean {PREFIX}{nearest}?")
+
+
+def _warn_once(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        logger.warning("%s", message)
+
+
+_warned: Final[set[str]] = set()  # settings are read more than once, by a command and by its app

@@ -107,7 +107,7 @@ def test_two_functions_cannot_share_a_name(app: Windlass) -> None:
 
     declare()
     declare()  # the same function again: its module was loaded once more
-    with pytest.raises(ConfigurationError, match=r"two functions want to be task mail\.send"):
+    with pytest.raises(ConfigurationError, match=r"two functions are registered as task mail\.send"):
         app.task(name="mail.send")(test_sizes)
 
 

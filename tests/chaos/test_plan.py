@@ -247,9 +247,12 @@ async def test_8_a_bucket_of_ten_a_second_is_held(floor: Floor, figure: Figure) 
     await rig.add(*(["t"] * 150))
     began = await rig.store.now()
     granted, worst = 0, float("-inf")
+    asked, grown = began, 10.0
     for half in range(21):
         await rig.clock.advance(0.5 if half else 0.0)
         await rig.store.promote()
+        before, asked = asked, await rig.store.now()
+        grown += 10.0 * min(1.0, asked - before)  # a full bucket does not grow, on a slow machine
         for hand in crew:
             claims = await hand.rig.store.claim(hand.id, ["default"], 100, {"t": [Need("ten")]})
             jobs = [each for claim in claims for each in claim.jobs]
@@ -260,4 +263,4 @@ async def test_8_a_bucket_of_ten_a_second_is_held(floor: Floor, figure: Figure) 
         worst = max(worst, granted - 10.0 * (await rig.store.now() - began) - 10)
     figure("granted beyond what it may, at the worst moment", worst)
     assert worst <= 0.0
-    assert granted >= 10.0 * (await rig.store.now() - began) + 10 - 2
+    assert granted >= grown - 2

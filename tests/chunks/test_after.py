@@ -65,7 +65,7 @@ def test_p12_mistakes(memory: Windlass) -> None:
     for wrong in ("17", 17, [None], ["17"], [0]):
         with pytest.raises(InvalidOption):
             step.using(after=wrong)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match="not both"):
+    with pytest.raises(InvalidOption, match="leave them out"):
         step.using(after=[step.enqueue()], delay="5m")
     with pytest.raises(InvalidOption):
         step.using(otherwise="explode")  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ READING = [
     *("jobs", "job show", "queues", "dead list", "dead causes", "workers", "doctor", "top", "migrate"),
     *("parents", "parent show", "parent set", "parent redrive", "parent cancel", "tasks"),
     *("maintain promote", "maintain rescue", "maintain retention", "maintain slots"),
-    *("maintain schedules", "maintain governor", "queue show", "budgets", "budget take", "blocked"),
+    *("maintain schedules", "maintain governor", "queue show", "budgets", "budget take", "gates"),
     *("watermarks", "schedules list", "schedules next", "schedules run", "schedules backfill"),
     *("events", "maintain rollup"),
 ]

@@ -94,7 +94,7 @@ def test_e2_run_at_with_and_without_a_zone(desk: Desk) -> None:
     [
         (["Bad Name"], "use 1 to 64 of the characters", 1),
         (["t", "--queue", "Bad Queue"], "use 1 to 64 of the characters", 1),
-        (["t", "--delay", "soon"], "write it like 500ms, 30s, 5m or 1h30m", 1),
+        (["t", "--delay", "soon"], "write it like 500ms, 30s, 5m or 1h30m", 2),
         (["t", "--delay", "1s", "--run-at", "2100-01-01"], "give one of them", 1),
         (["t", "--run-at", "tomorrow"], "write 2030-01-31T08:00", 2),
         (["t", "--args", "{"], "write it in single quotes, like", 2),

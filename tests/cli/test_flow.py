@@ -1,4 +1,4 @@
-"""windlass blocked and watermarks: where jobs stand aside and why [F3] [F6] [M4]."""
+"""windlass gates and watermarks: where jobs stand aside and why [F3] [F6] [M4]."""
 
 from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
@@ -17,18 +17,18 @@ def blocked_jobs(desk: Desk) -> int:
 
 
 def test_f3_blocked_tells_where_jobs_wait_and_why(any_desk: Desk) -> None:
-    assert any_desk.json("blocked") == {"gates": []}
+    assert any_desk.json("gates") == {"gates": []}
     blocked_jobs(any_desk)
-    gates = {gate["name"]: gate for gate in any_desk.json("blocked")["gates"]}
+    gates = {gate["name"]: gate for gate in any_desk.json("gates")["gates"]}
     assert gates.keys() == {"key:tenant:[b]7", "order:mail/o/1"}
     key = gates["key:tenant:[b]7"]
     assert (key["passes"], key["waiting"]) == (1, 2)
     assert key["reason"] == "waits for a slot of concurrency key 'tenant:[b]7'"
     assert 0 <= key["oldest"] < 60
-    said = any_desk.ok("blocked")
+    said = any_desk.ok("gates")
     assert "waits for the jobs before it of ordering key 'o/1' in queue mail" in said
     assert "key:tenant:[b]7" in said
-    assert len(any_desk.json("blocked", "--limit", "1")["gates"]) == 1
+    assert len(any_desk.json("gates", "--limit", "1")["gates"]) == 1
 
 
 def test_m4_a_waiting_job_says_why(any_desk: Desk) -> None:

@@ -86,6 +86,7 @@ def test_the_keys_of_a_job_in_json(any_desk: Desk) -> None:
             "fair_key",
             "ordering_key",
             "concurrency_key",
+            "key_limit",
             "tags",
             "headers",
             "trace",

@@ -9,7 +9,7 @@ from windlass.store.records import QueueRecord, WorkerInfo
 
 def record(desk: Desk, name: str) -> QueueRecord:
     async def look(rig: Rig) -> QueueRecord:
-        return (await rig.store.steering([])).queues[name]
+        return (await rig.store.cluster_view([])).queues[name]
 
     return desk.visit(look)
 

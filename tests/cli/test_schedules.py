@@ -31,7 +31,7 @@ def found(desk: Desk, name: str = "daily") -> ScheduleRecord:
 def test_k4_list(any_desk: Desk) -> None:
     assert any_desk.json("schedules", "list") == {"schedules": []}
     seeded(any_desk, tz="Europe/Paris", jitter=5.0)
-    seeded(any_desk, "wrong", "61 * * * *", error="'61 * * * *' is no cron expression")
+    seeded(any_desk, "wrong", "61 * * * *", error="'61 * * * *' is not a cron expression")
     daily, wrong = any_desk.json("schedules", "list")["schedules"]
     assert (daily["name"], daily["cron"], daily["tz"], daily["task"]) == (
         *("daily", "0 9 * * *", "Europe/Paris", "report"),
@@ -39,11 +39,11 @@ def test_k4_list(any_desk: Desk) -> None:
     assert (daily["queue"], daily["priority"], daily["payload"]) == ("reports", "normal", {"n": 1})
     assert (daily["paused"], daily["last_at"], daily["error"], daily["skipped"]) == (False, None, None, 0)
     assert daily["next_at"].endswith("Z")
-    assert (wrong["next_at"], wrong["error"]) == (None, "'61 * * * *' is no cron expression")
+    assert (wrong["next_at"], wrong["error"]) == (None, "'61 * * * *' is not a cron expression")
     said = any_desk.ok("schedules", "list")
     assert "(in 59 min" in said
     assert "never" in said
-    assert "is no cron expression" in said
+    assert "is not a cron expression" in said
 
 
 def test_k4_run_fires_now_whatever_the_pause_says(any_desk: Desk) -> None:
@@ -138,7 +138,7 @@ def test_a_schedule_that_is_none(desk: Desk, verb: str) -> None:
 def test_k4_one_whose_expression_is_wrong(desk: Desk, verb: str) -> None:
     seeded(desk, cron="61 * * * *", error="bad")
     said = desk.refused("schedules", verb, "daily")
-    assert said.startswith("Error: schedule daily: '61 * * * *' is no cron expression")
+    assert said.startswith("Error: schedule daily: '61 * * * *' is not a cron expression")
     assert len(said.splitlines()) == 1
 
 

@@ -141,9 +141,9 @@ def test_o7_reconcile_tells_what_is_parked(desk: Desk, catalog: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("cli_catalog:app", "plain"), "task plain does not say what is missing"),
+        (("cli_catalog:app", "plain"), "task plain has no find_gaps function"),
         (("cli_catalog:app", "embde"), "has no task 'embde'"),
-        (("cli_catalog:bare",), "no task of cli_catalog:bare says what is missing"),
+        (("cli_catalog:bare",), "no task of cli_catalog:bare has a find_gaps function"),
         (("cli_catalog:box",), "has no box"),
     ],
 )
@@ -162,7 +162,7 @@ def test_p12_a_job_that_comes_after_others(any_desk: Desk) -> None:
     (shown,) = any_desk.json("job", "show", made["id"])["jobs"]
     assert (shown["state"], shown["after"], shown["otherwise"]) == ("scheduled", [first, second], "run")
     said = any_desk.ok("job", "show", made["id"])
-    assert f"after     {first}, {second}; otherwise run" in said
+    assert f"after      {first}, {second}\notherwise  run\n" in said
     assert "waits for job" in said
     assert "due" not in said
 
@@ -179,5 +179,5 @@ def test_after_what_is_no_job(desk: Desk) -> None:
     desk.refused("enqueue", "late", "--after", "first", code=2)
     desk.refused("enqueue", "late", "--after", "1", "--otherwise", "never", code=2)
     first = desk.json("enqueue", "t")["id"]
-    assert "not both" in desk.refused("enqueue", "late", "--after", first, "--delay", "5m")
+    assert "leave them out" in desk.refused("enqueue", "late", "--after", first, "--delay", "5m")
     assert len(desk.json("jobs")["jobs"]) == 1

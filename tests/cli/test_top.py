@@ -11,7 +11,7 @@ from tests.cli.kit import Desk
 from tests.cli.test_queues import served
 from windlass.cli.top import rates
 from windlass.presentation.cluster_state import ClusterState
-from windlass.store.records import Depth, Steering
+from windlass.store.records import ClusterView, Depth
 
 
 def test_one_frame_without_a_terminal(any_desk: Desk) -> None:
@@ -65,7 +65,7 @@ def test_an_interval_that_makes_no_sense(desk: Desk, interval: str) -> None:
 
 def test_rates_are_changes_per_second() -> None:
     def sample(tick: float, depth: Depth) -> ClusterState:
-        return ClusterState(Steering({}, {}, {}), {"mail": depth}, [], 0.0, tick)
+        return ClusterState(ClusterView({}, {}, {}), {"mail": depth}, [], 0.0, tick)
 
     before = sample(10.0, Depth(ready=100, running=10, dead=1))
     after = sample(12.0, Depth(ready=60, running=10, retrying=4, dead=5))

@@ -19,6 +19,6 @@ def shop() -> Windlass:
 def test_a_queue_that_no_task_goes_to_is_told(shop: Windlass, caplog: pytest.LogCaptureFixture) -> None:
     """A name with a typo would be served for ever, with nothing to do."""
     _warn_of_strange_queues(shop, _settings(shop))
-    assert "no task of this app goes to queue parcel unless" in caplog.text
-    assert "the tasks go to: default, mail" in caplog.text
+    assert "no task of this app uses queue parcel by default" in caplog.text
+    assert "the tasks use: default, mail" in caplog.text
     assert "queue mail" not in caplog.text

@@ -48,7 +48,7 @@ def terms(*candidates: Coordinator) -> list[int]:
 
 
 async def slots_of(line: Line, *workers: int) -> dict[int, dict[str, int]]:
-    slots: dict[int, dict[str, int]] = (await line.steering(list(workers))).slots
+    slots: dict[int, dict[str, int]] = (await line.cluster_view(list(workers))).slots
     return slots
 
 
@@ -148,7 +148,7 @@ async def test_an_outage_is_told_once_and_so_is_its_end(line: Line, caplog: pyte
             seen = line.calls["promote"]
             await until(lambda: line.calls["promote"] >= seen + 5)
         await until(lambda: "chores of the cluster: recovered after" in caplog.text)
-    assert caplog.text.count("a chore of the cluster failed") == 1
+    assert caplog.text.count("a duty of the cluster failed") == 1
 
 
 async def test_a_chore_that_fails_is_tried_again(line: Line, caplog: pytest.LogCaptureFixture) -> None:
@@ -159,11 +159,11 @@ async def test_a_chore_that_fails_is_tried_again(line: Line, caplog: pytest.LogC
     line.fail("promote", StoreUnavailable("just now"), StoreUnavailable("and now"))
     async with standing(line, 1):
         await until_it_is(lambda: _ready(line, "default"), 1)
-    assert caplog.text.count("a chore of the cluster failed") == 1
+    assert caplog.text.count("a duty of the cluster failed") == 1
     assert "chores of the cluster: recovered after 2 failures" in caplog.text
 
 
-async def test_c8_an_outage_of_the_observer_buries_nobody(line: Line) -> None:
+async def test_c8_an_outage_of_the_observer_declares_nobody_dead(line: Line) -> None:
     """[C8] After the store was away, every worker gets a whole lease to show that it lives."""
     await line.open()
     await line.register(WorkerInfo(id=7, queues=("mail",), lease=0.4))

@@ -87,7 +87,7 @@ async def test_k3_assigning_twice_is_assigning_once(line: Line) -> None:
     await line.lead(8, 30)
     with pytest.raises(TermLost):
         await duties.assign_slots(line.as_store, term)
-    answers = await line.steering([1, 2, 3])
+    answers = await line.cluster_view([1, 2, 3])
     assert answers.slots == first
 
 

@@ -150,9 +150,9 @@ async def test_m6_a_store_that_is_away_is_out_of_reach_long_before_the_lease_is_
 
     async with membership(line, {"mail": 2}, lease=60.0) as member:
         await until(lambda: member.reachable)
-        line.before["steering"] = away
+        line.before["cluster_view"] = away
         await until(lambda: not member.reachable, within=2.0)
-        del line.before["steering"]
+        del line.before["cluster_view"]
         if not hangs:
             await until(lambda: member.reachable)
 
@@ -168,8 +168,8 @@ async def test_an_outage_is_told_once_of_each_kind_and_so_is_its_end(
         with line.cut():
             calls = dict(line.calls)
             await until(lambda: line.calls["beat"] >= calls["beat"] + 3)
-            await until(lambda: line.calls["steering"] >= calls["steering"] + 3)
-        for kind in ("heartbeats", "steering"):
+            await until(lambda: line.calls["cluster_view"] >= calls["cluster_view"] + 3)
+        for kind in ("heartbeats", "assignments"):
             await until(lambda kind=kind: f"{kind}: recovered after" in caplog.text)  # type: ignore[misc]
     assert caplog.text.count("a heartbeat failed") == 1
     assert caplog.text.count("cannot read the settings of queues") == 1
@@ -198,10 +198,10 @@ async def test_c9_a_beat_that_hangs_is_as_bad_as_one_that_fails(line: Line) -> N
 async def test_c4_an_error_nobody_foresaw_does_not_end_the_beats(
     line: Line, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """[C4] [C9] It is told, with its traceback, and beats, fence and steering go on."""
+    """[C4] [C9] It is told, with its traceback, and beats, fence and assignments go on."""
     async with membership(line, {"mail": 2}) as member:
         line.fail("beat", RuntimeError("a bug in the driver"))
-        line.fail("steering", RuntimeError("another bug"))
+        line.fail("cluster_view", RuntimeError("another bug"))
         line.fail("lead", RuntimeError("a third one"))
         (local,) = await seated(line, member, 7)
         await until_it_is(lambda: _beat_past(line, 7, 2), True)
@@ -269,7 +269,7 @@ async def test_k1_a_read_error_makes_it_the_share_too(line: Line, caplog: pytest
         async def broken(*_: object) -> None:
             raise StoreUnavailable("cannot be read")
 
-        line.before["steering"] = broken
+        line.before["cluster_view"] = broken
         await until(lambda: [local.slots.get("mail") for local in locals] == [4, 4, 4])
     assert "cannot read the settings of queues: cannot be read" in caplog.text
 
@@ -328,7 +328,7 @@ async def test_k2_a_pause_survives_a_restart(wired: Windlass, line: Line) -> Non
 async def test_a_worker_that_joins_is_steered_at_once(line: Line) -> None:
     """[K1] It does not wait for the next second."""
     async with membership(line, {"mail": 2}, lease=60.0) as member:
-        await until(lambda: line.calls["steering"] >= 1)
+        await until(lambda: line.calls["cluster_view"] >= 1)
         began = asyncio.get_running_loop().time()
         (local,) = await seated(line, member, 7)
         await until(lambda: local.assignments)
@@ -369,4 +369,4 @@ async def test_k3_a_chore_that_fails_while_it_ends_does_not_begin_again(
     async with membership(line, {"mail": 1}):
         await until(lambda: began)
     assert began == [1]
-    assert "failed while it ended" in caplog.text
+    assert "failed while it stopped" in caplog.text

@@ -46,7 +46,7 @@ def test_c8_each_worker_has_its_own_lease() -> None:
     assert ids(watch.look([worker(1, 1, lease=3), worker(2, 1, lease=60)])) == [1]
 
 
-def test_c8_the_wall_clock_buries_nobody() -> None:
+def test_c8_the_wall_clock_declares_nobody_dead() -> None:
     """[C8] What the rows say about time is not looked at: a step of the database's clock changes nothing."""
     clock = Clock(1000.0)
     watch = HeartbeatWatch(clock)
@@ -55,12 +55,12 @@ def test_c8_the_wall_clock_buries_nobody() -> None:
     assert watch.look([worker(1, 5, at=0.0)]) == []
 
 
-def test_c8_one_known_to_be_dead_is_buried_at_once() -> None:
+def test_c8_one_known_to_be_dead_is_declared_dead_at_once() -> None:
     """[C8] Its jobs were not all taken back, by somebody who was interrupted."""
     assert ids(HeartbeatWatch(Clock(1000.0)).look([worker(1, 5, alive=False), worker(2, 1)])) == [1]
 
 
-def test_c8_an_outage_buries_nobody() -> None:
+def test_c8_an_outage_declares_nobody_dead() -> None:
     """[C8] Who was cut off counts anew; so does who got its answer only after a long time, since the workers'
     beats may have waited just as long."""
     clock = Clock(1000.0)

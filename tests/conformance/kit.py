@@ -15,9 +15,11 @@ import msgspec
 from tests.postgres import Server
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
+from windlass.store.fields import Field, Unit
 from windlass.store.postgres import PostgresStore
 from windlass.store.protocol import Store
 from windlass.store.records import (
+    JOB_OPTIONS,
     Claim,
     ClaimedJob,
     Depth,
@@ -99,6 +101,16 @@ class ServerClock:
         if self._connection is None:
             self._connection = await asyncpg.connect(self._dsn)
         return self._connection
+
+
+def sample(field: Field, after: int = 1) -> dict[str, Any]:
+    """An option that a job carries, not as by default, and the one beside it; by the names in `Options`."""
+    by_unit: dict[Unit, Any] = {
+        "time": 7.5, "attempts": 7, "jobs": 7, "key": "k", "text": "a text", "tags": ("a", "b"),
+        "headers": {"a": "b"}, "ids": (after,),
+    }  # fmt: skip
+    value = field.choices[-1] if field.choices else by_unit[field.unit]
+    return {field.kept: value, **(sample(JOB_OPTIONS[field.beside], after) if field.beside else {})}
 
 
 def job(task: str = "t", **fields: Any) -> NewJob:

@@ -4,7 +4,7 @@ down before goes on; nothing is granted, fired or lost for the step alone."""
 import pytest
 
 from tests.conformance.budget_kit import budget, claim, declare, grants, promote, taken
-from tests.conformance.kit import POLICY, Rig
+from tests.conformance.kit import POLICY, Rig, failure
 from windlass.cluster.schedules import fire_due
 from windlass.core import cron
 from windlass.core.states import Kind, State
@@ -122,6 +122,25 @@ async def test_jobs_that_fall_due_are_found(rig: Rig) -> None:
     await rig.clock.advance(10)
     assert (await rig.store.promote()).due == 2
     assert {job.id for job in await rig.claim(worker)} == set(ids)
+
+
+async def test_an_operator_makes_ready_what_is_late_by_the_step(rig: Rig) -> None:
+    """[fault 31] A retry and a delay of before run late by the step, and at once where somebody says so."""
+    worker = await rig.worker()
+    (retried,) = await rig.add("t")
+    (claimed,) = await rig.claim(worker)
+    await rig.finish(worker, claimed, Kind.RETRY, delay=60, error=failure())
+    (delayed,) = await rig.add("t", delay=60.0)
+    await rig.store.promote()
+    await rig.clock.advance(-HOUR)
+    await rig.clock.advance(61)
+    await rig.store.promote()
+    assert await rig.claim(worker) == []
+    assert set(await rig.store.retry([retried, delayed])) == {retried, delayed}
+    assert {job.id for job in await rig.claim(worker)} == {retried, delayed}
+    await rig.clock.advance(HOUR)
+    await rig.store.promote()
+    assert await rig.claim(worker) == [], "they ran once"
 
 
 @BOTH

@@ -87,8 +87,8 @@ async def test_the_slots_of_an_assignment(rig: Rig) -> None:
     one, two, three = [await rig.worker() for _ in range(3)]
     term = await rig.lead(ANN)
     await rig.store.assign(term, {one: {"a": 4, "b": 0}, two: {"a": 3}, three: {"a": 3}})
-    assert (await rig.store.steering([one, three])).slots == {one: {"a": 4, "b": 0}, three: {"a": 3}}
-    assert (await rig.store.steering([])).slots == {}
+    assert (await rig.store.cluster_view([one, three])).slots == {one: {"a": 4, "b": 0}, three: {"a": 3}}
+    assert (await rig.store.cluster_view([])).slots == {}
 
 
 async def test_an_assignment_replaces_the_whole_of_the_last_one(rig: Rig) -> None:
@@ -97,11 +97,11 @@ async def test_an_assignment_replaces_the_whole_of_the_last_one(rig: Rig) -> Non
     term = await rig.lead(ANN)
     await rig.store.assign(term, {one: {"a": 4, "b": 2}, two: {"a": 3}})
     await rig.store.assign(term, {one: {"a": 5}})
-    assert (await rig.store.steering([one, two])).slots == {one: {"a": 5}}
+    assert (await rig.store.cluster_view([one, two])).slots == {one: {"a": 5}}
     await rig.store.assign(term, {one: {"a": 5}})
-    assert (await rig.store.steering([one, two])).slots == {one: {"a": 5}}
+    assert (await rig.store.cluster_view([one, two])).slots == {one: {"a": 5}}
     await rig.store.assign(term, {})
-    assert (await rig.store.steering([one, two])).slots == {}
+    assert (await rig.store.cluster_view([one, two])).slots == {}
 
 
 @pytest.mark.parametrize("by", ["time", "another", "resigning", "a number to come"])
@@ -122,7 +122,7 @@ async def test_an_assignment_of_the_past_is_refused(rig: Rig, by: str) -> None:
         await rig.store.assign(term, {worker: {"a": 9}})
     with pytest.raises(TermLost):
         await rig.store.assign(term, {worker: {"a": 1}})  # not even what would change nothing
-    assert (await rig.store.steering([worker])).slots == {worker: {"a": 1}}
+    assert (await rig.store.cluster_view([worker])).slots == {worker: {"a": 1}}
 
 
 async def test_a_renewed_term_still_assigns(rig: Rig) -> None:
@@ -133,7 +133,7 @@ async def test_a_renewed_term_still_assigns(rig: Rig) -> None:
     assert await rig.lead(ANN) == term
     await rig.clock.advance(20)
     await rig.store.assign(term, {worker: {"a": 2}})
-    assert (await rig.store.steering([worker])).slots == {worker: {"a": 2}}
+    assert (await rig.store.cluster_view([worker])).slots == {worker: {"a": 2}}
 
 
 async def test_assigning_before_anybody_leads(rig: Rig) -> None:
@@ -148,11 +148,11 @@ async def test_who_serves_what(rig: Rig) -> None:
     one = await rig.worker("a", "b")
     two = await rig.worker("b")
     await rig.worker()
-    assert (await rig.store.steering([])).serving == {"a": 1, "b": 2}
+    assert (await rig.store.cluster_view([])).serving == {"a": 1, "b": 2}
     await rig.store.retire(one)
-    assert (await rig.store.steering([])).serving == {"b": 1}
+    assert (await rig.store.cluster_view([])).serving == {"b": 1}
     await rig.die(two)
-    assert (await rig.store.steering([])).serving == {}
+    assert (await rig.store.cluster_view([])).serving == {}
 
 
 async def test_the_queues_as_they_stand(rig: Rig) -> None:
@@ -160,7 +160,7 @@ async def test_the_queues_as_they_stand(rig: Rig) -> None:
     await rig.one(queue="plain")
     await rig.store.set_queue("small", {"max_workers": 2, "paused": True, "safety_bound": 9.0})
     await rig.store.throttle("hot")
-    seen = (await rig.store.steering([])).queues
+    seen = (await rig.store.cluster_view([])).queues
     assert set(seen) == {"plain", "small", "hot"}
     assert seen["plain"] == QueueRecord(name="plain")
     assert seen["small"] == QueueRecord(name="small", max_workers=2, paused=True, safety_bound=9.0)
@@ -170,7 +170,7 @@ async def test_the_queues_as_they_stand(rig: Rig) -> None:
 
 async def test_an_empty_store(rig: Rig) -> None:
     """[K1]"""
-    seen = await rig.store.steering([1, 2])
+    seen = await rig.store.cluster_view([1, 2])
     assert (seen.queues, seen.slots, seen.serving) == ({}, {}, {})
 
 

@@ -1,5 +1,6 @@
 """Every setting of `windlass.store.fields`, in every store: it lasts, it goes back to its default, and what
-makes no sense is refused. A new setting is tested here without a line of its own."""
+makes no sense is refused. Every option that a job carries lasts, too. A new one is tested here without a line
+of its own."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -7,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.conformance.kit import Rig
+from tests.conformance.kit import Rig, sample
 from windlass.store.fields import SUBJECTS, Field, fields_of
-from windlass.store.records import BudgetRecord, QueueRecord, TaskRecord
+from windlass.store.records import CARRIED, BudgetRecord, QueueRecord, TaskRecord
 
 ALL = [(what, field) for what, record in SUBJECTS.items() for field in fields_of(record).values()]
 each_setting = pytest.mark.parametrize(("what", "field"), ALL, ids=[f"{w}-{f.name}" for w, f in ALL])
@@ -85,3 +86,13 @@ async def test_defaults_are_those_of_the_fields(rig: Rig, what: str) -> None:
     made = settings(await change(rig, what, {"rate": 3.0} if what == "budget" else {}))
     given = {"rate": 3.0, "burst": 3} if what == "budget" else {}
     assert made == {name: field.default for name, field in fields_of(SUBJECTS[what]).items()} | given
+
+
+@pytest.mark.parametrize("field", CARRIED, ids=lambda field: field.name)
+async def test_an_option_of_a_job_lasts(rig: Rig, field: Field) -> None:
+    """[E2]"""
+    (first,) = await rig.add("t")
+    given = sample(field, first)
+    (id,) = await rig.add("t", **given)
+    options = (await rig.look(id)).options
+    assert {name: getattr(options, name) for name in given} == given

@@ -195,3 +195,27 @@ async def test_a_retry_put_forward_goes_through_the_gates_anew(rig: Rig) -> None
     assert await take(rig, worker) == []
     await rig.finish(worker, other)
     assert [job.id for job in await take(rig, worker)] == [retrying]
+
+
+@pytest.mark.parametrize("limit", ["key", "task"])
+async def test_a_lower_limit_holds_for_those_who_have_a_slot_already(rig: Rig, limit: str) -> None:
+    """[F3] [fault 35] Jobs stand in their lane with a slot each when the limit is lowered: never do more of
+    them start than it says when they are claimed. The others wait, and all run in the end."""
+    setting, options = {"key": ("key_concurrency", {"concurrency_key": "k"}), "task": ("concurrency", {})}[
+        limit
+    ]
+    worker = await rig.worker()
+    await rig.store.set_task("t", {setting: 4})
+    await rig.add(*["t"] * 7, **options)
+    await settle(rig)
+    running = await rig.claim(worker, limit=1)
+    await rig.store.set_task("t", {setting: 2})
+    running += await rig.claim(worker, limit=100)
+    assert len(running) == 2, "three more had a slot"
+    ended: list[int] = []
+    while running:
+        ended.append(running[0].id)
+        await succeed(rig, worker, running.pop(0))
+        running += await take(rig, worker)
+        assert len(running) <= 2
+    assert len(set(ended)) == len(ended) == 7

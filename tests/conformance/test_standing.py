@@ -144,7 +144,7 @@ async def test_those_aside_are_counted_in_part(rig: Rig) -> None:
 
 
 async def test_what_was_offered_is_counted_whatever_becomes_of_it(rig: Rig) -> None:
-    """[M1] New jobs, retries, those given back; it never falls."""
+    """[M1] New jobs, retries, those handed back; it never falls."""
     worker = await rig.worker()
     seen = [await rig.offered()]
 
@@ -225,7 +225,7 @@ async def test_a_job_put_off_is_ready_when_it_is_due(rig: Rig) -> None:
 
 
 async def test_each_attempt_has_its_own_wait(rig: Rig) -> None:
-    """[M1] Put off, given back, or brought back by an operator: what went before does not count."""
+    """[M1] Put off, handed back, or brought back by an operator: what went before does not count."""
     worker = await rig.worker()
     (id,) = await rig.add("t")
     await rig.clock.advance(1000)

@@ -1,4 +1,4 @@
-"""Steering a parent while it runs: cancel, delete, and how many of its parts run [P8] [P9] [O5]."""
+"""ClusterView a parent while it runs: cancel, delete, and how many of its parts run [P8] [P9] [O5]."""
 
 from itertools import pairwise
 

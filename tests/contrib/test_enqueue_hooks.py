@@ -100,7 +100,7 @@ async def test_what_a_hook_raises_after_the_sending_does_not_unsend(
     assert left == ["enqueued"] * 6
     assert [record.message for record in caplog.records if "enqueue hook" in record.message] == [
         "the enqueue hook test_what_a_hook_raises_after_the_sending_does_not_unsend.<locals>.broken failed "
-        "after the jobs were sent, which stands"
+        "after the jobs were enqueued; they stay enqueued"
     ]
 
 

@@ -20,11 +20,11 @@ from windlass.chunks.batches import BATCH, BATCH_TIMEOUT
 from windlass.chunks.task import ChunkedOptions
 from windlass.core.durations import seconds
 from windlass.settings import OTHERS, PREFIX, Settings, load
+from windlass.store.fields import JobOptions
 from windlass.store.postgres import sources
 from windlass.store.postgres.connections.errors import BY_CODE
 from windlass.store.records import EventKind
 from windlass.tasks.commands import CommandOptions
-from windlass.tasks.options import JobOptions
 from windlass.tasks.schedules import ScheduleOptions
 from windlass.tasks.task import RegisteredTask, TaskOptions
 

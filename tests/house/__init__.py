@@ -1,1 +1,1 @@
-"""How the tree itself stands: its rooms, its sizes, and which way its imports go."""
+"""How the tree itself stands: its modules, its sizes, and which way its imports go."""

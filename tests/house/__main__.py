@@ -13,6 +13,7 @@ def rows() -> list[tuple[str, str, str]]:
     modules = walk.passed()
     return [
         ("files that name a passive setting of a queue", str(sizes.files_that_name()), "≤ 4"),
+        ("files that name an option of a job, uses and all", str(sizes.files_that_name(sizes.OPTION)), "≤ 6"),
         ("modules that a job passes on PostgreSQL", str(len(modules)), "≤ 18"),
         ("most superclasses of a class", f"{above[0][0]} ({above[0][1]})", "≤ 2"),
         ("files in the largest folder", f"{many} ({folder})", "≤ 25"),

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import io
+import re
 import tokenize
 from collections import Counter
 from typing import Final
@@ -14,6 +15,9 @@ from tests.house.layers import SOURCE, modules
 ROOT: Final = SOURCE.parent
 SETTING: Final = "safety_bound"
 """A setting of a queue that is only kept, handed on and shown."""
+OPTION: Final = "key_limit"
+"""An option of a job. Three of the files that name it use it: what it is handed to, and the gates of each
+store."""
 _KINDS: Final = (BaseException, msgspec.Struct)
 CODE: Final = {".py", ".sql", ".html", ".js", ".css"}
 
@@ -31,15 +35,15 @@ def largest_folder() -> tuple[int, str]:
 
 
 def files_that_name(setting: str = SETTING) -> int:
-    """Files of the package that name a setting: what a new one like it would touch."""
-    return sum(
-        setting in path.read_text("utf-8") for path in SOURCE.rglob("*") if path.suffix in CODE | {".toml"}
-    )
+    """Files of the package that name a setting, or an option: what a new one like it would touch."""
+    name = re.compile(setting.replace("_", "[_-]"))
+    found = (path for path in SOURCE.rglob("*") if path.suffix in CODE | {".toml"})
+    return sum(name.search(path.read_text("utf-8")) is not None for path in found)
 
 
 def superclasses() -> list[tuple[int, str]]:
     """How many superclasses made in this project each class has, most first. Errors and records do not count:
-    theirs are kinds of one thing. Nor do protocols: the one of a store is those of its rooms together."""
+    theirs are kinds of one thing. Nor do protocols: the one of a store is those of its modules together."""
     found = []
     for name in modules():
         if "django" in name or name.endswith("__main__"):  # they need a project, or run

@@ -5,8 +5,8 @@ from tests.house import layers
 
 def test_every_module_has_a_layer() -> None:
     named = set().union(*layers.LAYERS)
-    rooms = {name.split(".")[1] for name in layers.modules() if name.startswith("windlass.")}
-    assert rooms - {"__main__"} <= named, "say in tests/house/layers.py where the new room stands"
+    folders = {name.split(".")[1] for name in layers.modules() if name.startswith("windlass.")}
+    assert folders - {"__main__"} <= named, "say in tests/house/layers.py where the new folder belongs"
 
 
 def test_no_layer_looks_up() -> None:

@@ -167,7 +167,7 @@ class StoreMachine(Keyed):
         busy = [worker for worker in self.alive if self.known[worker]]
         worker = self.worker(data, [*busy, *busy, *self.alive])
         self.both("retire", worker)
-        self.bury(worker)
+        self.declare_dead(worker)
 
     @action(2, somebody_runs)
     def crash_and_rescue(self, data: Draw) -> None:
@@ -177,7 +177,7 @@ class StoreMachine(Keyed):
         poison = data.draw(st.sampled_from([2, 3, 3, 4]), label="poison")
         self.both("rescue", worker, DeathPolicy(poison, Backoff(base=150.0, jitter=0.0)))
         if worker in self.alive:
-            self.bury(worker)
+            self.declare_dead(worker)
 
     # -- operators and time -----------------------------------------------------------------------------
 
@@ -270,6 +270,6 @@ class StoreMachine(Keyed):
         slots = data.draw(st.dictionaries(st.sampled_from(self.alive), queues), label="slots")
         self.both("assign", term if term is not None else self.term, slots)
         self.term = term if term is not None else self.term
-        self.both("steering", self.alive)
+        self.both("cluster_view", self.alive)
         if data.draw(st.sampled_from([True, False, False]), label="resigns"):
             self.both("resign", data.draw(st.integers(1, 3), label="who"))

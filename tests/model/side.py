@@ -265,8 +265,8 @@ class Side:
     async def assign(self, term: int, slots: dict[int, dict[str, int]]) -> None:
         await self.store.assign(self.terms[term] if self.terms else 0, slots)
 
-    async def steering(self, workers: Sequence[int]) -> Answer:
-        seen = await self.store.steering(workers)
+    async def cluster_view(self, workers: Sequence[int]) -> Answer:
+        seen = await self.store.cluster_view(workers)
         return {name: bare(queue) for name, queue in seen.queues.items()}, seen.slots, seen.serving
 
     # -- parents ----------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ class Steps(Pair):
         self.known[worker] = []
         self.flushes[worker] = itertools.count(1)
 
-    def bury(self, worker: int) -> None:
+    def declare_dead(self, worker: int) -> None:
         self.alive.remove(worker)
         self.gone.append(worker)
         self.known[worker] = []

@@ -103,7 +103,7 @@ async def test_progress_survives_a_store_in_trouble_but_not_a_lost_claim(
     ctx = Context(await claimed(port), port)
     port.error = StoreUnavailable("gone for a moment")
     await ctx.aprogress(1, 1)
-    assert "its progress cannot be written" in caplog.text
+    assert "its checkpoint cannot be written" in caplog.text
     with pytest.raises(StoreUnavailable):
         await ctx.asave(1)
     for lost in (ClaimLost("not yours"), WorkerLost("not alive")):

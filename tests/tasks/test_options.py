@@ -4,13 +4,16 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from tests.tasks.counting import count_jobs
 from windlass import Priority, Retry, Snooze, State, Throttled, Windlass
 from windlass.errors import ConfigurationError, InvalidName, InvalidOption
+from windlass.store.fields import JobOptions
+from windlass.store.records import JOB_OPTIONS
+from windlass.tasks.task import Task
 
 
 def test_e2_every_option_reaches_the_store(any_app: Windlass) -> None:
@@ -119,7 +122,7 @@ def test_a_mistake_in_a_tasks_declaration_shows_at_once(app: Windlass) -> None:
         app.task(timeout=0)(lambda: None)
     with pytest.raises(ConfigurationError, match="no option colour"):
         app.task(colour="red")(lambda: None)  # type: ignore[call-overload]
-    with pytest.raises(ConfigurationError, match="retry=3 is no policy"):
+    with pytest.raises(ConfigurationError, match="retry=3 is not a policy"):
         app.task(retry=3)(lambda: None)  # type: ignore[call-overload]
     with pytest.raises(ConfigurationError, match="from 1 to 1000"):
         Retry(0)
@@ -142,3 +145,17 @@ def test_a_mistake_in_a_tasks_declaration_shows_at_once(app: Windlass) -> None:
 def test_a_time_that_is_none_is_told_with_its_name(make: Callable[[], object], named: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(named)):
         make()
+
+
+def test_what_using_takes_is_what_the_entries_say() -> None:
+    """[E2] So mypy and readers see the same options."""
+    taken = get_type_hints(Task.using, localns={"Self": Any})["options"]
+    assert get_args(taken) == (JobOptions,)
+    assert list(JOB_OPTIONS) == list(JobOptions.__annotations__)
+
+
+@pytest.mark.parametrize("name", [name for name in JOB_OPTIONS if name not in ("connection", "queue")])
+def test_e4_what_is_no_value_of_an_option_is_refused_by_its_name(app: Windlass, name: str) -> None:
+    nonsense: dict[str, Any] = {"unique": "k", name: object()}
+    with pytest.raises(InvalidOption, match=f"^{name}: "):
+        app.named("the.task").using(**nonsense)

@@ -143,7 +143,7 @@ async def test_k4_a_bad_expression_is_recorded_and_the_rest_go_on(
     assert await fixed.tick(3600) == 1
     errors = {record.name: record.error for record in await fixed.store.schedules()}
     assert errors["good"] is None
-    assert "no cron expression" in (errors["bad"] or "")
+    assert "not a cron expression" in (errors["bad"] or "")
     assert "Mars/Olympus" in (errors["nowhere"] or "")
     assert "schedule bad never fires" in caplog.text
 
@@ -262,7 +262,7 @@ async def test_one_that_cannot_fire_does_not_keep_the_others_from_it(
 def test_what_makes_no_sense_is_refused(app: Windlass) -> None:
     with pytest.raises(ConfigurationError, match="needs an expression"):
         app.schedule(lambda: None)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="no time zone"):
+    with pytest.raises(ConfigurationError, match="not a time zone"):
         app.schedule("* * * * *", tz=7)(lambda: None)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="missed"):
         app.schedule("* * * * *", missed="never")(lambda: None)  # type: ignore[arg-type]
@@ -287,7 +287,7 @@ def test_options_that_a_schedule_does_not_keep_are_refused(fixed: Fixed) -> None
         (fixed.report.using(idempotency_key="first"), "idempotency_key"),
         (fixed.report.using(connection=object()), "connection"),
     ):
-        with pytest.raises(ConfigurationError, match=f"has {lost} by using"):
+        with pytest.raises(ConfigurationError, match=f"has {lost} from using"):
             nightly(task)
     assert fixed.app.schedules.declared == []
     nightly(fixed.report.using(unique="only", priority="high"))

@@ -1,5 +1,5 @@
-"""Each setting of `windlass.store.fields` is where people look for it: in the help of its command, in the
-OpenAPI document, in a form and in the reference, with its words."""
+"""Each entry of `windlass.store.fields` is where people look for it: in the help of its command, in the
+OpenAPI document, in a form or on the page of a job, and in the reference, with its words."""
 
 import re
 from html import unescape
@@ -9,19 +9,24 @@ import click
 import httpx
 import pytest
 
+from tests.conformance.kit import sample
 from tests.docs.pages import ROOT
 from tests.web.kit import rigged
 from tests.web.pages.kit import Html
 from windlass import Windlass
 from windlass.cli import main
+from windlass.cli.job_page import print_job
+from windlass.presentation.jobs import job_as_json
 from windlass.store.fields import SUBJECTS, Field, fields_of
-from windlass.tasks.options import JobOptions
+from windlass.store.records import CARRIED, JOB_OPTIONS, ClusterView
 from windlass.web.api.openapi import document
 from windlass.web.api.routing import ENDPOINTS
-from windlass.web.service.bodies import NewJobBody
 
 ALL = [(what, field) for what, record in SUBJECTS.items() for field in fields_of(record).values()]
 each_setting = pytest.mark.parametrize(("what", "field"), ALL, ids=[f"{w}-{f.name}" for w, f in ALL])
+OPTIONS = [field for field in JOB_OPTIONS.values() if field.unit != "connection"]
+"""But for a connection, which only code has."""
+each_option = pytest.mark.parametrize("field", OPTIONS, ids=lambda field: field.name)
 VERBS = {"queue": {"paused": {"pause", "resume"}}}
 """What `set` leaves out has commands of its own."""
 
@@ -81,13 +86,48 @@ def test_a_setting_is_in_the_reference(what: str, field: Field) -> None:
     assert field.help in row
 
 
-def test_m4_m1_an_option_of_a_job_is_in_the_command_and_the_api() -> None:
-    """But for a connection, which only code has, and what only code has a use for."""
-    options = set(JobOptions.__annotations__) - {"connection"}
-    body = set(NewJobBody.__struct_fields__) - {"task", "args", "kwargs"}
-    assert {"unique" if name == "unique_key" else name for name in body} == options
-    told = {each.name for each in command("enqueue").params}
-    assert options - told == {"timeout", "trace"}
+@each_option
+def test_m4_an_option_of_a_job_is_one_of_its_command(field: Field) -> None:
+    options = {each.name: each for each in command("enqueue").params}
+    option = options[field.name]
+    assert isinstance(option, click.Option)
+    assert (option.help or "").startswith(field.help)
+
+
+@each_option
+def test_m1_an_option_of_a_job_is_in_the_api(field: Field) -> None:
+    schemas: dict[str, Any] = document(ENDPOINTS)["components"]["schemas"]
+    assert schemas["NewJobBody"]["properties"][field.kept]["description"].startswith(field.help)
+    assert (field.kept in schemas["JobView"]["properties"]) >= (field in CARRIED)
+
+
+@pytest.mark.parametrize("field", CARRIED, ids=lambda field: field.name)
+async def test_m3_m4_an_option_that_a_job_carries_is_shown(
+    app: Windlass, visitor: httpx.AsyncClient, capsys: pytest.CaptureFixture[str], field: Field
+) -> None:
+    """On its page, by its command, and in JSON."""
+    async with rigged(app) as rig:
+        (first,) = await rig.add("t")
+        given = sample(field, first)
+        (id,) = await rig.add("t", **given)
+        record = await rig.look(id)
+    value = given[field.kept]
+    shape = job_as_json(record)[field.kept]
+    assert shape == ([str(each) for each in value] if isinstance(value, tuple) else value)
+    print_job(record, ClusterView({}, {}, {}), 0.0, traceback=False)
+    page = unescape((await visitor.get(f"/jobs/{id}")).text)
+    title = {"headers": "a", "attempts": "attempt"}.get(field.unit, field.kept.replace("_", " "))
+    assert re.search(rf"<dt[^>]*>{title}</dt>", page)
+    title = {"headers": "header", "attempts": "attempt"}.get(field.unit, title)
+    assert re.search(rf"^{title}  +\S", capsys.readouterr().out, re.MULTILINE)
+
+
+@each_option
+def test_an_option_of_a_job_is_in_the_reference(field: Field) -> None:
+    text = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Options of a job\n")[2].partition("\n## ")[0]
+    (row,) = re.findall(rf"^\| `{field.name}` \|.*$", section, re.MULTILINE)
+    assert field.help in row
 
 
 async def test_m3_a_form_changes_every_kind_of_setting(app: Windlass, visitor: httpx.AsyncClient) -> None:

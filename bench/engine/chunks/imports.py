@@ -94,7 +94,8 @@ class Imports:
             workers = [each.id for each in await self._store.workers() if each.pid in working.pids]
             until = time.monotonic() + START_TIME
             while any(
-                slots.get(QUEUE) != SLOTS for slots in (await self._store.steering(workers)).slots.values()
+                slots.get(QUEUE) != SLOTS
+                for slots in (await self._store.cluster_view(workers)).slots.values()
             ):
                 if time.monotonic() > until:
                     raise StoreError("the workers did not get two slots each; is another one on this queue?")

@@ -138,5 +138,5 @@ class NDJSONReader:
     def _note(self, found: NDJSONSlice) -> None:
         """Say once that lines are being left out: there may be millions of them."""
         if found.fault is not None and not self.bad:
-            logger.warning("%s. It is left out, as are others like it, since bad='skip'", found.fault)
+            logger.warning("%s. It is skipped, as are others like it, because of bad='skip'", found.fault)
         self.bad += found.bad

@@ -12,8 +12,8 @@ import functools
 import inspect
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, TypeVar, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -21,45 +21,33 @@ from windlass.chunks.batches import BATCH, BATCH_TIMEOUT, Work
 from windlass.chunks.items import Planner
 from windlass.chunks.parts import FINAL, Part
 from windlass.chunks.splitter import Checks, Splitter
-from windlass.core.durations import Duration, seconds
-from windlass.core.states import Priority
+from windlass.core.durations import Duration
 from windlass.errors import ConfigurationError, SourceChanged
 from windlass.running.context import Context
 from windlass.running.encoding import decode
 from windlass.running.port import hop, wait
-from windlass.signals import Dead, Retry
+from windlass.signals import Dead
 from windlass.store.records import PartPlan, Plan
-from windlass.tasks.functions import check_function
-from windlass.tasks.limits import FlowOptions
+from windlass.tasks.functions import check_function, check_options, time_limit
 from windlass.tasks.payload import Signature
-from windlass.tasks.task import RegisteredTask, TaskOptions
+from windlass.tasks.task import CommonOptions, RegisteredTask, TaskOptions
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
 
 P = ParamSpec("P")
-R = TypeVar("R")
+C = TypeVar("C")
+"""What a call of the handler gives: a coroutine, where it is `async def`."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 logger: Final = logging.getLogger("windlass.worker")
 MAX_PARTS: Final = 1_000_000
 
 
-class ChunkedOptions(FlowOptions, total=False):
-    """What `@app.chunked(...)` takes besides `split`. Limits and budgets are those of its parts."""
+class ChunkedOptions(CommonOptions, total=False):
+    """What `@app.chunked(...)` takes besides `split`. Limits, budgets, retries and timeout are those of its
+    parts."""
 
-    name: str
-    """The task's name; without it, that of its module and function."""
-    queue: str
-    """Where its jobs and their parts go; without it, where the app's routes say [E5]."""
-    priority: Priority | str | int
-    """urgent, high, normal or low."""
-    retry: Retry
-    """How often and how far apart each part is tried."""
-    timeout: Duration
-    """How long one attempt at a part may run."""
-    tags: Iterable[str]
-    """Words to find its jobs by."""
     parallel: int
     """How many parts of one parent may run at a time [any number]; changed live with `windlass parent set`
     [P8]."""
@@ -71,8 +59,9 @@ class ChunkedOptions(FlowOptions, total=False):
     """How long one batch may take before it is halved [5 min] [P7]."""
 
 
-class ChunkedTask(RegisteredTask[P, Any]):
-    """A task whose jobs are split into parts. Made by `@app.chunked(split=…)`."""
+class ChunkedTask(RegisteredTask[P, Any], Generic[P, C]):
+    """A task whose jobs are split into parts. Made by `@app.chunked(split=…)`. An `async def` handler runs on
+    the worker's loop, a plain one in threads."""
 
     context_type: ClassVar[type[Context]] = Part
 
@@ -83,13 +72,9 @@ class ChunkedTask(RegisteredTask[P, Any]):
         split: Splitter | Callable[..., Any],
         options: ChunkedOptions,
     ) -> None:
-        unknown = options.keys() - ChunkedOptions.__annotations__.keys()
-        if unknown:
-            known = ", ".join(ChunkedOptions.__annotations__)
-            raise ConfigurationError(
-                f"a chunked task has no option {', '.join(sorted(unknown))}; known: split, {known}"
-            )
-        common = {key: value for key, value in options.items() if key in TaskOptions.__annotations__}
+        check_function(handler)
+        check_options("a chunked task", options, ("split", *ChunkedOptions.__annotations__))
+        common = {key: value for key, value in options.items() if key in CommonOptions.__annotations__}
         super().__init__(app, handler, cast("TaskOptions", common))
         if self.signature.context is None or not issubclass(self.signature.context_type, Part):
             raise ConfigurationError(
@@ -101,7 +86,9 @@ class ChunkedTask(RegisteredTask[P, Any]):
         parallel = options.get("parallel")
         self.parallel: Final = None if parallel is None else _whole(self.name, "parallel", parallel)
         self.batch: Final = _whole(self.name, "batch", options.get("batch", BATCH))
-        self.batch_timeout: Final = _span(self.name, options.get("batch_timeout", BATCH_TIMEOUT))
+        self.batch_timeout: Final = time_limit(
+            f"task {self.name}: batch_timeout", options.get("batch_timeout", BATCH_TIMEOUT)
+        )
         self.has_batch_timeout: Final = "batch_timeout" in options
         self.tolerated: Final = _tolerance(self.name, options.get("tolerate", 0))
         self._handler = handler
@@ -115,6 +102,11 @@ class ChunkedTask(RegisteredTask[P, Any]):
         self.function = run
         options_of_job = msgspec.structs.replace(self._template.options, chunked=True)
         self._template = msgspec.structs.replace(self._template, options=options_of_job)
+
+    def __call__(self, part: Part, /, *args: P.args, **kwargs: P.kwargs) -> C:
+        """Run the handler here and now; awaited, where it is `async def`. `Part.for_test()` makes a part."""
+        value: C = self._handler(part, *args, **kwargs)
+        return value
 
     def finalizer(self, function: F) -> F:
         """Run this function once all parts of a parent have ended, with the arguments of the job [P9]:
@@ -144,7 +136,13 @@ class ChunkedTask(RegisteredTask[P, Any]):
 
     def _run(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Split the job, run a part or finalize, as the job says; a coroutine where the handler is one."""
-        raise NotImplementedError
+        of = part._job.options.part
+        if of is None:
+            return (self._asplit if self.is_async else self._split)(part, self._arguments(args, kwargs))
+        if of.index == FINAL:
+            return self._final(part, args, kwargs)
+        run_part = self._arun_part if self.is_async else self._run_part
+        return run_part(self._work(part, args, kwargs), args, kwargs)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         rest = {key: value for key, value in kwargs.items() if key != self.signature.context}
@@ -185,24 +183,9 @@ class ChunkedTask(RegisteredTask[P, Any]):
             finalizer=self._finalizer is not None,
         )
 
+    # -- handlers that are `async def` --------------------------------------------------------------------
 
-class AsyncChunkedTask(ChunkedTask[P]):
-    """A chunked task whose handler is `async def`."""
-
-    is_async = True
-
-    def __call__(self, part: Part, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Any]:
-        """Run the handler here and now, when awaited; `Part.for_test()` makes a part."""
-        coroutine: Coroutine[Any, Any, Any] = self._handler(part, *args, **kwargs)
-        return coroutine
-
-    async def _run(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        of = part._job.options.part
-        if of is None:
-            return await self._split(part, self._arguments(args, kwargs))
-        if of.index == FINAL:
-            return await self._final(part, args, kwargs)
-        work = self._work(part, args, kwargs)
+    async def _arun_part(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             while True:
                 try:
@@ -220,7 +203,7 @@ class AsyncChunkedTask(ChunkedTask[P]):
         finally:
             work.close()
 
-    async def _split(self, part: Part, arguments: dict[str, Any]) -> None:
+    async def _asplit(self, part: Part, arguments: dict[str, Any]) -> None:
         found = await asyncio.to_thread(_planned, self.split, arguments)
         parts = _some(await found) if isinstance(found, Awaitable) else found
         port = part._port
@@ -228,23 +211,9 @@ class AsyncChunkedTask(ChunkedTask[P]):
         await hop(port.loop, port.split(part._job, self._plan(parts, settings.parallel)))
         part._ended = True
 
+    # -- plain handlers -----------------------------------------------------------------------------------
 
-class SyncChunkedTask(ChunkedTask[P]):
-    """A chunked task whose handler is a plain function; its parts run in threads."""
-
-    is_async = False
-
-    def __call__(self, part: Part, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run the handler here and now; `Part.for_test()` makes a part."""
-        return self._handler(part, *args, **kwargs)
-
-    def _run(self, part: Part, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        of = part._job.options.part
-        if of is None:
-            return self._split(part, self._arguments(args, kwargs))
-        if of.index == FINAL:
-            return self._final(part, args, kwargs)
-        work = self._work(part, args, kwargs)
+    def _run_part(self, work: Work, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             value = self._handler(*args, **kwargs)
             work.ended()
@@ -264,15 +233,6 @@ class SyncChunkedTask(ChunkedTask[P]):
         settings = wait(port.loop, "split", lambda: port.settings(self.name))
         wait(port.loop, "split", lambda: port.split(part._job, self._plan(parts, settings.parallel)))
         part._ended = True
-
-
-def make_chunked(
-    app: Windlass, handler: Any, split: Splitter | Callable[..., Any], options: ChunkedOptions
-) -> ChunkedTask[...]:
-    """The chunked task of a function, by whether it is `async def`."""
-    check_function(handler)
-    kind = AsyncChunkedTask if inspect.iscoroutinefunction(handler) else SyncChunkedTask
-    return kind(app, handler, split, options)
 
 
 def warn_of_long_batches(tasks: Iterable[RegisteredTask[..., Any]], lease: float) -> None:
@@ -325,16 +285,6 @@ def _whole(task: str, option: str, value: Any) -> int:
     if type(value) is not int or value < 1:
         raise ConfigurationError(f"task {task}: {option}={value!r} is not a whole number from 1 on")
     return value
-
-
-def _span(task: str, value: Duration) -> float:
-    try:
-        span = seconds(value)
-    except ValueError as error:
-        raise ConfigurationError(f"task {task}: batch_timeout: {error}") from None
-    if span <= 0:
-        raise ConfigurationError(f"task {task}: batch_timeout={value!r} would leave a batch no time")
-    return span
 
 
 def _tolerance(task: str, value: int | str) -> Callable[[int], int]:

@@ -17,7 +17,6 @@ from windlass.errors import WindlassError
 
 VERBS: Final = {
     "bench": ("demo", ""),
-    "blocked": ("flow", "List where jobs wait: keys, limits, ordering, budgets."),
     "budget": ("budgets", "Set, drain, take from and remove budgets."),
     "budgets": ("budgets", "List budgets: rates, tokens, breakers."),
     "dead": ("dead", "List, retry and purge jobs that failed for good."),
@@ -25,6 +24,7 @@ VERBS: Final = {
     "doctor": ("doctor", "Look for problems and say how to fix them."),
     "enqueue": ("enqueue", "Enqueue a job by the name of its task."),
     "events": ("events", "List what happened lately."),
+    "gates": ("flow", "List gates with held jobs: keys, limits, ordering, budgets."),
     "job": ("jobs", "Show, retry, cancel, delete and replay jobs by id."),
     "jobs": ("jobs", "List jobs."),
     "maintain": ("maintain", "Run one of the coordinator's duties by hand."),

@@ -11,15 +11,15 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from windlass.cli.options import Span, json_option, on_store
-from windlass.cli.output import print_json, print_table
-from windlass.cli.settings import changes_of, setting_options
-from windlass.cli.target import Target
+from windlass.cli.options import Span, on_store, with_json
+from windlass.cli.output import print_answer, print_json, print_listing, print_table
+from windlass.cli.settings import change, changes_of, setting_options
+from windlass.cli.target import Target, refusals
 from windlass.core.counts import plural
 from windlass.core.names import check_name
 from windlass.core.rates import rate_text
 from windlass.presentation import audit
-from windlass.presentation.flow import budget_as_json
+from windlass.presentation.flow import BudgetShape
 from windlass.presentation.text import capped, one_line, span
 from windlass.store.fields import NewBudget
 from windlass.store.protocol import Store
@@ -31,15 +31,11 @@ COLUMNS: Final = ("budget", ">rate", ">burst", ">tokens", "breaker", ">blocked f
 
 
 @click.command()
-@on_store
-@json_option
+@with_json
 def budgets(target: Target, as_json: bool) -> None:
     """Every budget: its rate, the tokens it has, its breaker, and how many jobs wait for it."""
     found = target.run(lambda store: store.budgets())
-    if as_json:
-        print_json({"budgets": [budget_as_json(budget) for budget in found]})
-    else:
-        print_table(COLUMNS, [budget_row(budget) for budget in found])
+    print_listing(as_json, "budgets", found, BudgetShape.of, COLUMNS, budget_row)
 
 
 def budget_row(budget: BudgetRecord) -> Sequence[object]:
@@ -68,27 +64,19 @@ def budget() -> None:
 
 
 _name = click.argument("name")
-_key_option = click.option("--key", metavar="KEY", help="The bucket of this key. [the one for all]")
 
 
 @budget.command("set")
 @_name
 @setting_options(NewBudget)
-@on_store
-@json_option
+@with_json
 def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
     """Change a budget while it is in use, or make it, and print it; what is not given stays as it is."""
     check_name("budget", name)
     changes = changes_of(NewBudget, given)
-    record = _on_budget(
-        target,
-        name,
-        lambda store: store.set_budget(name, changes),
-        lambda _: [audit.set_budget(name, changes)],
-        create=True,
-    )
+    record = change(target, name, changes, lambda store: store.set_budget, audit.set_budget)
     if as_json:
-        print_json({"budget": budget_as_json(record)})
+        print_json({"budget": BudgetShape.of(record)})
     else:
         print_table(COLUMNS, [budget_row(record)])
 
@@ -115,9 +103,8 @@ def drain(target: Target, name: str, pause: float, key: str | None) -> None:
 @click.option(
     "-n", "n", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How many."
 )
-@_key_option
-@on_store
-@json_option
+@click.option("--key", metavar="KEY", help="The bucket of this key. [the one for all]")
+@with_json
 def take(target: Target, name: str, n: int, key: str | None, as_json: bool) -> None:
     """Take tokens by hand, all or none; exit code 1 where it has not so many now."""
     taken = _on_budget(
@@ -127,15 +114,12 @@ def take(target: Target, name: str, n: int, key: str | None, as_json: bool) -> N
         lambda taken: [audit.budget(name, f"took {plural(n, 'token')}")] if taken.granted else [],
     )
     wait = None if math.isinf(taken.wait) else round(taken.wait, 3)
-    if as_json:
-        print_json({"granted": taken.granted, "wait": None if taken.granted else wait})
-    elif taken.granted:
-        click.echo(f"took {plural(n, 'token')} of {name}")
-    else:
-        again = "it will never have so many" if wait is None else f"ask again in {span(wait)}"
-        click.echo(f"{name} does not grant {plural(n, 'token')} now; {again}")
+    said = f"took {plural(n, 'token')} of {name}"
     if not taken.granted:
-        raise SystemExit(1)
+        again = "it will never have so many" if wait is None else f"ask again in {span(wait)}"
+        said = f"{name} does not grant {plural(n, 'token')} now; {again}"
+    shape = {"granted": taken.granted, "wait": None if taken.granted else wait}
+    print_answer(as_json, shape, said, ok=taken.granted)
 
 
 @budget.command()
@@ -155,27 +139,17 @@ def _on_budget(
     name: str,
     work: Callable[[Store], Awaitable[T]],
     entries: Callable[[T], Iterable[audit.AuditEntry]],
-    *,
-    create: bool = False,
 ) -> T:
-    """Do something with a budget; where that makes no sense, say so in one line."""
+    """Do something with a budget; where that makes no sense, or there is none, say so in one line."""
 
     async def checked(store: Store) -> T:
-        if not create:
-            await _known(store, name)
+        known = [record.name for record in await store.budgets()]
+        if name not in known:
+            raise click.ClickException(
+                f"no budget {one_line(repr(name), 80)}; there are {', '.join(known) or 'none'}; "
+                "`windlass budget set NAME --rate RATE` makes one"
+            )
         return await work(store)
 
-    try:
-        return target.act(checked, entries, create=create)
-    except ValueError as error:
-        raise click.ClickException(one_line(str(error))) from error
-
-
-async def _known(store: Store, name: str) -> None:
-    """A mistyped name gets an answer of its own."""
-    known = [record.name for record in await store.budgets()]
-    if name not in known:
-        raise click.ClickException(
-            f"no budget {one_line(repr(name), 80)}; there are {', '.join(known) or 'none'}; "
-            "`windlass budget set NAME --rate RATE` makes one"
-        )
+    with refusals():
+        return target.act(checked, entries)

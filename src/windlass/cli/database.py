@@ -6,8 +6,8 @@ import asyncio
 
 import click
 
-from windlass.cli.options import json_option, on_store, schema_option
-from windlass.cli.output import print_json
+from windlass.cli.options import schema_option, with_json
+from windlass.cli.output import print_answer
 from windlass.cli.target import Target
 from windlass.errors import WindlassError
 from windlass.settings import load
@@ -15,8 +15,7 @@ from windlass.store.factory import POSTGRES, kind_of
 
 
 @click.command()
-@on_store
-@json_option
+@with_json
 def migrate(target: Target, as_json: bool) -> None:
     """Bring the database's schema up to date. Safe to run from many processes at once."""
     settings, place = target.settings, target.place
@@ -24,16 +23,13 @@ def migrate(target: Target, as_json: bool) -> None:
         done = asyncio.run(target.app.amigrate())
     except WindlassError as error:
         raise click.ClickException(f"{place}: {target.error_text(error)}") from error
-    if as_json:
-        print_json({"database": place, "before": done.before, "after": done.after})
-        return
     where = f"{place}, schema {settings.schema}" if kind_of(settings.database_url) == POSTGRES else place
     step = (
         f"version {done.before} → {done.after}"
         if done.before != done.after
         else f"version {done.after}, up to date"
     )
-    click.echo(f"{where}: {step}")
+    print_answer(as_json, {"database": place, "before": done.before, "after": done.after}, f"{where}: {step}")
 
 
 @click.command()

@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeVar
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from windlass.cli.jobs import cursor_option, limit_option, list_jobs, print_answers, steer
-from windlass.cli.options import JobId, filters, json_option, on_store
-from windlass.cli.output import console, print_json, print_table
+from windlass.cli.jobs import cursor_option, list_jobs, print_answers, steer
+from windlass.cli.options import JobId, filters, limit_option, queue_filter, task_filter, with_json
+from windlass.cli.output import console, print_answer, print_json, print_table
 from windlass.cli.target import Target, record
 from windlass.core.counts import plural
 from windlass.core.states import State
@@ -40,20 +40,18 @@ def dead() -> None:
 
 @dead.command("list")
 @filters(state=False)
-@limit_option
+@limit_option(50)
 @cursor_option
-@on_store
-@json_option
+@with_json
 def list_(target: Target, limit: int, cursor: str | None, as_json: bool, **where: Any) -> None:
     """List dead jobs, newest first, with their last error."""
     list_jobs(target, bulk.job_filter(state=State.DEAD, **where), limit, cursor, as_json)
 
 
 @dead.command()
-@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
-@click.option("--task", metavar="NAME", help="Only jobs of this task.")
-@on_store
-@json_option
+@queue_filter
+@task_filter
+@with_json
 def causes(target: Target, queue: str | None, task: str | None, as_json: bool) -> None:
     """Count dead jobs by task and by the type of their last error, most frequent first."""
     where = bulk.job_filter(queue=queue, task=task)
@@ -84,8 +82,7 @@ def _bulk_options(function: F) -> F:
 
 @dead.command()
 @_bulk_options
-@on_store
-@json_option
+@with_json
 def retry(target: Target, **given: Any) -> None:
     """Make dead jobs ready again, with their attempts reset: by ID, by filter, or --all."""
     _act(target, "retry", **given)
@@ -93,8 +90,7 @@ def retry(target: Target, **given: Any) -> None:
 
 @dead.command()
 @_bulk_options
-@on_store
-@json_option
+@with_json
 def purge(target: Target, **given: Any) -> None:
     """Delete dead jobs: by ID, by filter, or --all."""
     _act(target, "delete", **given)
@@ -119,8 +115,8 @@ def _act(
         else:
             steer(target, verb, lambda store: _act_on_dead(store, verb, ids), as_json)
         return
-    where = bulk.job_filter(state=State.DEAD, **{name: given[name] for name in _FILTERS})
-    _act_on_many(target, verb, where, as_json, **{name: given[name] for name in ("limit", "yes", "dry_run")})
+    where = bulk.job_filter(state=State.DEAD, **{name: given.pop(name) for name in _FILTERS})
+    _act_on_many(target, verb, where, as_json, **given)
 
 
 async def _act_on_dead(store: Store, verb: Literal["retry", "delete"], ids: Sequence[int]) -> dict[int, str]:
@@ -128,7 +124,7 @@ async def _act_on_dead(store: Store, verb: Literal["retry", "delete"], ids: Sequ
     answers = await _only_dead(store, ids)
     chosen = [id for id, answer in answers.items() if answer == "dead"]
     if chosen:
-        answers |= await (store.retry(chosen) if verb == "retry" else store.delete(chosen))
+        answers |= await bulk.act(store, verb, chosen)
     return answers
 
 
@@ -193,10 +189,8 @@ async def _apply(
 
 
 def _show(found: bulk.Count, answers: Mapping[str, int], as_json: bool, words: str) -> None:
-    if as_json:
-        print_json({"found": found.jobs, "more": found.more, "answers": dict(answers)})
-    else:
-        click.echo(words)
+    shape = {"found": found.jobs, "more": found.more, "answers": dict(answers)}
+    print_answer(as_json, shape, words)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import msgspec
 from rich.text import Text
 
 from windlass.cli.options import Reader, Span, json_option
-from windlass.cli.output import cells, console, make_table, print_json, show
+from windlass.cli.output import console, print_json, print_table
 from windlass.core.durations import size
 
 if TYPE_CHECKING:
@@ -91,12 +91,10 @@ def _removal(report: Report) -> str:
 
 
 def _show(report: Report) -> None:
-    table = make_table("", "checked in the imported table", "found")
-    for check in report.checks:
-        mark = Text("✓", "bold green") if check.ok else Text("✗", "bold red")
-        table.add_row(mark, *cells(check.name, check.text))
+    marks = {True: Text("✓", "bold green"), False: Text("✗", "bold red")}
+    rows = [(marks[check.ok], check.name, check.text) for check in report.checks]
     click.echo()
-    show(table)
+    print_table(("", "checked in the imported table", "found"), rows)
     click.echo()
     if report.ok and report.killed is not None and report.resumed is not None:
         click.echo(

@@ -10,11 +10,10 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import click
-import msgspec
 from rich.text import Text
 
 from windlass import __version__
-from windlass.cli.options import json_option, on_store
+from windlass.cli.options import with_json
 from windlass.cli.output import console, print_json
 from windlass.cli.target import Target
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, StoreForbidden, WindlassError
@@ -29,14 +28,13 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("er
 
 
 @click.command()
-@on_store
-@json_option
+@with_json
 def doctor(target: Target, as_json: bool) -> None:
     """Look for problems and say how to fix them; exit code 1 if something is wrong."""
     found = [_versions(), *_examine(target)]
     wrong = any(finding.level == "error" for finding in found)
     if as_json:
-        print_json({"ok": not wrong, "findings": [msgspec.structs.asdict(finding) for finding in found]})
+        print_json({"ok": not wrong, "findings": found})
     else:
         _print(found)
     if wrong:

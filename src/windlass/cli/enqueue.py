@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, NoReturn, cast, get_args
+from typing import Any, NoReturn
 
 import click
 
-from windlass.cli.options import JobId, Span, json_option, on_store
+from windlass.cli.options import Span, json_option, on_store
 from windlass.cli.output import print_json
+from windlass.cli.settings import given_options, job_options
 from windlass.cli.target import Target
-from windlass.core.states import Priority, State
+from windlass.core.states import State
 from windlass.errors import ConfigurationError, ResultTimeout
 from windlass.handles.job import Job
 from windlass.presentation.jobs import failure_as_json
 from windlass.presentation.text import kept_line, one_line, parsed
 from windlass.store.protocol import Store
-from windlass.store.records import JobRecord, OnConflict, Otherwise
-from windlass.tasks.options import JobOptions
+from windlass.store.records import JobRecord
 from windlass.tasks.task import Task
 
-_PRIORITIES = [each.name.lower() for each in Priority]
 _EVER = "ever"
 
 
@@ -31,41 +29,7 @@ _EVER = "ever"
 @click.argument("task")
 @click.argument("words", metavar="[ARG]...", nargs=-1)
 @click.option("--args", "named", metavar="JSON", help="Arguments: a JSON object (by name) or array.")
-@click.option("--queue", metavar="NAME", help="The queue. [the task's own, a route, default]")
-@click.option("--priority", type=click.Choice(_PRIORITIES), help="Priority within its queue. [normal]")
-@click.option("--delay", metavar="DURATION", help="Run after this delay, such as 30s, 5m or 1h30m.")
-@click.option("--run-at", metavar="TIME", help="Run at this time: ISO 8601, local without an offset.")
-@click.option("--unique", metavar="KEY", help="Unique key: at most one unfinished job may hold it.")
-@click.option(
-    "--on-conflict",
-    type=click.Choice(get_args(OnConflict)),
-    help="What to do if the unique key is taken. [skip]",
-)
-@click.option(
-    "--debounce", metavar="DURATION", help="Run this long after the last enqueue of its unique key."
-)
-@click.option("--fair-key", metavar="KEY", help="Jobs of different keys take turns.")
-@click.option("--ordering-key", metavar="KEY", help="Jobs of one key run one at a time, in order.")
-@click.option("--concurrency-key", metavar="KEY", help="At most --key-limit jobs of one key run at a time.")
-@click.option("--key-limit", type=click.IntRange(min=1), help="The limit of --concurrency-key. [1]")
-@click.option("--idempotency-key", metavar="KEY", help="Enqueueing the same key again has no effect.")
-@click.option("--max-attempts", type=click.IntRange(min=1), help="Attempts before the job is dead. [5]")
-@click.option(
-    "--after",
-    type=JobId(),
-    metavar="ID",
-    multiple=True,
-    help="Wait for this job to succeed first; may be repeated.",
-)
-@click.option(
-    "--otherwise",
-    type=click.Choice(get_args(Otherwise)),
-    help="What to do if one of them does not succeed. [dead]",
-)
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A label to search by; may be repeated.")
-@click.option(
-    "--header", "headers", metavar="KEY=TEXT", multiple=True, help="A header for the job; may be repeated."
-)
+@job_options
 @click.option(
     "--wait",
     type=Span("; write --wait=30s, or put a bare --wait last", ever=_EVER),
@@ -92,7 +56,7 @@ def enqueue(
     annotations, and the task's own queue and attempts apply.
     """
     args, kwargs = _arguments(words, named)
-    wanted = find_task(target, task).using(**_options(options))
+    wanted = find_task(target, task).using(**given_options(options))
 
     async def work(store: Store) -> tuple[Job[Any], JobRecord | None]:
         job = await wanted.aenqueue(*args, **kwargs)
@@ -161,31 +125,6 @@ def _word(word: str) -> Any:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
-
-
-def _options(given: dict[str, Any]) -> JobOptions:
-    """What was said, as `using` takes it; what was not said is left out."""
-    options = {name: value for name, value in given.items() if value not in (None, ())}
-    if "run_at" in options:
-        options["run_at"] = _moment(options["run_at"])
-    if "headers" in options:
-        options["headers"] = dict(_header(word) for word in options["headers"])
-    return cast(JobOptions, options)  # `using` checks it
-
-
-def _moment(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        hint = "is not a time; write 2030-01-31T08:00, with +02:00 or Z behind it if not local"
-        raise click.BadParameter(f"{text!r} {hint}", param_hint="--run-at") from None
-
-
-def _header(word: str) -> tuple[str, str]:
-    key, equals, text = word.partition("=")
-    if not equals:
-        raise click.BadParameter(f"{word!r} is not a header; write KEY=TEXT", param_hint="--header")
-    return key, text
 
 
 def _end_as_json(ended: JobRecord | None) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""The verbs about jobs that stand aside: blocked shows the gates they wait at [F3], watermarks how far
-ordering keys have come [F6]."""
+"""The commands about held jobs: gates lists where they wait [F3], watermarks how far keys have come [F6]."""
 
 from __future__ import annotations
 
@@ -8,12 +7,12 @@ from typing import Final
 
 import click
 
-from windlass.cli.options import json_option, on_store
-from windlass.cli.output import print_json, print_table
+from windlass.cli.options import limit_option, with_json
+from windlass.cli.output import print_listing
 from windlass.cli.queues import known
-from windlass.cli.target import Target
+from windlass.cli.target import Target, with_now
 from windlass.core.gates import reason
-from windlass.presentation.flow import gate_as_json, watermark_as_json
+from windlass.presentation.flow import GateShape, WatermarkShape
 from windlass.presentation.text import capped, local, span
 from windlass.presentation.waiting import budget_in_words
 from windlass.store.protocol import Store
@@ -23,21 +22,13 @@ GATES: Final = ("gate", ">through", ">waiting", ">oldest", "each job there")
 """What is shown of a gate wherever gates are listed; see `gate_row`."""
 BUDGET: Final = "budget:"
 _MARKS: Final = ("key", ">position", "moved", ">waiting", ">age")
-_limit = click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=100,
-    show_default=True,
-    help="List at most this many.",
-)
 
 
 @click.command()
-@_limit
-@on_store
-@json_option
-def blocked(target: Target, limit: int, as_json: bool) -> None:
-    """List where jobs wait for a key, a limit, their order or a budget, the longest wait first.
+@limit_option(100)
+@with_json
+def gates(target: Target, limit: int, as_json: bool) -> None:
+    """List gates with held jobs: keys, limits, ordering keys and budgets, the longest wait first.
 
     "through" counts the jobs that have passed the gate: they run, or are about to.
     """
@@ -46,10 +37,7 @@ def blocked(target: Target, limit: int, as_json: bool) -> None:
         return await store.gates(limit), await store.budgets()
 
     found, budgets = target.run(work)
-    if as_json:
-        print_json({"gates": [gate_as_json(gate) for gate in found]})
-    else:
-        print_table(GATES, [gate_row(gate, budgets) for gate in found])
+    print_listing(as_json, "gates", found, GateShape.of, GATES, lambda gate: gate_row(gate, budgets))
 
 
 def gate_row(gate: GateRecord, budgets: Iterable[BudgetRecord]) -> Sequence[object]:
@@ -65,21 +53,17 @@ def gate_row(gate: GateRecord, budgets: Iterable[BudgetRecord]) -> Sequence[obje
 @click.command()
 @click.argument("queue")
 @click.option("--key", metavar="KEY", help="Only this ordering key.")
-@_limit
-@on_store
-@json_option
+@limit_option(100)
+@with_json
 def watermarks(target: Target, queue: str, key: str | None, limit: int, as_json: bool) -> None:
     """List how far the ordering keys of a queue have come: all jobs up to a key's position have ended."""
 
-    async def work(store: Store) -> tuple[list[Watermark], float]:
+    async def work(store: Store) -> list[Watermark]:
         await known(store, [queue])
-        return await store.watermarks(queue, key=key, limit=limit), await store.now()
+        return await store.watermarks(queue, key=key, limit=limit)
 
-    found, now = target.run(work)
-    if as_json:
-        print_json({"watermarks": [watermark_as_json(mark) for mark in found]})
-    else:
-        print_table(_MARKS, [_row(mark, now) for mark in found])
+    found, now = target.run(with_now(work))
+    print_listing(as_json, "watermarks", found, WatermarkShape.of, _MARKS, lambda mark: _row(mark, now))
 
 
 def _row(mark: Watermark, now: float) -> Sequence[object]:

@@ -8,21 +8,22 @@ from rich.text import Text
 
 from windlass.cli.output import console, make_sheet, show
 from windlass.cli.parent_page import FINAL
+from windlass.cli.settings import shown
 from windlass.core.counts import plural
 from windlass.core.harmless import harmless
 from windlass.core.progress import progress
 from windlass.core.states import FINISHED
-from windlass.presentation.jobs import priority_name
+from windlass.presentation.jobs import options_shown, priority_name
 from windlass.presentation.text import kept_line, local, one_line, span
 from windlass.presentation.waiting import state_in_words, why_or_reason, worker_name
-from windlass.store.records import JobRecord, ParentRecord, Steering, WorkerRecord
+from windlass.store.records import ClusterView, JobRecord, ParentRecord, WorkerRecord
 
 Line = tuple[str, str]
 
 
 def print_job(
     job: JobRecord,
-    steering: Steering,
+    view: ClusterView,
     now: float,
     *,
     traceback: bool,
@@ -31,7 +32,7 @@ def print_job(
 ) -> None:
     """Print everything about a job. Without `traceback`, an error is its type and message. `parent` is how
     far its parts are, where it was split; `worker` who has it, where the store still knows that one."""
-    state, family = _state(job, steering, now, worker), _family(job, parent, now)
+    state, family = _state(job, view, now, worker), _family(job, parent, now)
     show(make_sheet([*state, *family, *_times(job, now), *_data(job, now)]))
     shown = console()
     for error in job.errors:
@@ -42,12 +43,12 @@ def print_job(
             shown.print(Text(harmless(error.traceback.rstrip(), lines=True)), soft_wrap=True)
 
 
-def _state(job: JobRecord, steering: Steering, now: float, worker: WorkerRecord | None) -> Iterator[Line]:
+def _state(job: JobRecord, view: ClusterView, now: float, worker: WorkerRecord | None) -> Iterator[Line]:
     yield "job", str(job.id)
     yield "task", one_line(job.task)
     yield "queue", f"{one_line(job.queue)}, priority {priority_name(job.priority)}"
     yield "state", state_in_words(job)
-    if why := why_or_reason(job, steering, now):
+    if why := why_or_reason(job, view, now):
         yield "why", one_line(why)
     yield "attempt", f"{job.attempt} of {job.options.max_attempts}"
     if job.deaths:
@@ -58,8 +59,8 @@ def _state(job: JobRecord, steering: Steering, now: float, worker: WorkerRecord 
 
 
 def _family(job: JobRecord, parent: ParentRecord | None, now: float) -> Iterator[Line]:
-    """What it has to do with other jobs: its parts, its parent [P4], those that it comes after [P12]."""
-    part, after = job.options.part, job.options.after
+    """Its parts, and its parent [P4]."""
+    part = job.options.part
     if parent is not None:
         percent = progress([(now, parent)]).percent
         how = f"{parent.succeeded:,} of {plural(parent.total, 'part')} succeeded, {percent} %"
@@ -72,8 +73,6 @@ def _family(job: JobRecord, parent: ParentRecord | None, now: float) -> Iterator
         yield "of parent", f"{part.parent}, split {local(part.created_at, now)}"
         if part.index != FINAL:
             yield "covers", kept_line(part.span)
-    if after:
-        yield "after", f"{', '.join(map(str, after))}; otherwise {job.options.otherwise}"
 
 
 def _times(job: JobRecord, now: float) -> Iterator[Line]:
@@ -89,18 +88,15 @@ def _times(job: JobRecord, now: float) -> Iterator[Line]:
 
 
 def _data(job: JobRecord, now: float) -> Iterator[Line]:
-    options = job.options
-    if options.timeout is not None:
-        yield "timeout", span(options.timeout)
-    for name in ("unique_key", "fair_key", "ordering_key", "concurrency_key"):
-        if (key := getattr(options, name)) is not None:
-            yield name.replace("_", " "), one_line(key)
-    if options.tags:
-        yield "tags", one_line(", ".join(options.tags))
-    for key, text in options.headers.items():
-        yield "header", one_line(f"{key}: {text}")
-    if options.replay_of is not None:
-        yield "replay of", str(options.replay_of)
+    for field, title, value in options_shown(job.options):
+        if field.unit == "headers":
+            yield from (("header", one_line(f"{key}: {text}")) for key, text in value.items())
+        elif isinstance(value, tuple):
+            yield title, one_line(", ".join(map(str, value)))
+        else:
+            yield title, shown(value, field.unit)
+    if job.options.replay_of is not None:
+        yield "replay of", str(job.options.replay_of)
     yield "payload", kept_line(job.payload)
     if job.checkpoint is not None:
         point = job.checkpoint

@@ -9,18 +9,19 @@ from typing import Any, Final
 import click
 
 from windlass.cli.job_page import print_job
-from windlass.cli.options import filters, job_ids, json_option, on_store
+from windlass.cli.options import filters, job_ids, limit_option, with_json
 from windlass.cli.output import print_json, print_table
 from windlass.cli.target import Target
 from windlass.core.states import FINISHED, State
 from windlass.errors import EnqueueError, JobNotFound, WindlassError
 from windlass.handles import bulk
+from windlass.handles.bulk import Verb
 from windlass.presentation import audit
 from windlass.presentation.jobs import job_as_json, listing_as_json, priority_name, unwrap, wrap
 from windlass.presentation.text import span
 from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
-from windlass.store.records import JobFilter, JobRecord, Page, ParentRecord, Steering, WorkerRecord
+from windlass.store.records import ClusterView, JobFilter, JobRecord, Page
 
 _GOOD = frozenset({"dead", "retried", "cancelled", "requested", "deleted"})
 _WHY_NOT = {
@@ -30,18 +31,14 @@ _WHY_NOT = {
     "requested": "is running and was asked to stop",
 }
 _COLUMNS = ("id", "task", "queue", "priority", "state", ">attempt", ">age", "reason")
-limit_option: Final = click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="List at most this many."
-)
 cursor_option: Final = click.option("--cursor", metavar="TEXT", help="Continue an earlier listing.")
 
 
 @click.command()
 @filters(state=True)
-@limit_option
+@limit_option(50)
 @cursor_option
-@on_store
-@json_option
+@with_json
 def jobs(target: Target, limit: int, cursor: str | None, as_json: bool, **where: Any) -> None:
     """List jobs, newest first."""
     list_jobs(target, bulk.job_filter(**where), limit, cursor, as_json)
@@ -50,15 +47,15 @@ def jobs(target: Target, limit: int, cursor: str | None, as_json: bool, **where:
 def list_jobs(target: Target, where: JobFilter, limit: int, cursor: str | None, as_json: bool) -> None:
     """Print one listing and, where there is more, how to go on."""
 
-    async def work(store: Store) -> tuple[Page, Steering]:
-        return await _page(store, where, limit, cursor), await store.steering([])
+    async def work(store: Store) -> tuple[Page, ClusterView]:
+        return await _page(store, where, limit, cursor), await store.cluster_view([])
 
-    page, steering = target.run(work)
+    page, view = target.run(work)
     if as_json:
         print_json(listing_as_json(page.jobs, page.cursor))
         return
     now = time.time()
-    print_table(_COLUMNS, [_row(job, steering, now) for job in page.jobs])
+    print_table(_COLUMNS, [_row(job, view, now) for job in page.jobs])
     if page.cursor is not None:
         click.echo(f"more jobs: --cursor {wrap(page.cursor)}", err=True)
 
@@ -83,7 +80,7 @@ async def _page(store: Store, where: JobFilter, limit: int, word: str | None) ->
         page = await store.jobs(where, limit - len(found), cursor, bulk.MOMENT)
 
 
-def _row(job: JobRecord, steering: Steering, now: float) -> Sequence[object]:
+def _row(job: JobRecord, view: ClusterView, now: float) -> Sequence[object]:
     last = job.errors[-1] if job.errors else None
     message = f"{last.type}: {last.message}"[:60] if last else None
     if job.state in FINISHED:
@@ -91,7 +88,7 @@ def _row(job: JobRecord, steering: Steering, now: float) -> Sequence[object]:
     elif job.state is State.RETRYING:  # what went wrong says more than that it waits for its time
         why = job.reason or message
     else:
-        why = why_or_reason(job, steering, now) or message
+        why = why_or_reason(job, view, now) or message
     attempt = f"{job.attempt}/{job.options.max_attempts}"
     priority = priority_name(job.priority)
     age = span(now - job.enqueued_at)
@@ -106,72 +103,51 @@ def job() -> None:
 @job.command()
 @job_ids
 @click.option("--traceback", is_flag=True, help="Include the traceback of every failed attempt.")
-@on_store
-@json_option
+@with_json
 def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -> None:
     """Show everything about jobs: state, why they wait, attempts, errors, payload, result, times."""
 
-    async def work(
-        store: Store,
-    ) -> tuple[
-        dict[int, JobRecord | None], dict[int, ParentRecord | None], Steering, dict[int, WorkerRecord]
-    ]:
+    async def work(store: Store) -> list[int]:
         looked = {id: await store.job(id) for id in ids}
+        found = [record for record in looked.values() if record is not None]
+        if as_json:
+            print_json({"jobs": [job_as_json(record) for record in found]})
+        else:
+            await _print_pages(store, found, traceback)
+        return [id for id, record in looked.items() if record is None]
+
+    _refuse_unknown(target.run(work))
+
+
+async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool) -> None:
+    view = await store.cluster_view([])
+    workers = {worker.id: worker for worker in await store.workers()}
+    for place, record in enumerate(found):
+        if place:
+            click.echo()
         # Any of them may be a parent: one enqueued by name does not know that its task is chunked.
-        parents = {id: await store.parent(id) for id in ids}
-        workers = {worker.id: worker for worker in await store.workers()}
-        return looked, parents, await store.steering([]), workers
+        parent, worker = await store.parent(record.id), workers.get(record.worker or 0)
+        print_job(record, view, time.time(), traceback=traceback, parent=parent, worker=worker)
 
-    looked, parents, steering, workers = target.run(work)
-    found = [record for record in looked.values() if record is not None]
-    if as_json:
-        print_json({"jobs": [job_as_json(record) for record in found]})
-    else:
-        for place, record in enumerate(found):
-            if place:
-                click.echo()
-            print_job(
-                record,
-                steering,
-                time.time(),
-                traceback=traceback,
-                parent=parents.get(record.id),
-                worker=workers.get(record.worker or 0),
-            )
-    _refuse_unknown([id for id, record in looked.items() if record is None])
+
+def _steer_by_id(verb: Verb, help: str) -> None:
+    """The verb that does one thing to jobs by id."""
+
+    @job.command(verb, help=help)
+    @job_ids
+    @with_json
+    def command(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
+        steer(target, verb, lambda store: bulk.act(store, verb, ids), as_json)
+
+
+_steer_by_id("retry", "Make dead, scheduled or retrying jobs ready now, with their attempts reset.")
+_steer_by_id("cancel", "Cancel jobs: waiting ones at once, running ones as soon as their worker is notified.")
+_steer_by_id("delete", "Delete jobs and their history; running ones are asked to stop instead.")
 
 
 @job.command()
 @job_ids
-@on_store
-@json_option
-def retry(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
-    """Make dead, scheduled or retrying jobs ready now, with their attempts reset."""
-    steer(target, "retry", lambda store: store.retry(ids), as_json)
-
-
-@job.command()
-@job_ids
-@on_store
-@json_option
-def cancel(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
-    """Cancel jobs: waiting ones at once, running ones as soon as their worker is notified."""
-    steer(target, "cancel", lambda store: store.cancel(ids), as_json)
-
-
-@job.command()
-@job_ids
-@on_store
-@json_option
-def delete(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
-    """Delete jobs and their history; running ones are asked to stop instead."""
-    steer(target, "delete", lambda store: store.delete(ids), as_json)
-
-
-@job.command()
-@job_ids
-@on_store
-@json_option
+@with_json
 def replay(target: Target, ids: tuple[int, ...], as_json: bool) -> None:
     """Enqueue copies of finished jobs; each copy records which job it replays."""
 

@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from windlass.cli.options import json_option, on_store
-from windlass.cli.output import print_json
+from windlass.cli.options import with_json
+from windlass.cli.output import print_answer
 from windlass.cli.target import Target
+from windlass.cluster import duties
+from windlass.cluster.schedules import fire_due
 from windlass.core.counts import plural
 from windlass.core.harmless import harmless
 from windlass.core.rates import rate_text
@@ -22,7 +24,6 @@ from windlass.core.retry import DeathPolicy
 from windlass.presentation import audit
 from windlass.presentation.text import span
 from windlass.store.protocol import Store
-from windlass.store.records import Rescued, WorkerRecord
 
 T = TypeVar("T")
 _TERM = 30.0
@@ -39,73 +40,49 @@ def _once(context: click.Context, parameter: click.Parameter, value: bool) -> bo
     return value
 
 
-_once_option = click.option(
-    "--once", is_flag=True, expose_value=False, callback=_once, help="Do it once and exit; required."
-)
+def _duty(function: Callable[..., None]) -> click.Command:
+    """A verb that does a duty. It needs --once: nobody shall take it for a process to leave running."""
+    once = click.option(
+        "--once", is_flag=True, expose_value=False, callback=_once, help="Do it once and exit; required."
+    )
+    return maintain.command()(once(with_json(function)))
 
 
-@maintain.command()
-@_once_option
-@on_store
-@json_option
+@_duty
 def promote(target: Target, as_json: bool) -> None:
     """Make scheduled jobs and retries that are due ready, and admit jobs with a fair key."""
-    from windlass.cluster import duties
-
-    done = target.act(duties.promote, lambda done: [audit.duty("promote", _in_words(done))])
-    _show(msgspec.structs.asdict(done), as_json)
+    _count(target, "promote", duties.promote, as_json)
 
 
-@maintain.command()
-@_once_option
-@on_store
-@json_option
+@_duty
 def retention(target: Target, as_json: bool) -> None:
     """Delete what is past its retention: finished and dead jobs, idempotency keys, records of old workers."""
-    from windlass.cluster import duties
-
     rotation, expired = target.act(
         duties.retention, lambda done: [audit.duty("retention", ", ".join(map(_in_words, done)))]
     )
     _show({**msgspec.structs.asdict(rotation), **msgspec.structs.asdict(expired)}, as_json)
 
 
-@maintain.command()
-@_once_option
-@on_store
-@json_option
+@_duty
 def rescue(target: Target, as_json: bool) -> None:
     """Take back the jobs of workers that died, after watching their heartbeats for one lease."""
-    from windlass.cluster import duties
-
     lease, policy = target.settings.lease, DeathPolicy(poison=target.settings.poison)
     click.echo(f"watching the workers' heartbeats for one lease, {lease:g} s", err=True)
-
-    async def work(store: Store) -> list[tuple[WorkerRecord, Rescued]]:
-        return await duties.rescue(store, policy, lease)
-
-    rescued = target.act(work, lambda done: [audit.duty("rescue", f"{plural(len(done), 'worker')} had died")])
-    if as_json:
-        shape = [
-            {"worker": str(worker.id), "label": worker.label, **msgspec.structs.asdict(jobs)}
-            for worker, jobs in rescued
-        ]
-        print_json({"rescued": shape})
-        return
-    for worker, jobs in rescued:
-        click.echo(f"{harmless(worker.label) or worker.id}: {_counts(msgspec.structs.asdict(jobs))}")
-    if not rescued:
-        click.echo("no worker has died")
+    rescued = target.act(
+        lambda store: duties.rescue(store, policy, lease),
+        lambda done: [audit.duty("rescue", f"{plural(len(done), 'worker')} had died")],
+    )
+    shapes = [
+        {"worker": str(worker.id), "label": worker.label, **msgspec.structs.asdict(jobs)}
+        for worker, jobs in rescued
+    ]
+    lines = [f"{harmless(worker.label) or worker.id}: {_in_words(jobs)}" for worker, jobs in rescued]
+    print_answer(as_json, {"rescued": shapes}, "\n".join(lines) or "no worker has died")
 
 
-@maintain.command()
-@_once_option
-@on_store
-@json_option
+@_duty
 def schedules(target: Target, as_json: bool) -> None:
     """Fire the schedules that are due; each time fires once, however many processes do this."""
-    from windlass.cluster.schedules import fire_due
-
     made = target.act(
         lambda store: fire_due(store, None),
         lambda made: [audit.duty("schedules", f"{plural(made, 'job')} made")],
@@ -113,59 +90,35 @@ def schedules(target: Target, as_json: bool) -> None:
     _show({"jobs": made}, as_json)
 
 
-@maintain.command()
-@_once_option
-@on_store
-@json_option
+@_duty
 def rollup(target: Target, as_json: bool) -> None:
     """Aggregate what workers reported, for charts and counters, and delete what is past its retention."""
-    from windlass.cluster import duties
-
-    done = target.act(duties.rollup, lambda done: [audit.duty("rollup", _in_words(done))])
-    _show(msgspec.structs.asdict(done), as_json)
+    _count(target, "rollup", duties.rollup, as_json)
 
 
-@maintain.command()
-@_once_option
-@on_store
-@json_option
+@_duty
 def governor(target: Target, as_json: bool) -> None:
     """Let the governors of all governed queues adjust their rates."""
-    from windlass.cluster import duties
-
     decided = _as_coordinator(
         target, duties.govern, lambda done: audit.duty("governor", f"{plural(len(done), 'queue')} decided on")
     )
-    if as_json:
-        shape = [{"queue": queue, **msgspec.structs.asdict(each)} for queue, each in decided.items()]
-        print_json({"governors": shape})
-        return
-    for queue, each in decided.items():
-        click.echo(f"{queue}: {rate_text(each.rate)}, {each.why}")
-    if not decided:
-        click.echo("no queue has a governor; `windlass queue set NAME --governor on` gives it one")
+    shapes = [{"queue": queue, **msgspec.structs.asdict(each)} for queue, each in decided.items()]
+    lines = [f"{queue}: {rate_text(each.rate)}, {each.why}" for queue, each in decided.items()]
+    none = "no queue has a governor; `windlass queue set NAME --governor on` gives it one"
+    print_answer(as_json, {"governors": shapes}, "\n".join(lines) or none)
 
 
-@maintain.command()
-@_once_option
-@on_store
-@json_option
+@_duty
 def slots(target: Target, as_json: bool) -> None:
     """Share out every queue's slots over the workers that serve it."""
-    from windlass.cluster import duties
-
     assigned = _as_coordinator(
         target,
         duties.assign_slots,
         lambda done: audit.duty("slots", f"over {plural(len(done), 'worker')}"),
     )
-    if as_json:
-        print_json({"slots": {str(worker): shares for worker, shares in assigned.items()}})
-        return
-    for worker, shares in assigned.items():
-        click.echo(f"{worker}: {_counts(shares)}")
-    if not assigned:
-        click.echo("no worker is alive")
+    lines = [f"{worker}: {_counts(shares)}" for worker, shares in assigned.items()]
+    shape = {str(worker): shares for worker, shares in assigned.items()}
+    print_answer(as_json, {"slots": shape}, "\n".join(lines) or "no worker is alive")
 
 
 def _as_coordinator(
@@ -188,11 +141,16 @@ def _as_coordinator(
     return target.act(work, lambda done: [entry(done)])
 
 
+def _count(
+    target: Target, name: str, duty: Callable[[Store], Awaitable[msgspec.Struct]], as_json: bool
+) -> None:
+    """Do a duty that counts what it did."""
+    done = target.act(duty, lambda done: [audit.duty(name, _in_words(done))])
+    _show(msgspec.structs.asdict(done), as_json)
+
+
 def _show(counts: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(counts)
-    else:
-        click.echo(_counts(counts))
+    print_answer(as_json, counts, _counts(counts))
 
 
 def _in_words(done: msgspec.Struct) -> str:

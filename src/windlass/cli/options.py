@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
@@ -15,6 +17,7 @@ from windlass.core import ids
 from windlass.core.durations import seconds
 from windlass.core.rates import per_second
 from windlass.core.states import State
+from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
 
 if TYPE_CHECKING:
     Reader: TypeAlias = click.ParamType[Any]
@@ -47,23 +50,59 @@ def on_store(function: Callable[..., None]) -> Callable[..., None]:
     return database_option(schema_option(app_option(verb)))
 
 
+def with_json(function: Callable[..., None]) -> Callable[..., None]:
+    """The same with --json, which arrives as `as_json`."""
+    return on_store(json_option(function))
+
+
+def log_options(function: Callable[..., None]) -> Callable[..., None]:
+    """--log-format and --log-level of a verb that people leave running: its logs are set up by them."""
+
+    @functools.wraps(function)
+    def verb(*, log_format: str | None, log_level: str | None, **rest: Any) -> None:
+        set_up_logs(
+            log_format or os.environ.get("WINDLASS_LOG_FORMAT") or "text",
+            log_level or os.environ.get("WINDLASS_LOG_LEVEL") or "info",
+        )
+        function(**rest)
+
+    formats, levels = click.Choice(FORMATS), click.Choice(LEVELS)
+    level = click.option("--log-level", type=levels, help="The least severe level to log. [info]")
+    return click.option("--log-format", type=formats, help="Log as text or JSON lines. [text]")(level(verb))
+
+
+def limit_option(default: int) -> Callable[[F], F]:
+    """--limit of a listing."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, 10_000),
+        default=default,
+        show_default=True,
+        help="List at most this many.",
+    )
+
+
+queue_filter: Final = click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+task_filter: Final = click.option("--task", metavar="NAME", help="Only jobs of this task.")
+
+
 def filters(*, state: bool) -> Callable[[F], F]:
     """--queue, --task, --tag, --text, --error and, where asked for, --state: which jobs a verb is about."""
+    states = click.Choice([str(each) for each in State])
+    failed = "dead and retrying jobs" if state else "jobs"
+    options = [
+        queue_filter,
+        task_filter,
+        *([click.option("--state", type=states, help="Only jobs in this state.")] if state else []),
+        click.option("--tag", metavar="TAG", help="Only jobs with this tag."),
+        click.option("--text", metavar="TEXT", help="Only jobs whose payload contains this text."),
+        click.option("--error", metavar="TYPE", help=f"Only {failed} whose last error has this type."),
+    ]
 
     def decorate(function: F) -> F:
-        failed = "Only dead and retrying jobs whose last error has this type." if state else None
-        function = click.option(
-            "--error", metavar="TYPE", help=failed or "Only jobs whose last error has this type."
-        )(function)
-        function = click.option("--text", metavar="TEXT", help="Only jobs whose payload contains this text.")(
-            function
-        )
-        function = click.option("--tag", metavar="TAG", help="Only jobs with this tag.")(function)
-        if state:
-            choice = click.Choice([str(each) for each in State])
-            function = click.option("--state", type=choice, help="Only jobs in this state.")(function)
-        function = click.option("--task", metavar="NAME", help="Only jobs of this task.")(function)
-        return click.option("--queue", metavar="NAME", help="Only jobs of this queue.")(function)
+        for option in reversed(options):
+            function = option(function)
+        return function
 
     return decorate
 
@@ -133,6 +172,23 @@ class OrWord(Reader):
         if value is self.UNSET or (isinstance(value, str) and value.strip().lower() == self._word):
             return self.UNSET
         return self._kind.convert(value, param, ctx)
+
+
+def moment(text: str) -> datetime:
+    """Read a time: ISO 8601, local without an offset."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        hint = "is not a time; write 2030-01-31T08:00, with +02:00 or Z behind it if not local"
+        raise click.BadParameter(f"{text!r} {hint}") from None
+
+
+def header(text: str) -> tuple[str, str]:
+    """Read a header, KEY=TEXT."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{text!r} is not a header; write KEY=TEXT")
+    return key, value
 
 
 job_ids: Final = click.argument("ids", metavar="ID...", type=JobId(), nargs=-1, required=True)

@@ -8,22 +8,39 @@ import contextlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 import click
+import msgspec
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from windlass.core.states import State
+from windlass.errors import StoreUnavailable
+from windlass.presentation.parents import drawn_state, strip_of
 from windlass.presentation.text import one_line
+
+T = TypeVar("T")
 
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
-    """Print a JSON document: plain ASCII, so that no terminal and no encoding gets in its way."""
-    click.echo(json.dumps(value, indent=indent, allow_nan=False))
+    """Print a JSON document: plain ASCII, so that no terminal and no encoding gets in its way. Shapes in it
+    become objects."""
+    click.echo(json.dumps(msgspec.to_builtins(value), indent=indent, allow_nan=False))
+
+
+def print_answer(as_json: bool, shape: Any, text: str, *, ok: bool = True) -> None:
+    """Print what was done, as JSON or in words; exit code 1 where it is not what was asked for."""
+    if as_json:
+        print_json(shape)
+    else:
+        click.echo(text)
+    if not ok:
+        raise SystemExit(1)
 
 
 # -- tables ---------------------------------------------------------------------------------------------
@@ -36,13 +53,14 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=wide)
 
 
-def make_table(*columns: str, title: str | None = None) -> Table:
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A plain table. A column whose name begins with > stands to the right."""
-    shown = Text(title) if title else None
-    table = Table(box=box.SIMPLE_HEAD, title=shown, title_justify="left", pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         name = column.removeprefix(">")
         table.add_column(name, justify="right" if column != name else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row))
     return table
 
 
@@ -56,20 +74,31 @@ def make_sheet(lines: Iterable[tuple[str, str | Text]]) -> Table:
     return grid
 
 
-def cells(*values: object) -> list[Text]:
-    """The cells of a row, each as harmless text; None is empty."""
-    return [
-        value if isinstance(value, Text) else Text("" if value is None else one_line(str(value), 200))
-        for value in values
-    ]
+def _cell(value: object) -> Text:
+    """A cell of a row, as harmless text; None is empty."""
+    if isinstance(value, Text):
+        return value
+    return Text("" if value is None else one_line(str(value), 200))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table."""
-    table = make_table(*columns)
-    for row in rows:
-        table.add_row(*cells(*row))
-    show(table)
+    show(make_table(columns, rows))
+
+
+def print_listing(
+    as_json: bool,
+    name: str,
+    found: Iterable[T],
+    shape: Callable[[T], object],
+    columns: Sequence[str],
+    row: Callable[[T], Sequence[object]],
+) -> None:
+    """Print records: their shapes below `name` in JSON, or their rows in a table."""
+    if as_json:
+        print_json({name: [shape(each) for each in found]})
+    else:
+        print_table(columns, [row(each) for each in found])
 
 
 def show(what: RenderableType) -> None:
@@ -85,8 +114,7 @@ def show(what: RenderableType) -> None:
 
 # -- parts ----------------------------------------------------------------------------------------------
 #
-# Each state has a mark that can be told from the others without colour. Where there are more parts than
-# cells, a cell stands for several of them and shows the one that most needs attention [P10].
+# Each state has a mark that can be told from the others without colour [P10].
 
 MARKS: Final[dict[State, tuple[str, str]]] = {
     State.DEAD: ("x", "bold white on red"),
@@ -97,8 +125,7 @@ MARKS: Final[dict[State, tuple[str, str]]] = {
     State.WAITING: ("·", "dim"),
     State.SUCCEEDED: ("█", "green"),
 }
-"""The mark and style of each state, the worst first."""
-_RANK: Final = {state: rank for rank, state in enumerate(MARKS)}
+"""The mark and style of each state."""
 _LEGEND: Final = {**dict.fromkeys(MARKS), State.READY: "ready or scheduled"}
 LINES: Final = 8
 WIDEST: Final = 120
@@ -113,18 +140,15 @@ def bar(fraction: float, width: int) -> Text:
 def strip(states: Sequence[State], width: int) -> list[Text]:
     """The parts by index as lines of at most so many cells, and below them what the marks mean."""
     width = max(1, min(width, WIDEST))
-    each = max(1, -(-len(states) // (width * LINES)))
-    worst = [_worst(states[at : at + each]) for at in range(0, len(states), each)]
-    lines = [_line(worst[at : at + width]) for at in range(0, len(worst), width)]
-    return [*lines, legend(Counter(states), each)] if lines else []
+    cells, each = strip_of(states, width * LINES)
+    marks = [MARKS[state] for state in cells]
+    lines = [Text.assemble(*marks[at : at + width]) for at in range(0, len(marks), width)]
+    return [*lines, legend(Counter(map(drawn_state, states)), each)] if lines else []
 
 
-def legend(counts: Counter[State], each: int) -> Text:
+def legend(shown: Counter[State], each: int) -> Text:
     """What the marks mean and how many parts have each."""
     line = Text()
-    shown: Counter[State] = Counter()
-    for state, count in counts.items():
-        shown[_shown(state)] += count
     for state, (mark, style) in reversed(MARKS.items()):
         if shown[state]:
             line.append(mark, style)
@@ -133,21 +157,6 @@ def legend(counts: Counter[State], each: int) -> Text:
     if each > 1:
         line.append(f"\n(a cell is {each:,} parts and shows the worst of them)")
     return line
-
-
-def _worst(states: Sequence[State]) -> State:
-    return min(map(_shown, set(states)), key=_RANK.__getitem__)
-
-
-def _shown(state: State) -> State:
-    """The state whose mark a part has: a part that is due later waits like one that is due now."""
-    if state is State.SCHEDULED:
-        return State.READY
-    return state if state in MARKS else State.RUNNING
-
-
-def _line(states: Sequence[State]) -> Text:
-    return Text.assemble(*(MARKS[state] for state in states))
 
 
 # -- live screens ---------------------------------------------------------------------------------------
@@ -184,7 +193,25 @@ def keys() -> Iterator[asyncio.Event]:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
 
 
-async def happens(event: asyncio.Event, within: float) -> bool:
+async def watch(
+    draw: Callable[[], RenderableType],
+    look: Callable[[], Awaitable[None]],
+    every: float,
+    ended: Callable[[], bool] = lambda: False,
+) -> None:
+    """Draw on the whole screen, anew after each look, until q or the end. A look that finds no store says so
+    above what was drawn: the next may come through."""
+    with keys() as quit_wanted, Live(draw(), console=console(), screen=True) as live:
+        while not ended() and not await _happens(quit_wanted, every):
+            notice = Text()
+            try:
+                await look()
+            except StoreUnavailable as error:
+                notice = Text(one_line(f"no answer, trying again: {error}"), style="bold red")
+            live.update(Group(notice, draw()) if notice else draw(), refresh=True)
+
+
+async def _happens(event: asyncio.Event, within: float) -> bool:
     """Whether it has happened within so many seconds; it returns as soon as it has."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within):

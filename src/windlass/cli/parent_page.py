@@ -11,11 +11,11 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from windlass.cli.output import bar, cells, make_sheet, make_table, strip
+from windlass.cli.output import bar, make_sheet, make_table, strip
 from windlass.core.counts import plural
 from windlass.core.progress import Look, Progress, progress
 from windlass.core.states import FINISHED, State
-from windlass.presentation.parents import NEEDING, read_parts
+from windlass.presentation.parents import NEEDING, Parts, read_parts
 from windlass.presentation.text import local, one_line, parts_at_a_time, span
 from windlass.presentation.waiting import state_in_words
 from windlass.store.protocol import Store
@@ -33,22 +33,15 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """A parent and how its parts stand."""
 
     parent: ParentRecord
-    states: list[State]
-    """Of every part, by index."""
-    needing: list[PartRecord]
-    """Some of those that need attention, the most urgent first."""
+    parts: Parts
     final: JobRecord | None = None
 
 
 async def look_at(store: Store, parent: ParentRecord) -> Family:
     """All parts of a parent, of which only the states are kept, and few of them as a whole."""
     parts = await read_parts(store, parent.id)
-    return Family(
-        parent=parent,
-        states=parts.states,
-        needing=parts.needing,
-        final=None if parent.final is None else await store.job(parent.final),
-    )
+    final = None if parent.final is None else await store.job(parent.final)
+    return Family(parent=parent, parts=parts, final=final)
 
 
 async def every_part(store: Store, parent: int) -> list[PartRecord]:
@@ -113,10 +106,10 @@ def draw(family: Family, looks: Sequence[Look], width: int, most: int = 20) -> R
     """Everything about a parent: the sheet, the strip of its parts, those that need attention, at most so
     many of them."""
     drawn: list[RenderableType] = [make_sheet(_lines(family, looks))]
-    lines = strip(family.states, width)
+    lines = strip(family.parts.states, width)
     if lines:
         drawn += [Text(), *lines]
-    if family.needing and most > 0:
+    if family.parts.needing and most > 0:
         drawn += [Text(), _table(family, most)]
     advice = next_step(family.parent)
     if advice:
@@ -188,20 +181,16 @@ def _progress(parent: ParentRecord, current: Progress) -> Text:
 
 
 def _table(family: Family, most: int) -> RenderableType:
-    table = make_table(*_NEEDING)
-    for part in family.needing[:most]:
-        table.add_row(
-            *cells(
-                part.index, part.job, state_in_words(part), part.attempt, _share(part), f"{part.records:,}"
-            ),
-            *cells(None if part.error is None else one_line(part.error, 120)),
-        )
-    more = sum(state in NEEDING for state in family.states) - min(len(family.needing), most)
+    shown = family.parts.needing[:most]
+    table = make_table(_NEEDING, map(_part_row, shown))
+    more = sum(state in NEEDING for state in family.parts.states) - len(shown)
     return Group(table, Text(f"and {more:,} more")) if more > 0 else table
 
 
-def _share(part: PartRecord) -> str:
-    return f"{min(part.done / part.size, 1):.0%}" if part.size > 0 else "–"
+def _part_row(part: PartRecord) -> Sequence[object]:
+    share = f"{min(part.done / part.size, 1):.0%}" if part.size > 0 else "–"
+    error = None if part.error is None else one_line(part.error, 120)
+    return part.index, part.job, state_in_words(part), part.attempt, share, f"{part.records:,}", error
 
 
 def _number(value: float) -> str:

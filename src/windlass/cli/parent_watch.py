@@ -6,20 +6,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
+from functools import partial
 from typing import Final
 
 import click
-from rich.console import Group, RenderableType
-from rich.live import Live
+import msgspec
+from rich.console import RenderableType
 from rich.text import Text
 
-from windlass.cli.output import console, happens, keys, print_json, show
+from windlass.cli.output import console, print_json, show, watch
 from windlass.cli.parent_page import Family, draw, is_to_be_split, look_at, not_a_parent
 from windlass.core.progress import Look
 from windlass.core.states import FINISHED
-from windlass.errors import StoreUnavailable
-from windlass.presentation.parents import parent_as_json
-from windlass.presentation.text import Shape, iso, one_line
+from windlass.presentation.parents import ParentShape
+from windlass.presentation.text import Shape, iso
 from windlass.store.protocol import Store
 
 EVERY: Final = 1.0
@@ -68,9 +68,7 @@ class Watched:
             self._family = await look_at(self._store, parent)
             self._due = time.monotonic() + SHARE * (time.monotonic() - began)
         else:
-            self._family = Family(
-                parent=parent, states=before.states, needing=before.needing, final=before.final
-            )
+            self._family = msgspec.structs.replace(before, parent=parent)
 
     def frame(self, width: int, height: int | None = None) -> RenderableType:
         """What there is to see."""
@@ -83,11 +81,10 @@ class Watched:
         """The same as one document, without the parts."""
         if self._family is None:
             return {"at": iso(time.time()), "parent": None, "state": self._state}
-        shape = parent_as_json(self._family.parent, *self._looks)
         return {
             "at": iso(self._looks[-1][0]),
-            "parent": shape,
-            "states": {str(state): count for state, count in Counter(self._family.states).items()},
+            "parent": ParentShape.of(self._family.parent, *self._looks),
+            "states": {str(state): count for state, count in Counter(self._family.parts.states).items()},
         }
 
 
@@ -110,18 +107,6 @@ async def _print(watched: Watched) -> None:
 async def _draw(watched: Watched) -> None:
     """The last frame stays on the screen."""
     screen = console()
-    first = watched.frame(screen.width, screen.height)
-    with keys() as quit_wanted, Live(first, console=screen, screen=True) as live:
-        while not watched.ended and not await happens(quit_wanted, EVERY):
-            notice = await _looked(watched)
-            live.update(Group(*notice, watched.frame(screen.width, screen.height)), refresh=True)
-    show(watched.frame(screen.width))
-
-
-async def _looked(watched: Watched) -> list[RenderableType]:
-    """Look again; what went wrong where the store did not answer: the next frame may come through."""
-    try:
-        await watched.look()
-    except StoreUnavailable as error:
-        return [Text(one_line(f"no answer, trying again: {error}"), style="bold red")]
-    return []
+    frame = partial(watched.frame, screen.width)
+    await watch(lambda: frame(screen.height), watched.look, EVERY, lambda: watched.ended)
+    show(frame())

@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from windlass.cli.jobs import limit_option
-from windlass.cli.options import JobId, OrWord, json_option, on_store
-from windlass.cli.output import console, print_json, print_table
+from windlass.cli.options import JobId, OrWord, limit_option, with_json
+from windlass.cli.output import console, print_answer, print_json, print_listing
 from windlass.cli.output import show as print_out
 from windlass.cli.parent_page import COLUMNS, draw, every_part, find_parent, look_at, row
 from windlass.cli.parent_watch import watch_parent
@@ -19,7 +18,7 @@ from windlass.cli.target import Target
 from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
 from windlass.presentation import audit
-from windlass.presentation.parents import parent_as_json, part_as_json
+from windlass.presentation.parents import ParentShape, PartShape
 from windlass.presentation.text import parts_at_a_time
 from windlass.store.protocol import Store
 from windlass.store.records import CancelAnswer, ParentRecord
@@ -29,17 +28,17 @@ _id = click.argument("id", metavar="ID", type=JobId())
 
 @click.command()
 @click.option("--active", is_flag=True, help="Only unfinished ones.")
-@limit_option
-@on_store
-@json_option
+@limit_option(50)
+@with_json
 def parents(target: Target, active: bool, limit: int, as_json: bool) -> None:
     """List jobs that were split into parts, newest first, with their progress."""
     found = target.run(lambda store: store.parents(active=active, limit=limit))
     now = time.time()
-    if as_json:
-        print_json({"parents": [parent_as_json(parent, (now, parent)) for parent in found]})
-    else:
-        print_table(COLUMNS, [row(parent, now) for parent in found])
+    print_listing(as_json, "parents", found, _shape, COLUMNS, lambda parent: row(parent, now))
+
+
+def _shape(parent: ParentRecord) -> ParentShape:
+    return ParentShape.of(parent, (time.time(), parent))
 
 
 @click.group()
@@ -50,8 +49,7 @@ def parent() -> None:
 @parent.command()
 @_id
 @click.option("--watch", is_flag=True, help="Refresh every second until it ends; exit code 1 if it failed.")
-@on_store
-@json_option
+@with_json
 def show(target: Target, id: int, watch: bool, as_json: bool) -> None:
     """Show everything about one parent: its progress, the state of every part, which parts need attention.
 
@@ -62,12 +60,12 @@ def show(target: Target, id: int, watch: bool, as_json: bool) -> None:
         return
 
     async def work(store: Store) -> None:
-        found, now = await find_parent(store, id), time.time()
+        found = await find_parent(store, id)
         if as_json:
             parts = await every_part(store, id)
-            print_json({"parent": parent_as_json(found, (now, found)), "parts": [*map(part_as_json, parts)]})
+            print_json({"parent": _shape(found), "parts": [PartShape.of(part) for part in parts]})
         else:
-            print_out(draw(await look_at(store, found), [(now, found)], console().width))
+            print_out(draw(await look_at(store, found), [(time.time(), found)], console().width))
 
     target.run(work)
 
@@ -91,8 +89,7 @@ def _watch(target: Target, id: int, as_json: bool) -> None:
     required=True,
     help="How many parts may run at a time.",
 )
-@on_store
-@json_option
+@with_json
 def set_(target: Target, id: int, parallel: Any, as_json: bool) -> None:
     """Change how many parts of a parent may run at a time, even while it runs."""
     most = None if parallel is OrWord.UNSET else parallel
@@ -101,20 +98,17 @@ def set_(target: Target, id: int, parallel: Any, as_json: bool) -> None:
         return await store.set_parent(id, parallel=most) or await find_parent(store, id)
 
     found = target.act(work, lambda found: [audit.set_parallel(id, found.parallel)])
-    if as_json:
-        print_json({"parent": parent_as_json(found, (time.time(), found))})
-        return
     if found.state in FINISHED:
         counts = "it has ended, so this counts when it is redriven"
     else:
         counts = f"{found.out:,} {'is' if found.out == 1 else 'are'} out now; see `windlass parent show {id}`"
-    click.echo(f"{id} runs {parts_at_a_time(found.parallel)}; {counts}")
+    said = f"{id} runs {parts_at_a_time(found.parallel)}; {counts}"
+    print_answer(as_json, {"parent": _shape(found)}, said)
 
 
 @parent.command()
 @_id
-@on_store
-@json_option
+@with_json
 def redrive(target: Target, id: int, as_json: bool) -> None:
     """Run the dead and cancelled parts of a parent again, each from its last checkpoint."""
 
@@ -125,23 +119,16 @@ def redrive(target: Target, id: int, as_json: bool) -> None:
         return again, only_final, await find_parent(store, id)
 
     again, only_final, found = target.act(work, lambda done: [audit.redriven(id, done[0])])
-    if as_json:
-        print_json({"parent": parent_as_json(found, (time.time(), found)), "redriven": again})
-    elif again:
+    said = f"{id} unchanged: neither its finalizer nor any part failed; see `windlass parent show {id}`"
+    if again:
         what = "its finalizer" if only_final else f"{plural(again, 'part')} (a finalizer counts as one)"
-        click.echo(f"{id} runs {what} again; {_follow(id)}")
-    else:
-        click.echo(
-            f"{id} unchanged: neither its finalizer nor any part failed; see `windlass parent show {id}`"
-        )
-    if not again:
-        raise SystemExit(1)
+        said = f"{id} runs {what} again; {_follow(id)}"
+    print_answer(as_json, {"parent": _shape(found), "redriven": again}, said, ok=again > 0)
 
 
 @parent.command()
 @_id
-@on_store
-@json_option
+@with_json
 def cancel(target: Target, id: int, as_json: bool) -> None:
     """Cancel a parent: no more of its parts are released, and those that are out are cancelled."""
 
@@ -151,18 +138,14 @@ def cancel(target: Target, id: int, as_json: bool) -> None:
         return answer, await find_parent(store, id)
 
     answer, found = target.act(work, lambda done: audit.steered("cancel", {id: done[0]}))
-    if as_json:
-        print_json({"parent": parent_as_json(found, (time.time(), found)), "answer": answer})
-    elif answer == "finished":
-        click.echo(f"{id} has already ended, {found.state}; nothing was changed")
-    elif found.state in FINISHED:
-        click.echo(f"{id} {found.state}; `windlass parent redrive {id}` would go on with it")
-    else:
-        click.echo(
-            f"{id} is being cancelled and waits for {plural(found.out, 'part')} to stop; {_follow(id)}"
-        )
     if answer == "finished":
-        raise SystemExit(1)
+        said = f"{id} has already ended, {found.state}; nothing was changed"
+    elif found.state in FINISHED:
+        said = f"{id} {found.state}; `windlass parent redrive {id}` would go on with it"
+    else:
+        said = f"{id} is being cancelled and waits for {plural(found.out, 'part')} to stop; {_follow(id)}"
+    shape = {"parent": _shape(found), "answer": answer}
+    print_answer(as_json, shape, said, ok=answer != "finished")
 
 
 def _follow(id: int) -> str:

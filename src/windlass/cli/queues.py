@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
 import msgspec
 
-from windlass.cli.options import json_option, on_store
-from windlass.cli.output import print_json, print_table
-from windlass.cli.settings import changes_of, setting_options, shown
+from windlass.cli.options import on_store, with_json
+from windlass.cli.output import print_json, print_listing
+from windlass.cli.settings import change, changes_of, setting_options, shown
 from windlass.cli.target import Target
 from windlass.core.names import check_name
 from windlass.presentation import audit
 from windlass.presentation.cluster_state import ClusterState, read_state
-from windlass.presentation.flow import queue_as_json
-from windlass.presentation.text import Shape, one_line, span
+from windlass.presentation.flow import QueueShape
+from windlass.presentation.text import one_line, span
 from windlass.presentation.waiting import load_in_words
 from windlass.store.fields import QueueSettings, Unit, fields_of
 from windlass.store.protocol import Store
-from windlass.store.records import Depth, QueueRecord
+from windlass.store.records import QueueRecord
 
 COLUMNS: Final = ("queue", ">ready", ">running", ">scheduled", ">retrying", ">dead", ">oldest")
-"""What is shown of a queue wherever queues are listed; see `counts`."""
+"""What is shown of a queue wherever queues are listed; see `queue_row`."""
 _UNITS: Final[Mapping[str, Unit]] = {
     **{name: field.unit for name, field in fields_of(QueueRecord).items()},
     "cooling": "time",
@@ -33,50 +34,32 @@ _UNITS: Final[Mapping[str, Unit]] = {
 
 
 @click.command()
-@on_store
-@json_option
+@with_json
 def queues(target: Target, as_json: bool) -> None:
     """Every queue: its jobs, its oldest wait, and what holds it up or limits it."""
-    sample = target.run(read_state)
-    if as_json:
-        print_json({"queues": queues_as_json(sample)})
-    else:
-        print_table(
-            (*COLUMNS, ">slots", ">workers", "state"), [_row(sample, name) for name in sample.names()]
-        )
+    state = target.run(read_state)
+    columns = (*COLUMNS, ">slots", ">workers", "state")
+    print_listing(
+        as_json, "queues", state.names(), partial(QueueShape.of, state), columns, partial(_row, state)
+    )
 
 
-def queues_as_json(sample: ClusterState) -> list[Shape]:
-    """Every queue of a sample, by name."""
-    assigned = sample.slots()
-    return [
-        queue_as_json(
-            sample.steering.queues.get(name, QueueRecord(name=name)),
-            sample.depth.get(name, Depth()),
-            assigned.get(name),
-            sample.steering.serving.get(name, 0),
-        )
-        for name in sample.names()
-    ]
-
-
-def _row(sample: ClusterState, name: str) -> Sequence[object]:
-    record = sample.steering.queues.get(name, QueueRecord(name=name))
-    depth = sample.depth.get(name, Depth())
+def _row(state: ClusterState, name: str) -> Sequence[object]:
+    record = state.queue(name)
     most = "" if record.max_workers is None else f"/{record.max_workers}"
     return (
-        name,
-        *(f"{count:,}" for count in counts(depth)),
-        None if depth.oldest is None else span(depth.oldest),
-        f"{sample.slots().get(name, '–')}{most}",
-        sample.steering.serving.get(name, 0),
+        *queue_row(state, name),
+        f"{state.slots().get(name, '–')}{most}",
+        state.view.serving.get(name, 0),
         load_in_words(record),
     )
 
 
-def counts(depth: Depth) -> tuple[int, int, int, int, int]:
-    """The counts of a queue in the order in which they are shown."""
-    return depth.ready, depth.running, depth.scheduled, depth.retrying, depth.dead
+def queue_row(state: ClusterState, name: str) -> Sequence[object]:
+    """A queue as a row under COLUMNS."""
+    depth = state.depth_of(name)
+    oldest = None if depth.oldest is None else span(depth.oldest)
+    return name, *(f"{count:,}" for count in depth.counts), oldest
 
 
 @click.group()
@@ -131,27 +114,19 @@ def warm(target: Target, name: str) -> None:
 @queue.command("set")
 @click.argument("name")
 @setting_options(QueueSettings)
-@on_store
-@json_option
+@with_json
 def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
     """Change settings of a queue, or declare it, and print them all; `none` brings a default back."""
     check_name("queue", name)
     changes = changes_of(QueueSettings, given)
-    try:
-        record = target.act(
-            lambda store: store.set_queue(name, changes),
-            lambda _: [audit.set_queue(name, changes)],
-            create=True,
-        )
-    except ValueError as error:
-        raise click.ClickException(f"queue {name}: {one_line(str(error))}") from error
+    about = f"queue {name}: "
+    record = change(target, name, changes, lambda store: store.set_queue, audit.set_queue, about)
     _print(record, target.settings.retention, as_json)
 
 
 @queue.command("show")
 @click.argument("name")
-@on_store
-@json_option
+@with_json
 def show_(target: Target, name: str, as_json: bool) -> None:
     """The settings of a queue, and how it stands: cool-down, pressure, what was refused, its governor."""
 
@@ -164,7 +139,7 @@ def show_(target: Target, name: str, as_json: bool) -> None:
 
 def _print(record: QueueRecord, retention: float, as_json: bool) -> None:
     if as_json:
-        print_json({"queue": msgspec.structs.asdict(record)})
+        print_json({"queue": record})
         return
     for name, value in msgspec.structs.asdict(record).items():
         none = f"default ({span(retention)})" if name == "retention" else "none"

@@ -9,13 +9,13 @@ from typing import Final, TypeVar
 
 import click
 
-from windlass.cli.options import json_option, on_store
-from windlass.cli.output import print_json, print_table
-from windlass.cli.target import Target
+from windlass.cli.options import on_store, with_json
+from windlass.cli.output import print_answer, print_json, print_listing
+from windlass.cli.target import Target, refusals, with_now
 from windlass.core.counts import plural
 from windlass.core.cron import zone
 from windlass.presentation import audit
-from windlass.presentation.flow import schedule_as_json
+from windlass.presentation.flow import ScheduleShape
 from windlass.presentation.text import in_zone, iso, local, one_line
 from windlass.store.protocol import Store
 from windlass.store.records import ScheduleRecord
@@ -32,19 +32,13 @@ def schedules() -> None:
 
 
 @schedules.command("list")
-@on_store
-@json_option
+@with_json
 def list_(target: Target, as_json: bool) -> None:
     """List schedules: when each fires next and fired last, whether it is paused, and its error if any."""
-
-    async def work(store: Store) -> tuple[list[ScheduleRecord], float]:
-        return await store.schedules(), await store.now()
-
-    found, now = target.run(work)
-    if as_json:
-        print_json({"schedules": [schedule_as_json(schedule) for schedule in found]})
-    else:
-        print_table(_COLUMNS, [schedule_row(schedule, now) for schedule in found])
+    found, now = target.run(with_now(lambda store: store.schedules()))
+    print_listing(
+        as_json, "schedules", found, ScheduleShape.of, _COLUMNS, lambda each: schedule_row(each, now)
+    )
 
 
 def schedule_row(schedule: ScheduleRecord, now: float) -> Sequence[object]:
@@ -63,8 +57,7 @@ def schedule_row(schedule: ScheduleRecord, now: float) -> Sequence[object]:
 
 @schedules.command()
 @_name
-@on_store
-@json_option
+@with_json
 def run(target: Target, name: str, as_json: bool) -> None:
     """Fire a schedule now, even if it is paused or its last job still runs; its next time does not change."""
     job = _on_schedule(
@@ -73,17 +66,14 @@ def run(target: Target, name: str, as_json: bool) -> None:
         lambda store: clock.run_now(store, name),
         lambda job: [audit.schedule(name, "run now", job)],
     )
-    if as_json:
-        print_json({"schedule": name, "job": None if job is None else str(job)})
-    elif job is None:
-        click.echo(
+    made = f"{name} made job {job}; follow it with `windlass job show {job}`"
+    if job is None:
+        made = (
             f"{name} made no job: the runs of its unique key died again and again, and it is parked for a "
             "while; enqueue the task by hand to run it all the same"
         )
-    else:
-        click.echo(f"{name} made job {job}; follow it with `windlass job show {job}`")
-    if job is None:
-        raise SystemExit(1)
+    shape = {"schedule": name, "job": None if job is None else str(job)}
+    print_answer(as_json, shape, made, ok=job is not None)
 
 
 @schedules.command()
@@ -102,10 +92,7 @@ def pause(target: Target, name: str) -> None:
 @on_store
 def resume(target: Target, name: str) -> None:
     """Let a schedule fire again, from its next time on; times missed during the pause are not made up."""
-
-    async def work(store: Store) -> tuple[ScheduleRecord, float]:
-        return await clock.resume(store, name), await store.now()
-
+    work = with_now(lambda store: clock.resume(store, name))
     record, now = _on_schedule(target, name, work, lambda _: [audit.schedule(name, "resumed")])
     assert record.next_at is not None  # it was computed just now
     click.echo(f"{name} resumed; it fires next {in_zone(record.next_at, zone(record.tz), now)}")
@@ -115,22 +102,16 @@ def resume(target: Target, name: str) -> None:
 @_name
 @click.option(
     "-n",
-    "n",
     type=click.IntRange(1, 1000),
     default=5,
     show_default=True,
     metavar="N",
     help="How many times to print.",
 )
-@on_store
-@json_option
+@with_json
 def next_(target: Target, name: str, n: int, as_json: bool) -> None:
     """Print the next times of a schedule, in its own time zone."""
-
-    async def work(store: Store) -> tuple[list[datetime], float]:
-        return await clock.next_times(store, name, n), await store.now()
-
-    times, now = _on_schedule(target, name, work)
+    times, now = _on_schedule(target, name, with_now(lambda store: clock.next_times(store, name, n)))
     if as_json:
         print_json({"schedule": name, "times": [iso(time.timestamp()) for time in times]})
         return
@@ -146,8 +127,7 @@ def next_(target: Target, name: str, n: int, as_json: bool) -> None:
 )
 @click.option("--to", "end", required=True, metavar="TIME", help="End of the period, exclusive.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be done.")
-@on_store
-@json_option
+@with_json
 def backfill(target: Target, name: str, start: str, end: str, dry_run: bool, as_json: bool) -> None:
     """Fire a schedule once for each of its times in a past period; each makes a job.
 
@@ -204,10 +184,8 @@ def _on_schedule(
             raise click.ClickException(one_line(str(error))) from error
         return await work(store)
 
-    try:
+    with refusals(f"schedule {one_line(name, 80)}: "):
         return target.act(checked, entries)
-    except ValueError as error:
-        raise click.ClickException(f"schedule {one_line(name, 80)}: {one_line(str(error))}") from error
 
 
 def _moment(text: str, tz: str, option: str) -> datetime:

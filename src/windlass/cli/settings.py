@@ -1,20 +1,43 @@
-"""The options that change settings, and how settings are printed: one of each for every setting of a queue, a
-task or a budget, made from `windlass.store.fields`."""
+"""The options that change settings of a queue, a task or a budget, those of a job to enqueue, and how
+settings are printed: one of each for every entry of `windlass.store.fields`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar, cast
 
 import click
 import msgspec
+from click.types import convert_type
 
-from windlass.cli.options import OrWord, PerSecond, Reader, Span
+from windlass.cli.options import JobId, OrWord, PerSecond, Reader, Span, header, moment
+from windlass.cli.target import Target, refusals
 from windlass.core.rates import rate_text
+from windlass.presentation.audit import AuditEntry
 from windlass.presentation.text import one_line, span
-from windlass.store.fields import Field, Unit, fields_of
+from windlass.store.fields import Field, JobOptions, Unit, fields_of
+from windlass.store.protocol import Store
+from windlass.store.records import JOB_OPTIONS
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", bound=msgspec.Struct)
+_LISTS: Final = ("ids", "tags", "headers")
+_HOW: Final = {
+    **dict.fromkeys(_LISTS, " It may be repeated."),
+    "moment": " ISO 8601, local without an offset.",
+}
+_TEXTS: Final[tuple[Unit, ...]] = ("argument", "name", "key", "text")
+_READERS: Final[Mapping[Unit, tuple[Reader, str | None]]] = {
+    "time": (Span(), "DURATION"),
+    "rate": (PerSecond(), "RATE"),
+    "on, off": (click.BOOL, "on|off"),
+    "moment": (convert_type(moment), "TIME"),
+    "ids": (JobId(), "ID"),
+    "tags": (click.STRING, "TAG"),
+    "headers": (convert_type(header), "KEY=TEXT"),
+    **{unit: (click.STRING, unit.upper()) for unit in _TEXTS},
+}
+"""Other units are whole numbers, or have choices."""
 
 
 def setting_options(record: type[msgspec.Struct], word: str = "none") -> Callable[[F], F]:
@@ -29,6 +52,21 @@ def setting_options(record: type[msgspec.Struct], word: str = "none") -> Callabl
     return decorate
 
 
+def job_options(function: F) -> F:
+    """An option for each option of a job but a connection, which only code has."""
+    for field in reversed([each for each in JOB_OPTIONS.values() if each.unit != "connection"]):
+        function = _option(field)(function)
+    return function
+
+
+def given_options(given: Mapping[str, Any]) -> JobOptions:
+    """The options of a job that were given, as `using` takes them, which checks them."""
+    options = {name: value for name, value in given.items() if value not in (None, ())}
+    if "headers" in options:
+        options["headers"] = dict(options["headers"])
+    return cast(JobOptions, options)
+
+
 def changes_of(record: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that were given, as a store takes them."""
     fields = fields_of(record)
@@ -37,6 +75,21 @@ def changes_of(record: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[s
         for name, value in given.items()
         if value is not None
     }
+
+
+def change(
+    target: Target,
+    name: str,
+    changes: Mapping[str, Any],
+    set_of: Callable[[Store], Callable[[str, Mapping[str, Any]], Awaitable[R]]],
+    entry: Callable[[str, Mapping[str, Any]], AuditEntry],
+    about: str = "",
+) -> R:
+    """Change settings of what has this name, or make it; the record as it is then."""
+    with refusals(about):
+        return target.act(
+            lambda store: set_of(store)(name, changes), lambda _: [entry(name, changes)], create=True
+        )
 
 
 def shown(value: Any, unit: Unit | None, none: str = "none") -> str:
@@ -52,25 +105,16 @@ def shown(value: Any, unit: Unit | None, none: str = "none") -> str:
     return f"{value:,}" if isinstance(value, int) else one_line(str(value))
 
 
-def _option(field: Field, word: str) -> Callable[[F], F]:
-    name = field.name.replace("_", "-")
+def _option(field: Field, word: str | None = None) -> Callable[[F], F]:
+    many = field.unit in _LISTS
+    flag = (field.name.removesuffix("s") if many else field.name).replace("_", "-")
     default = f" [{field.default_text}]" if field.default_text else ""
+    text = f"{field.help}{_HOW.get(field.unit, '')}{default}"
     if field.unit == "yes, no":
-        return click.option(f"--{name}/--no-{name}", default=None, help=field.help + default)
-    kind, metavar = _reader(field)
-    if field.kind is not bool and (field.optional or field.default is not None):
+        return click.option(f"--{flag}/--no-{flag}", default=None, help=text)
+    kind, metavar = _READERS.get(field.unit) or (click.IntRange(min=0 if field.zero else 1), "N")
+    if field.choices:
+        kind, metavar = click.Choice(field.choices), None
+    if word and field.kind is not bool and (field.optional or field.default is not None):
         kind = OrWord(kind, word)
-    return click.option(f"--{name}", type=kind, metavar=metavar, help=field.help + default)
-
-
-def _reader(field: Field) -> tuple[Reader, str]:
-    match field.unit:
-        case "time":
-            return Span(), "DURATION"
-        case "rate":
-            return PerSecond(), "RATE"
-        case "on, off":
-            return click.BOOL, "on|off"
-        case "argument":
-            return click.STRING, "ARGUMENT"
-    return click.IntRange(min=0 if field.zero else 1), "N"
+    return click.option(f"--{flag}", field.name, type=kind, metavar=metavar, multiple=many, help=text)

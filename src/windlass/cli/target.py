@@ -10,11 +10,12 @@ for that.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -65,20 +66,7 @@ class Target:
     def run(self, work: Callable[[Store], Awaitable[T]], *, create: bool = False) -> T:
         """Do something with the open store. Without `create`, a SQLite file must be there already: a verb
         that looks must not answer a mistyped path with an empty database."""
-        place = self.place
-        if not create and (missing := self.missing()):
-            raise click.ClickException(missing)
-
-        async def recorded(store: Store) -> T:
-            answer = await work(store)
-            if store.read_only:
-                click.echo(f"Note: {store.read_only}", err=True)
-            return answer
-
-        try:
-            return self.ask(recorded)
-        except (StoreError, ConfigurationError) as error:
-            raise click.ClickException(f"{place}: {self.error_text(error)}") from error
+        return self.act(work, lambda _: (), create=create)
 
     def act(
         self,
@@ -88,13 +76,21 @@ class Target:
         create: bool = False,
     ) -> T:
         """Do something as an operator: what it was, by its answer, is recorded in the timeline [M2]."""
+        place = self.place
+        if not create and (missing := self.missing()):
+            raise click.ClickException(missing)
 
         async def recorded(store: Store) -> T:
             answer = await work(store)
             await record(store, deeds(answer))
+            if store.read_only:
+                click.echo(f"Note: {store.read_only}", err=True)
             return answer
 
-        return self.run(recorded, create=create)
+        try:
+            return self.ask(recorded)
+        except (StoreError, ConfigurationError) as error:
+            raise click.ClickException(f"{place}: {self.error_text(error)}") from error
 
     def missing(self) -> str | None:
         """Why there is nothing to look at, where jobs would live in a SQLite file that is not there."""
@@ -117,6 +113,24 @@ class Target:
     async def _within(self, work: Callable[[Store], Awaitable[T]]) -> T:
         async with self.app, self.app._store_handle().here() as store:
             return await work(store)
+
+
+def with_now(work: Callable[[Store], Awaitable[T]]) -> Callable[[Store], Awaitable[tuple[T, float]]]:
+    """Do something, and say what time it is there."""
+
+    async def timed(store: Store) -> tuple[T, float]:
+        return await work(store), await store.now()
+
+    return timed
+
+
+@contextlib.contextmanager
+def refusals(about: str = "") -> Iterator[None]:
+    """What a store refuses becomes one line; `about` stands before it."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.ClickException(f"{about}{one_line(str(error))}") from error
 
 
 def without_password(message: str, url: str) -> str:
@@ -142,4 +156,4 @@ def operator() -> str:
 async def record(store: Store, deeds: Iterable[AuditEntry]) -> None:
     """Record in the timeline what was done."""
     if failure := await audit.record(store, deeds, operator()):
-        logger.debug("what was done is not in the timeline: %s", failure)
+        logger.debug("the action is not in the timeline: %s", failure)

@@ -4,21 +4,21 @@ code [P6], reconcile enqueues now what a task says is missing [K5]."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import click
 import msgspec
 
 from windlass.cli.enqueue import find_task
-from windlass.cli.options import database_option, json_option, on_store, schema_option
-from windlass.cli.output import print_json, print_table
-from windlass.cli.settings import changes_of, setting_options, shown
+from windlass.cli.options import database_option, json_option, schema_option, with_json
+from windlass.cli.output import print_json, print_listing
+from windlass.cli.settings import change, changes_of, setting_options, shown
 from windlass.cli.target import Target
 from windlass.core.names import check_name
 from windlass.errors import ConfigurationError, StoreError
 from windlass.presentation import audit
-from windlass.presentation.text import one_line
+from windlass.presentation.text import Shape
 from windlass.store.fields import TaskRecord, fields_of
 from windlass.store.protocol import Store
 from windlass.tasks.gaps import Reconciled
@@ -30,15 +30,13 @@ _COUNTS: Final = ("task", ">found", ">enqueued", ">under way", ">parked")
 
 
 @click.command()
-@on_store
-@json_option
+@with_json
 def tasks(target: Target, as_json: bool) -> None:
     """Tasks whose settings were changed in the store; what was not is as their code says."""
     found = target.run(lambda store: store.tasks())
-    if as_json:
-        print_json({"tasks": [msgspec.structs.asdict(record) for record in found]})
-    else:
-        print_table(_COLUMNS, [(record.name, *_settings(record)) for record in found])
+    print_listing(
+        as_json, "tasks", found, msgspec.structs.asdict, _COLUMNS, lambda task: (task.name, *_settings(task))
+    )
 
 
 @click.group()
@@ -49,8 +47,7 @@ def task() -> None:
 @task.command("set")
 @click.argument("name")
 @setting_options(TaskRecord, _DEFAULT)
-@on_store
-@json_option
+@with_json
 def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
     """Change settings of a task and print them all; `default` goes back to what its code says.
 
@@ -60,16 +57,10 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
     if target.app_name is not None:
         find_task(target, name)
     changes = changes_of(TaskRecord, given)
-    try:
-        record = target.act(
-            lambda store: store.set_task(name, changes),
-            lambda _: [audit.set_task(name, changes)],
-            create=True,
-        )
-    except ValueError as error:
-        raise click.ClickException(f"task {name}: {one_line(str(error))}") from error
+    about = f"task {name}: "
+    record = change(target, name, changes, lambda store: store.set_task, audit.set_task, about)
     if as_json:
-        print_json({"task": msgspec.structs.asdict(record)})
+        print_json({"task": record})
         return
     for name, value in zip(_FIELDS, _settings(record), strict=True):
         click.echo(f"{name.replace('_', '-'):15}  {value}")
@@ -100,10 +91,8 @@ def reconcile(app: str, task: str | None, database: str | None, schema: str | No
     if task is not None:
         find_task(target, task)
     if not names or target.app.tasks[names[0]].gaps is None:
-        who = f"no task of {app} says" if task is None else f"task {task} does not say"
-        raise ConfigurationError(
-            f"{who} what is missing: write a function that does, under @<task>.find_gaps"
-        )
+        who = f"no task of {app} has a" if task is None else f"task {task} has no"
+        raise ConfigurationError(f"{who} find_gaps function: write one, decorated with @<task>.find_gaps")
 
     failed: list[str] = []
 
@@ -119,7 +108,8 @@ def reconcile(app: str, task: str | None, database: str | None, schema: str | No
                     failed.append(f"find_gaps of {name} failed: {type(error).__name__}: {error}")
         return done
 
-    _show(target.run(work, create=True), as_json)
+    done = target.run(work, create=True)
+    print_listing(as_json, "reconciled", done.items(), _as_json, _COUNTS, _row)
     for line in failed:
         click.echo(line, err=True)
     if failed:
@@ -136,15 +126,9 @@ async def _hooked(target: Target) -> AsyncIterator[None]:
         await target.app.hooks.stop()
 
 
-def _show(done: Mapping[str, Reconciled], as_json: bool) -> None:
-    if as_json:
-        shape = [{"task": name, **msgspec.structs.asdict(counts)} for name, counts in done.items()]
-        print_json({"reconciled": shape})
-        return
-    print_table(
-        _COUNTS,
-        [
-            (name, *(f"{count:,}" for count in msgspec.structs.astuple(counts)))
-            for name, counts in done.items()
-        ],
-    )
+def _as_json(done: tuple[str, Reconciled]) -> Shape:
+    return {"task": done[0], **msgspec.structs.asdict(done[1])}
+
+
+def _row(done: tuple[str, Reconciled]) -> Sequence[object]:
+    return done[0], *(f"{count:,}" for count in msgspec.structs.astuple(done[1]))

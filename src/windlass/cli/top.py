@@ -6,27 +6,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import click
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from windlass.cli.budgets import COLUMNS as BUDGETS
 from windlass.cli.budgets import budget_row
 from windlass.cli.flow import GATES, gate_row
-from windlass.cli.options import Span, json_option, on_store
-from windlass.cli.output import cells, console, happens, keys, make_table, print_json, print_table, show
-from windlass.cli.queues import COLUMNS, counts, queues_as_json
+from windlass.cli.options import Span, with_json
+from windlass.cli.output import make_table, print_json, print_listing, show, watch
+from windlass.cli.queues import COLUMNS, queue_row
 from windlass.cli.target import Target
-from windlass.errors import StoreUnavailable
 from windlass.presentation.cluster_state import ClusterState, read_full_state, read_state
-from windlass.presentation.flow import budget_as_json, gate_as_json, worker_as_json
-from windlass.presentation.text import Shape, iso, one_line, span
+from windlass.presentation.flow import BudgetShape, GateShape, QueueShape, WorkerShape
+from windlass.presentation.text import Shape, iso, plain, span
 from windlass.presentation.waiting import load_in_words
 from windlass.store.protocol import Store
-from windlass.store.records import Depth, QueueRecord, WorkerRecord
+from windlass.store.records import Depth, WorkerRecord
 
 _QUEUES = (*COLUMNS, ">±/s", ">dead/s", "state")
 _WORKERS = ("worker", ">beat", "alive", "queues")
@@ -42,8 +40,7 @@ _WORKERS = ("worker", ">beat", "alive", "queues")
     help="Time between frames.",
 )
 @click.option("--once", is_flag=True, help="Print one frame and exit.")
-@on_store
-@json_option
+@with_json
 def top(target: Target, interval: float, once: bool, as_json: bool) -> None:
     """Watch queues and workers live, until q or Ctrl-C; with --json, one document per frame.
 
@@ -57,31 +54,24 @@ def top(target: Target, interval: float, once: bool, as_json: bool) -> None:
 
 
 async def _watch(store: Store, interval: float, once: bool, as_json: bool) -> None:
-    sample = await read_full_state(store)
-    if once or as_json:
-        await _print(store, sample, interval, once, as_json)
-        return
-    with keys() as quit_wanted, Live(frame(sample, None), console=console(), screen=True) as live:
-        while not await happens(quit_wanted, interval):
-            try:
-                before, sample = sample, await read_full_state(store)
-                live.update(frame(sample, before), refresh=True)
-            except StoreUnavailable as error:  # the next frame may come through
-                notice = Text(one_line(f"no answer, trying again: {error}"), style="bold red")
-                live.update(Group(notice, frame(sample, None)), refresh=True)
+    before, sample = None, await read_full_state(store)
 
+    async def look() -> None:
+        nonlocal before, sample
+        last, before = sample, None  # no rates where the store does not answer
+        sample = await read_full_state(store)
+        before = last
 
-async def _print(store: Store, sample: ClusterState, interval: float, once: bool, as_json: bool) -> None:
-    if not as_json:
-        show(frame(sample, None))
-        return
-    before: ClusterState | None = None
-    while True:
+    if as_json:
         print_json(frame_as_json(sample, before), indent=None)
-        if once:
-            return
-        await asyncio.sleep(interval)
-        before, sample = sample, await read_full_state(store)
+        while not once:
+            await asyncio.sleep(interval)
+            await look()
+            print_json(frame_as_json(sample, before), indent=None)
+    elif once:
+        show(frame(sample, before))
+    else:
+        await watch(lambda: frame(sample, before), look, interval)
 
 
 # -- frames ---------------------------------------------------------------------------------------------
@@ -89,44 +79,38 @@ async def _print(store: Store, sample: ClusterState, interval: float, once: bool
 
 def frame(sample: ClusterState, before: ClusterState | None) -> RenderableType:
     """Queues and workers as two tables, and what jobs stand aside for where they do."""
-    queues = make_table(*_QUEUES)
-    for name in sample.names():
-        record = sample.steering.queues.get(name, QueueRecord(name=name))
-        depth = sample.depth.get(name, Depth())
-        queues.add_row(
-            *cells(name, *(f"{count:,}" for count in counts(depth))),
-            *cells(None if depth.oldest is None else span(depth.oldest)),
-            *cells(*(None if rate is None else f"{rate:+,.1f}" for rate in rates(sample, before, name))),
-            *cells(load_in_words(record)),
-        )
-    workers = make_table(*_WORKERS)
-    for worker in sample.workers:
-        beat = span(sample.at - worker.beat_at)
-        state = alive_in_words(worker, sample.at)
-        workers.add_row(*cells(worker.label or worker.id, beat, state, ", ".join(worker.queues)))
-    tables = [queues, workers]
-    for columns, rows in (
-        (BUDGETS, [budget_row(budget) for budget in sample.short]),
-        (GATES, [gate_row(gate, sample.short) for gate in sample.gates]),
-    ):
-        if rows:
-            tables.append(table := make_table(*columns))
-            for row in rows:
-                table.add_row(*cells(*row))
+    tables = [
+        make_table(_QUEUES, [_queue_row(sample, before, name) for name in sample.names()]),
+        make_table(_WORKERS, [_short_row(worker, sample.at) for worker in sample.workers]),
+    ]
+    if sample.short:
+        tables.append(make_table(BUDGETS, [budget_row(budget) for budget in sample.short]))
+    if sample.gates:
+        tables.append(make_table(GATES, [gate_row(gate, sample.short) for gate in sample.gates]))
     return Group(*[each for table in tables for each in (Text(), table)][1:])
+
+
+def _queue_row(sample: ClusterState, before: ClusterState | None, name: str) -> Sequence[object]:
+    changes = (None if rate is None else f"{rate:+,.1f}" for rate in rates(sample, before, name))
+    return *queue_row(sample, name), *changes, load_in_words(sample.queue(name))
+
+
+def _short_row(worker: WorkerRecord, now: float) -> Sequence[object]:
+    beat = span(now - worker.beat_at)
+    return worker.label or worker.id, beat, alive_in_words(worker, now), ", ".join(worker.queues)
 
 
 def frame_as_json(sample: ClusterState, before: ClusterState | None) -> Shape:
     """The same as one document."""
-    queues = queues_as_json(sample)
+    queues = [plain(QueueShape.of(sample, name)) for name in sample.names()]
     for queue in queues:
         queue["unfinished_per_second"], queue["dead_per_second"] = rates(sample, before, queue["name"])
     return {
         "at": iso(sample.at),
         "queues": queues,
-        "workers": workers_as_json(sample),
-        "short_budgets": [budget_as_json(budget) for budget in sample.short],
-        "gates": [gate_as_json(gate) for gate in sample.gates],
+        "workers": [WorkerShape.of(worker, sample) for worker in sample.workers],
+        "short_budgets": [BudgetShape.of(budget) for budget in sample.short],
+        "gates": [GateShape.of(gate) for gate in sample.gates],
     }
 
 
@@ -134,7 +118,7 @@ def rates(sample: ClusterState, before: ClusterState | None, queue: str) -> Sequ
     """By how much the unfinished and the dead jobs of a queue change in a second."""
     if before is None or sample.tick <= before.tick:
         return None, None
-    now, then = (each.depth.get(queue, Depth()) for each in (sample, before))
+    now, then = sample.depth_of(queue), before.depth_of(queue)
     passed = sample.tick - before.tick
     return tuple(
         round((a - b) / passed, 3) for a, b in ((_unfinished(now), _unfinished(then)), (now.dead, then.dead))
@@ -151,21 +135,18 @@ _LISTED = ("worker", "host", ">pid", "queues", ">slots", ">beat", ">up", "alive"
 
 
 @click.command()
-@on_store
-@json_option
+@with_json
 def workers(target: Target, as_json: bool) -> None:
     """List workers that are alive or still hold jobs: host, queues, slots, last heartbeat."""
-    sample = target.run(read_state)
-    if as_json:
-        print_json({"workers": workers_as_json(sample)})
-    else:
-        print_table(_LISTED, [_worker_row(worker, sample) for worker in sample.workers])
-
-
-def workers_as_json(sample: ClusterState) -> list[Shape]:
-    """Every worker of a sample."""
-    slots = sample.steering.slots
-    return [worker_as_json(worker, slots.get(worker.id, {}), sample.at) for worker in sample.workers]
+    state = target.run(read_state)
+    print_listing(
+        as_json,
+        "workers",
+        state.workers,
+        lambda worker: WorkerShape.of(worker, state),
+        _LISTED,
+        lambda worker: _worker_row(worker, state),
+    )
 
 
 def alive_in_words(worker: WorkerRecord, now: float) -> str:
@@ -176,17 +157,14 @@ def alive_in_words(worker: WorkerRecord, now: float) -> str:
 
 
 def _worker_row(worker: WorkerRecord, sample: ClusterState) -> Sequence[object]:
+    assigned = sample.view.slots.get(worker.id, {})
     return (
         worker.label or worker.id,
         worker.host,
         worker.pid,
         ", ".join(worker.queues),
-        _slots(sample.steering.slots.get(worker.id, {})),
+        sum(assigned.values()) if assigned else "–",
         f"{span(sample.at - worker.beat_at)} ago",
         span(sample.at - worker.started_at),
         alive_in_words(worker, sample.at),
     )
-
-
-def _slots(assigned: Mapping[str, int]) -> str:
-    return str(sum(assigned.values())) if assigned else "–"

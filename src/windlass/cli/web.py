@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import click
 
-from windlass.cli.options import on_store
+from windlass.cli.options import log_options, on_store
 from windlass.cli.target import Target
 from windlass.errors import ConfigurationError
 from windlass.tasks.loading import prefer_uvloop
-from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
 
 _NOT_OURS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
@@ -36,17 +35,9 @@ _NOT_OURS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
     metavar="NAME",
     help="Serve requests for this host name, such as ops.example.com; may be repeated. [WINDLASS_WEB_HOSTS]",
 )
-@click.option("--log-format", type=click.Choice(FORMATS), help="Log as text or JSON lines. [text]")
-@click.option("--log-level", type=click.Choice(LEVELS), help="The least severe level to log. [info]")
+@log_options
 @on_store
-def web(
-    target: Target,
-    host: str,
-    port: int,
-    hosts: tuple[str, ...],
-    log_format: str | None,
-    log_level: str | None,
-) -> None:
+def web(target: Target, host: str, port: int, hosts: tuple[str, ...]) -> None:
     """Serve Mission Control: pages, the JSON API, /metrics and server-sent events.
 
     Without credentials only this machine is served. To listen elsewhere, set WINDLASS_WEB_OPERATE and
@@ -59,10 +50,6 @@ def web(
         raise ConfigurationError(
             f"{error.name} is missing, which the web needs: pip install 'windlass[web]'"
         ) from error
-    set_up_logs(
-        log_format or os.environ.get("WINDLASS_LOG_FORMAT") or "text",
-        log_level or os.environ.get("WINDLASS_LOG_LEVEL") or "info",
-    )
     app = target.app
     app.discover(*app.settings.imports)
     server = make_server(app, host, port, hosts)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from windlass.app import Windlass
-from windlass.cli.options import database_option, schema_option
+from windlass.cli.options import database_option, log_options, schema_option
 from windlass.cluster.queues import seed
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError
@@ -23,7 +23,6 @@ from windlass.worker.engine.waiting import wait_for_store
 from windlass.worker.processes.reload import watch
 from windlass.worker.processes.supervisor import Supervisor, logger
 from windlass.worker.reports.health import Health, parse_address
-from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
 
 
 @click.command()
@@ -52,8 +51,7 @@ from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
 @click.option("--max-jobs", type=click.IntRange(0), help="Replace a child after this many jobs.")
 @click.option("--max-memory", metavar="SIZE", help="Replace a child that uses more memory, such as 512MiB.")
 @click.option("--health", metavar="HOST:PORT", help="Serve /healthz and /readyz here. [WINDLASS_HEALTH]")
-@click.option("--log-format", type=click.Choice(FORMATS), help="Log as text or JSON lines. [text]")
-@click.option("--log-level", type=click.Choice(LEVELS), help="The least severe level to log. [info]")
+@log_options
 @click.option(
     "--reload", "reloads", is_flag=True, help="Replace the children when code in this directory changes."
 )
@@ -64,10 +62,6 @@ def worker(app: str, reloads: bool, health: str | None, **flags: Any) -> None:
 
     The first SIGTERM or Ctrl-C lets running jobs finish and returns the rest to their queues; the second
     returns all of them at once. Neither costs a job an attempt."""
-    set_up_logs(
-        flags.pop("log_format") or os.environ.get("WINDLASS_LOG_FORMAT") or "text",
-        flags.pop("log_level") or os.environ.get("WINDLASS_LOG_LEVEL") or "info",
-    )
     given = {name: value for name, value in flags.items() if value not in (None, ())}
     given["database_url"] = given.pop("database", None)
     _hand_down(given)
@@ -112,7 +106,7 @@ def _warn_of_strange_queues(app: Windlass, settings: Settings) -> None:
     for queue in settings.queues:
         if queue not in known:
             logger.warning(
-                "no task of this app goes to queue %s unless it is sent there; the tasks go to: %s",
+                "no task of this app uses queue %s by default; the tasks use: %s",
                 queue,
                 ", ".join(known),
             )

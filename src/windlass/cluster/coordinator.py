@@ -180,7 +180,7 @@ class Coordinator:
             self._step_down()
         except (StoreError, SchemaMissing) as error:
             self._failing.add(name)
-            self._outages.failed(CHORES, "a chore of the cluster failed and is tried again: %s", error)
+            self._outages.failed(CHORES, "a duty of the cluster failed and will be retried: %s", error)
         except Exception as error:  # noqa: BLE001 - one that cannot be done must not end the others
             self._failing.add(name)
             self._unexpected(name, error)
@@ -191,7 +191,7 @@ class Coordinator:
                 self._outages.recovered(CHORES)
 
     def _unexpected(self, name: str, error: Exception) -> None:
-        message = "a chore of the cluster, %s, failed unexpectedly and is tried again"
+        message = "a duty of the cluster, %s, failed unexpectedly and will be retried"
         self._outages.failed(_kind(name), message, name, error=error)
 
     async def _rescue(self) -> None:
@@ -221,7 +221,7 @@ class Coordinator:
                     self._outages.recovered(_kind("wait aside"))
                     continue
             except StoreError as error:
-                logger.debug("cannot wait for notifications of jobs aside: %s", error)
+                logger.debug("cannot wait for notifications about held jobs: %s", error)
             except Exception as error:  # noqa: BLE001 - as above
                 self._unexpected("wait aside", error)
             await asyncio.sleep(self._next_in)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeVar
+
+import msgspec
 
 from windlass.cluster.watch import HeartbeatWatch
 from windlass.core.governor import Governor
@@ -29,41 +31,25 @@ from windlass.store.records import (
 )
 from windlass.worker.reports.recorder import Recorder
 
+S = TypeVar("S", Promoted, Rolled, Expired)
 logger: Final = logging.getLogger("windlass.cluster")
 STEPS: Final = 100
 """Bounded steps that one call takes at most, so that a duty never runs for ever."""
 
 STEP: Final = 1000
+NO_COUNTS: Final = frozenset({"more", "next_in"})
+"""What a step says of the time after it: that of the last counts."""
 
 
 async def promote(store: Store) -> Promoted:
     """Offer what is due and admit what waits for its turn, until there is nothing more right now."""
-    due = admitted = 0
-    next_in = None
-    for _ in range(STEPS):
-        step = await store.promote(STEP)
-        due += step.due
-        admitted += step.admitted
-        next_in = step.next_in
-        if step.due < STEP and step.admitted < STEP:
-            break
-    return Promoted(due, admitted, next_in)
+    return await _all_steps(store.promote, lambda step: step.due >= STEP or step.admitted >= STEP)
 
 
 async def rollup(store: Store) -> Rolled:
     """Fold what processes have reported into the rows that charts are drawn from, and remove what has
     outlived its time, all there is [M1]. Needs no term: what was folded is folded once, whoever does it."""
-    folded = rows = removed = 0
-    more = True
-    for _ in range(STEPS):
-        step = await store.rollup(STEP)
-        folded += step.folded
-        rows += step.rows
-        removed += step.removed
-        more = step.more
-        if not more:
-            break
-    return Rolled(folded, rows, removed, more)
+    return await _all_steps(store.rollup, lambda step: step.more)
 
 
 async def govern(store: Store, term: int, record: Recorder | None = None) -> dict[str, Governor]:
@@ -89,16 +75,10 @@ async def retention(store: Store) -> tuple[Rotation, Expired]:
 async def expire(store: Store) -> Expired:
     """Remove the dead, the keys, the workers and the parents that have outlived their retention, all there
     are [K6]."""
-    dead = keys = workers = parents = 0
-    for _ in range(STEPS):
-        step = await store.expire(STEP)
-        dead += step.dead
-        keys += step.keys
-        workers += step.workers
-        parents += step.parents
-        if not step.more and max(step.dead, step.keys, step.workers, step.parents) < STEP:
-            break
-    return Expired(dead, keys, workers, parents)
+    return await _all_steps(
+        store.expire,
+        lambda step: step.more or max(step.dead, step.keys, step.workers, step.parents) >= STEP,
+    )
 
 
 async def rescue(store: Store, policy: DeathPolicy, lease: float) -> list[tuple[WorkerRecord, Rescued]]:
@@ -170,3 +150,16 @@ async def unserved(store: Store) -> dict[str, Depth]:
     served = {queue for worker in await store.workers() if worker.alive for queue in worker.queues}
     depths = await store.depth()
     return {queue: depth for queue, depth in depths.items() if depth.ready and queue not in served}
+
+
+async def _all_steps(take: Callable[[int], Awaitable[S]], more: Callable[[S], bool]) -> S:
+    """Take bounded steps until there is nothing more, and add up what they have counted."""
+    total = step = await take(STEP)
+    for _ in range(1, STEPS):
+        if not more(step):
+            break
+        step = await take(STEP)
+        counted = [name for name in step.__struct_fields__ if name not in NO_COUNTS]
+        sums = {name: getattr(total, name) + getattr(step, name) for name in counted}
+        total = msgspec.structs.replace(step, **sums)
+    return total

@@ -22,7 +22,7 @@ from windlass.errors import SchemaMissing, StoreError, WorkerLost
 from windlass.running.outages import OutageLog
 from windlass.settings import Settings
 from windlass.store.protocol import Store
-from windlass.store.records import Steering
+from windlass.store.records import ClusterView
 from windlass.worker.engine.assignment import Assignment, assignment_for
 from windlass.worker.engine.waiting import cancelled_from_outside
 from windlass.worker.reports.recorder import recorder_for
@@ -79,7 +79,7 @@ class Member:
         self._term = min(TERM, settings.lease / 2)
         self._queues = dict(queues)
         self._identities: dict[int, LocalIdentity] = {}
-        self._steering: Steering | None = None
+        self._view: ClusterView | None = None
         self._gone: set[str] = set()
         self._joined = asyncio.Event()
         self._heard_at = float("-inf")
@@ -126,7 +126,7 @@ class Member:
 
     def backoff(self, queue: str) -> Backoff:
         """How this queue spaces retries, as far as is known here [O2]."""
-        return Assignment(queues=self._steering.queues if self._steering is not None else {}).backoff(queue)
+        return Assignment(queues=self._view.queues if self._view is not None else {}).backoff(queue)
 
     async def run(self) -> None:
         """Send heartbeats, steer and coordinate until cancelled."""
@@ -151,9 +151,9 @@ class Member:
                 await chore()
             except Exception as error:
                 if cancelled_from_outside():  # or the cancel would be lost, and this go on for ever
-                    logger.exception("the member of the cluster failed while it ended")
+                    logger.exception("the cluster member failed while it stopped")
                     return
-                message = "the member of the cluster failed and starts again: %s"
+                message = "the cluster member failed and restarts: %s"
                 foreseen = isinstance(error, SchemaMissing)
                 self._outages.failed(chore.__qualname__, message, error, error=None if foreseen else error)
             await asyncio.sleep(min(1.0, self._lease / 10))
@@ -211,7 +211,7 @@ class Member:
             identity.lost = True
             identity.local.lose(worker)
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- view ---------------------------------------------------------------------------------------
 
     async def _steer_for_ever(self) -> None:
         while True:
@@ -219,16 +219,16 @@ class Member:
             trusted = True
             try:
                 async with asyncio.timeout(self._lease / 3):
-                    self._steering = await self._store.steering(list(self._identities))
+                    self._view = await self._store.cluster_view(list(self._identities))
             except (StoreError, TimeoutError) as error:
                 trusted = False
                 self._unanswered += 1
                 self._outages.failed(
-                    "steering", "cannot read the settings of queues: %s", str(error) or "no answer"
+                    "assignments", "cannot read the settings of queues: %s", str(error) or "no answer"
                 )
             else:
                 self._heard_at, self._unanswered = time.monotonic(), 0
-                self._outages.recovered("steering")
+                self._outages.recovered("assignments")
             missing = max(0, self._starting - len(self._identities))
             if time.monotonic() >= self._starting_until:
                 missing = 0
@@ -236,7 +236,7 @@ class Member:
                 identity.assignment, gone = assignment_for(
                     worker,
                     self._queues,
-                    self._steering,
+                    self._view,
                     identity.assignment,
                     trusted=trusted,
                     missing=missing,

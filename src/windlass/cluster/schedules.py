@@ -92,6 +92,7 @@ async def _set_back(store: Store, term: int | None, schedule: ScheduleRecord, no
         return  # which is logged when it is due
     if expected - now > 2 * interval and again < expected:
         logger.warning(
-            "the clock was set back behind the last fire of schedule %s; it goes on now", schedule.name
+            "the clock was set back to before the last fire of schedule %s; it fires again from now",
+            schedule.name,
         )
         await store.fire(term, schedule.name, expected, [], next_at=again)

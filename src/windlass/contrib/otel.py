@@ -36,8 +36,9 @@ from windlass.running.context import Context
 from windlass.running.hooks import WARN_EVERY, CallNext, Sending
 from windlass.running.outages import OutageLog
 from windlass.signals import Cancelled, Dead, Snooze, SourceGone, Throttled
+from windlass.store.fields import MAX_HEADERS
 from windlass.store.records import NewJob, Options
-from windlass.tasks.options import MAX_HEADER, MAX_HEADERS
+from windlass.tasks.options import MAX_HEADER
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -91,13 +92,7 @@ class _Instrument:
     def enqueue(self, sending: Sending) -> Iterator[None]:
         """A span around one call that makes jobs, whose context they carry."""
         first = sending.jobs[0]
-        about: dict[str, str | int] = {
-            "messaging.system": "windlass",
-            "messaging.operation.type": "send",
-            "messaging.operation.name": "enqueue",
-            "messaging.destination.name": first.queue,
-            "windlass.task": first.task,
-        }
+        about = _operation("send", "enqueue", first)
         if len(sending.jobs) > 1:
             about["messaging.batch.message_count"] = len(sending.jobs)
         with self._span(f"enqueue {first.task}", None, SpanKind.PRODUCER, about, notes_errors=True) as span:
@@ -198,7 +193,7 @@ class _Instrument:
                     if force_flush is not None:
                         force_flush(int(FLUSH_TIME * 1000))
             except Exception:
-                logger.exception("what was left of traces and metrics could not be sent")
+                logger.exception("the last traces and metrics could not be sent")
             finally:
                 count()
 
@@ -210,14 +205,21 @@ class _Instrument:
             logger.warning("traces and metrics were not sent within %g s and may be lost", FLUSH_TIME)
 
 
+def _operation(kind: str, name: str, job: NewJob | Context) -> dict[str, str | int]:
+    """What the spans of enqueues and runs have in common."""
+    return {
+        "messaging.system": "windlass",
+        "messaging.operation.type": kind,
+        "messaging.operation.name": name,
+        "messaging.destination.name": job.queue,
+        "windlass.task": job.task,
+    }
+
+
 def _about(context: Context) -> dict[str, str | int]:
     about: dict[str, str | int] = {
-        "messaging.system": "windlass",
-        "messaging.operation.type": "process",
-        "messaging.operation.name": "run",
-        "messaging.destination.name": context.queue,
+        **_operation("process", "run", context),
         "messaging.message.id": str(context.id),
-        "windlass.task": context.task,
         "windlass.attempt": context.attempt,
         "windlass.max_attempts": context.max_attempts,
     }

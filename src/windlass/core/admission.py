@@ -75,8 +75,8 @@ def refusal(
     """Why a queue does not take a new job of this priority; None where it does. Shedding is judged first."""
     if is_shed(level, priority):
         return Shed(
-            f"queue {queue} is at {level:.0%} of what it can bear, and takes no job of priority "
-            f"{Priority(priority).name.lower()} now; try again in {SHED_RETRY_AFTER:g} s",
+            f"queue {queue} is overloaded, at {level:.0%} of its limit, and refuses jobs of priority "
+            f"{Priority(priority).name.lower()}; try again in {SHED_RETRY_AFTER:g} s",
             queue,
             SHED_RETRY_AFTER,
             level,

@@ -61,7 +61,7 @@ def upcoming(cron: str, tz: str, after: float) -> Iterator[float]:
         # Whole seconds: a date rounds its last digits, and might so step over a time that is yet to come.
         yield from (_by_the_wall if by_the_wall else _by_real_time)(cron, place, math.floor(after))
     except CronSimError as error:
-        raise BadSchedule(f"{cron!r} is no cron expression ({error}); {_ADVICE}") from None
+        raise BadSchedule(f"{cron!r} is not a cron expression ({error}); {_ADVICE}") from None
     raise BadSchedule(f"{cron!r} names no day that ever comes; {_ADVICE}")
 
 

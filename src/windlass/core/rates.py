@@ -13,7 +13,7 @@ Rate: TypeAlias = float | str
 
 _UNITS: Final = (("s", 1), ("m", 60), ("h", 3600), ("d", 86400))
 _WHOLE: Final = re.compile(r"(\d+(?:\.\d+)?)(?:\s*/\s*(\d.*|ms|s|m|h|d|w))?")
-_HOW: Final = "write it like 10/s, 100/m, 5000/h or 10/30s, or give so many a second"
+_HOW: Final = "write it like 10/s, 100/m, 5000/h or 10/30s, or give a number per second"
 
 
 def per_second(value: Rate) -> float:
@@ -44,7 +44,7 @@ def _parse(text: str) -> float:
     except ValueError as error:
         raise ValueError(f"{text!r} is not a rate: {error}") from None
     if not span:
-        raise ValueError(f"{text!r} is not a rate: no time at all passes; {_HOW}")
+        raise ValueError(f"{text!r} is not a rate: its time is zero; {_HOW}")
     return float(found[1]) / span
 
 

@@ -66,7 +66,7 @@ class Crew:
         while True:
             self.check()
             alive = [worker.id for worker in await store.workers() if worker.alive]
-            slots = (await store.steering(alive)).slots
+            slots = (await store.cluster_view(alive)).slots
             if len(alive) == WORKERS and all(slots.get(worker, {}).get(QUEUE) == 1 for worker in alive):
                 return
             await asyncio.sleep(LOOK)

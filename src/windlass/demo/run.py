@@ -79,13 +79,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[Check]
 
 
-class Played(msgspec.Struct, frozen=True, kw_only=True):
-    """The import, as it ended."""
-
-    parent: ParentRecord
-    killed: Killed | None
-
-
 def run(plan: Plan, show: Show, stack: contextlib.ExitStack) -> Report:
     """Play it all. Raises WindlassError where that is not possible. What was made, and Mission Control, is
     there until the stack is closed."""
@@ -172,7 +165,7 @@ async def _orderly(
         await place.create()
         playing = time.monotonic()
         async with asyncio.timeout(plan.timeout - (playing - began)):
-            played = await _play(url, folder, data, show)
+            parent, killed = await _play(url, folder, data, show)
         proved = time.monotonic()
         show.say("asking the imported table")
         table = await look(place)
@@ -180,11 +173,18 @@ async def _orderly(
         raise ConfigurationError(
             f"the demo was not through after {plan.timeout:g} s; try a larger --timeout or a smaller --size"
         ) from None
-    return _report(url, data, played, table, {"data": playing - began, "proof": time.monotonic() - proved})
+    seconds = {"data": playing - began, "proof": time.monotonic() - proved}
+    return _report(url, data, parent, killed, table, seconds)
 
 
-def _report(url: str, data: Data, played: Played, table: Table, seconds: dict[str, float]) -> Report:
-    parent, killed = played.parent, played.killed
+def _report(
+    url: str,
+    data: Data,
+    parent: ParentRecord,
+    killed: Killed | None,
+    table: Table,
+    seconds: dict[str, float],
+) -> Report:
     found = [_ended(parent), *checks(table, data, killed)]
     took = (parent.finished_at or parent.created_at) - parent.created_at
     return Report(
@@ -210,8 +210,8 @@ def _ended(parent: ParentRecord) -> Check:
     return Check(name="the import", ok=parent.state is State.SUCCEEDED, text=message)
 
 
-async def _play(url: str, folder: Path, data: Data, show: Show) -> Played:
-    """Import it all, and kill a worker half-way."""
+async def _play(url: str, folder: Path, data: Data, show: Show) -> tuple[ParentRecord, Killed | None]:
+    """Import it all, and kill a worker half-way. The import as it ended, and who was killed."""
     batch = max(min(data.records // PARTS // BATCHES, LARGEST_BATCH), 1)
     pause = MIN_TIME * WORKERS * batch / data.records if data.bytes < SMALL else 0.0
     chunk = -(-data.bytes // PARTS)
@@ -226,7 +226,7 @@ async def _play(url: str, folder: Path, data: Data, show: Show) -> Played:
             parent = await watch.look(parent)
             await asyncio.sleep(LOOK)
         show.say(f"the import {'is done' if parent.state is State.SUCCEEDED else 'ended ' + parent.state}")
-        return Played(parent=parent, killed=watch.killed)
+        return parent, watch.killed
 
 
 async def _split(store: Store, id: int, workers: Crew) -> ParentRecord:

@@ -8,7 +8,7 @@ does not remove.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -98,19 +98,13 @@ class OnSQLite:
 
     async def create(self) -> None:
         """See `Place`."""
-        opened = connect(str(self._path), _BUSY)
-        try:
+        with closing(connect(str(self._path), _BUSY)) as opened:
             opened.execute(statement("create", TABLE))
-        finally:
-            opened.close()
 
     async def ask(self, query: str) -> Sequence[Sequence[Any]]:
         """See `Place`."""
-        opened = connect(str(self._path), _BUSY, reading=True)
-        try:
+        with closing(connect(str(self._path), _BUSY, reading=True)) as opened:
             return list(opened.execute(statement(query, TABLE)))
-        finally:
-            opened.close()
 
     async def remove(self) -> None:
         """See `Place`."""
@@ -119,11 +113,8 @@ class OnSQLite:
 
     def _is_ours(self) -> bool:
         try:
-            opened = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)
-            try:
+            with closing(apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)) as opened:
                 return opened.table_exists(None, TABLE)
-            finally:
-                opened.close()
         except apsw.Error:  # it is no database at all
             return False
 

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -26,27 +26,39 @@ _MAX_SHOWN: Final = 24
 _WIDTH: Final = 40
 
 
-class Show(Protocol):
-    """Whom the play tells what happens."""
+class Show:
+    """Tells what happens in the play: in lines, and with a live display in bars, one for the whole and one
+    for each part."""
+
+    def __init__(self, write: Callable[[Text], None], live: Live | None = None) -> None:
+        self._write = write
+        self._live = live
+        self._looks: deque[Look] = deque(maxlen=100)
+        self._due = 0.0
 
     def say(self, text: str, style: str = "") -> None:
         """Something has happened."""
+        self._write(Text(text, style))
 
     def making(self, fraction: float) -> None:
         """The data is being made, and so far it is."""
+        if self._live is not None:
+            whole = Text.assemble("making the data  ", bar(fraction, _WIDTH), f" {fraction:4.0%}")
+            self._live.update(whole if fraction < 1 else Text())
 
     def step(self, parent: ParentRecord, parts: Sequence[PartRecord]) -> None:
         """The import has come so far."""
+        current = self._progress(parent)
+        if self._live is not None:
+            whole = Text.assemble("import   ", bar(current.fraction, _WIDTH), f" {current.percent:3} %")
+            lines = [whole, Text(_in_words(parent, current)), *_parts(parts, self._live.console.width)]
+            self._live.update(Group(*lines), refresh=True)
+        elif time.monotonic() >= self._due:
+            self._due = time.monotonic() + EVERY
+            self.say(f"{current.percent:3} %  {_in_words(parent, current)}")
 
-
-class Looks:
-    """The last seconds of a parent, for its rate."""
-
-    def __init__(self) -> None:
-        self._looks: deque[Look] = deque(maxlen=100)
-
-    def note(self, parent: ParentRecord) -> Progress:
-        """How far it is now."""
+    def _progress(self, parent: ParentRecord) -> Progress:
+        """How far it is now, with the rate of the last seconds."""
         now = time.time()
         while self._looks and now - self._looks[0][0] > 5.0:
             self._looks.popleft()
@@ -54,65 +66,16 @@ class Looks:
         return progress(list(self._looks))
 
 
-class Lines:
-    """Plain lines, for a pipe or a file."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._looks = Looks()
-        self._due = 0.0
-
-    def say(self, text: str, style: str = "") -> None:
-        """See `Show`."""
-        self._write(text)
-
-    def making(self, fraction: float) -> None:
-        """See `Show`."""
-
-    def step(self, parent: ParentRecord, parts: Sequence[PartRecord]) -> None:
-        """See `Show`."""
-        current = self._looks.note(parent)
-        if time.monotonic() < self._due:
-            return
-        self._due = time.monotonic() + EVERY
-        self._write(f"{current.percent:3} %  {_in_words(parent, current)}")
-
-
-class Bars:
-    """Bars on a terminal: one for the whole, one for each part."""
-
-    def __init__(self, console: Console, live: Live) -> None:
-        self._console = console
-        self._live = live
-        self._looks = Looks()
-
-    def say(self, text: str, style: str = "") -> None:
-        """See `Show`."""
-        self._console.print(Text(text, style))
-
-    def making(self, fraction: float) -> None:
-        """See `Show`."""
-        whole = Text.assemble("making the data  ", bar(fraction, _WIDTH), f" {fraction:4.0%}")
-        self._live.update(whole if fraction < 1 else Text())
-
-    def step(self, parent: ParentRecord, parts: Sequence[PartRecord]) -> None:
-        """See `Show`."""
-        current = self._looks.note(parent)
-        whole = Text.assemble("import   ", bar(current.fraction, _WIDTH), f" {current.percent:3} %")
-        lines = [whole, Text(_in_words(parent, current)), *_parts(parts, self._console.width)]
-        self._live.update(Group(*lines), refresh=True)
-
-
 @contextmanager
 def showing(console: Console, *, quiet: bool) -> Iterator[Show]:
     """The way to show it that suits the console; bars vanish when the block ends. `quiet`: say nothing."""
     if quiet:
-        yield Lines(lambda text: None)
+        yield Show(lambda text: None)
     elif console.is_terminal:
         with Live(console=console, transient=True, auto_refresh=True, refresh_per_second=8) as live:
-            yield Bars(console, live)
+            yield Show(console.print, live)
     else:
-        yield Lines(lambda text: console.print(Text(text), soft_wrap=True))
+        yield Show(lambda text: console.print(text, soft_wrap=True))
 
 
 def _parts(parts: Sequence[PartRecord], width: int) -> list[RenderableType]:

@@ -72,9 +72,7 @@ class Budget:
                 self._acquired = time.monotonic()
                 return
             if self._known is not self._store_handle() and await self.record() is None:
-                logger.warning(
-                    "nobody has declared budget %s, so it grants nothing: %s", self.name, self._how
-                )
+                logger.warning("budget %s is not declared, so it grants no tokens: %s", self.name, self._how)
             self._known = self._store_handle()
             # Those who wait for the same token come at different times.
             nap = min(taken.wait, LONGEST_NAP) * random.uniform(1.0, 1.1)

@@ -1,14 +1,14 @@
-"""Every metric: its name, its type, its labels, what it means, and where in a reading it stands.
+"""Every metric: its name, type, labels and help text, and where in a reading its values are.
 
-`docs/reference/metrics.md` tells users the same, and is made from this. Labels are names of queues, tasks,
-budgets and tables, or words from a fixed list: nothing that grows with the number of jobs or workers.
+`docs/reference/metrics.md` is generated from it. Labels are names of queues, tasks, budgets and tables, or
+words from a fixed list: nothing that grows with the number of jobs or workers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Literal, TypeAlias, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -18,6 +18,7 @@ from windlass.core.harmless import harmless
 from windlass.metrics.reading import MAX_TASKS, Reading
 from windlass.store.records import Depth, QueueRecord
 
+Kind: TypeAlias = Literal["gauge", "counter", "histogram"]
 Labels: TypeAlias = tuple[str, ...]
 Numbers: TypeAlias = Iterable[tuple[Labels, float]]
 Histograms: TypeAlias = Iterable[tuple[Labels, Mapping[int, int]]]
@@ -33,19 +34,31 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """One metric. A histogram's values are those of `core.histogram`."""
 
     name: str
-    kind: Literal["gauge", "counter", "histogram"]
+    kind: Kind
     labels: Labels = ()
     help: str
     numbers: Callable[[Reading], Numbers] | None = None
     histograms: Callable[[Reading], Histograms] | None = None
 
 
-def _gauge(name: str, labels: Labels, help: str, numbers: Callable[[Reading], Numbers]) -> Measure:
-    return Measure(name=f"windlass_{name}", kind="gauge", labels=labels, help=help, numbers=numbers)
+def _measure(kind: Kind, spec: str, help: str, **values: Any) -> Measure:
+    """A metric by its name and labels as Prometheus writes them: `jobs{queue,task}`."""
+    name, _, labels = spec.removesuffix("}").partition("{")
+    return Measure(
+        name=f"windlass_{name}", kind=kind, labels=tuple(filter(None, labels.split(","))), help=help, **values
+    )
 
 
-def _counter(name: str, labels: Labels, help: str, numbers: Callable[[Reading], Numbers]) -> Measure:
-    return Measure(name=f"windlass_{name}_total", kind="counter", labels=labels, help=help, numbers=numbers)
+def _gauge(spec: str, help: str, numbers: Callable[[Reading], Numbers]) -> Measure:
+    return _measure("gauge", spec, help, numbers=numbers)
+
+
+def _counter(spec: str, help: str, numbers: Callable[[Reading], Numbers]) -> Measure:
+    return _measure("counter", spec, help, numbers=numbers)
+
+
+def _histogram(spec: str, help: str, histograms: Callable[[Reading], Histograms]) -> Measure:
+    return _measure("histogram", spec, help, histograms=histograms)
 
 
 # -- of each queue ------------------------------------------------------------------------------------------
@@ -54,15 +67,15 @@ def _counter(name: str, labels: Labels, help: str, numbers: Callable[[Reading], 
 def _standing(name: str, help: str, of: Callable[[Depth], float]) -> Measure:
     def numbers(reading: Reading) -> Numbers:
         for queue in reading.state.names():
-            yield (queue,), of(reading.state.depth.get(queue, Depth()))
+            yield (queue,), of(reading.state.depth_of(queue))
 
-    return _gauge(name, ("queue",), help, numbers)
+    return _gauge(f"{name}{{queue}}", help, numbers)
 
 
 def _setting(of: Callable[[QueueRecord], float | None]) -> Callable[[Reading], Numbers]:
     def numbers(reading: Reading) -> Numbers:
-        for queue in sorted(reading.state.steering.queues):
-            value = of(reading.state.steering.queues[queue])
+        for queue in sorted(reading.state.view.queues):
+            value = of(reading.state.view.queues[queue])
             if value is not None:
                 yield (queue,), value
 
@@ -79,7 +92,7 @@ def _slots(reading: Reading) -> Numbers:
 
 
 def _serving(reading: Reading) -> Numbers:
-    serving = reading.state.steering.serving
+    serving = reading.state.view.serving
     return (((queue,), float(serving.get(queue, 0))) for queue in reading.state.names())
 
 
@@ -115,16 +128,16 @@ def _ready(reading: Reading) -> Numbers:
 
 
 def _counted(name: str, help: str, count: str) -> Measure:
-    return _counter(name, (), help, lambda reading: [((), float(reading.everything.counts.get(count, 0)))])
+    return _counter(f"{name}_total", help, lambda reading: [((), reading.everything.counts.get(count, 0))])
 
 
-def _one(of: Callable[[Reading], float | None]) -> Callable[[Reading], Numbers]:
-    def numbers(reading: Reading) -> Iterator[tuple[Labels, float]]:
+def _single(name: str, help: str, of: Callable[[Reading], float | None]) -> Measure:
+    def numbers(reading: Reading) -> Numbers:
         value = of(reading)
         if value is not None:
-            yield (), float(value)
+            yield (), value
 
-    return numbers
+    return _gauge(name, help, numbers)
 
 
 def _workers(reading: Reading) -> Numbers:
@@ -172,158 +185,128 @@ MEASURES: Final = (
     _standing("queue_depth", "Ready jobs, those held by limits included.", lambda depth: depth.ready),
     _standing(
         "queue_oldest_ready_seconds",
-        "For how long the oldest ready job has waited; 0 where none is ready.",
+        "How long the oldest ready job has waited; 0 if none is ready.",
         lambda depth: depth.oldest or 0.0,
     ),
-    _standing("queue_running", "Jobs that run.", lambda depth: depth.running),
-    _standing("queue_scheduled", "Jobs that are scheduled for later.", lambda depth: depth.scheduled),
+    _standing("queue_running", "Running jobs.", lambda depth: depth.running),
+    _standing(
+        "queue_scheduled", "Jobs that wait for their time, or for other jobs.", lambda depth: depth.scheduled
+    ),
     _standing("queue_retrying", "Jobs that wait for their next attempt.", lambda depth: depth.retrying),
     _standing("queue_dead", "Dead jobs that are kept.", lambda depth: depth.dead),
-    _gauge("queue_paused", ("queue",), "1 where it is paused.", _setting(lambda queue: queue.paused)),
-    _gauge("queue_slots", ("queue",), "Slots assigned to workers that are alive.", _slots),
-    _gauge("queue_workers", ("queue",), "Workers that are alive and serve it.", _serving),
+    _gauge("queue_paused{queue}", "1 if the queue is paused.", _setting(lambda queue: queue.paused)),
+    _gauge("queue_slots{queue}", "Slots assigned to live workers.", _slots),
+    _gauge("queue_workers{queue}", "Live workers that serve the queue.", _serving),
     _gauge(
-        "queue_cooling_seconds",
-        ("queue",),
-        "Seconds until it resumes after a throttle; 0 where it does not cool down.",
+        "queue_cooling_seconds{queue}",
+        "Seconds until the queue resumes after a throttle; 0 if it is not cooling down.",
         _setting(lambda queue: queue.cooling),
     ),
     _gauge(
-        "queue_rate",
-        ("queue",),
-        "Jobs a second that its governor allows; only where it has one.",
+        "queue_rate{queue}",
+        "Jobs per second that the governor allows; only for queues with a governor.",
         _setting(lambda queue: queue.rate if queue.governor else None),
     ),
     _gauge(
-        "watermark_age_seconds",
-        ("queue",),
-        "Age of the oldest unfinished job with an ordering key; 0 where all have ended.",
+        "watermark_age_seconds{queue}",
+        "Age of the oldest unfinished job with an ordering key; 0 if all have ended.",
         _ages,
     ),
     _counter(
-        "jobs_offered",
-        ("queue",),
-        "Jobs put into its lanes: new ones, retries, and those given back.",
+        "jobs_offered_total{queue}",
+        "Jobs put into the queue's lanes: new ones, retries, and jobs handed back.",
         _offered,
     ),
     _counter(
-        "jobs_refused",
-        ("queue",),
+        "jobs_refused_total{queue}",
         "Jobs refused because the queue was full.",
         _setting(lambda queue: queue.refused),
     ),
-    _counter("jobs_shed", ("queue",), "Jobs refused by load shedding.", _setting(lambda queue: queue.shed)),
-    _counter("jobs", ("queue", "task", "outcome"), "Runs, by how they ended.", _outcomes),
-    Measure(
-        name="windlass_job_wait_seconds",
-        kind="histogram",
-        labels=("queue", "task"),
-        help="How long jobs had been ready when they were started.",
-        histograms=_waits,
+    _counter("jobs_shed_total{queue}", "Jobs refused by load shedding.", _setting(lambda queue: queue.shed)),
+    _counter("jobs_total{queue,task,outcome}", "Runs by outcome.", _outcomes),
+    _histogram(
+        "job_wait_seconds{queue,task}", "How long jobs had been ready when they were started.", _waits
     ),
-    Measure(
-        name="windlass_job_run_seconds",
-        kind="histogram",
-        labels=("queue", "task"),
-        help="How long runs took, however they ended.",
-        histograms=_runs,
-    ),
+    _histogram("job_run_seconds{queue,task}", "How long runs took, however they ended.", _runs),
     _gauge(
-        "task_ready",
-        ("queue", "task", "estimate"),
-        "Ready jobs of a task; estimate=yes where only the first of a long lane were counted.",
+        "task_ready{queue,task,estimate}",
+        "Ready jobs of a task; estimate=yes if only the first jobs of a long lane were counted.",
         _ready,
     ),
-    _gauge(
+    _single(
         "tasks_left_out",
-        (),
-        "Pairs of queue and task that the other metrics leave out, because there are too many.",
-        _one(lambda reading: reading.left_out),
+        "Pairs of queue and task that other metrics leave out because there are too many.",
+        lambda reading: reading.left_out,
     ),
     _counted("claims", "Claims that found jobs.", "claims"),
     _counted("claimed_jobs", "Jobs in those claims.", "claimed"),
-    _counted("empty_claims", "Claims that found none.", "empty"),
-    _counted(
-        "refused_writes", "Outcomes of workers that had lost their claim, refused by the fence.", "refused"
-    ),
+    _counted("empty_claims", "Claims that found no jobs.", "empty"),
+    _counted("refused_writes", "Outcomes refused by the fence: their worker had lost the claim.", "refused"),
     _counted("rescued_jobs", "Jobs taken back from dead workers.", "rescued"),
-    _counted("lost_workers", "Workers that died without a word.", "lost"),
+    _counted("lost_workers", "Workers that died without retiring.", "lost"),
     _counted(
         "deaf_workers",
-        "Workers that lived and took nothing though they could; child processes are replaced.",
+        "Live workers that stopped claiming; child processes are replaced.",
         "deaf",
     ),
     _counted("events_dropped", "Timeline events that found no room.", "dropped"),
-    _gauge("workers", ("alive",), "Workers; alive=no are those whose jobs wait for a rescue.", _workers),
-    _gauge(
+    _gauge("workers{alive}", "Workers; alive=no counts those whose jobs wait for a rescue.", _workers),
+    _single(
         "worker_beat_age_seconds",
-        (),
         "Seconds since the last heartbeat of the worker that has been silent longest.",
-        _one(_beat_age),
+        _beat_age,
     ),
-    _gauge("coordinator", (), "1 while a coordinator leads.", _one(_leads)),
-    _gauge(
+    _single("coordinator", "1 while the cluster has a coordinator.", _leads),
+    _single(
         "schedule_overdue_seconds",
-        (),
-        "For how long the schedule that is due longest has not fired; 0 where none is due.",
-        _one(_overdue),
+        "How long the most overdue schedule has been due; 0 if none is overdue.",
+        _overdue,
     ),
     _gauge(
-        "budget_tokens",
-        ("budget",),
-        "Tokens of its bucket for all.",
+        "budget_tokens{budget}",
+        "Tokens in the budget's shared bucket.",
         lambda reading: (((each.name,), each.tokens) for each in reading.budgets),
     ),
     _gauge(
-        "budget_waiting",
-        ("budget",),
-        "Jobs that wait for its tokens, counted up to 10,000.",
+        "budget_waiting{budget}",
+        "Jobs that wait for tokens of the budget, counted up to 10,000.",
         lambda reading: (((each.name,), float(each.waiting)) for each in reading.budgets),
     ),
-    _gauge("budget_state", ("budget", "state"), "1 for the state its breaker is in.", _states),
-    _gauge("store_bytes", (), "Size of the store.", _one(lambda reading: reading.health.bytes)),
-    _gauge(
+    _gauge("budget_state{budget,state}", "1 for the current state of the budget's breaker.", _states),
+    _single("store_bytes", "Size of the store.", lambda reading: reading.health.bytes),
+    _single(
         "store_latency_seconds",
-        (),
-        "How long the store took to answer the smallest question.",
-        _one(lambda reading: reading.latency),
+        "How long the store took to answer a minimal query.",
+        lambda reading: reading.latency,
     ),
-    _gauge(
+    _single(
         "oldest_snapshot_seconds",
-        (),
-        "For how long the oldest snapshot has been held; only on PostgreSQL.",
-        _one(lambda reading: reading.health.oldest_snapshot),
+        "How long the oldest snapshot has been held; only on PostgreSQL.",
+        lambda reading: reading.health.oldest_snapshot,
     ),
-    _gauge(
+    _single(
         "locks_held_seconds",
-        (),
-        "For how long an open transaction has held lanes or rows that others want; only on PostgreSQL.",
-        _one(lambda reading: reading.health.locks_held),
+        "How long an open transaction has held lanes or rows that others want; only on PostgreSQL.",
+        lambda reading: reading.health.locks_held,
     ),
     _gauge(
-        "segment_blocked",
-        ("reason",),
-        "1 while a segment cannot be reclaimed; the reason with N for each number.",
+        "segment_blocked{reason}",
+        "1 while a segment cannot be reclaimed; numbers in the reason are replaced by N.",
         _blocked,
     ),
-    _gauge("segment_blocked_seconds", (), "For how long that has been so.", _one(_blocked_for)),
-    _gauge("dead_tuples", ("table",), "Dead tuples of a table; only on PostgreSQL.", _dead_tuples),
-    _gauge(
+    _single("segment_blocked_seconds", "How long a segment could not be reclaimed.", _blocked_for),
+    _gauge("dead_tuples{table}", "Dead tuples of a table; only on PostgreSQL.", _dead_tuples),
+    _single(
         "reports_waiting",
-        (),
-        "Reports of workers that are not rolled up yet, counted up to 10,000.",
-        _one(lambda reading: reading.health.reports),
+        "Worker reports that are not rolled up yet, counted up to 10,000.",
+        lambda reading: reading.health.reports,
     ),
     _counter(
-        "logins_refused",
-        ("reason",),
-        "Wrong credentials that this process of Mission Control was sent, and those it throttled for it.",
+        "logins_refused_total{reason}",
+        "Logins that this Mission Control process refused: wrong credentials, and throttled attempts.",
         lambda reading: (((reason,), float(n)) for reason, n in reading.logins.items()),
     ),
     _gauge(
-        "build_info",
-        ("version", "store"),
-        "Always 1.",
-        lambda reading: [((__version__, reading.health.store), 1.0)],
+        "build_info{version,store}", "Always 1.", lambda reading: [((__version__, reading.health.store), 1.0)]
     ),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 from windlass.errors import StoreBusy
 from windlass.metrics.catalog import MEASURES, Measure
 from windlass.metrics.histograms import coarse
-from windlass.metrics.reading import Reading, Slow, read, read_slow
+from windlass.metrics.reading import Reading, read, read_slow
 from windlass.store.protocol import Store
 from windlass.web.service.read_cache import ReadCache
 
@@ -65,7 +65,7 @@ class Exposition:
     async def _text(self) -> str:
         try:
             async with asyncio.timeout(READ_TIME):
-                slow = await self._cache.get("slow", SLOW_FRESH, self._slow)
+                slow = await self._cache.get("slow", SLOW_FRESH, lambda: self._ask(read_slow))
                 reading = await self._ask(lambda store: read(store, slow))
         except TimeoutError:
             raise StoreBusy(
@@ -73,9 +73,6 @@ class Exposition:
             ) from None
         # Some thousand lines: elsewhere, so that nobody on this loop waits for them.
         return await asyncio.to_thread(render, msgspec.structs.replace(reading, logins=dict(self._logins)))
-
-    async def _slow(self) -> Slow:
-        return await self._ask(read_slow)
 
 
 def render(reading: Reading) -> str:
@@ -90,25 +87,18 @@ class _Collected(Collector):
         self._reading = reading
 
     def collect(self) -> Iterable[Metric]:
-        return _families(self._reading)
+        return (_family(measure, self._reading) for measure in MEASURES)
 
 
-def _families(reading: Reading) -> Iterator[Metric]:
-    for measure in MEASURES:
-        if measure.histograms is not None:
-            yield _histogram(measure, reading)
-        elif measure.numbers is not None:
-            kind = CounterMetricFamily if measure.kind == "counter" else GaugeMetricFamily
-            family = kind(measure.name, measure.help, labels=measure.labels)
-            for labels, value in measure.numbers(reading):
-                family.add_metric(labels, value)
-            yield family
-
-
-def _histogram(measure: Measure, reading: Reading) -> HistogramMetricFamily:
-    assert measure.histograms is not None
-    family = HistogramMetricFamily(measure.name, measure.help, labels=measure.labels)
-    for labels, counts in measure.histograms(reading):
-        buckets, total = coarse(counts)
-        family.add_metric(labels, buckets, total)
+def _family(measure: Measure, reading: Reading) -> Metric:
+    if measure.histograms is not None:
+        histogram = HistogramMetricFamily(measure.name, measure.help, labels=measure.labels)
+        for labels, counts in measure.histograms(reading):
+            histogram.add_metric(labels, *coarse(counts))
+        return histogram
+    assert measure.numbers is not None
+    kind = CounterMetricFamily if measure.kind == "counter" else GaugeMetricFamily
+    family = kind(measure.name, measure.help, labels=measure.labels)
+    for labels, value in measure.numbers(reading):
+        family.add_metric(labels, value)
     return family

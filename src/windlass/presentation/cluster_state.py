@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from windlass.store.protocol import Store
-from windlass.store.records import BudgetRecord, Depth, GateRecord, Steering, WorkerRecord
+from windlass.store.records import BudgetRecord, ClusterView, Depth, GateRecord, QueueRecord, WorkerRecord
 
 MAX_GATES: Final = 5
 
@@ -18,7 +18,7 @@ MAX_GATES: Final = 5
 class ClusterState(msgspec.Struct, frozen=True):
     """The state at one moment: `at` by the wall clock, `tick` by the monotonic one."""
 
-    steering: Steering
+    view: ClusterView
     depth: dict[str, Depth]
     workers: list[WorkerRecord]
     at: float
@@ -31,12 +31,20 @@ class ClusterState(msgspec.Struct, frozen=True):
 
     def names(self) -> list[str]:
         """Every queue, by name."""
-        return sorted(self.steering.queues.keys() | self.depth.keys())
+        return sorted(self.view.queues.keys() | self.depth.keys())
+
+    def queue(self, name: str) -> QueueRecord:
+        """The settings of a queue, and how it stands; one that was never declared has the defaults."""
+        return self.view.queues.get(name, QueueRecord(name=name))
+
+    def depth_of(self, name: str) -> Depth:
+        """How many jobs of a queue stand where."""
+        return self.depth.get(name, Depth())
 
     def slots(self) -> Counter[str]:
         """How many slots of each queue are assigned over all workers."""
         total: Counter[str] = Counter()
-        for assigned in self.steering.slots.values():
+        for assigned in self.view.slots.values():
             total.update(assigned)
         return total
 
@@ -44,8 +52,8 @@ class ClusterState(msgspec.Struct, frozen=True):
 async def read_state(store: Store) -> ClusterState:
     """Three reads, none of which scans a log."""
     workers = await store.workers()
-    steering = await store.steering([worker.id for worker in workers if worker.alive])
-    return ClusterState(steering, await store.depth(), workers, time.time(), time.monotonic())
+    view = await store.cluster_view([worker.id for worker in workers if worker.alive])
+    return ClusterState(view, await store.depth(), workers, time.time(), time.monotonic())
 
 
 async def read_full_state(store: Store) -> ClusterState:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import msgspec
 
-from windlass.presentation.text import Shape, iso, plain
+from windlass.presentation.text import shaped
 from windlass.store.records import EventRecord
 
 
@@ -23,23 +25,7 @@ class EventShape(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
     ms: float | None = None
 
-
-def event_shape(event: EventRecord) -> EventShape:
-    """An event as JSON has it."""
-    return EventShape(
-        id=str(event.id),
-        at=iso(event.at) or "",
-        kind=event.kind,
-        text=event.text,
-        job=None if event.job is None else str(event.job),
-        queue=event.queue,
-        task=event.task,
-        worker=event.worker,
-        attempt=event.attempt,
-        ms=event.ms,
-    )
-
-
-def event_as_json(event: EventRecord) -> Shape:
-    """An event as commands print it."""
-    return plain(event_shape(event))
+    @classmethod
+    def of(cls, event: EventRecord) -> Self:
+        """An event as JSON has it."""
+        return shaped(cls, event)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -94,7 +94,7 @@ def gate_findings(gates: Iterable[GateRecord], budgets: frozenset[str] | set[str
         unknown = kind == "budget" and _budget_of(gate.name) not in budgets
         if gate.oldest > LONG_WAIT and not unknown:
             before, _, key = rest.partition("/")
-            advice = _ADVICE.get(kind, "see `windlass blocked`")
+            advice = _ADVICE.get(kind, "see `windlass gates`")
             yield _warning(
                 f"gate {gate.name}",
                 f"the first of {plural(gate.waiting, 'job', most=COUNTED)} {reason(gate.name)} "
@@ -159,8 +159,8 @@ def _budget_of(gate: str) -> str:
     return gate.removeprefix(_BUDGET).partition("/")[0]
 
 
-def _warning(name: str, text: str, advice: str) -> Finding:
-    return Finding(name=one_line(name, 200), level="warning", text=one_line(text), advice=one_line(advice))
+def _warning(name: str, text: str, advice: str, level: Literal["warning", "error"] = "warning") -> Finding:
+    return Finding(name=one_line(name, 200), level=level, text=one_line(text), advice=one_line(advice))
 
 
 # -- for the overview -----------------------------------------------------------------------------------
@@ -214,10 +214,8 @@ def resting(state: ClusterState) -> list[str]:
     """Queues that are served, and rest while jobs wait."""
     return [
         name
-        for name, record in sorted(state.steering.queues.items())
-        if state.depth.get(name, Depth()).ready
-        and state.steering.serving.get(name, 0)
-        and queue_in_words(record)
+        for name, record in sorted(state.view.queues.items())
+        if state.depth_of(name).ready and state.view.serving.get(name, 0) and queue_in_words(record)
     ]
 
 
@@ -229,61 +227,47 @@ def lost(workers: Iterable[WorkerRecord], now: float) -> list[WorkerRecord]:
 def worker_findings(workers: Iterable[WorkerRecord], now: float) -> Iterator[DatedFinding]:
     """Workers that send no heartbeats."""
     for worker in lost(workers, now):
-        yield _dated(
+        finding = _warning(
             f"worker {worker.label or worker.id}",
             f"no heartbeat for {span(now - worker.beat_at)}",
             "its jobs go to other workers by themselves; check its host and process",
-            since=worker.beat_at,
         )
+        yield DatedFinding(finding, worker.beat_at)
 
 
 def waiting_findings(state: ClusterState, rests: Mapping[str, float] = UNKNOWN) -> Iterator[DatedFinding]:
     """Queues in which jobs wait and nothing happens."""
     nobody = not any(worker.alive for worker in state.workers)
     for name in state.names():
-        record = state.steering.queues.get(name, QueueRecord(name=name))
-        depth = state.depth.get(name, Depth())
+        record, depth = state.queue(name), state.depth_of(name)
         since = None if depth.oldest is None else state.at - depth.oldest
         if not depth.ready:
             continue
         waiting = f"{plural(depth.ready, 'job')} ready"
-        if not state.steering.serving.get(name, 0):
-            yield _dated(
+        if not state.view.serving.get(name, 0):
+            finding = _warning(
                 f"queue {name}",
                 f"{waiting}, and no worker serves it",
                 f"start one: `windlass worker MODULE:APP -q {name}`",
-                level="error" if nobody else "warning",
-                since=since,
+                "error" if nobody else "warning",
             )
+            yield DatedFinding(finding, since)
         elif held_up := queue_in_words(record):
             advice = (
                 f"resume it: `windlass queue resume {name}`"
                 if record.paused
                 else f"it resumes by itself; end the cool-down now with `windlass queue warm {name}`"
             )
-            yield _dated(f"queue {name}", f"{waiting}, and it is {held_up}", advice, since=rests.get(name))
+            finding = _warning(f"queue {name}", f"{waiting}, and it is {held_up}", advice)
+            yield DatedFinding(finding, rests.get(name))
 
 
 def death_findings(deaths: Deaths) -> Iterator[DatedFinding]:
     """Jobs that have died lately."""
     if deaths.jobs:
-        yield _dated(
+        finding = _warning(
             "dead jobs",
             f"{plural(deaths.jobs, 'job')} died within the last hour",
             "see their errors with `windlass dead list`, and retry them once the cause is fixed",
-            since=deaths.since,
         )
-
-
-def _dated(
-    name: str, text: str, advice: str, *, level: str = "warning", since: float | None = None
-) -> DatedFinding:
-    return DatedFinding(
-        Finding(
-            name=one_line(name, 200),
-            level="error" if level == "error" else "warning",
-            text=one_line(text),
-            advice=one_line(advice),
-        ),
-        since,
-    )
+        yield DatedFinding(finding, deaths.since)

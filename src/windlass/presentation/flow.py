@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from windlass.core.cron import Missed, Overlap
 from windlass.core.gates import reason
 from windlass.core.rates import rate_text
-from windlass.presentation.jobs import id_text, priority_name
-from windlass.presentation.text import Shape, iso, parsed, plain
+from windlass.presentation.cluster_state import ClusterState
+from windlass.presentation.jobs import priority_name
+from windlass.presentation.text import parsed, shaped
 from windlass.store.records import (
     BudgetRecord,
-    Depth,
     GateRecord,
     QueueRecord,
     ScheduleRecord,
@@ -37,17 +36,35 @@ class QueueShape(QueueRecord, frozen=True, kw_only=True):
     slots: int | None
     workers: int
 
+    @classmethod
+    def of(cls, state: ClusterState, name: str, **more: Any) -> Self:
+        """A queue as the state has it; `more` is what a larger shape adds."""
+        workers = state.view.serving.get(name, 0)
+        slots = state.slots().get(name)
+        return shaped(cls, state.queue(name), state.depth_of(name), slots=slots, workers=workers, **more)
+
 
 class BudgetShape(BudgetRecord, frozen=True, kw_only=True):
     """A budget: its settings, and how it stands. Rates are tokens a second."""
 
     rate_text: str
 
+    @classmethod
+    def of(cls, budget: BudgetRecord, **more: Any) -> Self:
+        """A budget as JSON has it; `more` is what a larger shape adds."""
+        given = {"tokens": round(budget.tokens, 3), "blocked": round(budget.blocked, 3)}
+        return shaped(cls, budget, rate_text=rate_text(budget.rate), **given, **more)
+
 
 class GateShape(GateRecord, frozen=True, kw_only=True):
     """A gate that jobs wait at, and why."""
 
     reason: str
+
+    @classmethod
+    def of(cls, gate: GateRecord) -> Self:
+        """A gate as JSON has it."""
+        return shaped(cls, gate, oldest=round(gate.oldest, 3), reason=reason(gate.name))
 
 
 class WatermarkShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +76,11 @@ class WatermarkShape(msgspec.Struct, frozen=True, kw_only=True):
     at: str | None
     waiting: int
     age: float
+
+    @classmethod
+    def of(cls, mark: Watermark) -> Self:
+        """A watermark as JSON has it."""
+        return shaped(cls, mark, age=round(mark.age, 3))
 
 
 class ScheduleShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +104,12 @@ class ScheduleShape(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int
     error: str | None
 
+    @classmethod
+    def of(cls, schedule: ScheduleRecord, **more: Any) -> Self:
+        """A schedule as JSON has it; `more` is what a larger shape adds."""
+        priority = priority_name(schedule.priority)
+        return shaped(cls, schedule, payload=parsed(schedule.payload), priority=priority, **more)
+
 
 class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
     """A worker and the slots it was assigned."""
@@ -99,96 +127,9 @@ class WorkerShape(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
     slots: dict[str, int]
 
-
-def queue_fields(queue: QueueRecord, depth: Depth, slots: int | None, workers: int) -> dict[str, Any]:
-    """What a QueueShape, or one that says more, is made of."""
-    return {
-        **msgspec.structs.asdict(queue),
-        **msgspec.structs.asdict(depth),
-        "slots": slots,
-        "workers": workers,
-    }
-
-
-def budget_fields(budget: BudgetRecord) -> dict[str, Any]:
-    """What a BudgetShape, or one that says more, is made of."""
-    return {
-        **msgspec.structs.asdict(budget),
-        "rate_text": rate_text(budget.rate),
-        "tokens": round(budget.tokens, 3),
-        "blocked": round(budget.blocked, 3),
-    }
-
-
-def gate_shape(gate: GateRecord) -> GateShape:
-    """A gate as JSON has it."""
-    shape = msgspec.structs.asdict(gate)
-    return GateShape(**{**shape, "oldest": round(gate.oldest, 3), "reason": reason(gate.name)})
-
-
-def watermark_shape(mark: Watermark) -> WatermarkShape:
-    """A watermark as JSON has it."""
-    shape = msgspec.structs.asdict(mark)
-    return WatermarkShape(**{**shape, "at": iso(mark.at), "age": round(mark.age, 3)})
-
-
-def schedule_fields(schedule: ScheduleRecord) -> dict[str, Any]:
-    """What a ScheduleShape, or one that says more, is made of."""
-    shape = msgspec.structs.asdict(schedule)
-    del shape["options"]
-    return {
-        **shape,
-        "payload": parsed(schedule.payload),
-        "priority": priority_name(schedule.priority),
-        "next_at": iso(schedule.next_at),
-        "last_at": iso(schedule.last_at),
-        "last_job": id_text(schedule.last_job),
-    }
-
-
-def worker_fields(worker: WorkerRecord, slots: Mapping[str, int], now: float) -> dict[str, Any]:
-    """What a WorkerShape, or one that says more, is made of."""
-    return {
-        "id": str(worker.id),
-        "label": worker.label,
-        "host": worker.host,
-        "pid": worker.pid,
-        "queues": list(worker.queues),
-        "alive": worker.alive,
-        "beat": worker.beat,
-        "beat_at": iso(worker.beat_at),
-        "beat_age": round(max(now - worker.beat_at, 0.0), 3),
-        "started_at": iso(worker.started_at),
-        "lease": worker.lease,
-        "slots": dict(slots),
-    }
-
-
-def queue_as_json(queue: QueueRecord, depth: Depth, slots: int | None, workers: int) -> Shape:
-    """A queue: how it stands, who serves it, and its settings."""
-    return plain(QueueShape(**queue_fields(queue, depth, slots, workers)))
-
-
-def budget_as_json(budget: BudgetRecord) -> Shape:
-    """A budget: its settings, and how it stands. Rates are tokens a second."""
-    return plain(BudgetShape(**budget_fields(budget)))
-
-
-def gate_as_json(gate: GateRecord) -> Shape:
-    """A gate that jobs wait at, and why."""
-    return plain(gate_shape(gate))
-
-
-def watermark_as_json(mark: Watermark) -> Shape:
-    """How far an ordering key has come."""
-    return plain(watermark_shape(mark))
-
-
-def schedule_as_json(schedule: ScheduleRecord) -> Shape:
-    """A schedule: what it does when, and how it stands."""
-    return plain(ScheduleShape(**schedule_fields(schedule)))
-
-
-def worker_as_json(worker: WorkerRecord, slots: Mapping[str, int], now: float) -> Shape:
-    """A worker and the slots it was assigned."""
-    return plain(WorkerShape(**worker_fields(worker, slots, now)))
+    @classmethod
+    def of(cls, worker: WorkerRecord, state: ClusterState, **more: Any) -> Self:
+        """A worker as the state has it; `more` is what a larger shape adds."""
+        slots = dict(state.view.slots.get(worker.id, {}))
+        age = round(max(state.at - worker.beat_at, 0.0), 3)
+        return shaped(cls, worker, queues=list(worker.queues), slots=slots, beat_age=age, **more)

@@ -7,14 +7,15 @@ The schemas of the OpenAPI document are made from these shapes. `…_as_json` is
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from windlass.core.states import Priority
 from windlass.presentation.text import Shape, iso, parsed, plain
-from windlass.store.records import Causes, Failure, JobRecord, PartOf
+from windlass.store.fields import Field, Unit
+from windlass.store.records import CARRIED, Causes, Failure, JobRecord, Options, PartOf
 
 
 class FailureShape(msgspec.Struct, frozen=True):
@@ -59,7 +60,7 @@ class PartOfShape(msgspec.Struct, frozen=True):
         )
 
 
-class JobShape(msgspec.Struct, frozen=True, kw_only=True):
+class _JobShape(msgspec.Struct, frozen=True, kw_only=True):
     """A job with everything the store knows about it."""
 
     id: str
@@ -82,19 +83,32 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None
     claim: str | None
     cancel_requested: bool
-    timeout: float | None
-    unique_key: str | None
-    fair_key: str | None
-    ordering_key: str | None
-    concurrency_key: str | None
-    tags: list[str]
-    headers: dict[str, str]
-    trace: str | None
     replay_of: str | None
     chunked: bool
     part: PartOfShape | None
-    after: list[str]
-    otherwise: str | None
+
+
+_LISTS: Final[Mapping[Unit, Any]] = {"ids": list[str], "tags": list[str], "headers": dict[str, str]}
+
+
+def _type(field: Field) -> Any:
+    if field.unit in _LISTS:
+        return _LISTS[field.unit]
+    return field.kind if field.default is not None and not field.beside else field.kind | None
+
+
+if TYPE_CHECKING:
+    JobShape: TypeAlias = _JobShape
+else:
+    JobShape = msgspec.defstruct(
+        "JobShape",
+        [(field.kept, _type(field)) for field in CARRIED],
+        bases=(_JobShape,),
+        module=__name__,
+        namespace={"__doc__": _JobShape.__doc__},
+        frozen=True,
+        kw_only=True,
+    )
 
 
 class JobsShape(msgspec.Struct, frozen=True):
@@ -120,7 +134,6 @@ def job_fields(job: JobRecord) -> dict[str, Any]:
         "state": str(job.state),
         "reason": job.reason,
         "attempt": job.attempt,
-        "max_attempts": options.max_attempts,
         "deaths": job.deaths,
         "payload": parsed(job.payload),
         "result": parsed(job.result),
@@ -133,20 +146,27 @@ def job_fields(job: JobRecord) -> dict[str, Any]:
         "worker": id_text(job.worker),
         "claim": id_text(job.claim),
         "cancel_requested": job.cancel_requested,
-        "timeout": options.timeout,
-        "unique_key": options.unique_key,
-        "fair_key": options.fair_key,
-        "ordering_key": options.ordering_key,
-        "concurrency_key": options.concurrency_key,
-        "tags": list(options.tags),
-        "headers": options.headers,
-        "trace": options.trace,
         "replay_of": id_text(options.replay_of),
         "chunked": options.chunked,
         "part": None if options.part is None else PartOfShape.of(options.part),
-        "after": [str(id) for id in options.after],
-        "otherwise": options.otherwise if options.after else None,
-    }
+    } | {field.kept: _value(field, options) for field in CARRIED}
+
+
+def _value(field: Field, options: Options) -> Any:
+    value = getattr(options, field.kept)
+    if field.beside and not getattr(options, field.beside):
+        return None
+    return [str(each) for each in value] if isinstance(value, tuple) else value
+
+
+def options_shown(job: Options | JobShape) -> Iterator[tuple[Field, str, Any]]:
+    """The options that a page about a job has lines for, with a title: those that are not as by default, and
+    those beside them. Its attempts are shown with the one that it is at."""
+    for field in CARRIED:
+        value = getattr(job, field.kept)
+        said = getattr(job, field.beside) if field.beside else value not in (None, field.default)
+        if said and value and field.unit != "attempts":
+            yield field, field.kept.replace("_", " "), value
 
 
 def priority_name(priority: int) -> str:

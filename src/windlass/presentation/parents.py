@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, Literal
+from collections.abc import Sequence
+from typing import Any, Final, Literal, Self
 
 import msgspec
 
 from windlass.core.progress import Look, progress
 from windlass.core.states import State
-from windlass.presentation.jobs import id_text
-from windlass.presentation.text import Shape, iso, parsed, plain
+from windlass.presentation.text import parsed, rounded, shaped
 from windlass.store.protocol import Store
 from windlass.store.records import ParentRecord, PartRecord
 
@@ -33,9 +33,9 @@ class ProgressShape(msgspec.Struct, frozen=True):
             round(current.fraction, 6),
             current.percent,
             current.unit,
-            _rounded(current.rate),
-            _rounded(current.records_rate),
-            _rounded(current.left),
+            rounded(current.rate),
+            rounded(current.records_rate),
+            rounded(current.left),
         )
 
 
@@ -63,6 +63,12 @@ class ParentShape(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: str | None
     progress: ProgressShape
 
+    @classmethod
+    def of(cls, parent: ParentRecord, *looks: Look, **more: Any) -> Self:
+        """A parent and how far it is, from looks at it, the latest last; `more` is what a larger shape
+        adds."""
+        return shaped(cls, parent, progress=ProgressShape.of(*looks), **more)
+
 
 class PartShape(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a parent [P4]."""
@@ -80,54 +86,39 @@ class PartShape(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     created_at: str | None
 
-
-def parent_shape(parent: ParentRecord, *looks: Look) -> ParentShape:
-    """A parent and how far it is, from looks at it, the latest last."""
-    return ParentShape(**parent_fields(parent, *looks))
-
-
-def parent_fields(parent: ParentRecord, *looks: Look) -> dict[str, Any]:
-    """What a ParentShape, or one that says more, is made of."""
-    return {
-        **msgspec.structs.asdict(parent),
-        "id": str(parent.id),
-        "state": str(parent.state),
-        "final": id_text(parent.final),
-        "created_at": iso(parent.created_at),
-        "finished_at": iso(parent.finished_at),
-        "progress": ProgressShape.of(*looks),
-    }
+    @classmethod
+    def of(cls, part: PartRecord, **more: Any) -> Self:
+        """A part as JSON has it; `more` is what a larger shape adds."""
+        return shaped(cls, part, span=parsed(part.span), **more)
 
 
-def part_shape(part: PartRecord) -> PartShape:
-    """A part as JSON has it."""
-    return PartShape(**part_fields(part))
+# -- drawing parts --------------------------------------------------------------------------------------
+
+DRAWN: Final = (
+    State.DEAD,
+    State.CANCELLED,
+    State.RETRYING,
+    State.RUNNING,
+    State.READY,
+    State.WAITING,
+    State.SUCCEEDED,
+)
+"""The states that a strip of parts tells apart, the worst first."""
 
 
-def part_fields(part: PartRecord) -> dict[str, Any]:
-    """What a PartShape, or one that says more, is made of."""
-    return {
-        **msgspec.structs.asdict(part),
-        "parent": str(part.parent),
-        "span": parsed(part.span),
-        "state": str(part.state),
-        "job": id_text(part.job),
-        "created_at": iso(part.created_at),
-    }
+def drawn_state(state: State) -> State:
+    """How a part is drawn: one that is due later waits like one that is due now."""
+    if state is State.SCHEDULED:
+        return State.READY
+    return state if state in DRAWN else State.RUNNING
 
 
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, 3)
-
-
-def parent_as_json(parent: ParentRecord, *looks: Look) -> Shape:
-    """A parent and how far it is, from looks at it, the latest last."""
-    return plain(parent_shape(parent, *looks))
-
-
-def part_as_json(part: PartRecord) -> Shape:
-    """A part of a parent [P4]."""
-    return plain(part_shape(part))
+def strip_of(states: Sequence[State], cells: int) -> tuple[list[State], int]:
+    """The parts by index as at most so many cells, and how many parts a cell stands for. Of several it shows
+    the one that most needs attention [P10]."""
+    each = max(1, -(-len(states) // cells))
+    drawn = [drawn_state(state) for state in states]
+    return [min(set(drawn[at : at + each]), key=DRAWN.index) for at in range(0, len(drawn), each)], each
 
 
 # -- reading parts --------------------------------------------------------------------------------------

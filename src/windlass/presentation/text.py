@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -20,6 +22,7 @@ from windlass.core.harmless import harmless
 
 Shape = dict[str, Any]
 """A record as a JSON object."""
+S = TypeVar("S", bound=msgspec.Struct)
 
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 COUNTED: Final = 10_000
@@ -30,6 +33,11 @@ def one_line(text: str, most: int = 2000) -> str:
     """Harmless text on one line, cut to a length."""
     line = harmless(" ".join(text.split()))
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def rounded(number: float | None) -> float | None:
+    """A number as JSON has it: three digits; null stays null."""
+    return None if number is None else round(number, 3)
 
 
 def capped(count: int, most: int = COUNTED) -> str:
@@ -85,6 +93,29 @@ def _away(moment: float, now: float) -> str:
 
 
 # -- JSON -----------------------------------------------------------------------------------------------
+
+
+def shaped(shape: type[S], *records: msgspec.Struct, **given: Any) -> S:
+    """A shape of what records have in common with it, and of what is given. What is a number in a record and
+    a text in the shape is a time, by its name, or an id."""
+    writers = _writers_of(shape)
+    for record in records:
+        for name in record.__struct_fields__:
+            if name in writers and name not in given:
+                value, write = getattr(record, name), writers[name]
+                given[name] = value if write is None or value is None else write(value)
+    return shape(**given)
+
+
+@cache
+def _writers_of(shape: type[msgspec.Struct]) -> dict[str, Callable[[Any], Any] | None]:
+    """How each field of a shape is written, by its name; None as it is."""
+    writers: dict[str, Callable[[Any], Any] | None] = dict.fromkeys(shape.__struct_fields__)
+    for field in msgspec.structs.fields(shape):
+        if field.type in (str, str | None):
+            is_time = field.name == "at" or field.name.endswith(("_at", "_since", "_until"))
+            writers[field.name] = iso if is_time else str
+    return writers
 
 
 def plain(shape: msgspec.Struct) -> Shape:

@@ -6,7 +6,7 @@ from windlass.core.counts import plural
 from windlass.core.rates import rate_text
 from windlass.core.states import State
 from windlass.presentation.text import span
-from windlass.store.records import BudgetRecord, JobRecord, PartRecord, QueueRecord, Steering, WorkerRecord
+from windlass.store.records import BudgetRecord, ClusterView, JobRecord, PartRecord, QueueRecord, WorkerRecord
 
 
 def state_in_words(job: JobRecord | PartRecord) -> str:
@@ -68,10 +68,10 @@ def why_it_waits(job: JobRecord, queue: QueueRecord | None, serving: int, now: f
     return "; ".join(reasons)
 
 
-def why_or_reason(job: JobRecord, steering: Steering, now: float) -> str | None:
+def why_or_reason(job: JobRecord, view: ClusterView, now: float) -> str | None:
     """Why the job is not running, else the reason that the store keeps with it."""
-    serving = steering.serving.get(job.queue, 0)
-    return why_it_waits(job, steering.queues.get(job.queue), serving, now) or job.reason
+    serving = view.serving.get(job.queue, 0)
+    return why_it_waits(job, view.queues.get(job.queue), serving, now) or job.reason
 
 
 def budget_in_words(budget: BudgetRecord | None) -> str:

@@ -76,7 +76,7 @@ class Checkpoints:
                 await self._load()
                 await self._write(NO_DATA if self._last is None else self._last.data)
         except StoreError as error:
-            logger.warning("its progress cannot be written; the job goes on: %s", error)
+            logger.warning("its checkpoint cannot be written; the job continues: %s", error)
 
     async def _load(self) -> None:
         if self._loaded:

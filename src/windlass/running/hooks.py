@@ -133,7 +133,7 @@ class Hooks:
             try:
                 await _call(hook)
             except Exception:
-                logger.exception("the stop hook %s failed; the worker stops all the same", _name(hook))
+                logger.exception("the stop hook %s failed; the worker stops anyway", _name(hook))
 
     def wrap(self, context: Context, call: CallNext) -> Awaitable[Any]:
         """The run of a handler with all middleware around it."""
@@ -166,7 +166,7 @@ class Hooks:
             around.__exit__(kind, error, trace)
         except Exception as raised:  # noqa: BLE001 - logged; what became of the jobs is settled
             if raised is not error:
-                message = "the enqueue hook %s failed after the jobs were sent, which stands"
+                message = "the enqueue hook %s failed after the jobs were enqueued; they stay enqueued"
                 self._outages.failed("enqueue hooks", message, _name(hook), error=raised)
 
     async def failed(self, context: Context, error: BaseException, outcome: Outcome) -> None:

@@ -23,6 +23,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from windlass.errors import StoreReadOnly, StoreUnavailable, WindlassError
 from windlass.running import loopthread
+from windlass.running.port import finish_here
 from windlass.store.protocol import Store
 from windlass.store.records import Migration
 
@@ -64,6 +65,10 @@ class StoreHandle:
     def call(self, operation: Callable[[Store], Awaitable[T]]) -> T:
         """Run an operation from any thread and wait for its answer."""
         return loopthread.current().run(self._with_store(operation))
+
+    def call_here(self, operation: Callable[[Store], Awaitable[T]]) -> T:
+        """Run an operation in the caller's thread: one that waits for nothing, on a store in memory."""
+        return finish_here(self._with_store(operation))
 
     async def acall(self, operation: Callable[[Store], Awaitable[T]]) -> T:
         """Run an operation from any loop and await its answer."""

@@ -5,20 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from windlass.core.counts import plural
 from windlass.core.names import check_name
 from windlass.store.changes import merged
-from windlass.store.fields import NewBudget, fields_of
-from windlass.store.records import Finding, Need
+from windlass.store.fields import MAX_KEY, NewBudget, fields_of
+from windlass.store.records import Need
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
-MAX_KEY: Final = 255
-"""Characters of a key that count; what is longer is cut."""
 
 
 def checked(budget: NewBudget) -> NewBudget:
@@ -43,7 +40,8 @@ def new(name: str, changes: Mapping[str, Any]) -> NewBudget:
 def bucket_key(payload: str, need: Need) -> str:
     """The key of the bucket that a job draws from: the value of an argument, "" where there is none.
 
-    A text is its own key; other values are keyed by their JSON as it was sent."""
+    A text is its own key; other values are keyed by their JSON as it was sent. What is longer than a key may
+    be is cut."""
     if need.argument is None:
         return ""
     content = _decode(payload)
@@ -59,17 +57,3 @@ def bucket_key(payload: str, need: Need) -> str:
     if raw == b"null":
         return ""
     return (_text(raw) if raw.startswith(b'"') else raw.decode())[:MAX_KEY]
-
-
-FITS: Final = Finding(name="budgets", text="no job needs more tokens than its budget can hold")
-
-
-def over(budget: str, waiting: int, need: int) -> Finding:
-    """What the doctor says where jobs need more tokens than their budget can ever hold."""
-    return Finding(
-        name="budgets",
-        level="warning",
-        text=f"{plural(waiting, 'job needs', 'jobs need')} up to {plural(need, 'token')} of budget "
-        f"{budget!r}, which can never hold as many",
-        advice=f"windlass budget set {budget} --burst {need}",
-    )

@@ -1,5 +1,6 @@
 """How settings are changed, of queues [K1], of tasks [P6] and of budgets [F1]: what is unknown or makes no
-sense is refused, and nothing is changed then. What each may be stands in `windlass.store.fields`."""
+sense is refused, and nothing is changed then. What each may be stands in `windlass.store.fields`. PostgreSQL
+compares the settings of a queue with each other itself."""
 
 from __future__ import annotations
 
@@ -8,13 +9,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from windlass.store.fields import fields_of
+from windlass.core.names import check_name
+from windlass.store.fields import TaskRecord, fields_of
+from windlass.store.records import QueueRecord
 
 R = TypeVar("R", bound=msgspec.Struct)
 
 
 def merged(what: str, name: str, old: R, changes: Mapping[str, Any]) -> R:
-    """The record with these settings changed. Raises ValueError."""
+    """The record with these settings changed. Raises ValueError where one does not exist or makes no sense,
+    whatever the others are."""
     fields = fields_of(type(old))
     if unknown := sorted(changes.keys() - fields.keys()):
         raise ValueError(
@@ -22,3 +26,17 @@ def merged(what: str, name: str, old: R, changes: Mapping[str, Any]) -> R:
         )
     kept = {setting: fields[setting].checked(what, name, value) for setting, value in changes.items()}
     return msgspec.structs.replace(old, **kept)
+
+
+def changed_queue(old: QueueRecord, changes: Mapping[str, Any]) -> QueueRecord:
+    """The queue with these settings changed. Raises ValueError, also where two do not go together."""
+    new = merged("queue", old.name, old, changes)
+    if new.rate_min > new.rate_max:
+        raise ValueError(f"rate_min of queue {old.name!r} cannot be above its rate_max, {new.rate_max:g}")
+    return new
+
+
+def changed_task(old: TaskRecord, changes: Mapping[str, Any]) -> TaskRecord:
+    """The task with these settings changed; None goes back to what the code says. Raises ValueError."""
+    check_name("task", old.name)
+    return merged("task", old.name, old, changes)

@@ -11,7 +11,6 @@ from typing import Final
 from urllib.parse import unquote
 
 from windlass.errors import ConfigurationError
-from windlass.store.postgres.connections import url as urls
 from windlass.store.protocol import Store
 from windlass.store.settings import StoreSettings
 
@@ -58,7 +57,9 @@ def describe(url: str) -> str:
     """The URL as it may be shown: without user, password and what else can hold secrets."""
     kind = kind_of(url)
     if kind == POSTGRES:
-        return urls.shown(url)
+        from windlass.store.postgres.connections.url import shown
+
+        return shown(url)
     return f"{kind}://{url.partition('://')[2].partition('?')[0]}"
 
 

@@ -1,29 +1,42 @@
-"""Every setting that operators change without a change of code: of a queue [K1], of a task [P6] and of a
-budget [F1]. One entry each: name, type, default, help, unit and bounds. Annotations are not put off here:
-`fields_of` reads them, and parsing them again would take longer than all else.
+"""Every setting that operators change without a change of code, of a queue [K1], a task [P6] and a budget
+[F1], and every option of a job [E2]. One entry each: name, type, default, help, unit and bounds. Annotations
+are not put off here: `fields_of` reads them, and parsing them again would take longer than all else.
 
-Everything else is made from these entries: what a store accepts and how it refuses the rest (`changes`), the
-columns that SQLite reads and writes, the checks on PostgreSQL, the options of the command line, the API and
-its OpenAPI document, the forms and the reference. A new setting needs its entry here, a column in a migration
-of each store, and the code that uses it.
+Everything else is made from these entries: what is accepted and how the rest is refused (`changes`,
+`tasks.options`), the columns that SQLite reads and writes, the checks on PostgreSQL, the options of the
+command line, the API and its OpenAPI document, the forms, the page of a job and the reference. A new setting
+needs its entry here, a column in a migration of each store, and the code that uses it; a new option of a job
+a place in `Options` and in `windlass.enqueue` instead of the columns.
 """
 
 import functools
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDict, get_args, get_origin
 
 import msgspec
 
-from windlass.core.durations import duration_text
+from windlass.core.durations import Duration, duration_text
 from windlass.core.rates import rate_text
+from windlass.core.states import Priority
+from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
 
 Unit: TypeAlias = Literal[
     "yes, no", "on, off", "time", "rate", "slots", "jobs", "records", "parts", "tokens", "failures",
-    "argument",
+    "argument", "name", "priority", "moment", "attempts", "key", "choice", "ids", "tags", "headers", "text",
+    "connection",
 ]  # fmt: skip
-"""`time` is in seconds and `rate` is so many a second; people write and read them as 30s and 10/s."""
+"""`time` is in seconds and `rate` is so many a second; people write and read them as 30s and 10/s. Those
+behind `argument` are of options of jobs alone."""
+_LISTS: Final = {"ids": "a list of ids of jobs", "tags": "a list of texts", "headers": "texts by name"}
+OnConflict = Literal["skip", "replace", "reject"]
+Otherwise = Literal["dead", "cancel", "run"]
+MAX_KEY: Final = 255
+"""Characters of a key."""
+MAX_HEADERS: Final = 64
+_PRIORITIES: Final = tuple(each.name.lower() for each in Priority)
 _MAX: Final = 2**31 - 1
 _MAX_DEPTH: Final = 2**53
 """PostgreSQL divides by these as float8."""
@@ -36,7 +49,7 @@ class Field(msgspec.Struct, frozen=True):
     help: str
     """What it does, in a line."""
     unit: Unit
-    label: str
+    label: str = ""
     """Its title in a form."""
     unset: str = ""
     """What no value means."""
@@ -49,9 +62,14 @@ class Field(msgspec.Struct, frozen=True):
     """When to change it, for the reference."""
     verbs: bool = False
     """Commands and buttons of their own change it, so `set` and the form leave it out."""
+    kept: str = ""
+    """What the store, the API and JSON call an option of a job: its name, unless this says another."""
+    beside: str = ""
+    """The option of a job without which it means nothing."""
+    choices: tuple[str, ...] = ()
     name: str = ""
     kind: type = NoneType
-    """bool, int, float or str."""
+    """bool, int, float or str; of an option of a job, int or any other."""
     optional: bool = False
     """Whether it may be None."""
     default: Any = None
@@ -80,17 +98,21 @@ class Field(msgspec.Struct, frozen=True):
         """The values that it may have."""
         if self.kind is bool:
             return "true or false"
+        if self.unit in _LISTS:
+            return _LISTS[self.unit]
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
         if self.kind is str:
-            return "a text"
+            return "a text" if self.most is None else f"a text of 1 to {self.most} characters"
         if self.kind is int:
             return f"a whole number from {0 if self.zero else 1} to {self.most:,}"
         least = "0 or more" if self.zero else "more than 0"
-        return f"seconds, {least}" if self.unit == "time" else f"so many a second, {least}"
+        return f"seconds, {least}" if self.unit == "time" else f"a number per second, {least}"
 
     @property
     def default_text(self) -> str:
         """Its default, as people write it."""
-        return self.unset if self.default is None else self.text(self.default)
+        return ", else ".join(filter(None, (self.unset, self.text(self.default))))
 
     def text(self, value: Any) -> str:
         """A value as people write it on the command line and in forms; nothing for None."""
@@ -100,6 +122,8 @@ class Field(msgspec.Struct, frozen=True):
             return self.unit.split(", ")[0 if value else 1]
         if self.unit == "time":
             return duration_text(value)
+        if self.unit == "priority":
+            return Priority(value).name.lower()
         return rate_text(value) if self.unit == "rate" else str(value)
 
 
@@ -108,7 +132,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     paused: Annotated[bool, Field(
-        "Start nothing new; what runs may finish.", "yes, no", label="Paused", verbs=True,
+        "Start no new jobs; running ones finish.", "yes, no", label="Paused", verbs=True,
         more="`windlass queue pause` and `resume` change it.", when="something behind it is broken",
     )] = False  # fmt: skip
     max_workers: Annotated[int | None, Field(
@@ -123,7 +147,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     )] = None  # fmt: skip
     dead_retention: Annotated[float, Field(
         "How long dead jobs are kept.", "time", label="Keep dead jobs", zero=True,
-        when="you look after them sooner, or later",
+        when="operators need them for less time, or more",
     )] = 30 * 86400.0  # fmt: skip
     window: Annotated[int, Field(
         "Jobs with a fair key let in at a time.", "jobs", label="Fair-key jobs let in", most=_MAX,
@@ -153,11 +177,11 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     )] = 1800.0  # fmt: skip
     concurrency: Annotated[int | None, Field(
         "How many of its jobs run at a time, exactly.", "jobs", label="At most running", most=_MAX,
-        unset="no limit", when="what is behind it bears so many and not one more",
+        unset="no limit", when="the upstream can take exactly so many at once",
     )] = None  # fmt: skip
     governor: Annotated[bool, Field(
         "Find its rate by trying, from rate_min to rate_max.", "on, off", label="Governor",
-        when="nobody knows what the upstream bears",
+        when="nobody knows how much the upstream can take",
     )] = False  # fmt: skip
     rate_min: Annotated[float, Field(
         "The governor's lowest rate of jobs.", "rate", label="Governor's lowest rate", zero=True,
@@ -167,11 +191,11 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     )] = 1000.0  # fmt: skip
     max_depth: Annotated[int | None, Field(
         "Refuse new jobs when so many are ready.", "jobs", label="Refuse new jobs at", most=_MAX_DEPTH,
-        unset="no limit", more="This is backpressure.", when="producers can wait, or should be told",
+        unset="no limit", more="This is backpressure.", when="producers can wait, or should slow down",
     )] = None  # fmt: skip
     shed_depth: Annotated[int | None, Field(
         "Shed load at so many ready jobs.", "jobs", label="Shed load at a depth of", most=_MAX_DEPTH,
-        unset="never", when="the least important jobs can be done without",
+        unset="never", when="the least important jobs may be dropped",
     )] = None  # fmt: skip
     shed_wait: Annotated[float | None, Field(
         "Shed load when the oldest job has waited so long.", "time", label="Shed load at a wait of",
@@ -237,6 +261,81 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
     )] = 30.0  # fmt: skip
 
 
+class HasId(Protocol):
+    """Something with a job's id, such as a Job."""
+
+    @property
+    def id(self) -> int:
+        """The id."""
+
+
+class JobOptions(TypedDict, total=False):
+    """The options of a job: what `task.using(...)` takes [E2]. On keys see [C3], [E6], [E7], [F3] and [F6],
+    on jobs after others [P12], on a connection [E1]."""
+
+    queue: Annotated[str, Field("The queue, instead of the task's own.", "name", unset="the task's")]
+    priority: Annotated[Priority | str | int, Field(
+        "Its priority in its queue.", "priority", unset="the task's", choices=_PRIORITIES,
+        more="`urgent`, `high`, `normal` or `low`.")]  # fmt: skip
+    delay: Annotated[Duration, Field(
+        "Run after this time, such as 30s, 5m or 1h30m.", "time", zero=True, most=int(MAX_DELAY),
+        more="Not together with `run_at`.")]  # fmt: skip
+    run_at: Annotated[datetime | float, Field(
+        "Run at this time.", "moment", more="A `datetime` with time zone, or seconds since the epoch.",
+    )]  # fmt: skip
+    max_attempts: Annotated[int, Field(
+        "How often it is tried before it is dead.", "attempts", most=MAX_ATTEMPTS, unset="the task's",
+        more="Up to 1000.")]  # fmt: skip
+    timeout: Annotated[Duration, Field(
+        "How long one attempt may run.", "time", most=30 * 86400, unset="the task's", more="Up to 30 days.",
+    )]  # fmt: skip
+    unique: Annotated[str, Field(
+        "Unique key: at most one unfinished job holds it.", "key", kept="unique_key", most=MAX_KEY,
+        more="Up to 255 characters.", when="the same work must not be queued twice")]  # fmt: skip
+    on_conflict: Annotated[OnConflict, Field(
+        "What to do when the unique key is held.", "choice",
+        more="`replace` the one that waits, or `reject` with AlreadyEnqueued. While it runs, `skip` and "
+        "`replace` make it run again.")]  # fmt: skip
+    debounce: Annotated[Duration, Field(
+        "Run so long after the last enqueue with the same unique key.", "time", zero=True,
+        most=int(MAX_DELAY), more='It is `delay` and `on_conflict="replace"` in one word.',
+        when="only the last of many edits counts")]  # fmt: skip
+    idempotency_key: Annotated[str, Field(
+        "Sending again with the same key adds nothing and answers with the first job.", "key", most=MAX_KEY,
+        when="a call may be repeated because its connection broke")]  # fmt: skip
+    fair_key: Annotated[str, Field(
+        "Jobs of different keys in one queue take turns.", "key", most=MAX_KEY, unset="by the task's",
+    )]  # fmt: skip
+    ordering_key: Annotated[str, Field(
+        "Jobs of one key in one queue run one at a time, in order.", "key", most=MAX_KEY,
+        unset="by the task's", more="A retry keeps its place.")]  # fmt: skip
+    concurrency_key: Annotated[str, Field(
+        "At most as many jobs of one key run at a time as its key limit says.", "key", most=MAX_KEY,
+        unset="by the task's", when="tasks share a key")]  # fmt: skip
+    key_limit: Annotated[int, Field(
+        "How many jobs of its concurrency key run at a time.", "jobs", most=999_999_999,
+        beside="concurrency_key", more="The task's setting `key_concurrency` overrides it.")]  # fmt: skip
+    after: Annotated[Iterable[int | HasId], Field(
+        "Jobs that must have succeeded before this one is ready.", "ids", most=1000,
+        more="Jobs, or their ids; up to 1000. Not together with a time.", when="chains, groups")]  # fmt: skip
+    otherwise: Annotated[Otherwise, Field(
+        "What becomes of it where one of those ends in another way.", "choice", beside="after",
+        more="`dead`, `cancel` or `run`.")]  # fmt: skip
+    tags: Annotated[Iterable[str], Field(
+        "Words to find it by.", "tags", most=32, unset="the task's", more="Up to 32 of 64 characters.",
+    )]  # fmt: skip
+    headers: Annotated[Mapping[str, str], Field(
+        "Small texts that travel with it.", "headers", most=MAX_HEADERS, more="Up to 64 of 4096 characters.",
+    )]  # fmt: skip
+    trace: Annotated[str, Field(
+        "A W3C traceparent that the run continues.", "text", most=MAX_KEY, unset="that of the caller",
+        more="Set for you by `windlass.contrib.otel`.")]  # fmt: skip
+    connection: Annotated[Any, Field(
+        "A connection of yours: the job exists if and only if its transaction commits.", "connection",
+        more="To the jobs' PostgreSQL database or, as an `apsw.Connection`, to their SQLite file.",
+        when="a job must be there exactly if the data is")]  # fmt: skip
+
+
 SUBJECTS: Final[Mapping[str, type[msgspec.Struct]]] = {
     "queue": QueueSettings,
     "task": TaskRecord,
@@ -248,16 +347,27 @@ SUBJECTS: Final[Mapping[str, type[msgspec.Struct]]] = {
 @functools.cache
 def fields_of(record: type[msgspec.Struct]) -> Mapping[str, Field]:
     """The settings among the attributes of a record, by name. What is no setting is its name, or state."""
-    found = {}
-    for info in msgspec.structs.fields(record):
-        if get_origin(info.type) is Annotated:
-            kind, field = get_args(info.type)
-            kinds = [each for each in get_args(kind) or (kind,) if each is not NoneType]
-            found[info.name] = msgspec.structs.replace(
-                field,
-                name=info.name,
-                kind=kinds[0],
-                optional=kinds != [kind],
-                default=None if info.default is msgspec.NODEFAULT else info.default,
-            )
-    return found
+    return {
+        info.name: entry(info.name, info.type, None if info.default is msgspec.NODEFAULT else info.default)
+        for info in msgspec.structs.fields(record)
+        if get_origin(info.type) is Annotated
+    }
+
+
+def entry(name: str, annotation: Any, default: Any) -> Field:
+    """A setting, or an option of a job, from its annotation."""
+    kind: Any
+    field: Field
+    kind, field = get_args(annotation)
+    inner: tuple[Any, ...] = get_args(kind)
+    choices = inner if get_origin(kind) is Literal else field.choices
+    kinds = [each for each in inner or (kind,) if each is not NoneType]
+    return msgspec.structs.replace(
+        field,
+        name=name,
+        kept=field.kept or name,
+        kind=str if choices else kinds[0],
+        optional=NoneType in inner,
+        choices=choices,
+        default=default,
+    )

@@ -94,8 +94,7 @@ def countable(samples: Iterable[Sample]) -> list[Sample]:
     good = [sample for sample in given if _is_countable(sample)]
     if len(good) < len(given):
         logger.warning(
-            "%d of %d samples of a report are of no time, name or number that is kept, so they are "
-            "not counted",
+            "%d of %d samples of a report have an invalid time, name or number, so they are not counted",
             len(given) - len(good),
             len(given),
         )

@@ -19,8 +19,8 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, cast, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, cast
 
 from windlass.errors import ConfigurationError
 from windlass.tasks.functions import check_function
@@ -41,6 +41,7 @@ class BatchTask(RegisteredTask[P, Any]):
     it, a job has one item as its argument."""
 
     def __init__(self, app: Windlass, function: Callable[..., Any], size: int, options: TaskOptions) -> None:
+        check_function(function)
         if type(size) is not int or not 1 <= size <= MAX_BATCH:
             raise ConfigurationError(f"batch={size!r} must be a whole number from 1 to {MAX_BATCH:,}")
         if options.get("mode") == "process":
@@ -74,29 +75,7 @@ class BatchTask(RegisteredTask[P, Any]):
         return Signature(self.name, one)
 
 
-class AsyncBatchTask(BatchTask[P]):
-    """A BatchTask of an `async def` function."""
-
-    is_async = True
-
-
-class SyncBatchTask(BatchTask[P]):
-    """A BatchTask of a plain function; its batches run in threads."""
-
-    is_async = False
-
-
 class BatchDecorator(Protocol):
     """What `app.task(batch=…)` returns: it turns a function of a list into a task for its items."""
 
-    @overload
-    def __call__(self, function: Callable[[list[T]], Coroutine[Any, Any, Any]], /) -> AsyncBatchTask[[T]]: ...
-    @overload
-    def __call__(self, function: Callable[[list[T]], Any], /) -> SyncBatchTask[[T]]: ...
-
-
-def make_batch(app: Windlass, function: Any, size: int, options: TaskOptions) -> BatchTask[...]:
-    """The batch task of a function, by whether it is `async def`."""
-    check_function(function)
-    kind = AsyncBatchTask if inspect.iscoroutinefunction(function) else SyncBatchTask
-    return kind(app, function, size, options)
+    def __call__(self, function: Callable[[list[T]], Any], /) -> BatchTask[[T]]: ...

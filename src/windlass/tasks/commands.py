@@ -29,12 +29,13 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import msgspec
 
-from windlass.core.durations import Duration, seconds
+from windlass.core.durations import Duration
 from windlass.core.states import Priority
 from windlass.errors import CommandFailed, ConfigurationError
 from windlass.running.groups import Group, ending, to_the_end
 from windlass.running.pipes import ReadEnd, Tail, WriteEnd
 from windlass.signals import Dead, Retry
+from windlass.tasks.functions import time_limit
 from windlass.tasks.task import AsyncTask
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def command_task(
     `allow` holds bare names, looked up on PATH here and now, and absolute paths. `root` is the directory that
     every `cwd` must lie in. `env` is added to PATH, HOME and LANG, which is all a command gets to see.
     """
-    limit = _limit(name, timeout)
+    limit = time_limit(f"task {name}: timeout", timeout)
     programs = _programs(name, allow)
     place = os.path.realpath(root)
     extra = dict(env or {})
@@ -161,7 +162,7 @@ def _programs(task: str, allow: Sequence[str]) -> dict[str, str | None]:
     programs: dict[str, str | None] = {}
     for entry in allow:
         if not entry or "\0" in entry:
-            raise ConfigurationError(f"task {task}: {entry!r} in allow is no program")
+            raise ConfigurationError(f"task {task}: {entry!r} in allow is not a program")
         if os.path.isabs(entry) and os.path.normpath(entry) == entry:
             programs[entry] = entry
         elif os.path.basename(entry) == entry and entry not in (".", ".."):
@@ -185,7 +186,7 @@ def _failures(programs: Mapping[str, str | None], root: str) -> list[str]:
         if path is None or not os.access(path, os.X_OK)
     ]
     if not os.path.isdir(root):
-        failures.append(f"its root {root} is no directory on this worker")
+        failures.append(f"its root {root} is not a directory on this worker")
     return failures
 
 
@@ -214,7 +215,7 @@ def _allowed(programs: Mapping[str, str | None], argv: Any) -> list[str]:
 def _inside(root: str, cwd: Any) -> str:
     """The working directory with every link followed. Raises Dead for one outside the root."""
     if not os.path.isdir(root):
-        raise NotADirectoryError(f"the root {root} is no directory on this worker; make or mount it")
+        raise NotADirectoryError(f"the root {root} is not a directory on this worker; create or mount it")
     if not isinstance(cwd, str) or "\0" in cwd:
         raise Dead(f"cwd is {cwd!r}; it must be a directory inside {root}")
     where = os.path.realpath(os.path.join(root, cwd))
@@ -230,16 +231,6 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     """What a command gets to see: nothing that the worker was told in confidence."""
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {"PATH": os.defpath, "LANG": "C.UTF-8", **passed, **extra}
-
-
-def _limit(task: str, timeout: Duration) -> float:
-    try:
-        limit = seconds(timeout)
-    except ValueError as error:
-        raise ConfigurationError(f"task {task}: timeout={error}") from error
-    if limit <= 0:
-        raise ConfigurationError(f"task {task}: timeout={timeout!r} leaves no time; write it like '10m'")
-    return limit
 
 
 def _last_lines(output: str) -> str:

@@ -10,7 +10,7 @@ from windlass.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, Sy
 
 if TYPE_CHECKING:
     from windlass.chunks.parts import Part
-    from windlass.chunks.task import AsyncChunkedTask, SyncChunkedTask
+    from windlass.chunks.task import ChunkedTask
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +39,6 @@ class ChunkedDecorator(Protocol):
     @overload
     def __call__(
         self, handler: Callable[Concatenate[Part, P], Coroutine[Any, Any, Any]], /
-    ) -> AsyncChunkedTask[P]: ...
+    ) -> ChunkedTask[P, Coroutine[Any, Any, Any]]: ...
     @overload
-    def __call__(self, handler: Callable[Concatenate[Part, P], Any], /) -> SyncChunkedTask[P]: ...
+    def __call__(self, handler: Callable[Concatenate[Part, P], Any], /) -> ChunkedTask[P, Any]: ...

@@ -1,13 +1,14 @@
-"""The functions that tasks are made of: what may be one, and the name it gives its task."""
+"""The functions that tasks are made of: what may be one, the name it gives its task, and its options."""
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from windlass.core.durations import Duration, seconds
 from windlass.core.names import derive_name
 from windlass.errors import ConfigurationError
 
@@ -40,3 +41,22 @@ def _module_of(function: Callable[..., Any]) -> str:
     if spec is not None:
         return str(spec.name).removesuffix(".__main__")
     return Path(getattr(main, "__file__", None) or "main").stem
+
+
+def check_options(kind: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse options that there are not. `kind` is what was given them, such as "a task"."""
+    if unknown := given.keys() - set(known):
+        raise ConfigurationError(
+            f"{kind} has no option {', '.join(sorted(unknown))}; known: {', '.join(known)}"
+        )
+
+
+def time_limit(option: str, value: Duration) -> float:
+    """The seconds that something may take at most. `option` is whose that is, and its name."""
+    try:
+        limit = seconds(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{option}: {error}") from None
+    if limit <= 0:
+        raise ConfigurationError(f"{option}={value!r} leaves no time; write it like '10m'")
+    return limit

@@ -15,7 +15,6 @@ runs keep dying is parked [O7].
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
 import time
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
@@ -29,8 +28,8 @@ from windlass.core.retry import GIVE_UP_AFTER
 from windlass.errors import ConfigurationError
 from windlass.running.context import Context
 from windlass.signals import Snooze, SourceGone
+from windlass.store.fields import MAX_KEY
 from windlass.store.records import NewJob, Receipt
-from windlass.tasks.options import MAX_KEY
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -123,7 +122,9 @@ def default_key(task: str, payload: str, *, readable: bool = True) -> str:
     text = f"{task}:{payload}"
     if readable and len(text) <= MAX_KEY and text.isprintable():
         return text
-    return f"{task}:{hashlib.blake2b(payload.encode(), digest_size=16).hexdigest()}"
+    from hashlib import blake2b  # loads OpenSSL, and few apps ask for this
+
+    return f"{task}:{blake2b(payload.encode(), digest_size=16).hexdigest()}"
 
 
 def reconciler(app: Windlass) -> Callable[..., Any]:
@@ -134,7 +135,7 @@ def reconciler(app: Windlass) -> Callable[..., Any]:
         known = app.tasks.get(task)
         if known is None or known.gaps is None:
             if time.time() - ctx.enqueued_at.timestamp() >= GIVE_UP_AFTER:
-                raise SourceGone(f"no worker knew what task {task} misses for a day")
+                raise SourceGone(f"for a day no worker has had a find_gaps function for task {task}")
             raise Snooze(ELSEWHERE)  # another worker's code knows it, or knew it
         return await known.gaps.fill()
 

@@ -17,7 +17,8 @@ import msgspec
 
 from windlass.core.names import check_name
 from windlass.errors import ConfigurationError
-from windlass.store.budgets import MAX_KEY, bucket_key
+from windlass.store.budgets import bucket_key
+from windlass.store.fields import MAX_KEY
 from windlass.store.records import Need, NewJob
 from windlass.tasks.payload import Signature
 

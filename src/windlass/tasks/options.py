@@ -1,4 +1,5 @@
-"""The options of one enqueue [E2]: what can be said, what is allowed, and the template they make.
+"""How the options of a job are read [E2], and the template they make. Which there are stands in
+`windlass.store.fields`; here is a reader for each unit.
 
 Options are checked when they are given, so a mistake shows at `using(...)` and not only when a job is sent.
 """
@@ -6,83 +7,23 @@ Options are checked when they are given, so a mistake shows at `using(...)` and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol, TypedDict, get_args
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from windlass.core.durations import Duration, seconds
+from windlass.core.durations import seconds
 from windlass.core.names import check_name
 from windlass.core.states import Priority
 from windlass.errors import InvalidOption
-from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
-from windlass.store.records import NewJob, OnConflict, Options, Otherwise
+from windlass.store.fields import MAX_KEY, Field, JobOptions, OnConflict, Unit
+from windlass.store.records import JOB_OPTIONS, NewJob, Options
 
-MAX_KEY: Final = 255
-MAX_TAGS: Final = 32
-MAX_AFTER: Final = 1000
-MAX_HEADERS: Final = 64
 MAX_HEADER: Final = 4096
-MAX_LIMIT: Final = 1_000_000
-MAX_TIMEOUT: Final = 30 * 86400.0
 LAST_RUN_AT: Final = 7_258_118_400.0  # the year 2200
+S = TypeVar("S", bound=Sized)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class JobOptions(TypedDict, total=False):
-    """What `task.using(...)` takes."""
-
-    queue: str
-    """The queue, instead of the task's own."""
-    priority: Priority | str | int
-    """urgent, high, normal or low."""
-    delay: Duration
-    """Run after this time: "5m", seconds or a timedelta. Not together with run_at."""
-    run_at: datetime | float
-    """Run at this time: a datetime with time zone, or seconds since the epoch."""
-    max_attempts: int
-    """How often the job is tried before it is dead."""
-    timeout: Duration
-    """How long one attempt may run."""
-    unique: str
-    """At most one unfinished job holds this key [E6]."""
-    on_conflict: OnConflict
-    """What happens when the key is held: skip (default), replace or reject."""
-    debounce: Duration
-    """Run after this time, and begin that time anew whenever a job with the same `unique` key is enqueued
-    while this one waits, in its place: `delay` and on_conflict="replace" in one word [E6]."""
-    idempotency_key: str
-    """Sending again with the same key adds nothing and answers with the first job [E7]."""
-    fair_key: str
-    """Jobs of different keys in one queue take turns [C3]."""
-    ordering_key: str
-    """Jobs of one key in one queue run one at a time and in order; a retry keeps its place [F6]."""
-    concurrency_key: str
-    """At most key_limit jobs of one key run at a time [F3]."""
-    key_limit: int
-    """How many that are; 1 without it, and the task's setting `key_concurrency` overrides it."""
-    after: Iterable[int | HasId]
-    """Jobs, or their ids, that must have succeeded before this one is ready [P12]."""
-    otherwise: Otherwise
-    """What becomes of this job where one of those ends in another way: dead (default), cancel or run."""
-    tags: Iterable[str]
-    """Words to find the job by."""
-    headers: Mapping[str, str]
-    """Small texts that travel with the job."""
-    trace: str
-    """A W3C traceparent that the run continues."""
-    connection: Any
-    """A connection to PostgreSQL or, of apsw, to the jobs' SQLite file: the job exists if and only if its
-    transaction commits [E1]."""
-
-
-class HasId(Protocol):
-    """Something with a job's id, such as a Job."""
-
-    @property
-    def id(self) -> int:
-        """The id."""
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,24 +40,22 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
     def using(self, given: JobOptions) -> Template:
         """This template with further options on top; later ones win."""
-        for name in given:
-            if name not in JobOptions.__annotations__:
-                known = ", ".join(JobOptions.__annotations__)
-                raise InvalidOption(f"there is no option {name!r}; known: {known}")
         plain: dict[str, Any] = {}
         carried: dict[str, Any] = {}
         for name, value in given.items():
-            if value is None and name != "connection":
+            field = JOB_OPTIONS.get(name)
+            if field is None:
+                raise InvalidOption(f"there is no option {name!r}; known: {', '.join(JOB_OPTIONS)}")
+            if value is None and field.unit != "connection":
                 raise InvalidOption(f"{name}: None is not a value; leave the option out instead")
-            read = _READERS[name](name, value)
-            target = "unique_key" if name == "unique" else name
-            (carried if target in Options.__struct_fields__ else plain)[target] = read
+            target = carried if field.kept in Options.__struct_fields__ else plain
+            target[field.kept] = _READERS[field.unit](field, value)
         if "debounce" in plain:
             self._debounce(plain, carried)
         if plain.get("delay") is not None and plain.get("run_at") is not None:
             raise InvalidOption("delay and run_at are mutually exclusive; give one of them")
         if carried.get("after") and (plain.get("delay") is not None or plain.get("run_at") is not None):
-            raise InvalidOption("a job runs after others or at a time, not both; leave delay and run_at out")
+            raise InvalidOption("after= excludes delay and run_at; leave them out")
         if "delay" in plain or "run_at" in plain:
             plain = {"delay": None, "run_at": None, **plain}
         options = msgspec.structs.replace(self.options, **carried) if carried else self.options
@@ -124,9 +63,9 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
     def _debounce(self, plain: dict[str, Any], carried: dict[str, Any]) -> None:
         if carried.get("unique_key", self.options.unique_key) is None:
-            raise InvalidOption("debounce: a job replaces the one that has the same key; give it unique= too")
+            raise InvalidOption("debounce needs a unique key: give unique= too")
         if plain.keys() & {"delay", "run_at", "on_conflict"}:
-            raise InvalidOption("debounce stands for delay and on_conflict='replace'; leave these out")
+            raise InvalidOption("debounce implies delay and on_conflict='replace'; leave them out")
         plain |= {"delay": plain.pop("debounce"), "on_conflict": "replace"}
 
     def job(self, task: str, payload: str, queue: str, place: int | None = None) -> NewJob:
@@ -146,138 +85,116 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _queue(name: str, value: Any) -> str:
-    return check_name(name, value)
+def _name(field: Field, value: Any) -> str:
+    return check_name(field.name, value)
 
 
-def _priority(name: str, value: Any) -> int:
+def _priority(field: Field, value: Any) -> int:
     try:
         return int(Priority.parse(value))
     except (ValueError, TypeError) as error:
-        raise InvalidOption(f"{name}: {error}") from None
+        raise InvalidOption(f"{field.name}: {error}") from None
 
 
-def _span(name: str, value: Any, most: float) -> float:
+def _time(field: Field, value: Any) -> float:
     try:
         span = seconds(value)
     except ValueError as error:
-        raise InvalidOption(f"{name}: {error}") from None
-    if span > most:
-        raise InvalidOption(f"{name}: {value!r} is too long; at most {most / 86400:g} days are allowed")
+        raise InvalidOption(f"{field.name}: {error}") from None
+    if field.most is not None and span > field.most:
+        days = f"{field.most / 86400:g} days"
+        raise InvalidOption(f"{field.name}: {value!r} is too long; at most {days} are allowed")
+    if span == 0 and not field.zero:
+        raise InvalidOption(f"{field.name}: 0 would leave no time to run")
     return span
 
 
-def _delay(name: str, value: Any) -> float:
-    return _span(name, value, MAX_DELAY)
-
-
-def _timeout(name: str, value: Any) -> float:
-    span = _span(name, value, MAX_TIMEOUT)
-    if span == 0:
-        raise InvalidOption(f"{name}: 0 would leave no time to run")
-    return span
-
-
-def _run_at(name: str, value: Any) -> float:
+def _moment(field: Field, value: Any) -> float:
+    name = field.name
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise InvalidOption(f"{name}: {value!r} has no time zone; use datetime.now(UTC) or similar")
         value = (value - _EPOCH).total_seconds()
     if type(value) not in (int, float) or not math.isfinite(value):
-        raise InvalidOption(f"{name}: {value!r} is no time; give a datetime with time zone, or epoch seconds")
+        raise InvalidOption(
+            f"{name}: {value!r} is not a time; give a datetime with a time zone, or seconds since the epoch"
+        )
     if not 0 <= value < LAST_RUN_AT:
         raise InvalidOption(f"{name}: {value!r} is out of range; it must lie between the years 1970 and 2200")
     return float(value)
 
 
-def _attempts(name: str, value: Any) -> int:
-    if type(value) is not int or not 1 <= value <= MAX_ATTEMPTS:
-        raise InvalidOption(f"{name}: {value!r} is not a whole number from 1 to {MAX_ATTEMPTS}")
+def _whole(field: Field, value: Any) -> int:
+    if type(value) is not int or not 1 <= value <= (field.most or value):
+        raise InvalidOption(f"{field.name}: {value!r} is not {field.allowed}")
     return value
 
 
-def _text(name: str, value: Any, most: int = MAX_KEY) -> str:
+def _choice(field: Field, value: Any) -> str:
+    if value not in field.choices:
+        raise InvalidOption(f"{field.name}: {value!r} is not {field.allowed}")
+    return str(value)
+
+
+def _text(field: Field, value: Any) -> str:
+    return _checked(field.name, value, field.most or MAX_HEADER)
+
+
+def _checked(name: str, value: Any, most: int) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= most:
-        raise InvalidOption(f"{name}: {str(value)[:80]!r} is not a text of 1 to {most} characters")
-    if "\0" in value or not _is_unicode(value):
+        raise InvalidOption(f"{name}: {str(value)[:80]!r} is not a string of 1 to {most} characters")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise InvalidOption(f"{name}: {value[:80]!r} holds a NUL byte or invalid Unicode")
     return value
 
 
-def _is_unicode(value: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in value)
-
-
-def _conflict(name: str, value: Any) -> str:
-    if value not in get_args(OnConflict):
-        raise InvalidOption(f"{name}: {value!r} is not one of {', '.join(get_args(OnConflict))}")
-    return str(value)
-
-
-def _whole(name: str, value: Any) -> int:
-    if type(value) is not int or not 1 <= value <= MAX_LIMIT:
-        raise InvalidOption(f"{name}: {value!r} is not a whole number from 1 to {MAX_LIMIT}")
-    return value
-
-
-def _after(name: str, value: Any) -> tuple[int, ...]:
+def _ids(field: Field, value: Any) -> tuple[int, ...]:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise InvalidOption(f"{name}: {value!r} is not a list of jobs; write after=[job]")
+        raise InvalidOption(f"{field.name}: {value!r} is not a list of jobs; write {field.name}=[job]")
     ids: tuple[Any, ...] = tuple(dict.fromkeys(getattr(each, "id", each) for each in value))
     for id in ids:
         if type(id) is not int or id < 1:
-            raise InvalidOption(f"{name}: {id!r} is neither a job nor its id")
-    if len(ids) > MAX_AFTER:
-        raise InvalidOption(f"{name}: {len(ids)} jobs are too many; at most {MAX_AFTER} are allowed")
-    return ids
+            raise InvalidOption(f"{field.name}: {id!r} is neither a job nor its id")
+    return _few(field, ids, "jobs")
 
 
-def _otherwise(name: str, value: Any) -> str:
-    if value not in get_args(Otherwise):
-        raise InvalidOption(f"{name}: {value!r} is not one of {', '.join(get_args(Otherwise))}")
-    return str(value)
-
-
-def _tags(name: str, value: Any) -> tuple[str, ...]:
+def _tags(field: Field, value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidOption(f"{name}: {value!r} is not a list of tags")
-    tags = tuple(_text(name, tag, 64) for tag in value)
-    if len(tags) > MAX_TAGS:
-        raise InvalidOption(f"{name}: {len(tags)} tags are too many; at most {MAX_TAGS} are allowed")
-    return tags
+        raise InvalidOption(f"{field.name}: {value!r} is not {field.allowed}")
+    return _few(field, tuple(_checked(field.name, tag, 64) for tag in value), "tags")
 
 
-def _headers(name: str, value: Any) -> dict[str, str]:
+def _headers(field: Field, value: Any) -> dict[str, str]:
+    name = field.name
     if not isinstance(value, Mapping):
         raise InvalidOption(f"{name}: {value!r} is not a mapping of texts")
-    if len(value) > MAX_HEADERS:
-        raise InvalidOption(f"{name}: {len(value)} headers are too many; at most {MAX_HEADERS} are allowed")
-    return {_text(name, key): _text(f"{name}[{key}]", text, MAX_HEADER) for key, text in value.items()}
+    _few(field, value, "headers")
+    return {
+        _checked(name, key, MAX_KEY): _checked(f"{name}[{key}]", text, MAX_HEADER)
+        for key, text in value.items()
+    }
 
 
-def _connection(name: str, value: Any) -> Any:
-    return value
+def _few(field: Field, found: S, what: str) -> S:
+    if field.most is not None and len(found) > field.most:
+        raise InvalidOption(
+            f"{field.name}: {len(found)} {what} are too many; at most {field.most} are allowed"
+        )
+    return found
 
 
-_READERS: Final[Mapping[str, Any]] = {
-    "queue": _queue,
+_READERS: Final[Mapping[Unit, Callable[[Field, Any], Any]]] = {
+    "name": _name,
     "priority": _priority,
-    "delay": _delay,
-    "run_at": _run_at,
-    "max_attempts": _attempts,
-    "timeout": _timeout,
-    "unique": _text,
-    "on_conflict": _conflict,
-    "idempotency_key": _text,
-    "fair_key": _text,
-    "ordering_key": _text,
-    "concurrency_key": _text,
-    "key_limit": _whole,
-    "debounce": _delay,
-    "after": _after,
-    "otherwise": _otherwise,
+    "time": _time,
+    "moment": _moment,
+    "attempts": _whole,
+    "jobs": _whole,
+    "key": _text,
+    "text": _text,
+    "choice": _choice,
+    "ids": _ids,
     "tags": _tags,
     "headers": _headers,
-    "trace": _text,
-    "connection": _connection,
+    "connection": lambda _field, value: value,
 }

@@ -12,7 +12,7 @@ from windlass.errors import ConfigurationError
 from windlass.handles.budget import Budget, read_budget
 from windlass.running.context import Context
 from windlass.running.hooks import F, Hooks, Life, M
-from windlass.tasks.batch import BatchDecorator, make_batch
+from windlass.tasks.batch import BatchDecorator, BatchTask
 from windlass.tasks.decorators import ChunkedDecorator, TaskDecorator
 from windlass.tasks.discovery import import_all
 from windlass.tasks.options import Template
@@ -82,7 +82,7 @@ class _Registry:
 
         def register(function: Callable[..., Any]) -> RegisteredTask[..., Any]:
             if batch is not None:
-                return self._register(make_batch(self._app, function, batch, options))
+                return self._register(BatchTask(self._app, function, batch, options))
             return self._register(make_task(self._app, function, options))
 
         return register if function is None else register(function)
@@ -95,10 +95,10 @@ class _Registry:
 
         `split` is a splitter (NDJSON, Ranges, Shards, Items), or a function that takes the job's arguments
         and yields for each part what it covers. The handler takes a `Part` first."""
-        from windlass.chunks.task import make_chunked
+        from windlass.chunks.task import ChunkedTask
 
         def register(handler: Callable[..., Any]) -> Any:
-            return self._register(make_chunked(self._app, handler, split, options))
+            return self._register(ChunkedTask(self._app, handler, split, options))
 
         return cast("ChunkedDecorator", register)
 
@@ -204,7 +204,7 @@ class _Registry:
         known = self._tasks.get(task.name)
         if known is not None and _origin(known) != _origin(task):  # the same one again is a reloaded module
             raise ConfigurationError(
-                f"two functions want to be task {task.name}: {'.'.join(_origin(known))} and "
+                f"two functions are registered as task {task.name}: {'.'.join(_origin(known))} and "
                 f"{'.'.join(_origin(task))}; give one of them another name="
             )
         self._tasks[task.name] = task

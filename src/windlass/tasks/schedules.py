@@ -32,6 +32,7 @@ from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
 from windlass.errors import ConfigurationError
 from windlass.store.records import NewSchedule, Receipt, ScheduleRecord
+from windlass.tasks.functions import check_options
 from windlass.tasks.options import Template
 from windlass.tasks.task import AsyncTask, RegisteredTask, SyncTask
 
@@ -75,12 +76,7 @@ class Scheduled:  # the overloads are those of `app.task`
     """What `app.schedule(...)` returns: a decorator for a task, or for a function, which becomes one."""
 
     def __init__(self, app: Windlass, cron: str, options: ScheduleOptions) -> None:
-        unknown = options.keys() - ScheduleOptions.__annotations__.keys()
-        if unknown:
-            raise ConfigurationError(
-                f"a schedule has no option {', '.join(sorted(unknown))}; known: "
-                f"{', '.join(ScheduleOptions.__annotations__)}"
-            )
+        check_options("a schedule", options, ScheduleOptions.__annotations__)
         if not isinstance(cron, str):
             raise ConfigurationError(
                 f"app.schedule({cron!r}) needs an expression: write @app.schedule('0 9 * * MON-FRI')"
@@ -307,8 +303,8 @@ def _check_kept(name: str, template: Template) -> None:
     lost = [option for option in _LEFT_OUT if getattr(template, option) != getattr(plain, option)]
     if lost:
         raise ConfigurationError(
-            f"schedule {name}: its task has {', '.join(lost)} by using(…), which no schedule keeps; leave "
-            "it out: the expression and jitter= say when, and overlap= what becomes of a fire too many"
+            f"schedule {name}: its task has {', '.join(lost)} from using(…), which a schedule cannot keep; "
+            "leave it out: the expression and jitter= set the time, overlap= handles fires that overlap"
         )
 
 
@@ -316,7 +312,7 @@ def _zone(name: str, value: Any) -> str:
     """The name of a time zone; whether there is one of it is for the worker to see."""
     zone = value.key if isinstance(value, ZoneInfo) else value
     if not isinstance(zone, str):
-        raise ConfigurationError(f"schedule {name}: tz={value!r} is no time zone; write tz='Europe/Paris'")
+        raise ConfigurationError(f"schedule {name}: tz={value!r} is not a time zone; write tz='Europe/Paris'")
     return zone
 
 

@@ -45,11 +45,12 @@ from windlass.running.encoding import LIMIT, decode
 from windlass.running.loopthread import run_here
 from windlass.signals import Retry
 from windlass.store.budgets import bucket_key
+from windlass.store.fields import JobOptions
 from windlass.store.records import JobRecord, Need, NewJob, Receipt
-from windlass.tasks.functions import check_function, name_of
+from windlass.tasks.functions import check_function, check_options, name_of
 from windlass.tasks.gaps import EVERY, Gaps, Reconciled
 from windlass.tasks.limits import FlowOptions, Limits
-from windlass.tasks.options import JobOptions, Template
+from windlass.tasks.options import Template
 from windlass.tasks.payload import Call, Signature, encode_call
 
 if TYPE_CHECKING:
@@ -66,8 +67,9 @@ class Finder(Protocol):
     def __call__(self, find: G, /) -> G: ...
 
 
-class TaskOptions(FlowOptions, total=False):
-    """What `@app.task(...)` takes."""
+class CommonOptions(FlowOptions, total=False):
+    """What `@app.task(...)` and `@app.chunked(...)` both take. Retries and limits of a chunked task are those
+    of its parts."""
 
     name: str
     """The task's name; without it, that of its module and function."""
@@ -81,6 +83,11 @@ class TaskOptions(FlowOptions, total=False):
     """How long one attempt may run."""
     tags: Iterable[str]
     """Words to find its jobs by."""
+
+
+class TaskOptions(CommonOptions, total=False):
+    """What `@app.task(...)` takes."""
+
     mode: Literal["thread", "process"]
     """Where a plain function runs: in a thread (default), or in a process of its own, for work that holds
     the GIL. `async def` functions run on the worker's loop."""
@@ -201,7 +208,6 @@ class RegisteredTask(Task[P, R]):
     `has_policy` tells whether `retry=` was given; the back-off of the others is their queue's to say [O2].
     """
 
-    is_async: ClassVar[bool]
     context_type: ClassVar[type[Context]] = Context
     """What the worker makes for each run."""
     batch_size: int = 1
@@ -209,13 +215,10 @@ class RegisteredTask(Task[P, R]):
     __name__: str
 
     def __init__(self, app: Windlass, function: Callable[P, Any], options: TaskOptions) -> None:
-        unknown = options.keys() - TaskOptions.__annotations__.keys()
-        if unknown:
-            known = ", ".join(TaskOptions.__annotations__)
-            raise ConfigurationError(f"a task has no option {', '.join(sorted(unknown))}; known: {known}")
+        check_options("a task", options, TaskOptions.__annotations__)
         self.retry: Final = options.get("retry", Retry())
         if not isinstance(self.retry, Retry):
-            raise ConfigurationError(f"retry={self.retry!r} is no policy; write retry=Retry(5, base='5s')")
+            raise ConfigurationError(f"retry={self.retry!r} is not a policy; write retry=Retry(5, base='5s')")
         self.has_policy: Final = "retry" in options
         given = JobOptions(max_attempts=self.retry.attempts)
         for option in ("queue", "priority", "tags"):
@@ -226,6 +229,7 @@ class RegisteredTask(Task[P, R]):
         limit = JobOptions(timeout=options["timeout"]) if "timeout" in options else JobOptions()
         self.timeout: Final = Template().using(limit).options.timeout
         self.function = function
+        self.is_async: Final = inspect.iscoroutinefunction(function)
         self.gaps: Gaps | None = None
         """How it finds what is missing, if it does."""
         self.signature: Final = self._signature(function)
@@ -270,7 +274,7 @@ class RegisteredTask(Task[P, R]):
         def register(find: G) -> G:
             if self.gaps is not None:
                 raise ConfigurationError(
-                    f"task {self.name} says already what is missing: one find_gaps will do"
+                    f"task {self.name} has a find_gaps function already; a task takes one"
                 )
             self.gaps = Gaps(self, find, every, key)
             return find
@@ -285,7 +289,7 @@ class RegisteredTask(Task[P, R]):
         """Enqueue now what `find_gaps` says is missing; see `reconcile`."""
         if self.gaps is None:
             raise ConfigurationError(
-                f"task {self.name} does not say what is missing: write @{self.__name__}.find_gaps"
+                f"task {self.name} has no find_gaps function: write @{self.__name__}.find_gaps"
             )
         return await self.gaps.fill()
 
@@ -342,8 +346,6 @@ class RegisteredTask(Task[P, R]):
 class SyncTask(RegisteredTask[P, R]):
     """A task made of a plain function; its jobs run in threads, or in processes."""
 
-    is_async = False
-
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here and now."""
         value: R = self.function(*args, **kwargs)
@@ -352,8 +354,6 @@ class SyncTask(RegisteredTask[P, R]):
 
 class AsyncTask(RegisteredTask[P, R]):
     """A task made of an `async def` function; its jobs run on the worker's loop."""
-
-    is_async = True
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         """Run the function here and now, when awaited."""

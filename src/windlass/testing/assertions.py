@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from windlass.codec import Purpose, unseal
 from windlass.core.counts import plural
 from windlass.running.encoding import decode, encode
-from windlass.store.records import JobFilter, JobRecord, Page
+from windlass.store.records import JobFilter, JobRecord
 from windlass.tasks.payload import POSITIONALS
 from windlass.tasks.task import RegisteredTask, Task
+from windlass.testing.draining import every
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -77,18 +78,9 @@ def assert_not_enqueued(
 
 
 def _all(app: Windlass, where: JobFilter) -> list[JobRecord]:
-    found: list[JobRecord] = []
-    cursor: str | None = None
-    while True:
-        page = _page(app, where, cursor)
-        found += page.jobs
-        cursor = page.cursor
-        if cursor is None:
-            return found[::-1]
-
-
-def _page(app: Windlass, where: JobFilter, cursor: str | None) -> Page:
-    return app._store_handle().call(lambda store: store.jobs(where, 1000, cursor))
+    handle = app._store_handle()
+    call = handle.call if handle.clock is None else handle.call_here
+    return call(lambda store: every(store, where))[::-1]
 
 
 def _wanted(task: Task[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -61,38 +61,33 @@ class TestPartFields(TestFields, total=False):
     """What its batches hold."""
 
 
-class _InMemory(Context):
-    """What test contexts share."""
+class TestContext(Context):
+    """A context that keeps in memory what its handler saves."""
 
+    __test__ = False  # pytest collects classes called Test…
     __slots__ = ()
     _port: _Memory
 
     @property
     def written(self) -> list[tuple[Any, int | None, int | None]]:
         """Every checkpoint that was written, oldest first, as (data, done, total)."""
-        return [(decode(each.data), each.done, each.total) for each in self._port.written]
+        return self._port.decoded()
 
     def cancel(self) -> None:
         """Ask the handler to stop, as `job.cancel()` would."""
         self._cancel()
-
-
-class TestContext(_InMemory):
-    """A context that keeps in memory what its handler saves."""
-
-    __test__ = False  # pytest collects classes called Test…
-    __slots__ = ()
 
     def __init__(self, task: str, fields: TestFields) -> None:
         _check(fields, TestFields)
         super().__init__(_claimed(task, fields), _Memory(fields))
 
 
-class TestPart(Part, _InMemory):
+class TestPart(Part):
     """A part that keeps in memory what its handler saves, and whose records are given."""
 
     __test__ = False
     __slots__ = ()
+    _port: _Memory
 
     def __init__(self, task: str, fields: TestPartFields) -> None:
         _check(fields, TestPartFields)
@@ -109,6 +104,15 @@ class TestPart(Part, _InMemory):
         )
         super().__init__(_claimed(task, fields, part), _Memory(fields))
         self._work = Work(self, _Given(records), {}, batch=BATCH, timeout=BATCH_TIMEOUT)
+
+    @property
+    def written(self) -> list[tuple[Any, int | None, int | None]]:
+        """Every checkpoint that was written, oldest first, as (data, done, total)."""
+        return self._port.decoded()
+
+    def cancel(self) -> None:
+        """Ask the handler to stop, as `job.cancel()` would."""
+        self._cancel()
 
 
 class _Given:
@@ -166,6 +170,9 @@ class _Memory:
         self.written: list[Checkpoint] = []
         self._first = Checkpoint(encode(fields["saved"])) if "saved" in fields else None
         self._fields = fields
+
+    def decoded(self) -> list[tuple[Any, int | None, int | None]]:
+        return [(decode(each.data), each.done, each.total) for each in self.written]
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

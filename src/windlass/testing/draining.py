@@ -58,6 +58,18 @@ def _named(jobs: Sequence[JobRecord]) -> str:
     return ", ".join(sorted({job.task for job in jobs}))
 
 
+async def every(store: Store, where: JobFilter) -> list[JobRecord]:
+    """The jobs that a filter finds, newest first."""
+    found: list[JobRecord] = []
+    cursor: str | None = None
+    while True:
+        page = await store.jobs(where, _PAGE, cursor)
+        found += page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
 class Draining:
     """One drain of a test's jobs."""
 
@@ -147,19 +159,9 @@ class Draining:
         found = [
             job
             for state in (State.SCHEDULED, State.RETRYING)
-            for job in await self._all(JobFilter(state=state))
+            for job in await every(self._store, JobFilter(state=state))
         ]
         return [job for job in found if self._queues is None or job.queue in self._queues]
-
-    async def _all(self, where: JobFilter) -> list[JobRecord]:
-        found: list[JobRecord] = []
-        cursor: str | None = None
-        while True:
-            page = await self._store.jobs(where, _PAGE, cursor)
-            found += page.jobs
-            cursor = page.cursor
-            if cursor is None:
-                return found
 
     async def _has_no_end(self) -> None:
         waiting = _named(await self._waiting()) or "jobs that are ready and cannot start"

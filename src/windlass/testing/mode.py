@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from windlass.core.durations import Duration
@@ -121,9 +120,7 @@ class TestMode:
             raise first
         return ran
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._app._test_mode = None
         if self._memory is None:
             self.producer.store_handle.close()
@@ -131,10 +128,8 @@ class TestMode:
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.__exit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        self.__exit__()
 
 
 class _Memory(Producer):
@@ -143,11 +138,11 @@ class _Memory(Producer):
     def __init__(self, app: Windlass, store_handle: StoreHandle) -> None:
         super().__init__(store_handle, None, "", app.hooks)
 
-    def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        return super().send(jobs)
+    def _send(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
+        return self.store_handle.call_here(lambda store: store.enqueue(jobs))
 
-    async def asend(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
-        return await super().asend(jobs)
+    async def _put(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
+        return self._send(jobs, connection)
 
 
 class _Inline(_Memory):

@@ -16,6 +16,8 @@ from starlette.routing import BaseRoute, Route, request_response
 from starlette.types import ASGIApp
 
 from windlass.errors import StoreUnavailable, WindlassError
+from windlass.metrics.prometheus import CONTENT_TYPE, Exposition
+from windlass.web import pages
 from windlass.web.api.openapi import document
 from windlass.web.api.routing import ENDPOINTS, Api
 from windlass.web.api.stream import SHORT, Stream
@@ -100,14 +102,8 @@ def _routes(service: Service, logins: Logins) -> list[BaseRoute]:
         Route("/metrics", _metrics(service, logins), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
         Route("/readyz", _readyz(service), methods=["GET"]),
-        *_pages(service),
+        *pages.routes(service),
     ]
-
-
-def _pages(service: Service) -> list[BaseRoute]:
-    from windlass.web.pages import routes
-
-    return list(routes(service))
 
 
 async def _openapi(request: Request) -> Response:
@@ -118,8 +114,6 @@ async def _openapi(request: Request) -> Response:
 
 
 def _metrics(service: Service, logins: Logins) -> Endpoint:
-    from windlass.metrics.prometheus import CONTENT_TYPE, Exposition
-
     exposition = Exposition(service.store.ask, logins=logins.refused)
 
     async def metrics(request: Request) -> Response:
@@ -156,8 +150,6 @@ async def _refused(request: Request, error: Exception) -> Response:
         return Response(problem_body(problem), problem.status, headers, "application/json")
     if PRINCIPAL not in request.scope:  # nobody has said who they are, and what is open to all has no pages
         return Response(f"{message}\n", problem.status, headers, "text/plain")
-    from windlass.web.pages import error_page
-
-    page = error_page(request, problem)
+    page = pages.error_page(request, problem)
     page.headers.update(headers)
     return page

@@ -40,7 +40,7 @@ async def test_every_call_of_a_worker_ends(pg_server: Server, pg_dsn: str, figur
             "finish": lambda: worker.finish(claimed),
             "unfinished": lambda: store.unfinished(worker.id),
             "checkpoint": lambda: store.checkpoint(worker.id, claimed[0], Checkpoint(data="1")),
-            "steering": lambda: store.steering([worker.id]),
+            "cluster_view": lambda: store.cluster_view([worker.id]),
             "workers": store.workers,
             "register": lambda: store.register(WorkerInfo(id=17)),
             "retire": lambda: store.retire(worker.id),

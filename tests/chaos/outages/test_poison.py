@@ -104,7 +104,7 @@ async def poisoned(url: str, folder: Path, rounds: int, figure: Figure) -> None:
         balance(host.ran(), good)
         assert host.family() == family, f"a process died:\n{host.tail()}"
         log = host.log.read_text(encoding="utf-8", errors="replace")
-        assert "the worker failed and starts again" not in log, host.tail()
+        assert "the worker failed and restarts" not in log, host.tail()
         assert len(log) < 5_000_000, "the log was poisoned, too"
         figure("good jobs beside poison, each run once", len(good))
         figure("poisoned jobs", len(bad))

@@ -24,7 +24,8 @@ async def insert(connection: Any, rows: list[tuple[int, int, int]]) -> None:
 
 @app.chunked(name="load", queue=QUEUE, split=NDJSON(2000), retry=Retry(2, base=0), parallel=4, timeout="30s")
 async def load(part: Part, path: str) -> None:
-    """Import one part. A line that says poison fails it, until a file says that it is mended."""
+    """Import one part. A line that says poison fails it, until a file says that it is mended. A line that
+    says held waits for as long as a file says so."""
     run = Run(part)
     saved = await part.asaved()
     run.note("start", f"{part.index} {saved['n'] if saved else 0}")
@@ -33,6 +34,9 @@ async def load(part: Part, path: str) -> None:
         if not mended and any(each["poison"] for each in batch.records):
             run.note("failed", str(part.index))
             raise ValueError("poison")
+        if any(each["held"] for each in batch.records):
+            while os.access(f"{path}.held", os.F_OK):  # noqa: ASYNC110 - it is another process that removes it
+                await asyncio.sleep(0.02)
         async with batch.transaction() as connection:
             await insert(connection, [(each["id"], part.index, part.fence) for each in batch.records])
         await asyncio.sleep(float(os.environ[PACE]))

@@ -88,7 +88,7 @@ async def state(host: Host) -> dict[str, object]:
 async def shares(scene: Scene) -> set[int]:
     """The slots of the queue that workers were assigned, as the store has them."""
     workers = [worker.id for worker in await scene.store.workers()]
-    assigned = (await scene.store.steering(workers)).slots
+    assigned = (await scene.store.cluster_view(workers)).slots
     return {slots[QUEUE] for slots in assigned.values() if QUEUE in slots}
 
 

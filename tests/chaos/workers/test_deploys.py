@@ -40,7 +40,7 @@ async def test_new_code_replaces_old_under_load(pg_scene: Scene, figure: Figure)
         fresh = await scene.enqueue("fresh", 5)
 
         async def unknown() -> bool:
-            return any("this worker does not know task fresh" in host.log for host in old)
+            return any("this worker has no task fresh" in host.log for host in old)
 
         await until(unknown, 10.0)
         began = time.monotonic()

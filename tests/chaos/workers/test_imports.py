@@ -27,10 +27,10 @@ POISON = (400, 1100)
 
 
 def write_file(path: Path, lines: int = LINES) -> None:
-    """About fifty records a part, two of them poison."""
+    """About fifty records a part, two of them poison. The last may be held up."""
     with path.open("wb") as file:
         for number in range(lines):
-            record = {"id": number, "poison": number in POISON, "text": "x" * 8}
+            record = {"id": number, "poison": number in POISON, "held": number == lines - 1}
             file.write(msgspec.json.encode(record) + b"\n")
 
 
@@ -121,9 +121,12 @@ async def kill_children(scene: Scene, crew: list[Host], dice: random.Random, kil
 
 async def test_fault_20_kills_poison_cancel_and_redrive(scene: Scene, figure: Figure) -> None:
     dice = random.Random(20)
-    work, crew, path = await start(scene, pace=0.03)
+    held = scene.folder / "dump.ndjson.held"
+    held.touch()  # so that it cannot end before the cancel, however late that comes
+    work, crew, path = await start(scene, pace=0.01)
     await asyncio.gather(kill_children(scene, crew, dice, 3), work.reached(0.5))
     assert (await scene.store.cancel([work.job]))[work.job] == "requested"
+    held.unlink()
     record = await work.ended("cancelled")
     figure("parts done when it was cancelled", record.succeeded)
     assert await scene.store.redrive(work.job) == record.total - record.succeeded

@@ -64,7 +64,7 @@ async def test_a_killed_hosts_jobs_run_within_a_lease_and_a_sweep(scene: Scene, 
     figure("lease + sweep, s", LEASE + SWEEP)
     assert took < LEASE + SWEEP + SLACK
     await scene.check(jobs)
-    assert other.log.count("is dead:") == 2  # two workers of the host, each buried once
+    assert other.log.count("is dead:") == 2  # two workers of the host, each declared dead once
 
 
 async def test_children_outlive_their_supervisor_only_to_hand_back(scene: Scene, figure: Figure) -> None:

@@ -72,7 +72,7 @@ async def test_what_a_stopped_host_says_late_is_refused_and_counted(scene: Scene
     assert [(entry.pid, entry.fence, entry.note) for entry in refusals] == [
         (first.pid, first.fence, "WorkerLost")
     ]
-    found = await stopped.says(r"(\d) outcomes? came too late: this worker had lost its lease")
+    found = await stopped.says(r"(\d) outcomes? arrived too late: this worker had lost its lease")
     figure("late outcomes refused", int(found[1]))
     stopped.send(signal.SIGCONT)
     assert await scene.records([saver, *gated]) == before

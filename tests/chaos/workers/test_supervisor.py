@@ -172,7 +172,7 @@ async def test_a_process_that_cannot_be_started_is_tried_again(
     monkeypatch.setattr(subprocess, "Popen", popen)
     await row.start(processes=2)
     await row.until(lambda: row.up == 2)
-    assert caplog.text.count("no process can be started: Cannot allocate memory") == 3
+    assert caplog.text.count("cannot start a process: Cannot allocate memory") == 3
     targets = {_target(fd) for fd in os.listdir("/proc/self/fd")}
     assert sum("windlass-board" in target for target in targets) == 2
     row.supervisor.stop()

@@ -111,7 +111,7 @@ def test_m2_what_cannot_be_told_is_done_all_the_same(
     monkeypatch.setattr(SQLiteStore, "report", report)
     job = int(kit.add.enqueue(1).id)
     assert admin_store.steer(on_sqlite, "cancel", [job], "ada") == {job: "cancelled"}
-    assert "what ada did is not in the timeline: StoreUnavailable" in caplog.text
+    assert "an action of ada is not in the timeline: StoreUnavailable" in caplog.text
 
 
 def test_m5_who_may_look_may_not_act(jobs: Windlass) -> None:

@@ -20,6 +20,7 @@ WRITERS: Final[Mapping[str, Callable[[], str]]] = {
     "behaviours": behaviours.links,
     "budgets": settings.of_budgets,
     "commands": commands.written,
+    "jobs": settings.of_jobs,
     "metrics": metrics.written,
     "python": python.written,
     "queues": settings.of_queues,

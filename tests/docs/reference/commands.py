@@ -12,9 +12,9 @@ from windlass.cli import VERBS, main
 
 GROUPS: Final = {
     "Working": ("worker", "enqueue", "reconcile"),
-    "Looking": ("top", "queues", "workers", "jobs", "parents", "tasks", "budgets", "blocked", "watermarks",
+    "Looking": ("top", "queues", "workers", "jobs", "parents", "tasks", "budgets", "gates", "watermarks",
                 "events", "doctor", "web"),
-    "Steering": ("queue", "job", "dead", "parent", "task", "budget", "schedules"),
+    "ClusterView": ("queue", "job", "dead", "parent", "task", "budget", "schedules"),
     "The store": ("migrate", "sql", "maintain"),
     "Trying": ("demo",),
 }  # fmt: skip

@@ -1,7 +1,9 @@
-"""The settings of a queue, a task and a budget, from the entries that everything else is made from."""
+"""The settings of a queue, a task and a budget and the options of a job, from the entries that everything
+else is made from."""
 
 from tests.docs.reference.tables import code, table
 from windlass.store.fields import Field, NewBudget, QueueSettings, TaskRecord, fields_of
+from windlass.store.records import JOB_OPTIONS
 
 
 def of_queues() -> str:
@@ -23,6 +25,15 @@ def of_budgets() -> str:
     """A table of the options of a budget."""
     rows = [(code(field.name), _default(field), _what(field)) for field in fields_of(NewBudget).values()]
     return table(("option", "default", "what it does"), rows)
+
+
+def of_jobs() -> str:
+    """A table of the options of a job."""
+    rows = [
+        (code(field.name), field.default_text or "none", _what(field), field.when)
+        for field in JOB_OPTIONS.values()
+    ]
+    return table(("option", "default", "what it does", "use it when"), rows)
 
 
 def _what(field: Field) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.family import claimed
-from tests.model.oracle.gates import passes_all
+from tests.model.oracle.gates import is_called_back, passes_all
 from tests.model.oracle.job import Job
 from tests.model.oracle.tables import Lane, Worker
 from tests.model.oracle.tokens import take_for
@@ -111,7 +111,9 @@ class Claims(Base):
             if len(batch) == limit or (batch and job.deaths):
                 break
             tables, wanted = self._tables, needs.get(job.task, ())
-            if not passes_all(tables, job) or not take_for(tables, job, wanted, now):
+            if is_called_back(tables, job, batch) or not passes_all(tables, job):
+                continue
+            if not take_for(tables, job, wanted, now):
                 continue
             batch.append(job)
             if job.deaths:

@@ -11,17 +11,17 @@ from tests.model.oracle.depth import released
 from tests.model.oracle.tables import Term
 from windlass.core.clock import MAX_TERM
 from windlass.core.governor import Governor, Window
-from windlass.store.records import Governed, Runs, Steering
+from windlass.store.records import ClusterView, Governed, Runs
 
 
 class Cluster(Base):
     """The coordinator's side of the store, and what hosts hear from it."""
 
     @atomic
-    async def steering(self, workers: Sequence[int]) -> Steering:
+    async def cluster_view(self, workers: Sequence[int]) -> ClusterView:
         now, tables = self._clock(), self._tables
         alive = [worker.info for worker in tables.workers.values() if worker.alive]
-        return Steering(
+        return ClusterView(
             queues={name: tables.queue(name, now) for name in tables.queues},
             slots={worker: dict(tables.slots[worker]) for worker in workers if worker in tables.slots},
             serving=dict(Counter(queue for worker in alive for queue in set(worker.queues))),

@@ -68,6 +68,21 @@ def passes_all(tables: Tables, job: Job) -> bool:
     return True
 
 
+def is_called_back(tables: Tables, job: Job, batch: list[Job]) -> bool:
+    """Whether a job that is about to be claimed has to wait again, since the limit of a gate that it has
+    passed was lowered and as many run, or are about to, as it says now."""
+    for gate in gates(tables, job):
+        beyond = tables.gate(gate.name).passes
+        if gate.name not in job.passes or not is_slots(gate.name) or len(beyond) <= gate.limit:
+            continue
+        if sum(other.state is State.RUNNING or other in batch for other in beyond) >= gate.limit:
+            del job.passes[gate.name]
+            beyond.remove(job)
+            wait_at(tables, job, gate.name)
+            return True
+    return False
+
+
 def wait_at(tables: Tables, job: Job, gate: str) -> None:
     """Set a job aside at the end of a line."""
     job.stand(tables.gate(gate).line)

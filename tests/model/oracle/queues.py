@@ -11,7 +11,7 @@ from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.gates import refit
 from windlass.core.clock import SLIP
 from windlass.core.retry import CALM, cool_delay
-from windlass.store import queues, tasks
+from windlass.store.changes import changed_queue, changed_task
 from windlass.store.records import QueueRecord, TaskRecord
 
 
@@ -25,7 +25,7 @@ class Queues(Base):
 
     @atomic
     async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
-        new = queues.changed(self._tables.queue(name, self._clock()), changes)
+        new = changed_queue(self._tables.queue(name, self._clock()), changes)
         self._tables.queues[name] = new
         return new
 
@@ -68,9 +68,9 @@ class Tasks(Base):
 
     @atomic
     async def set_task(self, name: str, changes: Mapping[str, Any]) -> TaskRecord:
-        new = tasks.changed(self._tables.tasks.get(name, TaskRecord(name=name)), changes)
+        new = changed_task(self._tables.tasks.get(name, TaskRecord(name=name)), changes)
         self._tables.tasks[name] = new
-        if tasks.is_empty(new):
+        if new == TaskRecord(name=name):
             del self._tables.tasks[name]
         refit(self._tables, name, self._clock())
         return new

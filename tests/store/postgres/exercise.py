@@ -76,7 +76,7 @@ class World:
         for _ in range(2):
             await store.promote()
         await store.beat(WORKER)
-        await store.steering([WORKER])
+        await store.cluster_view([WORKER])
         for kind, queue in zip(
             (Kind.SUCCEEDED, Kind.RETRY, Kind.DEAD), ("ready", "gated", "fair"), strict=True
         ):

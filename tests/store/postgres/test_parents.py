@@ -132,7 +132,7 @@ async def test_a_split_that_is_sent_twice_at_once_happens_once(base: Base) -> No
     assert await late == "split"
 
 
-async def test_a_worker_that_was_buried_splits_nothing(base: Base) -> None:
+async def test_a_dead_worker_splits_nothing(base: Base) -> None:
     """[P4] [C5]"""
     store, worker, job = await started(base)
     assert await store.rescue(worker, 0, DeathPolicy()) is not None

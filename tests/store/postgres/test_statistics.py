@@ -18,13 +18,15 @@ SETTINGS: dict[str, str | int] = {
     "shared_preload_libraries": "pg_stat_statements",
     "pg_stat_statements.track": "all",
     "pg_stat_statements.max": 20000,
+    "pg_stat_statements.track_planning": "on",
     "autovacuum": "off",
 }
 COUNTS = """
 SELECT s.query, sum(s.calls)::bigint AS calls, sum(s.shared_blks_hit + s.shared_blks_read)::bigint AS blocks,
        sum(s.jit_functions)::bigint AS compiled
   FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
- WHERE d.datname = $1 AND s.query !~* '^\\s*(explain|analyze|update pg_class)' GROUP BY s.query
+ WHERE d.datname = $1 AND s.calls > 0 AND s.query !~* '^\\s*(explain|analyze|update pg_class)'
+ GROUP BY s.query
 """
 BELIEVE = """
 UPDATE pg_class SET reltuples = $1, relpages = $2
@@ -33,6 +35,13 @@ UPDATE pg_class SET reltuples = $1, relpages = $2
         AND relname !~ '^(meta|rotation|leader|deferred_watermark)')
 """
 """Nobody has ten million queues, workers or settings, and what is read of them is all of them."""
+PLANNED = """
+SELECT s.query, s.plans, s.total_plan_time / s.plans AS ms
+  FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
+ WHERE d.datname = $1 AND s.plans > $2 AND NOT s.toplevel
+"""
+KEPT = 12
+"""Plans of one statement: PL/pgSQL makes six before it keeps one, in each of two sessions."""
 MANY = 800
 """Jobs of every kind: so many that reading a whole table or index shows."""
 SLACK = 300
@@ -117,3 +126,27 @@ async def test_no_plan_depends_on_statistics_and_nothing_is_compiled(server: Ser
         if query in best and cost.blocks > 3 * best[query].blocks + SLACK
     }
     assert worse == set()
+
+
+async def test_no_statement_is_planned_for_each_job(server: Server) -> None:
+    """[S1] Before PostgreSQL 18 a function in SQL is planned by each statement that calls it: the page of a
+    parent planned the look-up of a job once for each of its parts, and took 270 ms instead of 80."""
+    async with fresh(server) as (name, world, _):
+        await world.fill(MANY // 4)
+        (parent,) = await world.store.parents()
+        await world.store.set_parent(parent.id, parallel=MANY)
+        look = await asyncpg.connect(server.dsn())
+        try:
+            await look.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+            await look.execute("SELECT pg_stat_statements_reset()")
+            parts = await world.store.parts(parent.id)
+            for part in parts[: MANY // 40]:
+                assert part.job is not None
+                assert await world.store.job(part.job) is not None
+                await world.store.gates()
+                await world.store.watermarks("gated")
+            rows = await look.fetch(PLANNED, name, KEPT)
+        finally:
+            await look.close()
+    assert len(parts) == MANY // 4
+    assert [tuple(row) for row in rows] == []

@@ -18,5 +18,5 @@ async def test_the_same_assignment_again_writes_nothing(tmp_path: Path) -> None:
         assert other.pragma("data_version") == before
         await store.assign(term, {2: {"a": 2}, 1: {"b": 1, "a": 4}})
         assert other.pragma("data_version") != before
-        assert (await store.steering([1, 2])).slots == {1: {"a": 4, "b": 1}, 2: {"a": 2}}
+        assert (await store.cluster_view([1, 2])).slots == {1: {"a": 4, "b": 1}, 2: {"a": 2}}
         other.close()

@@ -56,11 +56,11 @@ SEARCHES = {
     "schedules": "due",
     "measures": ("measured totals events_of_queue events_of_job dead dead_of_queue last_report rollup_row"),
 }
-"""Statements of each room that find what they need by an index."""
+"""Statements of each module that find what they need by an index."""
 
 
 @pytest.mark.parametrize(
-    "statement", [f"{room}.{name}" for room, names in SEARCHES.items() for name in names.split()]
+    "statement", [f"{module}.{name}" for module, names in SEARCHES.items() for name in names.split()]
 )
 async def test_parents_edges_and_lines_are_found_by_an_index(tmp_path: Path, statement: str) -> None:
     """[P8] [P12] [F3] Releasing a part, folding its end, following edges and letting jobs through gates

@@ -231,8 +231,8 @@ async def test_one_who_looks_on_leaves_nothing_behind(app: Windlass) -> None:
     for minute in range(5):
         ahead = minute * 60.0
         await service.measures.points(principal, queue="q", last=21_000.0)
-        await service.events.latest(principal, before=9_000 + minute)
-        await service.events.latest(principal, job=9_000 + minute)
+        await service.events.find(principal, before=9_000 + minute)
+        await service.events.find(principal, job=9_000 + minute)
     assert len(service.store.cache._kept) == 1
 
 

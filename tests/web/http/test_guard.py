@@ -233,7 +233,7 @@ async def test_logins_that_fail_are_logged_and_counted(
         messages = [record.getMessage() for record in caplog.records]
         assert "wrong credentials for 'viewer', from 10.0.0.7" in messages[0]
         assert "an unknown name, from 10.0.0.7" in messages[1]
-        assert "slowed" in messages[-1]
+        assert "throttled" in messages[-1]
         assert "hunter" not in "".join(messages)
         metrics = (await visitor.get("/metrics", headers=bearer(READ))).text
     assert 'windlass_logins_refused_total{reason="wrong"} 10.0' in metrics

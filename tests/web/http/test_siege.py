@@ -114,6 +114,6 @@ async def siege(crowd: str, n: int, caplog: pytest.LogCaptureFixture) -> None:
     assert answers[429] > answers[401]
     message = "\n".join(record.getMessage() for record in caplog.records)
     assert "a login failed: wrong credentials for 'driver', from 127.3.0." in message
-    assert "wrong credentials are slowed" in message
+    assert "wrong credentials are throttled" in message
     assert "wrong-" not in message
     assert len(caplog.records) < 40

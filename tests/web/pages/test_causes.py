@@ -80,7 +80,7 @@ async def test_a_group_is_acted_on_by_task_and_error(app: Windlass, visitor: htt
         wanted = await bury(rig, 2, "mail", "RuntimeError")
         others = [*await bury(rig, 1, "mail", "KeyError"), *await bury(rig, 1, "load", "RuntimeError")]
         page = Html((await visitor.get("/dead")).text)
-        label = "Retry all dead jobs of mail that died of RuntimeError"
+        label = "Retry all dead jobs of mail that died with RuntimeError"
         (link,) = [each["href"] for each in page.all("a") if each.get("aria-label") == label]
         preview = Html((await visitor.get(link)).text)
         assert "2 jobs" in preview.text
@@ -99,7 +99,7 @@ async def test_the_page_counts_all_and_not_what_it_lists(app: Windlass, visitor:
     table = groups((await visitor.get("/dead")).text)
     assert "of all 72" in table.text
     assert "70mail" in table.text
-    assert "no failure kept" in table.text
+    assert "no error kept" in table.text
     for link, jobs in zip(table.links()[::3], (50, 2), strict=True):
         shown = Html((await visitor.get(link)).text)
         assert len({each for each in shown.links() if re.fullmatch(r"/jobs/\d+", each)}) == jobs

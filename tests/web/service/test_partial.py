@@ -24,7 +24,7 @@ METHODS = {
 """What of the store each part needs."""
 CODES = [
     (StoreUnavailable, "store_unavailable", "The store cannot be reached", "cannot be reached"),
-    (StoreBusy, "timeout", "The store takes too long", "took too long"),
+    (StoreBusy, "timeout", "The store is too slow", "took too long"),
 ]
 
 
@@ -53,7 +53,7 @@ async def test_a_part_that_fails_is_told_of_in_its_place(part: str) -> None:
             page = await visitor.get("/")
     assert page.status_code == 200
     assert "parts of this page cannot be shown" in page.text
-    assert "This part is missing" in page.text or part == "findings"
+    assert "This part could not be loaded" in page.text or part == "findings"
     assert "took too long" in page.text
     assert "cannot be reached" not in page.text
     assert "words of a driver" not in page.text
@@ -92,7 +92,7 @@ async def slow(visitor: httpx.AsyncClient, path: str) -> str:
     page = await visitor.get(path)
     assert page.status_code == 503
     assert page.headers["retry-after"]
-    assert "The store takes too long" in page.text
+    assert "The store is too slow" in page.text
     assert "cannot be reached" not in page.text
     assert "idempotency_key" not in page.text  # nothing was to be done
     return page.text
@@ -110,7 +110,7 @@ async def test_a_slow_database_is_told_as_slow(pg_dsn: str, monkeypatch: pytest.
                     await holder.execute("LOCK TABLE windlass.event IN ACCESS EXCLUSIVE MODE")
                     for each in (visitor, other):
                         page = await each.get("/")
-                        assert (page.status_code, "This part is missing" in page.text) == (200, True)
+                        assert (page.status_code, "This part could not be loaded" in page.text) == (200, True)
                         assert "mail" in page.text
                         await slow(each, "/events")
                 async with holder.transaction():

@@ -102,7 +102,7 @@ async def test_s4_a_claim_that_was_lost_ends_its_run_and_no_slot_leaks(wired: Wi
         await undo_claims(line, shift, job.id)
         await until(lambda: len(starts) == 2)
         assert starts[0][0] != starts[1][0]
-        assert [run.job.id for run in shift.running.values()] == [job.id, job.id]
+        assert [run.job.id for run in shift.running] == [job.id, job.id]
         unwind.set()
         await until(lambda: len(shift.running) == 1)
         proceed.set()
@@ -197,7 +197,7 @@ async def test_s4_the_others_of_a_batch_go_on(wired: Windlass, line: Line) -> No
     async with on_shift(wired, line, slots=1) as shift:
         await until(lambda: calls == [[0, 1, 2]])
         await undo_claims(line, shift, jobs[1].id)
-        await until(lambda: any(run.why is not None for run in shift.running.values()))
+        await until(lambda: any(run.why is not None for run in shift.running))
         assert len(shift.running) == 3
         proceed.set()
         for job in jobs:

@@ -1,4 +1,4 @@
-"""Identities over time: what is lost, what is given back, and when a new one begins [C5] [C7] [C9]."""
+"""Identities over time: what is lost, what is handed back, and when a new one begins [C5] [C7] [C9]."""
 
 import asyncio
 from typing import Any
@@ -61,7 +61,7 @@ async def test_c5_a_late_outcome_is_refused_and_told_of(
         await started.wait()
         await declare_dead(line)
         assert await job.aresult("10s") == "second"
-    messages = [each for each in caplog.messages if "came too late" in each or "refused, since" in each]
+    messages = [each for each in caplog.messages if "arrived too late" in each or "refused, because" in each]
     assert [each.split()[0] for each in messages] == ["1"]
     assert runs == [0, 1]
 
@@ -131,7 +131,7 @@ async def test_c9_an_outage_longer_than_the_lease_stops_the_handlers(
     wired: Windlass, line: Line, scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """[C9] They stop while the store is still away; when it is back a new identity begins and the old one's
-    jobs are given back, uncharged."""
+    jobs are handed back, uncharged."""
     set_quick(wired, lease=0.3, sweep=60.0)
     job = await scene.waits.aenqueue()
     async with wired.worker({"scene": 2}):
@@ -144,7 +144,7 @@ async def test_c9_an_outage_longer_than_the_lease_stops_the_handlers(
         assert await job.aresult("20s") == "attempt 1"
         await until_it_is(lambda: _ids(line, old.id), False)
     record = await job.arecord()
-    assert (scene.runs, record.attempt, record.deaths) == (2, 1, 0)  # given back, not rescued
+    assert (scene.runs, record.attempt, record.deaths) == (2, 1, 0)  # handed back, not rescued
     assert "a heartbeat failed" in caplog.text
 
 

@@ -10,7 +10,7 @@ from tests.worker.scene import living
 from windlass import Context, Retry, State, Windlass
 from windlass.core.retry import Backoff, DeathPolicy
 from windlass.errors import ClaimLost, WorkerLost
-from windlass.store.records import Checkpoint, NewJob, Outcome, QueueRecord, Steering, WorkerInfo
+from windlass.store.records import Checkpoint, ClusterView, NewJob, Outcome, QueueRecord, WorkerInfo
 from windlass.worker.engine.assignment import Assignment, assignment_for
 
 pytestmark = pytest.mark.usefixtures("often")
@@ -137,7 +137,7 @@ def test_a_fallback_that_gives_every_worker_the_full_total() -> None:
     the store cannot be read."""
     queue = QueueRecord(name="mail", max_workers=10)
     for trusted in (True, False):
-        found = Steering({"mail": queue}, {}, {"mail": 10})
+        found = ClusterView({"mail": queue}, {}, {"mail": 10})
         assignments = [
             assignment_for(worker, {"mail": 10}, found, Assignment(), trusted=trusted)[0]
             for worker in range(10)
@@ -194,7 +194,7 @@ async def test_a_local_deadline_tied_to_the_lease(wired: Windlass, line: Line) -
         await until(lambda: engine.busy == 2)
         shift = engine._shift
         assert shift is not None
-        limits = {run.job.id: run.limit for run in shift.running.values()}
+        limits = {run.job.id: run.limit for run in shift.running}
         assert limits == {jobs[0].id: 1000.0, jobs[1].id: 500.0}
         beats = line.calls["beat"]
         await until(lambda: line.calls["beat"] >= beats + 5)  # that is more than a lease

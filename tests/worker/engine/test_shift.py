@@ -117,7 +117,7 @@ async def test_an_error_of_the_wake_up_is_no_busy_loop(
 async def test_jobs_that_wait_for_a_slot_go_back_after_a_second(
     wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Full slots keep nothing from others: what was claimed ahead is given back, uncharged."""
+    """Full slots keep nothing from others: what was claimed ahead is handed back, uncharged."""
     monkeypatch.setattr(capacity, "STALE", 0.0)
     async with on_shift(wired, line, slots=2) as shift:
         await buffered(shift, line, handlers, 2)

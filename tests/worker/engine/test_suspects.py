@@ -156,7 +156,7 @@ async def test_c8_a_suspect_is_passed_on(
         busy.steer(Assignment({"default": 4, "other": 4}))
         await until(lambda: busy.claimer._yielding)
         idle.steer(Assignment({"other": 4}))
-        await until(lambda: [run.job.id for run in idle.running.values()] == [alone])
+        await until(lambda: [run.job.id for run in idle.running] == [alone])
         assert (await line.job(alone)).attempt == 1
 
 

@@ -101,8 +101,8 @@ async def test_o3_a_throttle_closes_the_queue_and_gives_its_siblings_back(
         assert queue.throttles == 1
         assert 1700 < queue.cooling <= 1800  # the hint is bounded by the cap
         async with wired.worker({"api": 2}):  # another worker gets nothing either
-            claims = line.calls["steering"]
-            await until(lambda: line.calls["steering"] >= claims + 2)
+            claims = line.calls["cluster_view"]
+            await until(lambda: line.calls["cluster_view"] >= claims + 2)
             assert await waiting.astatus() == State.READY
     assert runs == ["sibling", "throttled"]
     record = await throttled.arecord()
@@ -158,7 +158,7 @@ async def test_o4_an_unknown_task_waits_uncharged(
         await until_it_is(job.astatus, State.SCHEDULED)
     record = await job.arecord()
     assert (record.attempt, record.reason) == (1, "no worker knows this task")
-    assert "does not know task not.here" in caplog.text
+    assert "has no task not.here" in caplog.text
 
 
 async def test_o5_cancel_here_is_at_once_and_elsewhere_within_a_beat(

@@ -232,9 +232,9 @@ async def test_what_a_worker_lacks_is_told_when_it_starts(
     messages = [record.getMessage() for record in caplog.records]
     assert messages == [
         "task list: there is no program no-such-tool on this worker; its jobs fail on this worker",
-        f"task list: its root {nowhere} is no directory on this worker; its jobs fail on this worker",
+        f"task list: its root {nowhere} is not a directory on this worker; its jobs fail on this worker",
     ]
-    with pytest.raises(NotADirectoryError, match="make or mount it"):
+    with pytest.raises(NotADirectoryError, match="create or mount it"):
         await task(["ls"])
     nowhere.mkdir()
     assert (await task(["ls"])).output == ""
@@ -245,9 +245,9 @@ def test_a_registration_that_cannot_work_is_refused(app: Windlass, tmp_path: Pat
         with pytest.raises(ConfigurationError, match="task t: "):
             command_task(app, "t", allow=allow, root=tmp_path)
     for timeout in ("0s", "soon", -1):
-        with pytest.raises(ConfigurationError, match="task t: timeout="):
+        with pytest.raises(ConfigurationError, match="task t: timeout"):
             command_task(app, "t", allow=["ls"], root=tmp_path, timeout=timeout)
     command_task(app, "t", allow=["ls"], root=tmp_path)
     command_task(app, "t", allow=["ls"], root=tmp_path)  # the same again is a reloaded module
-    with pytest.raises(ConfigurationError, match="two functions want to be task t"):
+    with pytest.raises(ConfigurationError, match="two functions are registered as task t"):
         command_task(app, "t", allow=["ls", "rm"], root=tmp_path)

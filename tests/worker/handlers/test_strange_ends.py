@@ -45,7 +45,8 @@ async def test_a_run_whose_time_passed_before_its_first_step_is_handed_back(
 
         def start_too_late(claimed: Any) -> None:
             start(claimed)
-            shift.slots._overdue(shift.running[claimed.id])
+            (run,) = shift.running
+            shift.slots._overdue(run)
             monkeypatch.undo()
 
         monkeypatch.setattr(shift.slots, "_start", start_too_late)

@@ -70,7 +70,7 @@ async def test_a_timeout_kills_a_process(wired: Windlass, line: Line, tmp_path: 
     job = await hang.aenqueue(str(message))
     async with on_shift(process_tasks.app, line, slots=1) as shift:
         leader = await written(message)
-        (run,) = shift.running.values()
+        (run,) = shift.running
         shift.slots._overdue(run)  # an hour has passed
         await until_it_is(job.astatus, State.DEAD)
         assert shift.slots.abandoned == 0

@@ -12,6 +12,7 @@ serves Mission Control beside Django. Django 6 brings the framework; before it, 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,12 +25,7 @@ __all__ = ["WindlassBackend", "get_app"]
 def __getattr__(name: str) -> Any:
     """Django imports this package before its settings and apps are ready, so the rest waits until it is asked
     for."""
-    if name == "WindlassBackend":
-        from windlass.contrib.django.backend import WindlassBackend
-
-        return WindlassBackend
-    if name == "get_app":
-        from windlass.contrib.django.app import get_app
-
-        return get_app
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = {"WindlassBackend": "backend", "get_app": "app"}.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal
 
 import msgspec
 
 from windlass.app import Windlass
-from windlass.cli.queues import counts
 from windlass.core.states import State
+from windlass.handles import bulk
 from windlass.presentation.audit import record, steered
 from windlass.presentation.cluster_state import read_state
 from windlass.presentation.jobs import priority_name, unwrap, wrap
 from windlass.presentation.text import one_line, span
 from windlass.presentation.waiting import load_in_words, state_in_words, why_or_reason
 from windlass.store.protocol import Store
-from windlass.store.records import Depth, JobFilter, JobRecord, QueueRecord
+from windlass.store.records import JobFilter, JobRecord
 
 logger: Final = logging.getLogger("windlass.django")
 PAGE: Final = 50
@@ -85,7 +85,7 @@ def show_job(app: Windlass, id: int) -> JobDetails | None:
         job = await store.job(id)
         if job is None:
             return None
-        why = why_or_reason(job, await store.steering([]), time.time()) or ""
+        why = why_or_reason(job, await store.cluster_view([]), time.time()) or ""
         moments = {
             "enqueued": job.enqueued_at,
             "due": job.run_at,
@@ -105,11 +105,10 @@ def list_queues(app: Windlass) -> list[QueueRow]:
         state = await read_state(store)
         rows = []
         for name in state.names():
-            depth = state.depth.get(name, Depth())
-            record = state.steering.queues.get(name, QueueRecord(name=name))
+            depth = state.depth_of(name)
             oldest = "" if depth.oldest is None else span(depth.oldest)
-            serving = state.steering.serving.get(name, 0)
-            rows.append(QueueRow(name, counts(depth), oldest, serving, load_in_words(record)))
+            serving = state.view.serving.get(name, 0)
+            rows.append(QueueRow(name, depth.counts, oldest, serving, load_in_words(state.queue(name))))
         return rows
 
     return app._store_handle().call(ask)
@@ -122,15 +121,11 @@ def steer(
     [M2]."""
 
     async def act(store: Store) -> dict[int, str]:
-        acts: Mapping[Verb, Callable[[Sequence[int]], Awaitable[Mapping[int, str]]]] = {
-            "retry": store.retry,
-            "cancel": store.cancel,
-        }
         found = [await store.job(id) for id in ids] if only is not None else []
         named = ids if only is None else [job.id for job in found if job is not None and job.state is only]
-        answers = dict(await acts[verb](named))
+        answers = dict(await bulk.act(store, verb, named))
         if error := await record(store, steered(verb, answers), by):
-            logger.warning("what %s did is not in the timeline: %s", by, error)
+            logger.warning("an action of %s is not in the timeline: %s", by, error)
         return {**dict.fromkeys(ids, "unchanged"), **answers}
 
     answers = app._store_handle().call(act)

@@ -30,8 +30,8 @@ from windlass.contrib.django.task import WindlassTask, job_name, job_priority
 from windlass.core import ids
 from windlass.errors import JobNotFound
 from windlass.store.factory import POSTGRES, kind_of
+from windlass.store.fields import JobOptions
 from windlass.store.records import JobRecord
-from windlass.tasks.options import JobOptions
 
 PATH: Final = "django.task"
 PRIORITY: Final = "django.priority"

@@ -37,22 +37,12 @@ _STATUS: Final[Mapping[State, Any]] = {
 }
 
 
-def new_result(task: Any, alias: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The result of a job that is about to be enqueued. Raises TypeError for arguments that are not JSON."""
-    return TaskResult(
-        task=task,
-        id="",
-        status=TaskResultStatus.READY,
-        enqueued_at=None,
-        started_at=None,
-        finished_at=None,
-        last_attempted_at=None,
-        args=list(args),
-        kwargs=dict(kwargs),
-        backend=alias,
-        errors=[],
-        worker_ids=[],
-    )
+def new_result(task: Any, alias: str, args: Sequence[Any], kwargs: Mapping[str, Any], **known: Any) -> Any:
+    """The result of a job, with what is known of it; of one that is about to be enqueued that is nothing.
+    Raises TypeError for arguments that are not JSON."""
+    times = dict.fromkeys(("enqueued_at", "started_at", "finished_at", "last_attempted_at"))
+    unknown = {"id": "", "status": TaskResultStatus.READY, "errors": [], "worker_ids": [], **times}
+    return TaskResult(task=task, args=list(args), kwargs=dict(kwargs), backend=alias, **unknown | known)
 
 
 def enqueued(result: Any, job: int, at: datetime) -> None:
@@ -71,40 +61,44 @@ def running_result(
     task: Any, alias: str, context: Context, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """The result of a job as its own run sees it."""
-    result = new_result(task, alias, args, kwargs)
     now = timezone.now()
-    for name, value in {
-        "id": str(context.id),
-        "status": TaskResultStatus.RUNNING,
-        "enqueued_at": enqueued_at(context.headers, context.enqueued_at.timestamp()),
-        "started_at": now,
-        "last_attempted_at": now,
-        "worker_ids": workers(context.worker, context.attempt),
-    }.items():
-        object.__setattr__(result, name, value)
-    return result
+    return new_result(
+        task,
+        alias,
+        args,
+        kwargs,
+        id=str(context.id),
+        status=TaskResultStatus.RUNNING,
+        enqueued_at=enqueued_at(context.headers, context.enqueued_at.timestamp()),
+        started_at=now,
+        last_attempted_at=now,
+        worker_ids=workers(context.worker, context.attempt),
+    )
 
 
 def kept_result(task: Any, alias: str, job: JobRecord, codec: Codec | None) -> Any:
     """The result of a job as the store knows it. Raises CodecError where it is sealed with another codec."""
     args, kwargs = call_of(unseal(codec, job.payload, Purpose("payload", job.task)))
-    result = new_result(task, alias, args, kwargs)
     begun = [error.at for error in job.errors if error.at]
     if job.claimed_at is not None:
         begun.append(job.claimed_at)
     tried = job.attempt if job.claimed_at is not None else job.attempt - 1
-    for name, value in {
-        "id": str(job.id),
-        "status": _STATUS.get(job.state, TaskResultStatus.READY),
-        "enqueued_at": enqueued_at(job.options.headers, job.enqueued_at),
-        "started_at": moment(min(begun, default=None)),
-        "last_attempted_at": moment(max(begun, default=None)),
-        "finished_at": moment(job.finished_at),
-        "errors": [kept_error(error) for error in job.errors],
-        "worker_ids": workers(job.worker, tried),
-        "_return_value": job.result and decode(unseal(codec, job.result, Purpose("result", job.task))),
-    }.items():
-        object.__setattr__(result, name, value)
+    result = new_result(
+        task,
+        alias,
+        args,
+        kwargs,
+        id=str(job.id),
+        status=_STATUS.get(job.state, TaskResultStatus.READY),
+        enqueued_at=enqueued_at(job.options.headers, job.enqueued_at),
+        started_at=moment(min(begun, default=None)),
+        last_attempted_at=moment(max(begun, default=None)),
+        finished_at=moment(job.finished_at),
+        errors=[kept_error(error) for error in job.errors],
+        worker_ids=workers(job.worker, tried),
+    )
+    value = job.result and decode(unseal(codec, job.result, Purpose("result", job.task)))
+    object.__setattr__(result, "_return_value", value)
     return result
 
 

@@ -1,7 +1,7 @@
 """Enqueues and saves on the caller's own PostgreSQL connection, inside his transaction [E1] [P6]. Rolled
 back = never existed.
 
-The statements come from `windlass.store.postgres.statements` as data; here they meet a driver:
+The statements come from `windlass.store.postgres.enqueue` as data; here they meet a driver:
 
     sync    psycopg Connection · SQLAlchemy Connection, Session · Django connection
     async   asyncpg Connection · psycopg AsyncConnection · SQLAlchemy AsyncConnection, AsyncSession
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from windlass.errors import ConfigurationError, StoreReadOnly
 from windlass.store.postgres.connections.errors import typed
-from windlass.store.postgres.statements import Call, enqueue_call, receipts_of
+from windlass.store.postgres.enqueue import Call, enqueue_call, receipts_of
 
 if TYPE_CHECKING:
     from windlass.store.records import NewJob, Receipt

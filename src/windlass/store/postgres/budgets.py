@@ -34,11 +34,8 @@ class Budgets:
 
     async def declare_budget(self, budget: NewBudget) -> BudgetRecord:
         """See Store.declare_budget."""
-        fine = checked(budget)
-        await self._db.value(
-            "declare_budget", fine.name, fine.rate, float(fine.burst), fine.key, fine.breaker,
-            fine.breaker_pause,
-        )  # fmt: skip
+        settings = msgspec.structs.asdict(checked(budget))
+        await self._db.value("declare_budget", settings.pop("name"), _encode(settings).decode())
         return await self._budget(budget.name)
 
     async def set_budget(self, name: str, changes: Mapping[str, Any]) -> BudgetRecord:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from windlass.store.postgres.connections.database import Database
-from windlass.store.records import QueueRecord, Steering
+from windlass.store.records import ClusterView, QueueRecord
 
 _queues = msgspec.json.Decoder(dict[str, QueueRecord]).decode
 _slots = msgspec.json.Decoder(dict[int, dict[str, int]]).decode
@@ -25,10 +25,10 @@ class Cluster:
         """See Store.now."""
         return float(await self._db.value("unix_time"))
 
-    async def steering(self, workers: Sequence[int]) -> Steering:
-        """See Store.steering."""
-        (row,) = await self._db.query("steering", list(workers))
-        return Steering(
+    async def cluster_view(self, workers: Sequence[int]) -> ClusterView:
+        """See Store.cluster_view."""
+        (row,) = await self._db.query("cluster_view", list(workers))
+        return ClusterView(
             _queues(row["queues"] or "{}"), _slots(row["slots"] or "{}"), _serving(row["serving"] or "{}")
         )
 

@@ -41,7 +41,7 @@ class Deferred:
             if waiting["pressure"]:
                 await connection.execute(schemas.call("note_pressure", 0, self._db.schema))
             if waiting["clock_back"]:
-                logger.warning("the database's clock was set back: what waits for a time goes on from now")
+                logger.warning("the database's clock was set back: scheduled jobs are moved to match it")
                 while (await self._steps(connection, "clock_back", limit=limit))[0] >= limit:
                     pass
             steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]

@@ -6,13 +6,13 @@ too: a check that was not made is no good report."""
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Final
 
 from windlass.core.counts import plural
 from windlass.errors import StoreForbidden
-from windlass.store.budgets import FITS, over
+from windlass.store import findings
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import SPARE, Database
 from windlass.store.postgres.connections.listener import POLL_DEAF, Listener
@@ -38,7 +38,7 @@ class Diagnosis:
 
     async def diagnose(self) -> list[Finding]:
         """See Store.diagnose."""
-        looks: dict[str, Callable[[], Awaitable[list[Finding]]]] = {
+        looks: dict[str, Callable[[], AsyncIterator[Finding]]] = {
             "schema": self._schema,
             "server": self._server,
             "writes": self._writes,
@@ -54,90 +54,86 @@ class Diagnosis:
         found: list[Finding] = []
         for name, look in looks.items():
             try:
-                found += await look()
+                found += [each async for each in look()]
             except StoreForbidden as error:
-                found.append(
-                    _finding(
-                        name, "warning", f"this role may not see it: {str(error).partition('. ')[0]}",
-                        "Run the doctor as a role of kind reader or worker (windlass.allow).",
-                    )
-                )  # fmt: skip
+                hidden = f"this role may not see it: {str(error).partition('. ')[0]}"
+                advice = "Run the doctor as a role of kind reader or worker (windlass.allow)."
+                found.append(findings.warning(name, hidden, advice))
         return found
 
-    async def _schema(self) -> list[Finding]:
+    async def _schema(self) -> AsyncIterator[Finding]:
         async with self._db.connection() as connection:
             version, stamped = await schemas.version_of(connection, self._db.schema)
         message = f"schema {self._db.schema!r} is at version {version}"
         if stamped == schemas.fingerprint(self._db.schema):
-            return [_finding("schema", "ok", f"{message}, with the functions of this Windlass")]
-        return [
-            _finding(
-                "schema", "error", f"{message}, but its functions are those of another Windlass",
+            yield findings.ok("schema", f"{message}, with the functions of this Windlass")
+        else:
+            yield findings.error(
+                "schema",
+                f"{message}, but its functions are those of another Windlass",
                 "Run `windlass migrate` with the newest Windlass that is in use.",
             )
-        ]  # fmt: skip
 
-    async def _server(self) -> list[Finding]:
+    async def _server(self) -> AsyncIterator[Finding]:
         before = time.time()
         (row,) = await self._db.query("server")
         after = time.time()
         if row["number"] // 10000 in SUPPORTED:
-            server = _finding("server", "ok", f"PostgreSQL {row['version']}")
+            yield findings.ok("server", f"PostgreSQL {row['version']}")
         else:
-            server = _finding(
-                "server", "warning", f"PostgreSQL {row['version']} is not one that Windlass is tested with",
+            yield findings.warning(
+                "server",
+                f"PostgreSQL {row['version']} is not a version tested with Windlass",
                 f"Use PostgreSQL {SUPPORTED[0]} to {SUPPORTED[-1]}.",
-            )  # fmt: skip
+            )
         # The server read its clock at some moment between the two: only what lies outside is a difference.
         away = max(before - row["now"], row["now"] - after, 0.0)
         if away <= CLOCK_LIMIT:
-            clock = _finding("clock", "ok", "this machine and the server agree on the time")
+            yield findings.ok("clock", "this machine and the server agree on the time")
         else:
-            clock = _finding(
-                "clock", "warning", f"this machine's clock is {away:.1f} s away from the server's",
-                "Schedules go by the server's clock, so they look early or late here; "
-                "let both keep time by NTP.",
-            )  # fmt: skip
-        return [server, clock]
+            yield findings.warning(
+                "clock",
+                f"this machine's clock is {away:.1f} s away from the server's",
+                "Schedules go by the server's clock, so they look early or late here; let both keep time by "
+                "NTP.",
+            )
 
-    async def _writes(self) -> list[Finding]:
-        if not self._db.read_only:
-            return []
-        return [
-            _finding(
-                "writes", "warning", f"{self._db.read_only}; no worker runs jobs from here",
+    async def _writes(self) -> AsyncIterator[Finding]:
+        if self._db.read_only:
+            yield findings.warning(
+                "writes",
+                f"{self._db.read_only}; no worker runs jobs from here",
                 "Point workers and producers at the primary: several hosts in the URL with "
                 "target_session_attrs=read-write find it.",
             )
-        ]  # fmt: skip
 
-    async def _pooler(self) -> list[Finding]:
+    async def _pooler(self) -> AsyncIterator[Finding]:
         """A worker uses a few connections at once. Where the pooler has too few, the server seems slow."""
         if self._db.pooling is Pooling.NONE:
-            return []
+            return
         wanted = SPARE + 1
         lent = await lends(wanted, self._db.connect)
         message = f"there is a pooler in {self._db.pooling.value} mode, which gives"
         if lent == wanted:
-            return [_finding("pooler", "ok", f"{message} {wanted} connections at once")]
-        return [
-            _finding(
-                "pooler", "warning", f"{message} no more than {lent} of {wanted} connections at once within "
-                f"{LOAN:g} s: each process of a worker needs as many", f"See to its pool: {TOO_SMALL}.",
+            yield findings.ok("pooler", f"{message} {wanted} connections at once")
+        else:
+            yield findings.warning(
+                "pooler",
+                f"{message} no more than {lent} of {wanted} connections at once within {LOAN:g} s: each "
+                "process of a worker needs as many",
+                f"Enlarge its pool: {TOO_SMALL}.",
             )
-        ]  # fmt: skip
 
-    async def _speed(self) -> list[Finding]:
+    async def _speed(self) -> AsyncIterator[Finding]:
         compiled = [row["name"] for row in await self._db.query("compiled")]
         if compiled:
-            return [
-                _finding(
-                    "speed", "warning",
-                    f"jit is on, and the server compiles {plural(len(compiled), 'function')} anew at "
-                    f"each call, such as {compiled[0]}: calls take up to a hundred times longer",
-                    "Run `windlass migrate`, or ALTER FUNCTION … SET jit = off where somebody has reset it.",
-                )
-            ]  # fmt: skip
+            yield findings.warning(
+                "speed",
+                f"jit is on, and the server compiles {plural(len(compiled), 'function')} anew at each call, "
+                f"such as {compiled[0]}: calls take up to a hundred times longer",
+                "Run `windlass migrate`, or ALTER FUNCTION … SET jit = off where somebody has reset it.",
+            )
+            return
         took: list[float] = []
         for look, name in ((self._db.query, "server"), (self._db.rows, "depth"), (self._db.rows, "depth")):
             before = time.monotonic()
@@ -146,97 +142,85 @@ class Diagnosis:
         # The first count may have to plan; the second is what workers and pages wait for.
         counted = took[2] - took[0]
         if counted <= SLOW:
-            return [_finding("speed", "ok", f"counting the queues takes {max(counted, 0.001) * 1e3:.0f} ms")]
-        return [
-            _finding(
-                "speed", "warning",
+            yield findings.ok("speed", f"counting the queues takes {max(counted, 0.001) * 1e3:.0f} ms")
+        else:
+            yield findings.warning(
+                "speed",
                 f"counting the queues takes {counted * 1e3:.0f} ms, where a few are usual; the round trip "
                 f"takes {took[0] * 1e3:.1f} ms",
                 "Look at the server's load, and for a transaction that keeps dead rows from being removed.",
             )
-        ]  # fmt: skip
 
-    async def _wake_ups(self) -> list[Finding]:
+    async def _wake_ups(self) -> AsyncIterator[Finding]:
         if self._db.read_only:
-            return []  # nobody may listen there, and nobody needs to
+            return  # nobody may listen there, and nobody needs to
         if self._db.pooled:
-            return [
-                _finding(
-                    "wake-ups", "warning",
-                    "there is a pooler in transaction mode: NOTIFY does not come through, and statements are "
-                    f"not prepared, so workers ask every {POLL_DEAF:g} s and each statement costs more",
-                    "Give the workers a URL of the server itself; producers may keep the pooler.",
-                )
-            ]  # fmt: skip
-        if await self._listener.check(10.0):
-            return [_finding("wake-ups", "ok", "NOTIFY arrives")]
-        return [
-            _finding(
-                "wake-ups", "warning",
+            yield findings.warning(
+                "wake-ups",
+                "there is a pooler in transaction mode: NOTIFY does not come through, and statements are "
+                f"not prepared, so workers ask every {POLL_DEAF:g} s and each statement costs more",
+                "Give the workers a URL of the server itself; producers may keep the pooler.",
+            )
+        elif await self._listener.check(10.0):
+            yield findings.ok("wake-ups", "NOTIFY arrives")
+        else:
+            yield findings.warning(
+                "wake-ups",
                 f"a NOTIFY did not arrive within a second; workers ask every {POLL_DEAF:g} s instead",
                 "Look for a proxy or pooler between here and the server that drops notifications.",
             )
-        ]  # fmt: skip
 
-    async def _unserved(self) -> list[Finding]:
+    async def _unserved(self) -> AsyncIterator[Finding]:
         rows = await self._db.query("unserved")
-        return [
-            _finding(
-                "queues", "warning",
-                f"{plural(row['waiting'], 'job waits', 'jobs wait')} in queue "
-                f"{row['queue']!r}, which no worker serves",
-                f"windlass worker myapp:app -q {row['queue']}",
-            )
-            for row in rows
-        ] or [_finding("queues", "ok", "every queue with ready jobs is served")]  # fmt: skip
+        for found in findings.unserved((row["queue"], row["waiting"]) for row in rows):
+            yield found
 
-    async def _over(self) -> list[Finding]:
+    async def _over(self) -> AsyncIterator[Finding]:
         rows = await self._db.query("over")
-        return [over(row["budget"], row["waiting"], row["need"]) for row in rows] or [FITS]
+        for found in findings.over((row["budget"], row["waiting"], row["need"]) for row in rows):
+            yield found
 
-    async def _rotation(self) -> list[Finding]:
+    async def _rotation(self) -> AsyncIterator[Finding]:
         rows = await self._db.query("blocked_rotation")
-        return [
-            _finding(
-                "rotation", "warning", f"{_segment(row['victim'])} could not be reclaimed for "
-                f"{_span(row['seconds'])}: {row['blocked']}",
+        for row in rows:
+            yield findings.warning(
+                "rotation",
+                f"{_segment(row['victim'])} could not be reclaimed for {_span(row['seconds'])}: "
+                f"{row['blocked']}",
                 "End that transaction: SELECT pg_terminate_backend(PROCESS), or ROLLBACK PREPARED.",
             )
-            for row in rows
-        ] or [_finding("rotation", "ok", "nothing keeps the logs from being reclaimed")]  # fmt: skip
+        if not rows:
+            yield findings.ok("rotation", "nothing keeps the logs from being reclaimed")
 
-    async def _locks(self) -> list[Finding]:
+    async def _locks(self) -> AsyncIterator[Finding]:
         rows = await self._db.query("hold_ups", HELD)
-        return [
-            _finding(
-                "locks", "warning",
+        for row in rows:
+            yield findings.warning(
+                "locks",
                 f"{row['who']} has been in a transaction for {_span(row['seconds'])} and holds "
-                f"{row['what']}: what needs these waits until it ends; all else goes on",
+                f"{row['what']}: calls that need these wait until it ends",
                 "Let it commit, or end it with SELECT pg_terminate_backend(PROCESS) or ROLLBACK PREPARED; "
                 "give such sessions an idle_in_transaction_session_timeout.",
             )
-            for row in rows
-        ] or [_finding("locks", "ok", "no open transaction holds what others want")]  # fmt: skip
+        if not rows:
+            yield findings.ok("locks", "no open transaction holds what others want")
 
-    async def _snapshots(self) -> list[Finding]:
+    async def _snapshots(self) -> AsyncIterator[Finding]:
         rows = await self._db.query("old_snapshots", OLD)
-        return [
-            _finding(
-                "snapshots", "warning",
+        for row in rows:
+            yield findings.warning(
+                "snapshots",
                 f"{row['who']} has held its snapshot for {_span(row['seconds'])}: dead rows of the whole "
-                "server stay until it ends", "End it, or give it an idle_in_transaction_session_timeout.",
+                "server stay until it ends",
+                "End it, or give it an idle_in_transaction_session_timeout.",
             )
-            for row in rows
-        ] or [_finding("snapshots", "ok", "no transaction in sight is older than an hour")]  # fmt: skip
+        if not rows:
+            yield findings.ok("snapshots", "no visible transaction is older than an hour")
 
 
 def _segment(victim: int | None) -> str:
     """None: the rotation has let go of the one that was blocked, and will take it up again."""
     return "a segment" if victim is None else f"segment {victim}"
-
-
-def _finding(name: str, level: Literal["ok", "warning", "error"], text: str, advice: str = "") -> Finding:
-    return Finding(name=name, level=level, text=text, advice=advice)
 
 
 def _span(seconds: float) -> str:

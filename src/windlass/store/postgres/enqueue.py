@@ -1,30 +1,30 @@
-"""Enqueueing on PostgreSQL: one job together with those of other callers, many at once, or any in a
-transaction of the caller's own [E1]. How single jobs come together is the business of `intake`."""
+"""Enqueueing on PostgreSQL: jobs of many callers or of one, or any in a transaction of the caller's own [E1].
+How single jobs come together is the business of `intake`.
+
+asyncpg is imported when the store's own connections are at hand: adapters of other drivers use the calls
+without it.
+"""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
-import asyncpg
+import msgspec
 
-from windlass.errors import ConfigurationError, Refused, Shed, StoreForbidden, StoreUnavailable, WindlassError
-from windlass.store.postgres import schema as schemas
-from windlass.store.postgres import statements
-from windlass.store.postgres.connections.database import Database
+from windlass.core import ids
+from windlass.core.admission import SOFT
+from windlass.errors import ConfigurationError, Refused, Shed, StoreForbidden, StoreUnavailable
 from windlass.store.postgres.connections.errors import refused_jobs, translated
-from windlass.store.postgres.intake import Intake
-from windlass.store.postgres.limits import Limits, rings_of, waiting_lists_of
-from windlass.store.records import NewJob, Receipt
+from windlass.store.postgres.rows import encode_options
+from windlass.store.records import DEFAULT_OPTIONS, NewJob, Receipt
+
+if TYPE_CHECKING:
+    from windlass.store.postgres.connections.database import Database
+    from windlass.store.postgres.limits import Limits
 
 TRIES: Final = 3
-
-BACK_STEP: Final = 1000
-"""Jobs that an enqueue which replaced one moves on, at most."""
-
-logger: Final = logging.getLogger("windlass.store")
 
 
 class Enqueue:
@@ -33,35 +33,28 @@ class Enqueue:
     def __init__(self, database: Database, limits: Limits) -> None:
         self._db = database
         self._limits = limits
-        self._intake = Intake(self._send)
         self._declared: set[tuple[str, int]] = set()
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
-        """See Store.enqueue. A single job goes together with those of other callers."""
-        if not jobs:
-            return []
-        if connection is None and len(jobs) == 1:
-            return [await self._intake.add(jobs[0])]
-        return await self._counted_enqueue(jobs, connection)
-
-    async def _send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+    async def send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Enqueue a batch of the intake. One that is refused for one of its queues or priorities is sent
         again for each of them, and counted only then: nothing is counted twice."""
         several = len({(job.queue, job.priority) for job in jobs}) > 1
-        return await (self._enqueue(jobs, None) if several else self._counted_enqueue(jobs))
+        return await (self._enqueue(jobs, None) if several else self.send_own(jobs))
 
-    async def _counted_enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
+    async def send_own(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
         """Enqueue, and count what is refused: in a transaction of its own, since the refused one rolls
         back."""
         try:
             return await self._enqueue(jobs, connection)
         except Refused as error:
-            await self._note("note_refused", error.queue, refused_jobs(error), isinstance(error, Shed))
+            await self._limits.note("note_refused", error.queue, refused_jobs(error), isinstance(error, Shed))
             raise
 
     async def _enqueue(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
-        call = statements.enqueue_call(self._db.schema, jobs)
+        call = enqueue_call(self._db.schema, jobs)
         if connection is not None:
+            import asyncpg
+
             if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
                 raise ConfigurationError(
                     "the store takes asyncpg connections; use task.using(connection=…) for others"
@@ -69,45 +62,21 @@ class Enqueue:
             with translated():
                 row = await connection.fetchrow(call.sql, *call.args)
             await self._note_pressure(row)
-            return statements.receipts_of(jobs, row)
+            return receipts_of(jobs, row)
         await self._declare({(job.queue, int(job.priority)) for job in jobs})
         async with self._db.connection() as own:
             row = await _committed(own, call)
-            receipts = statements.receipts_of(jobs, row)
+            receipts = receipts_of(jobs, row)
             # It is committed: what comes now may fail without it.
             if row[2]:  # not all of them went into their lane
-                await self._admit(own, jobs, receipts)
+                await self._limits.admit_new(own, jobs, receipts)
         await self._note_pressure(row)
         return receipts
 
-    async def _admit(self, connection: Any, jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> None:
-        """Let those in at once that replace others or wait aside, where there is room for them."""
-        if any(receipt.status == "replaced" for receipt in receipts):
-            await self._take_back(connection)
-        await self._limits.admit(connection, waiting_lists_of(jobs, receipts), rings_of(jobs, receipts))
-
-    async def _take_back(self, connection: Any) -> None:
-        """Let a new job replace its waiting twin at once. Where another session holds the twin's lane, or
-        this role may only enqueue, the next promote does it."""
-        try:
-            with translated():
-                await connection.execute(schemas.query("replace_at_once", self._db.schema), BACK_STEP)
-                await connection.execute(schemas.call("promote", 1, self._db.schema), BACK_STEP)
-        except StoreForbidden:
-            return
-        except (WindlassError, asyncpg.PostgresError) as error:
-            logger.warning("could not replace a waiting job, which the next promote will do: %s", error)
-
     async def _note_pressure(self, row: Sequence[Any]) -> None:
-        for queue, pressure in statements.pressures_of(row).items():
+        for queue, pressure in pressures_of(row).items():
             if pressure.was != pressure.now:
-                await self._note("change_pressure", queue, pressure.was, pressure.now)
-
-    async def _note(self, function: str, *args: Any) -> None:
-        """Record what an enqueue saw of its queue, in a transaction of its own. The enqueue must not fail for
-        it: the next promote sees what could not be recorded."""
-        with suppress(WindlassError, asyncpg.PostgresError):
-            await self._db.value(function, *args)
+                await self._limits.note("change_pressure", queue, pressure.was, pressure.now)
 
     async def _declare(self, lanes: set[tuple[str, int]]) -> None:
         for queue, priority in lanes - self._declared:
@@ -126,10 +95,12 @@ class Enqueue:
             self._declared.add((queue, priority))
 
 
-async def _committed(connection: Any, call: statements.Call) -> Any:
+async def _committed(connection: Any, call: Call) -> Any:
     """Run an enqueue in a transaction of its own. After a deadlock, such as with a transaction that takes its
     keys one by one, nothing was written: it is run again. So it is where the default isolation level keeps it
     from seeing who holds a key."""
+    import asyncpg
+
     for left in reversed(range(TRIES)):
         try:
             if left == TRIES - 1:
@@ -140,3 +111,116 @@ async def _committed(connection: Any, call: statements.Call) -> Any:
             if not left:
                 raise
     raise AssertionError("the last try returns or raises")
+
+
+# -- the calls, and what they answer -------------------------------------------------------------------------
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One statement with $n placeholders, as data: the store runs it on its own connection, an adapter on the
+    caller's, inside the caller's transaction."""
+
+    sql: str
+    args: tuple[Any, ...]
+
+
+class Pressure(msgspec.Struct, frozen=True):
+    """How full a queue is, and its pressure as it was noted last and as it is; see windlass.pressure_of."""
+
+    fill: float
+    was: str
+    now: str = msgspec.field(name="is")
+
+
+_pressures = msgspec.json.Decoder(dict[str, Pressure]).decode
+_BY_QUEUE: Final = (
+    "CASE WHEN e.pressure IS NOT NULL THEN json_build_object({}::text, e.pressure::json)::text END"
+)
+
+
+def is_plain(job: NewJob) -> bool:
+    """Whether a job takes the short way: no delay, no key that must be looked up, after nobody."""
+    options = job.options
+    return (
+        job.delay is None
+        and job.run_at is None
+        and job.idempotency_key is None
+        and (options is DEFAULT_OPTIONS or (options.unique_key is None and not options.after))
+    )
+
+
+def enqueue_call(schema: str, jobs: Sequence[NewJob]) -> Call:
+    """The one statement that adds these jobs, however many and of whatever kinds. It answers with one row: by
+    queue the pressure from before it, where there is any; the ids; what became of each, or nothing where all
+    went into their lane."""
+    first = jobs[0]
+    if all(is_plain(job) and job.queue == first.queue and job.priority == first.priority for job in jobs):
+        return _many(schema, first.queue, first.priority, jobs)
+    return _one(schema, first) if len(jobs) == 1 else _mixed(schema, jobs)
+
+
+def receipts_of(jobs: Sequence[NewJob], row: Sequence[Any]) -> list[Receipt]:
+    """Receipts in the order of the jobs, from the row that the call answered with."""
+    pressures = pressures_of(row)
+    return [
+        Receipt(id, status, _hint(pressures.get(job.queue)))
+        for job, id, status in zip(jobs, row[1], row[2] or ["enqueued"] * len(jobs), strict=True)
+    ]
+
+
+def pressures_of(row: Sequence[Any]) -> dict[str, Pressure]:
+    """By queue, where there is pressure on it, or was: from before the call [F4]."""
+    return {} if row[0] is None else _pressures(row[0])
+
+
+def _hint(pressure: Pressure | None) -> float | None:
+    return pressure.fill if pressure is not None and pressure.fill >= SOFT else None
+
+
+def _many(schema: str, queue: str, priority: int, jobs: Sequence[NewJob]) -> Call:
+    first = jobs[0].task
+    tasks = [first] if all(job.task == first for job in jobs) else [job.task for job in jobs]
+    options = [encode_options(job.options) for job in jobs]
+    return Call(
+        # OFFSET 0 is a fence: the function is called once, and after the look at the pressure. Only a job
+        # that goes into its lane has its place for an id. The schema's name was checked to need no quoting.
+        f"SELECT {_BY_QUEUE.format('$1')}, e.ids, "  # noqa: S608
+        f"CASE WHEN {ids.MAX_SEQ} >= ANY (e.ids) THEN {schema}.statuses_of(e.ids) END "
+        f"FROM (SELECT {schema}.pressure_of($1::text) AS pressure, {schema}.enqueue_many("
+        "$1::text, $2::smallint, $3::text[], $4::text[], $5::text[]) AS ids OFFSET 0) AS e",
+        (queue, int(priority), tasks, [job.payload for job in jobs], options if any(options) else None),
+    )
+
+
+def _one(schema: str, job: NewJob) -> Call:
+    return Call(
+        # OFFSET 0: as above.
+        f"SELECT {_BY_QUEUE.format('$3')}, ARRAY[(e.added).job], ARRAY[(e.added).status] "  # noqa: S608
+        f"FROM (SELECT {schema}.pressure_of($3::text) AS pressure, "
+        f"{schema}.enqueue_one($1::text, $2::text, $3::text, $4::smallint, $5::float8, $6::timestamptz, "
+        "$7::text, $8::text, $9::text, $10::boolean) AS added OFFSET 0) AS e",
+        _fields(job),
+    )
+
+
+def _mixed(schema: str, jobs: Sequence[NewJob]) -> Call:
+    return Call(
+        f"SELECT * FROM {schema}.enqueue_mixed($1::text[], $2::text[], $3::text[], $4::smallint[], "  # noqa: S608
+        "$5::float8[], $6::timestamptz[], $7::text[], $8::text[], $9::text[], $10::boolean[])",
+        tuple(map(list, zip(*map(_fields, jobs), strict=True))),
+    )
+
+
+def _fields(job: NewJob) -> tuple[Any, ...]:
+    return (
+        job.task,
+        job.payload,
+        job.queue,
+        int(job.priority),
+        job.delay,
+        None if job.run_at is None else datetime.fromtimestamp(job.run_at, UTC),
+        encode_options(job.options),
+        job.on_conflict,
+        job.idempotency_key,
+        job.automatic,
+    )

@@ -24,6 +24,7 @@ from windlass.errors import EnqueueError, JobNotFound, Refused
 from windlass.store.records import NewJob, Receipt
 
 Send: TypeAlias = Callable[[Sequence[NewJob]], Awaitable[list[Receipt]]]
+SendOwn: TypeAlias = Callable[[Sequence[NewJob], Any], Awaitable[list[Receipt]]]
 Waiting: TypeAlias = tuple[NewJob, "asyncio.Future[Receipt]"]
 MAX_JOBS: Final = 500
 """How many jobs are sent at once."""
@@ -40,10 +41,12 @@ ALONE: Final = 6
 
 
 class Intake:
-    """Takes jobs one by one and sends them in batches, on one event loop."""
+    """Takes jobs one by one and sends them in batches, on one event loop. `send_own` is for those that a
+    caller has put together, or that belong to a transaction of the caller's own."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, send_own: SendOwn) -> None:
         self._send = send
+        self._send_own = send_own
         self._waiting: dict[asyncio.Future[Receipt], NewJob] = {}
         self._calls: set[asyncio.Task[Any]] = set()
         self._taker: asyncio.Task[Any] | None = None
@@ -52,6 +55,12 @@ class Intake:
         self._enough = asyncio.Event()
         self._slots = asyncio.Semaphore(ALONE)
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
+        """See Store.enqueue. A single job goes together with those of other callers."""
+        if connection is None and len(jobs) == 1:
+            return [await self.add(jobs[0])]
+        return await self._send_own(jobs, connection) if jobs else []
 
     async def add(self, job: NewJob) -> Receipt:
         """Enqueue a job; returns its receipt, or raises the error that is about it."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import asyncpg
@@ -25,6 +26,8 @@ GATE_WAIT: Final = 100
 """Milliseconds to wait for a gate that somebody else lets jobs through, before it is left to promote."""
 
 ADMIT_STEP: Final = 1000
+BACK_STEP: Final = 1000
+"""Jobs that an enqueue which replaced one moves on, at most."""
 
 CALL_PAUSE: Final = 0.02
 """Least seconds between two promotions that wake-ups ask for: in a flood of keyed jobs each would ask for
@@ -70,23 +73,44 @@ class Limits:
         self, connection: Any, gates: Iterable[str], rings: Iterable[tuple[str, int]] = ()
     ) -> None:
         """Let jobs through gates, or into lanes, where room was made or a job has come, in transactions of
-        their own. What fails here is logged, and left to the next promote, as is all of it where this role
-        may only enqueue."""
+        their own."""
         names = sorted(set(gates))
-        try:
-            with translated():
-                if names:
-                    await connection.fetchval(
-                        schemas.call("admit_gates", 3, self._db.schema), names, ADMIT_STEP, GATE_WAIT
-                    )
-                for queue, priority in rings:
-                    await connection.fetchval(
-                        schemas.call("admit_ring", 3, self._db.schema), queue, priority, ADMIT_STEP
-                    )
-        except StoreForbidden:
-            return
-        except (WindlassError, asyncpg.PostgresError) as error:
-            logger.warning("could not admit waiting jobs, which the next promote will do: %s", error)
+        with _left_to_promote("admit waiting jobs"):
+            if names:
+                sql = schemas.call("admit_gates", 3, self._db.schema)
+                await connection.fetchval(sql, names, ADMIT_STEP, GATE_WAIT)
+            for queue, priority in rings:
+                sql = schemas.call("admit_ring", 3, self._db.schema)
+                await connection.fetchval(sql, queue, priority, ADMIT_STEP)
+
+    async def admit_new(self, connection: Any, jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> None:
+        """Let new jobs in at once that replace others or wait aside, where there is room for them. Where
+        another session holds the lane of one that is to be replaced, or this role may only enqueue, the next
+        promote does it."""
+        if any(receipt.status == "replaced" for receipt in receipts):
+            with _left_to_promote("replace a waiting job"):
+                await connection.execute(schemas.query("replace_at_once", self._db.schema), BACK_STEP)
+                await connection.execute(schemas.call("promote", 1, self._db.schema), BACK_STEP)
+        await self.admit(connection, waiting_lists_of(jobs, receipts), rings_of(jobs, receipts))
+
+    async def note(self, function: str, *args: Any) -> None:
+        """Record what an enqueue saw of its queue, in a transaction of its own. The enqueue must not fail for
+        it: the next promote sees what could not be recorded."""
+        with suppress(WindlassError, asyncpg.PostgresError):
+            await self._db.value(function, *args)
+
+
+@contextmanager
+def _left_to_promote(what: str) -> Iterator[None]:
+    """What fails here is logged, and left to the next promote, as is all of it where this role may only
+    enqueue."""
+    try:
+        with translated():
+            yield
+    except StoreForbidden:
+        return
+    except (WindlassError, asyncpg.PostgresError) as error:
+        logger.warning("could not %s; the next promote will do it: %s", what, error)
 
 
 def waiting_lists_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set[str]:

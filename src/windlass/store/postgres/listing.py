@@ -10,16 +10,16 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.states import FINISHED, State
+from windlass.core.states import FINISHED
 from windlass.errors import JobNotFound, ResultTimeout
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import DONE, Listener
 from windlass.store.postgres.listing_walk import MAX_ROWS, Walk
-from windlass.store.postgres.rows import decode_options, seconds
+from windlass.store.postgres.rows import decode_options, record_of
 from windlass.store.records import Checkpoint, Depth, Failure, JobFilter, JobRecord, Matches, Page
 
-_failures = msgspec.json.Decoder(list[Failure]).decode
+_failures = msgspec.json.Decoder(tuple[Failure, ...]).decode
 
 
 class Listing:
@@ -96,20 +96,7 @@ class Listing:
     async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
         """See Store.depth."""
         rows = await self._db.query("depths")
-        depths = {
-            r["queue"]: Depth(
-                r["ready"],
-                r["running"],
-                r["scheduled"],
-                r["retrying"],
-                r["dead"],
-                None if r["waited"] is None else max(r["waited"], 0.0),
-                r["offered"],
-                r["unreleased"],
-                r["free"],
-            )
-            for r in rows
-        }
+        depths = {row["queue"]: record_of(Depth, row) for row in rows}
         return depths if queues is None else {name: depths.get(name, Depth()) for name in queues}
 
     async def _complete(self, connection: Any, rows: Sequence[Any]) -> list[JobRecord]:
@@ -119,39 +106,20 @@ class Listing:
             [row["id"] for row in rows],
             [row["state"] for row in rows],
         )
-        return [_with_extras(record(row), extra) for row, extra in zip(rows, extras, strict=True)]
+        return [record(row, **_extras(extra)) for row, extra in zip(rows, extras, strict=True)]
 
 
-def record(row: Any) -> JobRecord:
-    """A row of the job view as a record, without what hangs on the job."""
-    return JobRecord(
-        id=row["id"],
-        task=row["task"],
-        queue=row["queue"],
-        priority=row["priority"],
-        state=State(row["state"]),
-        payload=row["payload"],
-        attempt=row["attempt"],
-        deaths=row["deaths"],
-        options=decode_options(row["options"]),
-        enqueued_at=row["enqueued_at"].timestamp(),
-        run_at=seconds(row["run_at"]),
-        claimed_at=seconds(row["claimed_at"]),
-        finished_at=seconds(row["finished_at"]),
-        worker=row["worker"],
-        claim=row["claim"],
-        reason=row["reason"],
-    )
+def record(row: Any, **extras: Any) -> JobRecord:
+    """A row of the job view as a record, with what hangs on the job where that is given."""
+    return record_of(JobRecord, row, options=decode_options(row["options"]), **extras)
 
 
-def _with_extras(found: JobRecord, extra: Any) -> JobRecord:
-    checkpoint = None
-    if extra["data"] is not None:
-        checkpoint = Checkpoint(extra["data"], extra["done"], extra["total"], extra["at"].timestamp())
-    return msgspec.structs.replace(
-        found,
-        result=extra["result"],
-        errors=tuple(_failures(extra["errors"] or "[]")),
-        cancel_requested=extra["cancel"],
-        checkpoint=checkpoint,
-    )
+def _extras(row: Any) -> dict[str, Any]:
+    checkpoint = None if row["data"] is None else record_of(Checkpoint, row)
+    errors = _failures(row["errors"] or "[]")
+    return {
+        "result": row["result"],
+        "errors": errors,
+        "cancel_requested": row["cancel"],
+        "checkpoint": checkpoint,
+    }

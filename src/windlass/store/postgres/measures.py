@@ -19,6 +19,7 @@ import msgspec
 
 from windlass.core.rollup import EVER, KEPT, Place, Sample, roll
 from windlass.errors import StoreForbidden
+from windlass.store import records
 from windlass.store.measures import (
     EVENTS_KEPT,
     MAX_EVENTS,
@@ -34,17 +35,6 @@ from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.diagnosis import HELD
 from windlass.store.postgres.rows import record_of
-from windlass.store.records import (
-    Cause,
-    Causes,
-    EventRecord,
-    Health,
-    Report,
-    Rolled,
-    Segment,
-    Table,
-    TaskDepth,
-)
 
 T = TypeVar("T")
 LATEST: Final = 2**63 - 1
@@ -59,7 +49,8 @@ ANEW: Final = 300.0
 
 logger: Final = logging.getLogger("windlass.store")
 _encode = msgspec.json.Encoder().encode
-_causes = msgspec.json.Decoder(list[Cause]).decode
+_SIZES: Final = ("bytes", "rows", "dead")
+_causes = msgspec.json.Decoder(list[records.Cause]).decode
 
 
 class Measures:
@@ -69,7 +60,7 @@ class Measures:
         self._db = database
         self.unread: Final = Unread()
 
-    async def report(self, source: int, number: int, report: Report) -> float:
+    async def report(self, source: int, number: int, report: records.Report) -> float:
         """See Store.report."""
         fit = self._db.fit
         events = [fit.event(kept(event)) for event in report.events]
@@ -84,7 +75,7 @@ class Measures:
             )
         )
 
-    async def rollup(self, limit: int = 1000) -> Rolled:
+    async def rollup(self, limit: int = 1000) -> records.Rolled:
         """See Store.rollup. Another one at the same time finds nothing to do."""
         step = min(limit, STEP)
         async with (
@@ -93,7 +84,7 @@ class Measures:
         ):
             taken = await self._call(connection, "rollup_take", step, self.unread.after())
             if taken["busy"]:
-                return Rolled()
+                return records.Rolled()
             ids, written = taken["ids"], 0
             if ids:
                 written = await self._fold(connection, ids, taken["samples"])
@@ -102,7 +93,7 @@ class Measures:
                 REPORTERS_KEPT,
             )  # fmt: skip
         self.unread.none_below((ids[-1] if ids else taken["given"]) + 1)
-        return Rolled(len(ids), written, old["removed"], more=len(ids) >= step or old["more"])
+        return records.Rolled(len(ids), written, old["removed"], more=len(ids) >= step or old["more"])
 
     async def _fold(self, connection: Any, reports: Sequence[int], texts: Sequence[str]) -> int:
         """Add reports to the rows they belong to, and remove them: how many rows that were."""
@@ -130,7 +121,7 @@ class Measures:
 
     async def events(
         self, *, job: int | None = None, queue: str | None = None, limit: int = 100, before: int | None = None
-    ) -> list[EventRecord]:
+    ) -> list[records.EventRecord]:
         """See Store.events."""
         page = (LATEST if before is None else min(before, LATEST), limit)
         if job is not None:
@@ -139,20 +130,20 @@ class Measures:
             rows = await self._db.query("events_of_queue", *page, queue)
         else:
             rows = await self._db.query("events", *page)
-        return [EventRecord(**row) for row in rows]
+        return [records.EventRecord(**row) for row in rows]
 
-    async def task_depths(self, most: int = 100_000) -> list[TaskDepth]:
+    async def task_depths(self, most: int = 100_000) -> list[records.TaskDepth]:
         """See Store.task_depths."""
-        return [TaskDepth(**row) for row in await self._db.rows("task_depths", most)]
+        return [records.TaskDepth(**row) for row in await self._db.rows("task_depths", most)]
 
     async def causes(
         self, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
-    ) -> Causes:
+    ) -> records.Causes:
         """See Store.causes."""
         (row,) = await self._db.rows("list_causes", queue, task, limit)
-        return Causes(_causes(row["groups"]), row["looked"], row["more"])
+        return records.Causes(_causes(row["groups"]), row["looked"], row["more"])
 
-    async def health(self) -> Health:
+    async def health(self) -> records.Health:
         """See Store.health."""
         (row,) = await self._db.query("health", REPORTS_COUNTED, self.unread.after())
         self.unread.none_below(row["lowest"])
@@ -160,7 +151,7 @@ class Measures:
         held = await self._db.query("hold_ups", HELD)
         pool, idle = self._db.pool()
         return record_of(
-            Health,
+            records.Health,
             row,
             store=f"PostgreSQL {row['version'].split()[0]}",
             bytes=sum(part["bytes"] or 0 for part in parts),
@@ -224,7 +215,7 @@ def _added(rows: dict[Place, Sample], there: Iterable[Any]) -> list[bytes]:
         try:
             rows[place].add(_sample(found))
         except msgspec.MsgspecError as error:
-            logger.warning("the measures of %s cannot be read and begin anew: %s", place, error)
+            logger.warning("the measures of %s cannot be read and start again from zero: %s", place, error)
     return [pack(row) for row in rows.values()]
 
 
@@ -232,24 +223,19 @@ def _sample(row: Any) -> Sample:
     return unpack(row["sample"], row["at"], row["queue"], row["task"])
 
 
-def _tables(parts: list[Any]) -> tuple[Table, ...]:
+def _tables(parts: list[Any]) -> tuple[records.Table, ...]:
     """A table, or a log over all of its segments; a size is None where the table went just then."""
-    names = dict.fromkeys(part["name"] for part in parts)
     return tuple(
-        Table(
-            name=name,
-            bytes=sum(part["bytes"] or 0 for part in parts if part["name"] == name),
-            rows=sum(part["rows"] for part in parts if part["name"] == name),
-            dead=sum(part["dead"] for part in parts if part["name"] == name),
-        )
-        for name in names
+        records.Table(name=name, **{column: _sum(parts, column, "name", name) for column in _SIZES})
+        for name in dict.fromkeys(part["name"] for part in parts)
     )
 
 
-def _segments(rows: list[Any], parts: list[Any]) -> tuple[Segment, ...]:
+def _segments(rows: list[Any], parts: list[Any]) -> tuple[records.Segment, ...]:
     return tuple(
-        record_of(
-            Segment, row, bytes=sum(part["bytes"] or 0 for part in parts if part["segment"] == row["no"])
-        )
-        for row in rows
+        record_of(records.Segment, row, bytes=_sum(parts, "bytes", "segment", row["no"])) for row in rows
     )
+
+
+def _sum(parts: list[Any], column: str, by: str, value: object) -> int:
+    return sum(part[column] or 0 for part in parts if part[by] == value)

@@ -16,11 +16,11 @@ from windlass.core.seqset import compress, contains, literal, parse
 from windlass.core.states import TERMINAL, WORKERS_OWN, Kind
 from windlass.errors import ClaimLost, StoreUnavailable
 from windlass.store.postgres import schema as schemas
-from windlass.store.postgres import statements
 from windlass.store.postgres.claims import Claims
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.encoding import AS_IT_IS, Fit
 from windlass.store.postgres.connections.errors import translated
+from windlass.store.postgres.enqueue import Call
 from windlass.store.postgres.limits import Limits, is_carried
 from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.rows import UNREADABLE
@@ -104,7 +104,7 @@ class Outcomes:
     ) -> None:
         """See Store.checkpoint. A blocking connection is used in this thread, without awaiting anything."""
         self._checkpointed[worker].add(job.id)
-        call = statements.checkpoint_call(self._db.schema, worker, job, checkpoint, self._db.fit)
+        call = _checkpoint_call(self._db.schema, worker, job, checkpoint, self._db.fit)
         if connection is not None:
             from windlass.store.postgres.adapters import run_one
 
@@ -112,7 +112,7 @@ class Outcomes:
         else:
             async with self._db.connection(self._db.deadline) as own:
                 kept = await own.fetchval(call.sql, *call.args)
-        statements.check_saved(job, kept)
+        _check_saved(job, kept)
 
     @asynccontextmanager
     async def saving(
@@ -122,8 +122,8 @@ class Outcomes:
         self._checkpointed[worker].add(job.id)
 
         async def end(connection: Any) -> None:
-            call = statements.checkpoint_call(self._db.schema, worker, job, checkpoint(), self._db.fit)
-            statements.check_saved(job, await connection.fetchval(call.sql, *call.args))
+            call = _checkpoint_call(self._db.schema, worker, job, checkpoint(), self._db.fit)
+            _check_saved(job, await connection.fetchval(call.sql, *call.args))
 
         async with _ending(self._db, end) as connection:
             yield connection
@@ -160,9 +160,7 @@ async def write(
         elif outcome.kind in WORKERS_OWN:
             others.append(_other(outcome, fit))
         else:
-            raise ValueError(
-                f"{outcome.kind.value} is not for a worker to say; it was said of job {outcome.job.id}"
-            )
+            raise ValueError(f"a worker cannot end an attempt as {outcome.kind.value} (job {outcome.job.id})")
     groups = list(plain.values())
     row = await connection.fetchrow(
         schemas.call("finish", 13, schema),
@@ -170,7 +168,7 @@ async def write(
         flush,
         [group[0].job.lane for group in groups] or None,
         list(plain) or None,
-        [literal(compress(outcome.job.seq for outcome in group)) for group in groups] or None,
+        [literal(compress([outcome.job.seq for outcome in group])) for group in groups] or None,
         [len(group) for group in groups] or None,
         [outcome.job.id for outcome in ended] or None,
         [outcome.job.claim for outcome in ended] or None,
@@ -225,6 +223,24 @@ def _other(outcome: Outcome, fit: Fit) -> dict[str, Any]:
     if error is not None:
         row.update(type=fit(error.type), message=fit(error.message), traceback=fit(error.traceback))
     return row
+
+
+def _checkpoint_call(schema: str, worker: int, job: ClaimedJob, checkpoint: Checkpoint, fit: Fit) -> Call:
+    """The call that makes a job's progress durable, fenced by worker and claim; false where it is refused."""
+    return Call(
+        f"SELECT {schema}.checkpoint($1::bigint, $2::bigint, $3::int, $4::bigint, $5::bigint, $6::text, "
+        "$7::bigint, $8::bigint)",
+        (
+            worker, job.id, job.lane, job.claim, job.seq,
+            fit(checkpoint.data), checkpoint.done, checkpoint.total,
+        ),
+    )  # fmt: skip
+
+
+def _check_saved(job: ClaimedJob, saved: bool) -> None:
+    """Raise where a checkpoint was refused [C5]."""
+    if not saved:
+        raise ClaimLost(f"job {job.id} is not held by claim {job.claim} any more; its checkpoint was refused")
 
 
 # -- a transaction of the handler's own ----------------------------------------------------------------

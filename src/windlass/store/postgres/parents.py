@@ -10,7 +10,6 @@ import asyncpg
 import msgspec
 
 from windlass.core.gates import gates_of
-from windlass.core.states import State
 from windlass.errors import ClaimLost, WindlassError
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
@@ -63,18 +62,18 @@ class Parents:
     async def parent(self, id: int) -> ParentRecord | None:
         """See Store.parent."""
         rows = await self._db.query("parent", id) if 0 < id < 2**63 else []
-        return _parent(rows[0]) if rows else None
+        return record_of(ParentRecord, rows[0]) if rows else None
 
     async def parents(self, *, active: bool = False, limit: int = 50) -> list[ParentRecord]:
         """See Store.parents."""
-        return [_parent(row) for row in await self._db.query("parents", active, limit)]
+        return [record_of(ParentRecord, row) for row in await self._db.query("parents", active, limit)]
 
     async def parts(self, parent: int, *, start: int = 0, limit: int = 1000) -> list[PartRecord]:
         """See Store.parts."""
         if not 0 < parent < 2**63:
             return []
         rows = await self._db.query("parts", parent, min(start, LARGEST), limit)
-        return [_part(row) for row in rows]
+        return [record_of(PartRecord, row) for row in rows]
 
     async def set_parent(self, id: int, *, parallel: int | None) -> ParentRecord | None:
         """See Store.set_parent."""
@@ -107,7 +106,7 @@ class Parents:
                         wait = 0
             except (WindlassError, asyncpg.PostgresError) as error:
                 logger.warning(
-                    "parent %d was not brought up to date, which the next promote will do: %s", parent, error
+                    "parent %d was not brought up to date; the next promote will do it: %s", parent, error
                 )
                 if connection.is_closed():
                     return
@@ -155,11 +154,3 @@ class Parents:
         except asyncpg.LockNotAvailableError:
             return False
         return True
-
-
-def _parent(row: Any) -> ParentRecord:
-    return record_of(ParentRecord, row, state=State(row["state"]))
-
-
-def _part(row: Any) -> PartRecord:
-    return record_of(PartRecord, row, state=State(row["state"]))

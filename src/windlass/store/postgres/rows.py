@@ -38,16 +38,10 @@ def decode_options(text: str | None) -> Options:
         return UNREADABLE
 
 
-def seconds(moment: datetime | None) -> float | None:
-    """A timestamp as seconds since the epoch."""
-    return None if moment is None else moment.timestamp()
-
-
 def record_of(kind: type[R], row: Any, **others: Any) -> R:
     """A row as a record: each field is the column of its name, a timestamp in seconds, unless it is among the
-    others."""
-    for name in kind.__struct_fields__:
-        if name not in others:
-            value = row[name]
-            others[name] = value.timestamp() if isinstance(value, datetime) else value
-    return kind(**others)
+    others. A field without a column has its default."""
+    columns = {
+        name: value.timestamp() if isinstance(value, datetime) else value for name, value in row.items()
+    }
+    return msgspec.convert(columns | others, kind)

@@ -1,6 +1,6 @@
 """How the SQL files become a schema: rendering for a schema name, migrating, refusing what is too new.
 
-`migrations/NNNN_*.sql` hold tables and only ever add. `sql/*.sql`, one file per room, hold functions and
+`migrations/NNNN_*.sql` hold tables and only ever add. `sql/*.sql`, one file per module, hold functions and
 views, which are replaced as a whole whenever their text has changed, and the statements that the store sends;
 see `sources.py`. In the files the schema is called windlass; rendering puts the real name.
 """
@@ -46,7 +46,7 @@ def check_schema_name(schema: str) -> str:
     """A schema name that needs no quoting anywhere; anything else is refused."""
     if not _NAME.fullmatch(schema) or schema.startswith("pg_") or _RESERVED.fullmatch(schema):
         raise ConfigurationError(
-            f"schema name {schema!r} will not do; use up to 48 characters of a-z, 0-9 and _, "
+            f"schema name {schema!r} is not allowed; use up to 48 characters of a-z, 0-9 and _, "
             "not pg_… and no reserved word"
         )
     return schema

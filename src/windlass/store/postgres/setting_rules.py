@@ -1,20 +1,39 @@
-"""What settings may be, for the functions that users call from SQL: the rules of `windlass.store.fields`, put
-into check_settings when the functions are loaded."""
+"""What settings and options of jobs may be, for the functions that users call from SQL: the rules of
+`windlass.store.fields`, put into check_settings and check_options when the functions are loaded."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from windlass.store.fields import SUBJECTS, Field, fields_of
+from windlass.store.fields import SUBJECTS, Field, Unit, fields_of
+from windlass.store.records import CARRIED
 
 _MARK: Final = "/* rules of windlass.store.fields */"
+_OPTIONS_MARK: Final = "/* rules of the options of a job */"
 _TYPES: Final = {bool: "boolean", int: "number", float: "number", str: "string"}
+
+_WRONG: Final[Mapping[Unit, str]] = {
+    "time": "TYPE NOT IN ('number', 'null') OR TEXT::numeric NOT BETWEEN LEAST AND MOST",
+    "key": "TYPE NOT IN ('string', 'null') OR octet_length(TEXT) > 4 * MOST",
+    "text": "TYPE NOT IN ('string', 'null')",
+    "choice": "TYPE <> 'string' OR TEXT NOT IN (CHOICES)",
+    "ids": "TYPE <> 'array' OR o @? 'strict $.NAME[*] ? "
+    '(@.type() != "number" || @ < 1 || @ > 9223372036854775807 || @.floor() != @)\'',
+    "tags": "TYPE <> 'array' OR o @? 'strict $.NAME[*] ? (@.type() != \"string\")'",
+    "headers": "TYPE <> 'object' OR o @? 'strict $.NAME.* ? (@.type() != \"string\")'",
+}
+_WRONG_NUMBER: Final = "TYPE <> 'number' OR TEXT !~ '^[1-9][0-9]{0,DIGITS}$' OR TEXT::bigint > MOST"
+"""When no worker could read an option of a unit, or of one that counts. How many there may be of a list, and
+how long its texts, is left to those who make it."""
 
 
 def with_rules(functions: str) -> str:
-    """These functions, with a rule for each setting."""
+    """These functions, with a rule for each setting and each option of a job."""
     rules = (_rule(what, field) for what, record in SUBJECTS.items() for field in fields_of(record).values())
-    return functions.replace(_MARK, "".join(f",\n        {rule}" for rule in rules))
+    functions = functions.replace(_MARK, "".join(f",\n        {rule}" for rule in rules))
+    options = (f"WHEN {_wrong(field)}\n        THEN '{field.kept}: {field.allowed}'" for field in CARRIED)
+    return functions.replace(_OPTIONS_MARK, "\n        ".join(options))
 
 
 def _rule(what: str, field: Field) -> str:
@@ -22,3 +41,18 @@ def _rule(what: str, field: Field) -> str:
     nullable, whole, zero = (str(each).lower() for each in (field.optional, field.kind is int, field.zero))
     most = "NULL" if field.most is None else field.most
     return f"('{what}', '{name}', '{type}', {nullable}, {whole}, {zero}, {most}, '{field.allowed}')"
+
+
+def _wrong(field: Field) -> str:
+    rule = _WRONG.get(field.unit, _WRONG_NUMBER)
+    for word, value in {
+        "TYPE": "jsonb_typeof(o -> 'NAME')",
+        "TEXT": "(o ->> 'NAME')",
+        "NAME": field.kept,
+        "CHOICES": ", ".join(f"'{each}'" for each in field.choices),
+        "DIGITS": str(len(str(field.most)) - 1),
+        "LEAST": "0" if field.zero else "0.001",
+        "MOST": str(field.most),
+    }.items():
+        rule = rule.replace(word, value)
+    return rule

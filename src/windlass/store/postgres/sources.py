@@ -1,4 +1,4 @@
-"""What stands in `sql/*.sql`, one file per room: functions, procedures and views, and at the end the
+"""What stands in `sql/*.sql`, one file per module: functions, procedures and views, and at the end the
 statements that the store sends, each below a line `-- :name`. An empty line separates them, and none has one
 inside. In the files the schema is called windlass; `schema.py` puts the real name."""
 
@@ -18,7 +18,7 @@ _MAY_CALL = re.compile(r"\bMay call: ([a-z, ]+)\.")
 class Definition(NamedTuple):
     """A function, a procedure or a view."""
 
-    room: str
+    module: str
     kind: str
     name: str
     header: str
@@ -41,14 +41,14 @@ def migrations() -> list[tuple[int, str]]:
 
 @functools.cache
 def definitions() -> list[Definition]:
-    """What the schema is made of besides its tables, by room; the views last, since they need the rest."""
+    """What the schema is made of besides its tables, by module; the views last, since they need the rest."""
     found = []
-    for room, text in _files("sql").items():
+    for module, text in _files("sql").items():
         for paragraph in _STATEMENT.split(text)[0].split("\n\n"):
             if made := _CREATE.search(paragraph):
                 kind, name = made.groups()
                 header = (line.removeprefix("--").strip() for line in paragraph[: made.start()].splitlines())
-                found.append(Definition(room, kind, name, " ".join(header), paragraph.strip()))
+                found.append(Definition(module, kind, name, " ".join(header), paragraph.strip()))
     return sorted(found, key=lambda each: each.kind == "VIEW")
 
 

@@ -14,14 +14,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from windlass.store.changes import changed_task, merged
 from windlass.store.fields import TaskRecord
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.limits import Limits
 from windlass.store.postgres.rows import record_of
-from windlass.store.queues import check
 from windlass.store.records import CancelAnswer, DeleteAnswer, QueueRecord, RetryAnswer
-from windlass.store.tasks import changed
 
 STEP: Final = 500
 """Jobs a statement at most: a lane stays locked for some milliseconds."""
@@ -67,7 +66,7 @@ class Steering:
         return answers
 
     async def _steer_one(self, connection: Any, verb: Verb, job: int) -> Any:
-        """In a transaction of its own, so that no lane stays locked for long and two cannot meet crosswise.
+        """In a transaction of its own, so that no lane stays locked for long and two cannot deadlock.
 
         A cancel that was only requested looks again: the job may have been offered anew at that moment."""
         is_parent = schemas.query("parent", self._db.schema)
@@ -89,7 +88,7 @@ class Steering:
 
     async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
         """See Store.set_queue."""
-        check(name, changes)
+        merged("queue", name, QueueRecord(name=name), changes)
         (row,) = await self._db.query("set_queue", name, json.dumps(dict(changes)))
         return _queue(row)
 
@@ -107,7 +106,7 @@ class Steering:
 
     async def set_task(self, name: str, changes: Mapping[str, Any]) -> TaskRecord:
         """See Store.set_task."""
-        changed(TaskRecord(name=name), changes)
+        changed_task(TaskRecord(name=name), changes)
         return record_of(TaskRecord, await self._db.call("set_task", name, json.dumps(dict(changes))))
 
 

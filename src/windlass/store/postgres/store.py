@@ -1,4 +1,4 @@
-"""The PostgreSQL store: its rooms, put together, and its own life. Each room is a file here and, for the SQL
+"""The PostgreSQL store: its modules, put together, and its own life. A module is a file here and, for the SQL
 functions that do the work, a file of the same name in `sql/`."""
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from windlass.store.postgres.connections.listener import Listener
 from windlass.store.postgres.deferred import Deferred
 from windlass.store.postgres.diagnosis import Diagnosis
 from windlass.store.postgres.enqueue import Enqueue
+from windlass.store.postgres.intake import Intake
 from windlass.store.postgres.limits import Limits
 from windlass.store.postgres.listing import Listing
 from windlass.store.postgres.measures import Measures
@@ -35,8 +36,8 @@ class PostgresStore:
     `deadline` is how many seconds a worker's call may take before it counts as unanswered; it should be no
     longer than the lease [fault 9].
 
-    The operations of the protocol are methods of the rooms, bound here: a call of the store is one of its
-    room, with nothing between."""
+    The operations of the protocol are methods of the modules, bound here: a call of the store is one of its
+    module, with nothing between."""
 
     def __init__(  # noqa: PLR0915 - the table of contents
         self,
@@ -55,6 +56,7 @@ class PostgresStore:
         self._limits = Limits(self._db, self._listener)
         self._parents = Parents(self._db, self._limits)
         self._enqueue = Enqueue(self._db, self._limits)
+        self._intake = Intake(self._enqueue.send, self._enqueue.send_own)
         self._claims = Claims(self._db, self._listener, self._parents, self.settings, head_cache)
         self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
         self._workers = Workers(self._db, self._limits, self._outcomes)
@@ -68,7 +70,7 @@ class PostgresStore:
         self._listing = Listing(self._db, self._listener)
         self._retention = Retention(self._db, dump_grace)
 
-        self.enqueue: Final = self._enqueue.enqueue
+        self.enqueue: Final = self._intake.enqueue
 
         self.claim: Final = self._claims.claim
         self.unfinished: Final = self._claims.unfinished
@@ -131,7 +133,7 @@ class PostgresStore:
         self.set_task: Final = self._steering.set_task
 
         self.now: Final = self._cluster.now
-        self.steering: Final = self._cluster.steering
+        self.cluster_view: Final = self._cluster.cluster_view
         self.lead: Final = self._cluster.lead
         self.resign: Final = self._cluster.resign
         self.assign: Final = self._cluster.assign

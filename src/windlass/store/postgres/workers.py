@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import asyncpg
@@ -30,15 +31,7 @@ class Workers:
     async def register(self, worker: WorkerInfo) -> None:
         """See Store.register."""
         try:
-            await self._db.value(
-                "register",
-                worker.id,
-                worker.label,
-                worker.host,
-                worker.pid,
-                list(worker.queues),
-                worker.lease,
-            )
+            await self._db.value("register", *msgspec.structs.astuple(worker))
         except asyncpg.UniqueViolationError:
             raise ValueError(f"worker id {worker.id} was used before; draw a new one") from None
         except StoreForbidden as error:
@@ -60,34 +53,26 @@ class Workers:
     async def workers(self) -> list[WorkerRecord]:
         """See Store.workers."""
         return [
-            record_of(
-                WorkerRecord, row, queues=tuple(row["queues"]), beat_at=row["at"].timestamp(),
-                vitals=_vitals_of(row["vitals"]),
-            )
+            record_of(WorkerRecord, row, vitals=_vitals_of(row["vitals"]))
             for row in await self._db.query("workers")
-        ]  # fmt: skip
+        ]
 
     async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
         """See Store.rescue. Declaring it dead and taking its jobs back are separate transactions."""
-        if not await self._db.value("bury", worker, beat):
+        if not await self._db.value("declare_dead", worker, beat):
             return None
-        total = Rescued()
+        total: Counter[str] = Counter()
         freed: set[str] = set()
         more = True
         while more:
             row = await self._db.call("rescue_step", worker, policy.delays(), RESCUE_STEP)
-            total = Rescued(
-                total.offered + row["offered"],
-                total.deferred + row["deferred"],
-                total.dead + row["dead"],
-                total.cancelled + row["cancelled"],
-            )
+            total.update({name: row[name] for name in Rescued.__struct_fields__})
             more = row["left_over"]
             freed.update(row["freed"])
         if freed:
             async with self._db.connection(self._db.deadline) as connection:
                 await self._limits.admit(connection, freed)
-        return total
+        return Rescued(**total)
 
 
 def _vitals_of(text: str | None) -> Vitals | None:

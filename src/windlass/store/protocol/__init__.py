@@ -4,7 +4,7 @@ The operations are few, coarse and shaped for batches. Each is atomic: it happen
 raises, not at all. Each may be called again after its answer was lost; where that would matter, the contract
 says how the second call is told from the first. Any of them may raise StoreUnavailable.
 
-Each room of a store has its own protocol; `Store` is all of them together. Time is the store's
+Each module of a store has its own protocol; `Store` is all of them together. Time is the store's
 own in all of it: a worker whose clock is wrong does no harm [fault 14].
 
 Words: a *lane* is one queue × priority (× shard). A *claim* is a batch of jobs of one lane leased to one

@@ -11,25 +11,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from windlass.core.retry import DeathPolicy
-    from windlass.store.records import (
-        Beat,
-        Checkpoint,
-        Claim,
-        ClaimedJob,
-        Fence,
-        Finished,
-        Needs,
-        NewJob,
-        Outcome,
-        ParentRecord,
-        PartRecord,
-        Plan,
-        Promoted,
-        Receipt,
-        Rescued,
-        WorkerInfo,
-        WorkerRecord,
-    )
+    from windlass.store import records
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """No task needs anything of a budget; no queue is shared with others."""
@@ -38,7 +20,9 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 class Enqueue(Protocol):
     """How jobs come in [E1], with their unique and idempotency keys [E6] [E7]."""
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
+    async def enqueue(
+        self, jobs: Sequence[records.NewJob], *, connection: Any = None
+    ) -> list[records.Receipt]:
         """Add jobs, all or none, and answer with one receipt per job in the same order [E1].
 
         With `connection` (a driver's connection inside its own transaction) the jobs exist if and only if
@@ -91,9 +75,9 @@ class Claims(Protocol):
         worker: int,
         queues: Sequence[str] | Mapping[str, int],
         limit: int,
-        needs: Needs = NOTHING,
+        needs: records.Needs = NOTHING,
         crowds: Mapping[str, int] = NOTHING,
-    ) -> list[Claim]:
+    ) -> list[records.Claim]:
         """Lease up to `limit` ready jobs of these queues, each to this worker alone [C1]; with a mapping, at
         most so many of each queue (0: none). Of a queue in `crowds` it takes no more than its share of what
         waits there, parts that are not released yet included, beside so many workers [K10].
@@ -108,14 +92,14 @@ class Claims(Protocol):
         out but goes to the waiting list of the bucket that lacks them (`budget:…`, see `core.gates`). While
         any job is on that list, others that come through the lane go to its end. `promote` admits as many of
         them as the bucket has tokens, and their claims take these. Tokens of jobs that a worker hands back
-        without having started them are its to give back. Raises WorkerLost when the worker
+        without having started them are its to hand back. Raises WorkerLost when the worker
         is not alive and there was something to claim; an empty answer does not prove that it is."""
 
-    async def unfinished(self, worker: int) -> list[Claim]:
+    async def unfinished(self, worker: int) -> list[records.Claim]:
         """The worker's unfinished claims, each with its unfinished jobs. After a claim whose answer was lost
         the worker finishes, as RELEASED, what it finds here and does not know."""
 
-    async def fences(self, worker: int, since: int = 0) -> set[Fence]:
+    async def fences(self, worker: int, since: int = 0) -> set[records.Fence]:
         """The same by their fences alone, of claims from number `since` on: for a worker that compares every
         few seconds what it runs with what it holds [S4]. It reads no job and waits for no lock."""
 
@@ -127,7 +111,7 @@ class Claims(Protocol):
 class Outcomes(Protocol):
     """How runs end [C5], and the progress they save on the way."""
 
-    async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
+    async def finish(self, worker: int, flush: int, outcomes: Sequence[records.Outcome]) -> records.Finished:
         """Record how claimed attempts ended, in one step [C5].
 
         - SUCCEEDED, CANCELLED: the job ends so. `result` (JSON text) is kept with it [O8]. With `forget`
@@ -150,7 +134,7 @@ class Outcomes(Protocol):
         by job id, while the rest is applied, and so is a second outcome for an attempt that has ended."""
 
     def transaction(
-        self, worker: int, flush: int, outcome: Callable[[], Outcome]
+        self, worker: int, flush: int, outcome: Callable[[], records.Outcome]
     ) -> AbstractAsyncContextManager[Any]:
         """A transaction of the handler's own, in which its job ends: yields a driver's connection inside an
         open transaction (asyncpg on PostgreSQL, apsw on SQLite). When the block ends well, the outcome is
@@ -160,7 +144,7 @@ class Outcomes(Protocol):
         ConfigurationError."""
 
     async def checkpoint(
-        self, worker: int, job: ClaimedJob, checkpoint: Checkpoint, *, connection: Any = None
+        self, worker: int, job: records.ClaimedJob, checkpoint: records.Checkpoint, *, connection: Any = None
     ) -> None:
         """Make progress durable; the next attempt finds it. Raises WorkerLost or ClaimLost [C5].
 
@@ -168,19 +152,19 @@ class Outcomes(Protocol):
         store in memory raises ConfigurationError."""
 
     def saving(
-        self, worker: int, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+        self, worker: int, job: records.ClaimedJob, checkpoint: Callable[[], records.Checkpoint]
     ) -> AbstractAsyncContextManager[Any]:
         """A transaction of the handler's own that makes progress: as `transaction`, but when the block ends
         well the checkpoint is asked for and written in it, and the job goes on."""
 
-    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
+    async def checkpoints(self, jobs: Sequence[int]) -> dict[int, records.Checkpoint]:
         """The checkpoints of these jobs, for those that have one. They go when the job ends for good."""
 
 
 class Workers(Protocol):
     """The life of workers: they register, send heartbeats, retire, and are rescued where they do not [C8]."""
 
-    async def register(self, worker: WorkerInfo) -> None:
+    async def register(self, worker: records.WorkerInfo) -> None:
         """Make a worker known and alive. Its id is random; one that was ever used raises ValueError."""
 
     async def retire(self, worker: int) -> int:
@@ -188,14 +172,14 @@ class Workers(Protocol):
         and counted in the answer; from then on it is not alive. Jobs whose cancel was requested are
         cancelled. Retiring a lost or unknown worker does nothing and answers 0."""
 
-    async def beat(self, worker: int) -> Beat:
+    async def beat(self, worker: int) -> records.Beat:
         """Count one heartbeat and learn which of the worker's jobs should be cancelled. Raises WorkerLost
         when the worker is not alive."""
 
-    async def workers(self) -> list[WorkerRecord]:
+    async def workers(self) -> list[records.WorkerRecord]:
         """Every worker that is alive or still has unfinished claims."""
 
-    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
+    async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> records.Rescued | None:
         """Take the jobs of a dead worker back [C8]. The caller has watched its beat counter stand at `beat`
         for a whole lease; if it has moved since, or the worker is in the middle of a write, nothing happens
         and the answer is None. Otherwise the worker is dead from this moment (its writes raise WorkerLost)
@@ -208,7 +192,7 @@ class Workers(Protocol):
 class Deferred(Protocol):
     """Jobs that are not in a lane yet: due later, after others, or waiting aside."""
 
-    async def promote(self, limit: int = 1000) -> Promoted:
+    async def promote(self, limit: int = 1000) -> records.Promoted:
         """One bounded step: offer deferred jobs that are due, earliest first, and admit held jobs while their
         lane holds fewer than the queue's `window` jobs, one of each fair key in turn [C3]. `limit` bounds
         each of the two. A due job with a fair key takes a new turn, behind its key's others. How long a job
@@ -222,7 +206,7 @@ class Deferred(Protocol):
 class Parents(Protocol):
     """Parents and their parts [P4] [P9]."""
 
-    async def split(self, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
+    async def split(self, worker: int, flush: int, job: records.ClaimedJob, plan: records.Plan) -> None:
         """A claimed attempt ends by becoming a parent: its parts, its new state and the release of the first
         of them are one step [P4]. Its checkpoint goes, its unique key stays with it.
 
@@ -250,16 +234,16 @@ class Parents(Protocol):
         claim it changes nothing. Raises WorkerLost, or ClaimLost where the claim is not the worker's or the
         attempt has ended otherwise [C5]; ValueError for the job of a part."""
 
-    async def parent(self, id: int) -> ParentRecord | None:
+    async def parent(self, id: int) -> records.ParentRecord | None:
         """The parent with this id, from when it was split until its retention has passed."""
 
-    async def parents(self, *, active: bool = False, limit: int = 50) -> list[ParentRecord]:
+    async def parents(self, *, active: bool = False, limit: int = 50) -> list[records.ParentRecord]:
         """Parents, the one split last first; with `active` only those that have not ended."""
 
-    async def parts(self, parent: int, *, start: int = 0, limit: int = 1000) -> list[PartRecord]:
+    async def parts(self, parent: int, *, start: int = 0, limit: int = 1000) -> list[records.PartRecord]:
         """Its parts by index, from `start` on. The finalizer is not among them."""
 
-    async def set_parent(self, id: int, *, parallel: int | None) -> ParentRecord | None:
+    async def set_parent(self, id: int, *, parallel: int | None) -> records.ParentRecord | None:
         """Change how many of its parts may run at a time, while it runs [P8]; `parallel` None: any number.
         ValueError below 1; None for no parent."""
 

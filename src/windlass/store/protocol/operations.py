@@ -11,61 +11,30 @@ if TYPE_CHECKING:
     from windlass.core.breaker import BreakerState
     from windlass.core.governor import Governor
     from windlass.core.rollup import Sample
+    from windlass.store import records
     from windlass.store.fields import NewBudget
-    from windlass.store.records import (
-        BudgetRecord,
-        CancelAnswer,
-        Causes,
-        DeleteAnswer,
-        Depth,
-        Due,
-        EventRecord,
-        Expired,
-        Finding,
-        GateRecord,
-        Governed,
-        Health,
-        JobFilter,
-        JobRecord,
-        Matches,
-        NewSchedule,
-        Page,
-        QueueRecord,
-        Receipt,
-        Report,
-        RetryAnswer,
-        Rolled,
-        Rotation,
-        Runs,
-        ScheduleRecord,
-        Taken,
-        TaskDepth,
-        TaskRecord,
-        Watermark,
-    )
-    from windlass.store.records import Steering as SteeringRecord
 
 
 class Steering(Protocol):
     """What operators do: to jobs [O5] [O6], and to the settings of queues [K1] and tasks [P6]."""
 
-    async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
+    async def cancel(self, jobs: Sequence[int]) -> dict[int, records.CancelAnswer]:
         """Cancel jobs [O5]. A waiting one is `cancelled` now. For a running one cancel is `requested`: its
         worker hears of it with its next beat. One that has ended is `finished` and stays as it is."""
 
-    async def delete(self, jobs: Sequence[int]) -> dict[int, DeleteAnswer]:
+    async def delete(self, jobs: Sequence[int]) -> dict[int, records.DeleteAnswer]:
         """Remove jobs. A waiting or ended one is `deleted` and no longer found; for a running one its cancel
         is `requested`."""
 
-    async def retry(self, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
+    async def retry(self, jobs: Sequence[int]) -> dict[int, records.RetryAnswer]:
         """The operator's retry [O6]: a dead job is offered again with attempts and deaths reset and its
         failures kept; a scheduled or retrying one is offered now (retrying: attempts reset). Others are
         `unchanged`. A dead job whose unique key another holds now is `unchanged`, too."""
 
-    async def queues(self) -> list[QueueRecord]:
+    async def queues(self) -> list[records.QueueRecord]:
         """Every declared queue, by name."""
 
-    async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
+    async def set_queue(self, name: str, changes: Mapping[str, Any]) -> records.QueueRecord:
         """Declare a queue, or change its settings (see QueueSettings). An unknown setting, or a value that
         makes no sense (negative, 0 where something must be left), raises ValueError; nothing is changed."""
 
@@ -81,10 +50,10 @@ class Steering(Protocol):
         """A job of the queue succeeded: if its last cool-down ended at least 120 s ago, its `throttles` start
         from 0 again, and the answer is True. With `force` (an operator) the cool-down ends at once."""
 
-    async def tasks(self) -> list[TaskRecord]:
+    async def tasks(self) -> list[records.TaskRecord]:
         """Every task that has settings in the store, by name."""
 
-    async def set_task(self, name: str, changes: Mapping[str, Any]) -> TaskRecord:
+    async def set_task(self, name: str, changes: Mapping[str, Any]) -> records.TaskRecord:
         """Change settings of a task (see TaskRecord); None goes back to what the code says. An unknown
         setting or a value that makes no sense raises ValueError; nothing is changed."""
 
@@ -92,12 +61,12 @@ class Steering(Protocol):
 class Listing(Protocol):
     """Looking jobs up. Nothing here writes."""
 
-    async def job(self, job: int) -> JobRecord | None:
+    async def job(self, job: int) -> records.JobRecord | None:
         """The job with this id in whatever state, or None."""
 
     async def jobs(
-        self, where: JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0
-    ) -> Page:
+        self, where: records.JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0
+    ) -> records.Page:
         """A page of jobs, newest first by when they were enqueued, more or less: jobs that were put off or
         offered again may stand where they entered their lane. A page may be short or empty and still have a
         cursor: the search looks at a bounded number of jobs a call, or as many as it can `within` so many
@@ -106,26 +75,28 @@ class Listing(Protocol):
         that no page gave raises ValueError."""
 
     async def matches(
-        self, where: JobFilter, most: int, cursor: str | None = None, within: float | None = None
-    ) -> Matches:
+        self, where: records.JobFilter, most: int, cursor: str | None = None, within: float | None = None
+    ) -> records.Matches:
         """The ids of all jobs that a filter finds at one moment, whatever moves meanwhile [S5]; at most so
         many, and those that were found within so many seconds: a snapshot must not last."""
 
-    async def wait_finished(self, job: int, timeout: float) -> JobRecord:
+    async def wait_finished(self, job: int, timeout: float) -> records.JobRecord:
         """Wait until the job has ended for good. Raises ResultTimeout, or JobNotFound if it is gone."""
 
-    async def depth(self, queues: Sequence[str] | None = None) -> dict[str, Depth]:
+    async def depth(self, queues: Sequence[str] | None = None) -> dict[str, records.Depth]:
         """Counts per queue, without scanning logs; None asks for every queue."""
 
 
 class Limits(Protocol):
     """Limits and order: gates that jobs wait at [F3], and how far ordering keys have come [F6]."""
 
-    async def gates(self, limit: int = 100) -> list[GateRecord]:
+    async def gates(self, limit: int = 100) -> list[records.GateRecord]:
         """Gates that jobs wait at, those where the first has waited longest first; cheap, also where a
         million jobs wait at one of them."""
 
-    async def watermarks(self, queue: str, *, key: str | None = None, limit: int = 100) -> list[Watermark]:
+    async def watermarks(
+        self, queue: str, *, key: str | None = None, limit: int = 100
+    ) -> list[records.Watermark]:
         """The ordering keys of a queue, by key; with `key` only that one [F6]. Kept for 30 days after the
         last job of a key has ended."""
 
@@ -137,13 +108,13 @@ class Limits(Protocol):
 class Budgets(Protocol):
     """Budgets with their breakers [F1] [F7], and the governor of queues [F2]."""
 
-    async def budgets(self) -> list[BudgetRecord]:
+    async def budgets(self) -> list[records.BudgetRecord]:
         """Every budget, by name."""
 
-    async def declare_budget(self, budget: NewBudget) -> BudgetRecord:
+    async def declare_budget(self, budget: NewBudget) -> records.BudgetRecord:
         """Add a budget, full; where one of this name exists it stays as it is, whoever changed it [F1]."""
 
-    async def set_budget(self, name: str, changes: Mapping[str, Any]) -> BudgetRecord:
+    async def set_budget(self, name: str, changes: Mapping[str, Any]) -> records.BudgetRecord:
         """Change a budget live (see NewBudget): what has grown so far counts by the old rate. A budget that
         does not exist is made, and needs a `rate` then (burst: the rate of a second, at least 1). ValueError
         for what makes no sense: a rate below 0, a burst below 1, an unknown setting; nothing is changed."""
@@ -152,7 +123,7 @@ class Budgets(Protocol):
         """Remove a budget and its buckets. Who needs it waits from then on: an unknown budget grants
         nothing."""
 
-    async def take(self, budget: str, n: int, key: str = "") -> Taken:
+    async def take(self, budget: str, n: int, key: str = "") -> records.Taken:
         """Take n tokens of one of its buckets, all or none. An unknown budget grants nothing; neither does
         one whose breaker is open, and half-open it grants one call: the probe [F7]. ValueError for n below 1
         or above the burst, which could never be granted."""
@@ -169,10 +140,10 @@ class Budgets(Protocol):
         """Report to its breaker how runs went that used it [F7]; the answer is how it stands then.
         "closed" for one that does not exist."""
 
-    async def count_runs(self, runs: Mapping[str, Runs]) -> None:
+    async def count_runs(self, runs: Mapping[str, records.Runs]) -> None:
         """Count by queue how runs went. Of queues without a governor nothing is kept."""
 
-    async def governed(self, term: int) -> list[Governed]:
+    async def governed(self, term: int) -> list[records.Governed]:
         """The queues that have a governor, each with what was reported since the last call, which is
         forgotten with this one. Raises TermLost [K3]."""
 
@@ -188,26 +159,26 @@ class Budgets(Protocol):
 class Schedules(Protocol):
     """What runs by the clock [K4]."""
 
-    async def schedules(self) -> list[ScheduleRecord]:
+    async def schedules(self) -> list[records.ScheduleRecord]:
         """Every schedule, by name."""
 
     async def seed_schedule(
-        self, schedule: NewSchedule, next_at: float | None, error: str | None = None
-    ) -> ScheduleRecord:
+        self, schedule: records.NewSchedule, next_at: float | None, error: str | None = None
+    ) -> records.ScheduleRecord:
         """Declare a schedule. A new one is due at `next_at`, never at once. One that exists takes the new
         definition; `next_at` and `error` too, but only where cron or tz have changed, or it was never
         due. Whether it is paused, and what it has done, stays."""
 
     async def set_schedule(
         self, name: str, *, paused: bool | None = None, next_at: float | None = None
-    ) -> ScheduleRecord | None:
+    ) -> records.ScheduleRecord | None:
         """Pause or resume it; resuming passes the `next_at` from which on it is due again. None: there is
         none."""
 
     async def drop_schedule(self, name: str) -> bool:
         """Remove a schedule. Its jobs stay."""
 
-    async def due(self, limit: int = 100) -> Due:
+    async def due(self, limit: int = 100) -> records.Due:
         """Schedules that are due and not paused, the one due longest first, and the store's clock. Those are
         among them that fired at a time which is yet to come: the clock was set back since."""
 
@@ -221,7 +192,7 @@ class Schedules(Protocol):
         next_at: float | None,
         skipped: int = 0,
         error: str | None = None,
-    ) -> list[Receipt] | None:
+    ) -> list[records.Receipt] | None:
         """Fire a schedule for these times: compare-and-swap and enqueue in one step [K4].
 
         Only if its `next_at` is still `expected` and it is not paused; else nothing happens and the answer is
@@ -244,7 +215,7 @@ class Cluster(Protocol):
     async def now(self) -> float:
         """The store's clock."""
 
-    async def steering(self, workers: Sequence[int]) -> SteeringRecord:
+    async def cluster_view(self, workers: Sequence[int]) -> records.ClusterView:
         """Every queue as it stands, the slots assigned to these workers, and who serves what. Cheap: hosts
         ask once a second."""
 
@@ -270,7 +241,7 @@ class Cluster(Protocol):
 class Measures(Protocol):
     """Rollups [M1], timeline events [M2] and how the store is doing [M3]. No job waits for any of it."""
 
-    async def report(self, source: int, number: int, report: Report) -> float:
+    async def report(self, source: int, number: int, report: records.Report) -> float:
         """Accept the report of one process, and answer with the store's clock. `source` is the id of a
         worker, or a random one; `number` counts its calls from 1 or higher: sending one again changes
         nothing. A source makes one call at a time: one that comes after a higher number is outdated, and is
@@ -279,7 +250,7 @@ class Measures(Protocol):
         Events are kept for 7 days, at most 1,000,000 of them. It needs no lease: also a worker that was lost
         may report what it saw."""
 
-    async def rollup(self, limit: int = 1000) -> Rolled:
+    async def rollup(self, limit: int = 1000) -> records.Rolled:
         """One bounded step: fold reports into the rows of charts (see `core.rollup`), and remove rows
         and events that have outlived their time. What was folded is forgotten in the same step, so running
         it twice, or twice at once, changes nothing."""
@@ -295,24 +266,24 @@ class Measures(Protocol):
 
     async def events(
         self, *, job: int | None = None, queue: str | None = None, limit: int = 100, before: int | None = None
-    ) -> list[EventRecord]:
+    ) -> list[records.EventRecord]:
         """Events, the latest first: of one job, or of one queue, or all; with `before`, those with a lower
         id."""
 
-    async def task_depths(self, most: int = 100_000) -> list[TaskDepth]:
+    async def task_depths(self, most: int = 100_000) -> list[records.TaskDepth]:
         """How many jobs of each task are ready, by queue: those in lanes, counted up to `most` a lane, and
         those aside, up to as many a queue. Not cheap: ask every few seconds at most."""
 
     async def causes(
         self, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
-    ) -> Causes:
+    ) -> records.Causes:
         """What jobs died of: the newest `limit` dead jobs (of a queue), by task and type of their last
         failure; with `task`, those of this task among them."""
 
-    async def health(self) -> Health:
+    async def health(self) -> records.Health:
         """How the store is doing. Cheap: it reads statistics, and counts nothing."""
 
-    async def diagnose(self) -> list[Finding]:
+    async def diagnose(self) -> list[records.Finding]:
         """What an operator should know about this store, each with what to do: schema, clock, wake-ups,
         pooler, versions. Changes nothing."""
 
@@ -320,12 +291,12 @@ class Measures(Protocol):
 class Retention(Protocol):
     """What is old goes, and nothing unfinished ever does [K6]."""
 
-    async def rotate(self, *, force: bool = False) -> Rotation:
+    async def rotate(self, *, force: bool = False) -> records.Rotation:
         """Turn the logs when due (`force`: now): finished jobs past their retention go, nothing unfinished
         ever does [K6]. With `force` every finished job but the dead may go. Safe to call at any time from
         anywhere; several at once do the work of one."""
 
-    async def expire(self, limit: int = 1000) -> Expired:
+    async def expire(self, limit: int = 1000) -> records.Expired:
         """One bounded step of retention for dead jobs, idempotency keys, parents that have ended (with their
         parts; the dead after their queue's dead_retention, others after its retention or the store's), and
         workers long gone [K6]."""

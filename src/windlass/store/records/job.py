@@ -6,23 +6,24 @@ A payload is JSON text: an object of named arguments, an array of positional one
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import msgspec
 
 from windlass.core.states import Priority, State
+from windlass.store.fields import Field, JobOptions, OnConflict, Otherwise, entry
 from windlass.store.records.parent import PartOf
 
-OnConflict = Literal["skip", "replace", "reject"]
 EnqueueStatus = Literal["enqueued", "scheduled", "held", "skipped", "replaced", "rerun", "repeated", "parked"]
-Otherwise = Literal["dead", "cancel", "run"]
 CancelAnswer = Literal["cancelled", "requested", "finished", "not_found"]
 DeleteAnswer = Literal["deleted", "requested", "not_found"]
 RetryAnswer = Literal["retried", "unchanged", "not_found"]
 
 
 class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a job carries besides its payload; stored as JSON, and not at all where all is default."""
+    """What a job carries besides its payload; stored as JSON, and not at all where all is default. What is an
+    option of a job is explained in `JobOptions`."""
 
     max_attempts: int = 5
     timeout: float | None = None
@@ -31,7 +32,6 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ordering_key: str | None = None
     concurrency_key: str | None = None
     key_limit: int = 1
-    """How many jobs of its concurrency key run at a time; its task's setting overrides it [F3]."""
     task_limit: int | None = None
     """How many jobs of its task run at a time, as the code says; its task's setting overrides it [F3]."""
     tags: tuple[str, ...] = ()
@@ -46,9 +46,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     part: PartOf | None = None
     """Written by the store: set in the jobs of parts and finalizers [P4]."""
     after: tuple[int, ...] = ()
-    """Jobs that must have succeeded before this one is ready [P12]."""
     otherwise: Otherwise = "dead"
-    """What becomes of this job where one of them ends in another way."""
 
     def of_part(self, part: PartOf) -> Options:
         """The options of a job of this parent: its own, but for what is the parent's alone [P4]."""
@@ -81,6 +79,16 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     idempotency_key: str | None = None
     automatic: bool = False
     """Enqueued by a schedule or a reconciler: such a job may be parked [O7]."""
+
+
+_PLAIN: Final = NewJob(task="", payload="")
+JOB_OPTIONS: Final[Mapping[str, Field]] = {
+    name: entry(name, annotation, getattr(DEFAULT_OPTIONS, name, getattr(_PLAIN, name, None)) or None)
+    for name, annotation in JobOptions.__annotations__.items()
+}
+"""The entries of `JobOptions`, with the defaults that jobs have."""
+CARRIED: Final = tuple(each for each in JOB_OPTIONS.values() if each.kept in Options.__struct_fields__)
+"""Those that a job carries to its end; the others are columns, or say only how it is enqueued."""
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):

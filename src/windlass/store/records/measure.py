@@ -121,7 +121,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """How the store itself is doing. What it cannot know is None."""
+    """The health of the store. What it cannot know is None."""
 
     store: str
     """Which, and its version: PostgreSQL 18.1, SQLite 3.51.3."""

@@ -21,11 +21,16 @@ class Depth(msgspec.Struct, frozen=True):
     oldest: float | None = None
     offered: int = 0
     """How often a job was put into one of its lanes, since the queue was declared: new ones, retries,
-    and those given back. It never falls."""
+    and those handed back. It never falls."""
     unreleased: int = 0
     """Parts that their parents have not released yet [P8]."""
     free: int = 0
     """Of `ready`, what neither a limit, nor a budget, nor the `parallel` of a parent holds back [M7]."""
+
+    @property
+    def counts(self) -> tuple[int, int, int, int, int]:
+        """How many are ready, running, scheduled, retrying and dead."""
+        return self.ready, self.running, self.scheduled, self.retrying, self.dead
 
 
 class QueueRecord(QueueSettings, frozen=True, kw_only=True):
@@ -47,8 +52,8 @@ class QueueRecord(QueueSettings, frozen=True, kw_only=True):
     """What its governor last decided."""
 
 
-class Steering(msgspec.Struct, frozen=True):
-    """What a host needs to know each second to steer its workers, in one answer [K1] [K2]."""
+class ClusterView(msgspec.Struct, frozen=True):
+    """What a host reads each second, in one answer: queues, slots, and who serves what [K1] [K2]."""
 
     queues: dict[str, QueueRecord]
     slots: dict[int, dict[str, int]]

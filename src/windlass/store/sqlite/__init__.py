@@ -7,10 +7,10 @@ offered again *moves* to a new place and carries its id with it. See migrations/
 and the invariants they keep. What the end of a job means for others (its parent, jobs that come after it,
 those that wait for its slot) is done in the same transaction, by `deferred.settle`.
 
-    store                                   every operation of the protocol, by the room that does it
+    store                                   every operation of the protocol, by the module that does it
     enqueue claims outcomes workers         the operations: functions of one write transaction each, or of a
     deferred parents steering cluster       connection in a read transaction; statements in sql/, a file for
-    budgets schedules measures listing      each room
+    budgets schedules measures listing      each module
     retention
     transitions waiting_lists claim_limits  what they are made of
     parts
@@ -18,8 +18,8 @@ those that wait for its slot) is done in the same transaction, by `deferred.sett
     rows schema                             the rows of jobs, the migration, SQL files
     connections/                            the file, its threads and their connections
 
-A room imports only rooms below it in this order: deferred knows parents, parents know outcomes, outcomes know
-claims, and all of them know transitions.
+A module imports only those below it in this order: deferred knows parents, parents know outcomes, outcomes
+know claims, and all of them know transitions.
 """
 
 from windlass.store.sqlite.store import SQLiteStore

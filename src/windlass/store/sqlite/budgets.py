@@ -176,13 +176,7 @@ def governed(tx: Transaction, term: int) -> list[Governed]:
     answer: list[Governed] = []
     for queue, least, most, decided, reported, waiting in tx.all(_SQL["governed"]):
         runs = Runs() if reported is None else _decode_runs(reported)
-        window = Window(
-            succeeded=runs.succeeded,
-            failed=runs.failed,
-            throttled=runs.throttled,
-            waiting=int(waiting),
-            times=runs.times,
-        )
+        window = Window(**msgspec.structs.asdict(runs), waiting=int(waiting))
         last = None if decided is None else decode_governor(decided)
         answer.append(Governed(queue, window, least, most, last))
     tx.run(_SQL["forget_reports"])

@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from windlass.core.bucket import Bucket
-from windlass.core.gates import budget_gate
+from windlass.core.gates import Gate, budget_gate, is_slots
 from windlass.core.ids import SEQ_BITS
 from windlass.store.budgets import bucket_key
 from windlass.store.records import Claim, ClaimedJob, Need, Needs
 from windlass.store.sqlite import transitions, waiting_lists
 from windlass.store.sqlite.budget_rows import bounds, governors_bucket
+from windlass.store.sqlite.rows import OFFERED, Row
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -80,22 +81,48 @@ def enforce(
 
 
 def _within_limits(tx: Transaction, jobs: Sequence[ClaimedJob]) -> list[ClaimedJob]:
-    """Jobs that came into the lane before their task had a limit need a pass as well."""
+    """Jobs that came into the lane before their task had a limit need a pass as well. Those with a pass of
+    before a limit was lowered start only while fewer run than it says now."""
     tasks = tx.limits.tasks
     passes = tx.gates.held_by_many([job.id for job in jobs if job.task in tasks])
     within: list[ClaimedJob] = []
+    started: dict[str, int] = {}
     for job in jobs:
         if job.task in tasks:
             way = tx.gates.of(job.queue, job.task, job.options)
-            through, gate = tx.gates.walk(way, passes[job.id])
+            held = [gate for gate in way if is_slots(gate.name) and gate.name in passes[job.id]]
+            full = next((gate.name for gate in held if _is_full(tx, gate, started)), None)
+            if full is not None:
+                tx.gates.call_back(job.id, full)
+                _send_away(tx, job, full)
+                continue
+            for gate in held:
+                if gate.name in started:
+                    started[gate.name] += 1
+            through, shut = tx.gates.walk(way, passes[job.id])
             tx.gates.give(job.id, through)
             if through:
                 tx.gates.bind(job.lane << SEQ_BITS | job.seq)
-            if gate is not None:
-                _send_away(tx, job, gate)
+            if shut is not None:
+                _send_away(tx, job, shut)
                 continue
         within.append(job)
     return within
+
+
+def _is_full(tx: Transaction, gate: Gate, started: dict[str, int]) -> bool:
+    """Whether more have a pass of a gate than may, and as many as may have started. Those who start now are
+    counted by the caller."""
+    if tx.gates.passes(gate.name) <= gate.limit:
+        return False
+    if gate.name not in started:
+        found = (transitions.find(tx, job) for job in tx.gates.beyond(gate.name))
+        started[gate.name] = sum(_has_started(tx, row) for row in found if row is not None)
+    return started[gate.name] >= gate.limit
+
+
+def _has_started(tx: Transaction, row: Row) -> bool:
+    return row.state in OFFERED and tx.lanes.numbered(row.lane).runs(row)
 
 
 def _groups(jobs: Sequence[ClaimedJob], needs: Needs) -> list[Group]:

@@ -10,7 +10,7 @@ import apsw
 
 from windlass.core.clock import MAX_TERM, left
 from windlass.errors import TermLost
-from windlass.store.records import Steering
+from windlass.store.records import ClusterView
 from windlass.store.sqlite.rows import decode_names, encode, fetch
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.steering import queues
@@ -52,12 +52,12 @@ def _term(tx: Transaction) -> tuple[int, int | None, float]:
 # -- slots, and who serves what ------------------------------------------------------------------------------
 
 
-def steering(connection: apsw.Connection, now: float, workers: Sequence[int]) -> Steering:
+def cluster_view(connection: apsw.Connection, now: float, workers: Sequence[int]) -> ClusterView:
     """Queues, slots and who serves what, in one snapshot."""
     slots: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for worker, queue, number in fetch(connection, _SQL["slots_of"], (encode(list(workers)).decode(),)):
         slots[worker][queue] = number
-    return Steering(
+    return ClusterView(
         queues={queue.name: queue for queue in queues(connection, now)},
         slots=dict(slots),
         serving=serving(fetch(connection, _SQL["serving"])),

@@ -12,17 +12,8 @@ from collections.abc import Sequence
 
 from windlass.errors import JobNotFound
 from windlass.store.records import NewJob, Promoted, Receipt
-from windlass.store.sqlite import parents, transitions, waiting_lists
-from windlass.store.sqlite.rows import (
-    CANCELLED,
-    DEAD,
-    ENDED,
-    SCHEDULED,
-    STATES,
-    SUCCEEDED,
-    Ending,
-    Row,
-)
+from windlass.store.sqlite import parents, rows, transitions, waiting_lists
+from windlass.store.sqlite.rows import Ending, Row
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -47,17 +38,17 @@ def add_after(tx: Transaction, new: NewJob) -> Receipt:
     failed: tuple[int, int | None] | None = None
     for other in dict.fromkeys(new.options.after):
         row = transitions.find(tx, other)
-        if row is not None and row.state not in ENDED:
+        if row is not None and row.state not in rows.ENDED:
             awaited.append(row)
-        elif row is None or row.state != SUCCEEDED:
+        elif row is None or row.state != rows.SUCCEEDED:
             failed = failed or (other, row.state if row is not None else None)
     if failed is not None and new.options.otherwise != "run":
-        _give_up(tx, receipt.id, *failed)
+        _give_up(tx, transitions.must_find(tx, receipt.id), *failed)
     elif awaited:
         tx.many(_SQL["add"], ((row.id, receipt.id, run_at) for row in awaited))
         tx.many(_SQL["bind"], ((row.pos,) for row in awaited))
     else:
-        _make_due(tx, receipt.id, run_at)
+        _make_due(tx, transitions.must_find(tx, receipt.id), run_at)
     return receipt
 
 
@@ -91,28 +82,23 @@ def _follow_edges(tx: Transaction, limit: int) -> int:
 
 def _awaited_ended(tx: Transaction, job: int, run_at: float | None, other: int, state: int) -> None:
     """One of those that a job waits for has ended."""
-    row = transitions.find(tx, job)
-    assert row is not None, "an edge has lost the job that waits"
-    if state != SUCCEEDED and row.options.otherwise != "run":
+    row = transitions.must_find(tx, job)
+    if state != rows.SUCCEEDED and row.options.otherwise != "run":
         forget_edges(tx, job)
-        _give_up(tx, job, other, state)
+        _give_up(tx, row, other, state)
     elif tx.one(_SQL["waits"], (job,)) is None:
-        _make_due(tx, job, run_at)
+        _make_due(tx, row, run_at)
 
 
-def _make_due(tx: Transaction, job: int, run_at: float | None) -> None:
+def _make_due(tx: Transaction, row: Row, run_at: float | None) -> None:
     """Nothing is left to wait for: the job is due, now or at its own time."""
-    row = transitions.find(tx, job)
-    assert row is not None
-    transitions.defer(tx, row, SCHEDULED, tx.now if run_at is None else max(run_at, tx.now))
+    transitions.defer(tx, row, rows.SCHEDULED, tx.now if run_at is None else max(run_at, tx.now))
 
 
-def _give_up(tx: Transaction, job: int, other: int, state: int | None) -> None:
+def _give_up(tx: Transaction, row: Row, other: int, state: int | None) -> None:
     """A job will never run as it was meant to."""
-    row = transitions.find(tx, job)
-    assert row is not None
-    message = "gone" if state is None else STATES[state]
-    end = CANCELLED if row.options.otherwise == "cancel" else DEAD
+    message = "gone" if state is None else rows.STATES[state]
+    end = rows.CANCELLED if row.options.otherwise == "cancel" else rows.DEAD
     transitions.end(tx, row, end, reason=f"job {other}, which it comes after, is {message}")
 
 

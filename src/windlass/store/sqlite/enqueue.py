@@ -63,17 +63,16 @@ def add(tx: Transaction, jobs: Sequence[NewJob]) -> list[Receipt]:
 def _to_judge(tx: Transaction, jobs: Sequence[NewJob]) -> list[NewJob]:
     """The jobs of queues that this call has something new for [E7]."""
     limited = tx.limits.queues
-    new = {job.queue for job in jobs if job.queue in limited and not _seen_before(tx, job.idempotency_key)}
+    new = {job.queue for job in jobs if job.queue in limited and _first(tx, job.idempotency_key) is None}
     return [job for job in jobs if job.queue in new]
 
 
-def _seen_before(tx: Transaction, key: str | None) -> bool:
-    return key is not None and _first(tx, key) is not None
-
-
-def _first(tx: Transaction, key: str) -> tuple[int] | None:
+def _first(tx: Transaction, key: str | None) -> int | None:
     """The job that came first with this idempotency key, while the key is remembered."""
-    return tx.one(_SQL["first"], (key, tx.now - tx.settings.idempotency_retention))
+    if key is None:
+        return None
+    found = tx.one(_SQL["first"], (key, tx.now - tx.settings.idempotency_retention))
+    return found[0] if found else None
 
 
 def _own(new: NewJob) -> NewJob:
@@ -86,13 +85,11 @@ def _own(new: NewJob) -> NewJob:
 def _once(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> Receipt:
     """Enqueue unless this idempotency key was seen within its retention [E7]."""
     key = new.idempotency_key
-    if key is None:
-        return _unique(tx, new, stood_for)
     first = _first(tx, key)
     if first is not None:
-        return Receipt(first[0], "repeated")
+        return Receipt(first, "repeated")
     receipt = _unique(tx, new, stood_for)
-    if receipt.status != "parked":
+    if key is not None and receipt.status != "parked":
         tx.run(_SQL["remember"], (key, receipt.id, tx.now))
     return receipt
 

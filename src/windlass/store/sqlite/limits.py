@@ -20,7 +20,7 @@ from windlass.core.clock import SLIP
 from windlass.core.gates import Gate, gates_of, keeps, order_gate
 from windlass.store.records import DEFAULT_OPTIONS, Options, Watermark
 from windlass.store.sqlite.lanes import Lanes
-from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch
+from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch, named
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("limits")
@@ -207,6 +207,15 @@ class Gates:
         self.write()
         self._give_back("drop_slots", job)
 
+    def call_back(self, job: int, gate: str) -> None:
+        """A job gives back the pass of one gate, whose limit was lowered [F3]."""
+        self._give_back("call_back", job, gate)
+
+    def beyond(self, gate: str) -> list[int]:
+        """The jobs that hold a pass of a gate."""
+        self.write()
+        return [job for (job,) in fetch(self._connection, _SQL["beyond"], (gate,))]
+
     def spend_reservations(self, job: int) -> None:
         """The job has its tokens, so its passes of budgets are void [F1]."""
         self._give_back("spend_reservations", job)
@@ -237,10 +246,10 @@ class Gates:
         if not gate.startswith(BUDGET):  # room there comes with time, and is for `promote` to give
             self.freed[gate] = None
 
-    def _give_back(self, statement: str, job: int) -> list[str]:
+    def _give_back(self, statement: str, *names: int | str) -> list[str]:
         """Take passes from a job, as a statement says, and note the room that they leave."""
         since, until = self._kept
-        found = fetch(self._connection, _SQL[statement], (job,))
+        found = fetch(self._connection, _SQL[statement], names)
         for gate, n, at in found:
             lapsed = at is not None and not since < at <= until  # what it had was kept from nobody
             if gate in self._passes and not lapsed:
@@ -270,10 +279,10 @@ def watermarks(
 ) -> list[Watermark]:
     """The ordering keys of a queue, by key. Reads only."""
     if key is not None:
-        rows = fetch(connection, _SQL["watermark"], (queue, key))
+        rows = named(connection, _SQL["watermark"], (queue, key))
     else:
-        rows = fetch(connection, _SQL["watermarks"], (queue, max(limit, 0)))
-    return [_watermark(connection, found, now) for found in rows]
+        rows = named(connection, _SQL["watermarks"], (queue, max(limit, 0)))
+    return [_watermark(connection, row, now) for row in rows]
 
 
 def forget_ordering_keys(connection: apsw.Connection, now: float, limit: int) -> int:
@@ -282,20 +291,13 @@ def forget_ordering_keys(connection: apsw.Connection, now: float, limit: int) ->
     return connection.changes()
 
 
-def _watermark(connection: apsw.Connection, found: tuple[Any, ...], now: float) -> Watermark:
-    queue, key, position, at = found
-    gate = order_gate(queue, key)
+def _watermark(connection: apsw.Connection, row: dict[str, Any], now: float) -> Watermark:
+    gate = order_gate(row["queue"], row["key"])
     turn = fetch(connection, _SQL["turn_since"], (gate,))
-    born = [row[0] for row in (*turn, *fetch(connection, _SQL["next_since"], (gate,)))]
+    born = [since for (since,) in (*turn, *fetch(connection, _SQL["next_since"], (gate,)))]
     in_line = fetch(connection, _SQL["count_waiting"], (gate, MAX_COUNTED - len(turn)))[0][0]
-    return Watermark(
-        queue=queue,
-        key=key,
-        position=position,
-        at=at,
-        waiting=in_line + len(turn),
-        age=max(0.0, now - min(born)) if born else 0.0,
-    )
+    age = max(0.0, now - min(born)) if born else 0.0
+    return Watermark(**row, waiting=in_line + len(turn), age=age)
 
 
 def _ordering_key(gate: str) -> tuple[str, str]:

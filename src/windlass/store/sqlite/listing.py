@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
 
@@ -20,22 +20,8 @@ from windlass.core.ids import SEQ_BITS
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound
 from windlass.store.records import Checkpoint, Depth, JobFilter, JobRecord, Matches, Page
-from windlass.store.sqlite.rows import (
-    CANCELLED,
-    DEAD,
-    ENDED,
-    HELD,
-    OFFERED,
-    RETRYING,
-    SCHEDULED,
-    STATES,
-    WAITING,
-    encode,
-    failures,
-    fetch,
-    last_error,
-    readable_options,
-)
+from windlass.store.sqlite import rows
+from windlass.store.sqlite.rows import encode, failures, fetch, last_error, readable_options
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("listing")
@@ -45,53 +31,40 @@ OLDEST_AMONG: Final = 1_000
 Found = tuple[Any, ...]
 
 
-class Seen:
+class Seen(NamedTuple):
     """A job row as readers see it, with what its lane says about it."""
 
-    __slots__ = (
-        "attempt", "cancel", "deaths", "enqueued_at", "errors", "gate", "hi", "number", "options", "own_id",
-        "payload", "pos", "priority", "queue", "reason", "result", "run_at", "state_number", "task",
-        "touched_at",
-    )  # fmt: skip
-    attempt: int
-    cancel: Any
-    deaths: int
-    enqueued_at: float
-    errors: str | None
-    gate: str | None
-    hi: int
     number: int
-    options: str
-    own_id: int | None
-    payload: str
     pos: int
-    priority: int
-    queue: str
-    reason: str | None
-    result: str | None
-    run_at: float | None
+    own_id: int | None
     state_number: int
-    task: str
     touched_at: float
-
-    def __init__(self, found: Found) -> None:
-        (
-            self.number, self.pos, self.own_id, self.state_number, self.touched_at, self.enqueued_at,
-            self.attempt, self.deaths, self.task, self.payload, self.options, self.run_at, self.cancel,
-            self.reason, self.errors, self.result, self.queue, self.priority, self.hi, self.gate,
-        ) = found  # fmt: skip
+    enqueued_at: float
+    attempt: int
+    deaths: int
+    task: str
+    payload: str
+    options: str | None
+    run_at: float | None
+    cancel: int | None
+    reason: str | None
+    errors: str | None
+    result: str | None
+    queue: str
+    priority: int
+    hi: int
+    gate: str | None
 
     @property
     def id(self) -> int:
         """Its place, unless it was given an id before it had one."""
-        id: int = self.pos if self.own_id is None else self.own_id
-        return id
+        return self.pos if self.own_id is None else self.own_id
 
     @property
     def state(self) -> State:
         """The public state; the cursor of its lane tells ready from running."""
-        if self.state_number not in OFFERED:
-            return STATES[self.state_number]
+        if self.state_number not in rows.OFFERED:
+            return rows.STATES[self.state_number]
         if self.pos > self.hi:
             return State.READY
         return State.SPLITTING if readable_options(self.options).chunked else State.RUNNING
@@ -108,7 +81,7 @@ def seen_job(connection: apsw.Connection, id: int) -> Seen | None:
     if not 0 < id < 1 << 63:
         return None
     found = connection.execute(_SQL["job"], (id, id)).fetchone()
-    return Seen(found) if found else None
+    return Seen(*found) if found else None
 
 
 def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
@@ -121,16 +94,16 @@ def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
 
 def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
     """A job with everything the store knows about it."""
-    id, ended = seen.id, seen.state_number in ENDED
+    id, ended = seen.id, seen.state_number in rows.ENDED
     state = seen.state
     claim: Found | None = None
     if (ended and seen.pos >> SEQ_BITS) or state in (State.RUNNING, State.SPLITTING):
         claim = connection.execute(_SQL["claim_of"], (seen.pos,)).fetchone()
     claim_id, worker, claimed_at = claim or (None, None, None)
     reason = seen.reason
-    if seen.state_number == SCHEDULED and seen.run_at is None:
+    if seen.state_number == rows.SCHEDULED and seen.run_at is None:
         reason = _awaits(connection, id)
-    elif seen.state_number == HELD:
+    elif seen.state_number == rows.HELD:
         reason = gates.reason(seen.gate or gates.FAIR)
     return JobRecord(
         id=id,
@@ -215,17 +188,9 @@ def _lane_depth(connection: apsw.Connection, lane: int, counts: list[int], now: 
 
 def _sum(one: Depth, other: Depth) -> Depth:
     ages = [depth.oldest for depth in (one, other) if depth.oldest is not None]
-    return Depth(
-        ready=one.ready + other.ready,
-        running=one.running + other.running,
-        scheduled=one.scheduled + other.scheduled,
-        retrying=one.retrying + other.retrying,
-        dead=one.dead + other.dead,
-        oldest=max(ages, default=None),
-        offered=one.offered + other.offered,
-        unreleased=one.unreleased + other.unreleased,
-        free=one.free + other.free,
-    )
+    counted = [name for name in Depth.__struct_fields__ if name != "oldest"]
+    counts = {name: getattr(one, name) + getattr(other, name) for name in counted}
+    return Depth(**counts, oldest=max(ages, default=None))
 
 
 # -- pages ---------------------------------------------------------------------------------------------------
@@ -238,11 +203,11 @@ LONGEST: Final = 1.0
 """Seconds that looking for all that matches may take: other reads of this process wait for it."""
 _NEWEST: Final = (1 << 63) - 1
 _ASIDE: Final = {
-    State.DEAD: DEAD,
-    State.CANCELLED: CANCELLED,
-    State.SCHEDULED: SCHEDULED,
-    State.RETRYING: RETRYING,
-    State.WAITING: WAITING,
+    State.DEAD: rows.DEAD,
+    State.CANCELLED: rows.CANCELLED,
+    State.SCHEDULED: rows.SCHEDULED,
+    State.RETRYING: rows.RETRYING,
+    State.WAITING: rows.WAITING,
 }
 
 
@@ -284,9 +249,9 @@ def _walked(
     looked, back_to = 0, None
     until = time.monotonic() + min(within, LONGEST)
     while True:
-        some, cursor, rows, at = _step(connection, where, most - len(found), cursor, made)
+        some, cursor, count, at = _step(connection, where, most - len(found), cursor, made)
         found += some
-        looked += rows
+        looked += count
         back_to = back_to if at is None else at
         if cursor is None or len(found) >= most or time.monotonic() >= until:
             return found, cursor, looked, back_to
@@ -303,7 +268,7 @@ def _step(
     for found in _newest_first(connection, where, before):
         if len(found) == 2:  # a floor: no job from this number on is missing
             return page, str(found[0]), looked, found[1]
-        seen = Seen(found)
+        seen = Seen(*found)
         fits = _matches(seen, where)
         if last is not None and (looked >= MAX_ROWS or (fits and len(page) >= limit)):
             return page, str(last.number), looked, last.enqueued_at
@@ -341,7 +306,7 @@ def _newest_first(connection: apsw.Connection, where: JobFilter, before: int) ->
     if state in (State.RUNNING, State.SPLITTING):
         return connection.execute(_SQL["running"], (before,))
     if state is State.READY and connection.execute(_SQL["count_ready"]).get <= MAX_ROWS:
-        return _merged(connection, (_SQL["ready"], (before,)), (_SQL["aside"], (HELD, before)))
+        return _merged(connection, (_SQL["ready"], (before,)), (_SQL["aside"], (rows.HELD, before)))
     return _merge(connection.execute(_SQL["moved"], (before,)), _not_moved(connection, before))
 
 

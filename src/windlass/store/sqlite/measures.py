@@ -10,15 +10,14 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from typing import Final
 
 import apsw
 import msgspec
+from msgspec.structs import astuple
 
-from windlass.core.counts import plural
 from windlass.core.rollup import Place, Sample, roll
-from windlass.store.budgets import FITS, over
+from windlass.store import findings, records
 from windlass.store.causes import Death, by_cause
 from windlass.store.measures import (
     EVENTS_KEPT,
@@ -32,21 +31,10 @@ from windlass.store.measures import (
     read_report,
     unpack,
 )
-from windlass.store.records import (
-    Causes,
-    Event,
-    EventRecord,
-    Finding,
-    Health,
-    Report,
-    Rolled,
-    Table,
-    TaskDepth,
-)
 from windlass.store.sqlite import schema
 from windlass.store.sqlite.cluster import serving
 from windlass.store.sqlite.connections.connection import CHECKPOINT_PAGES, is_safe, needed
-from windlass.store.sqlite.rows import Bindings, encode, failures, fetch, named
+from windlass.store.sqlite.rows import encode, failures, fetch, named
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.workers import elsewhere
@@ -56,7 +44,7 @@ _SQL = Statements("measures")
 logger: Final = logging.getLogger("windlass.store")
 
 
-def report(tx: Transaction, source: int, number: int, report: Report) -> float:
+def report(tx: Transaction, source: int, number: int, report: records.Report) -> float:
     """Accept the report of one process, unless it was accepted before."""
     last = tx.one(_SQL["last_report"], (source,))
     if last is not None and number <= last[0]:
@@ -65,24 +53,17 @@ def report(tx: Transaction, source: int, number: int, report: Report) -> float:
     tx.run(_SQL["keep_reporter"], (source, number, tx.now, vitals, tx.now if vitals is not None else None))
     if report.samples:
         tx.run(_SQL["add_report"], (encode(report.samples).decode(),))
-    tx.many(_SQL["add_event"], (_event_columns(kept(event, tx.now)) for event in report.events))
+    tx.many(_SQL["add_event"], (astuple(kept(event, tx.now)) for event in report.events))
     return tx.now
 
 
-def _event_columns(event: Event) -> Bindings:
-    return (
-        event.at, event.kind, event.text, event.job, event.queue, event.task, event.worker, event.attempt,
-        event.ms,
-    )  # fmt: skip
-
-
-def rollup(tx: Transaction, limit: int = 1000) -> Rolled:
+def rollup(tx: Transaction, limit: int = 1000) -> records.Rolled:
     """Fold the oldest reports into the rows, forget them, and remove what has outlived its time. One
     transaction: who asks again finds nothing left to fold."""
     folded, rows = _fold_reports(tx, min(limit, STEP))
     removed = _tidy(tx, limit)
     more = bool(tx.connection.execute(_SQL["any_report"]).get) or removed >= limit
-    return Rolled(folded, rows, removed, more)
+    return records.Rolled(folded, rows, removed, more)
 
 
 def _fold_reports(tx: Transaction, limit: int) -> tuple[int, int]:
@@ -103,7 +84,7 @@ def _add_row(tx: Transaction, place: Place, sample: Sample) -> None:
         try:
             sample.add(unpack(found[0], place.at, place.queue, place.task))
         except msgspec.MsgspecError as error:
-            logger.warning("the measures of %s cannot be read and begin anew: %s", place, error)
+            logger.warning("the measures of %s cannot be read and start again from zero: %s", place, error)
     tx.run(_SQL["write_rollup"], (*key, pack(sample)))
 
 
@@ -140,7 +121,7 @@ def events(
     queue: str | None = None,
     limit: int = 100,
     before: int | None = None,
-) -> list[EventRecord]:
+) -> list[records.EventRecord]:
     """Events, the latest first."""
     end = _LAST if before is None else min(before, _LAST)
     if job is not None:
@@ -149,12 +130,12 @@ def events(
         found = named(connection, _SQL["events_of_queue"], (queue, end, limit))
     else:
         found = named(connection, _SQL["events"], (end, limit))
-    return [EventRecord(**row) for row in found]
+    return [records.EventRecord(**row) for row in found]
 
 
 def causes(
     connection: apsw.Connection, *, queue: str | None = None, task: str | None = None, limit: int = 10_000
-) -> Causes:
+) -> records.Causes:
     """The newest dead jobs by what they died of. Failures are read only of the latest of each group."""
     name, bindings = ("dead", (limit + 1,)) if queue is None else ("dead_of_queue", (queue, limit + 1))
     deaths: list[Death] = []
@@ -166,7 +147,7 @@ def causes(
         looked += 1
         if task in (None, mine):
             deaths.append(Death(mine, error or "", at, pos))
-    return Causes(by_cause(deaths, lambda pos: _last_words(connection, pos)), looked, more)
+    return records.Causes(by_cause(deaths, lambda pos: _last_words(connection, pos)), looked, more)
 
 
 def _last_words(connection: apsw.Connection, pos: int) -> str:
@@ -183,10 +164,10 @@ SMALL: Final = 64 * 1024 * 1024
 their sizes is to read every page."""
 
 
-def health(connection: apsw.Connection) -> Health:
+def health(connection: apsw.Connection) -> records.Health:
     """What the file tells about itself."""
     size = int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
-    return Health(
+    return records.Health(
         store=f"SQLite {apsw.sqlite_lib_version()}",
         bytes=size,
         tables=_tables(connection) if size <= SMALL else (),
@@ -196,11 +177,11 @@ def health(connection: apsw.Connection) -> Health:
     )
 
 
-def _tables(connection: apsw.Connection) -> tuple[Table, ...]:
+def _tables(connection: apsw.Connection) -> tuple[records.Table, ...]:
     if "ENABLE_DBSTAT_VTAB" not in apsw.compile_options:
         return ()
     return tuple(
-        Table(name=name.removeprefix("windlass_"), bytes=size)
+        records.Table(name=name.removeprefix("windlass_"), bytes=size)
         for name, size in fetch(connection, _SQL["sizes"])
     )
 
@@ -212,7 +193,7 @@ def _size_of(path: str) -> int:
         return 0
 
 
-def task_depths(connection: apsw.Connection, most: int = 100_000) -> list[TaskDepth]:
+def task_depths(connection: apsw.Connection, most: int = 100_000) -> list[records.TaskDepth]:
     """How many jobs of each task are ready, in lanes and aside, by queue."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     estimated: set[str] = set()
@@ -225,7 +206,7 @@ def task_depths(connection: apsw.Connection, most: int = 100_000) -> list[TaskDe
         if ready > most or held > room:
             estimated.add(queue)
     return [
-        TaskDepth(queue=queue, task=task, ready=n, estimate=queue in estimated)
+        records.TaskDepth(queue=queue, task=task, ready=n, estimate=queue in estimated)
         for queue, mine in sorted(counts.items())
         for task, n in sorted(mine.items())
     ]
@@ -236,46 +217,43 @@ def task_depths(connection: apsw.Connection, most: int = 100_000) -> list[TaskDe
 MEGABYTE = 1024 * 1024
 
 
-def diagnose(connection: apsw.Connection, now: float) -> list[Finding]:
+def diagnose(connection: apsw.Connection, now: float) -> list[records.Finding]:
     """Look at the library, the file, its queues and its workers. The WAL cannot be asked for once something
     was read, so the file comes before the rest."""
     version = apsw.sqlite_lib_version()
     return [
         _library(version),
-        Finding(name="schema", text=f"version {schema.VERSION}, the one this Windlass works with"),
+        records.Finding(name="schema", text=f"version {schema.VERSION}, the one this Windlass works with"),
         _file(connection, version),
-        *_unserved_queues(connection, now),
-        *([over(*found) for found in fetch(connection, _SQL["over_budgets"])] or [FITS]),
+        *findings.unserved(_unserved_queues(connection, now)),
+        *findings.over(fetch(connection, _SQL["over_budgets"])),
         _same_machine(connection, now),
     ]
 
 
-def _library(version: str) -> Finding:
+def _library(version: str) -> records.Finding:
     if is_safe(version):
-        return Finding(name="sqlite", text=f"SQLite {version}")
-    return Finding(
-        name="sqlite",
-        level="error",
-        text=f"SQLite {version} can corrupt a file in WAL mode that several processes write",
-        advice=f"Windlass needs {needed()} or newer, which the apsw wheel brings along: "
+        return records.Finding(name="sqlite", text=f"SQLite {version}")
+    return findings.error(
+        "sqlite",
+        f"SQLite {version} can corrupt a file in WAL mode that several processes write",
+        f"Windlass needs {needed()} or newer, which the apsw wheel brings along: "
         "pip install --upgrade --force-reinstall apsw",
     )
 
 
-def _file(connection: apsw.Connection, version: str) -> Finding:
+def _file(connection: apsw.Connection, version: str) -> records.Finding:
     """The sizes, and whether the WAL shrinks. It is copied into the file every CHECKPOINT_PAGES; where much
     more than that is waiting, somebody reads in a snapshot that needs it."""
     path = connection.filename
     message = f"{_megabytes(path)}, and {_megabytes(f'{path}-wal')} in its WAL"
     _, frames, copied = fetch(connection, _SQL["wal"])[0] if is_safe(version) else (0, 0, 0)
     if frames - copied <= 2 * CHECKPOINT_PAGES:
-        return Finding(name="file", text=message)
-    return Finding(
-        name="file",
-        level="warning",
-        text=f"{message}, which a long read transaction keeps from shrinking",
-        advice="end it: look for a program or a shell that has read from this file and not ended its "
-        "transaction",
+        return records.Finding(name="file", text=message)
+    return findings.warning(
+        "file",
+        f"{message}, which a long read transaction keeps from shrinking",
+        "end it: look for a program or a shell that has read from this file and not ended its transaction",
     )
 
 
@@ -284,29 +262,19 @@ def _megabytes(path: str) -> str:
     return f"{size / MEGABYTE:.1f} MB"
 
 
-def _unserved_queues(connection: apsw.Connection, now: float) -> Iterator[Finding]:
+def _unserved_queues(connection: apsw.Connection, now: float) -> list[tuple[str, int]]:
     """Queues with work that nobody does [K1]. A paused one is meant to stand still."""
     served = serving(fetch(connection, _SQL["live_workers"], (now,)))
-    unserved = [(queue, n) for queue, n in fetch(connection, _SQL["ready_by_queue"]) if queue not in served]
-    for queue, ready in unserved:
-        yield Finding(
-            name="queues",
-            level="warning",
-            text=f"{plural(ready, 'job waits', 'jobs wait')} in queue {queue!r}, which no worker serves",
-            advice=f"windlass worker myapp:app -q {queue}",
-        )
-    if not unserved:
-        yield Finding(name="queues", text="every queue with ready jobs is served")
+    return [(queue, n) for queue, n in fetch(connection, _SQL["ready_by_queue"]) if queue not in served]
 
 
-def _same_machine(connection: apsw.Connection, now: float) -> Finding:
+def _same_machine(connection: apsw.Connection, now: float) -> records.Finding:
     other = elsewhere(connection, now)
     if other is None:
-        return Finding(name="machine", text="all live workers run on this machine")
+        return records.Finding(name="machine", text="all live workers run on this machine")
     host, label = other
-    return Finding(
-        name="machine",
-        level="error",
-        text=f"worker {label or '?'} on host {host or 'unknown'} uses this file, and this is another machine",
-        advice="stop the workers there, or use PostgreSQL: SQLite serves the processes of one machine only",
+    return findings.error(
+        "machine",
+        f"worker {label or '?'} on host {host or 'unknown'} uses this file, and this is another machine",
+        "stop the workers there, or use PostgreSQL: SQLite serves the processes of one machine only",
     )

@@ -17,27 +17,23 @@ from windlass.core.slots import fair_share
 from windlass.core.states import State
 from windlass.errors import AlreadyEnqueued, StoreCorrupt
 from windlass.store.protocol import NOTHING
-from windlass.store.records import Claim, ClaimedJob, Needs, Parts, Plan, parts_of
-from windlass.store.sqlite import parts, transitions
+from windlass.store.records import Claim, ClaimedJob, Needs, NewJob, PartOf, Parts, Plan, parts_of
+from windlass.store.sqlite import parts, rows, transitions
 from windlass.store.sqlite.claims import claim as lease
 from windlass.store.sqlite.claims import must_live, must_run
 from windlass.store.sqlite.outcomes import Ended, was_ended
-from windlass.store.sqlite.rows import (
-    CANCELLED,
-    DEAD,
-    STATES,
-    SUCCEEDED,
-    WAITING,
-    Ending,
-    Row,
-    readable_options,
-)
+from windlass.store.sqlite.rows import Ending, Row, readable_options
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("parents")
 
-_COUNTERS: Final = {parts.OUT: "out", SUCCEEDED: "succeeded", DEAD: "dead", CANCELLED: "cancelled"}
+_COUNTERS: Final = {
+    parts.OUT: "out",
+    rows.SUCCEEDED: "succeeded",
+    rows.DEAD: "dead",
+    rows.CANCELLED: "cancelled",
+}
 
 
 @dataclass(slots=True)
@@ -75,13 +71,13 @@ class Parent:
 
     @property
     def ended(self) -> bool:
-        return self.state != WAITING
+        return self.state != rows.WAITING
 
     def standing(self, waiting: int = 0, wanted: int = 1) -> Standing:
         """How its parts stand, as the core sees it; `waiting` of those that are out were not claimed yet."""
         final = None if self.final is None else State.READY
         if self.final_state is not None:
-            final = STATES[self.final_state]
+            final = rows.STATES[self.final_state]
         return Standing(
             pending=self.pending,
             out=self.out,
@@ -173,13 +169,13 @@ def advance(tx: Transaction, parent: Parent, wanted: int = 1) -> None:
             case Step.RELEASE:
                 _release(tx, parent, to_release(standing))
             case Step.FINALIZE:
-                parent.final = tx.inserts.add(_origin(tx, parent).job(-1)).id
+                parent.final = tx.inserts.add(_origin(tx, parent).job()).id
             case Step.SUCCEED:
-                _end(tx, parent, SUCCEEDED)
+                _end(tx, parent, rows.SUCCEEDED)
             case Step.DIE:
-                _end(tx, parent, DEAD, why_dead(standing, _cause(tx, parent)))
+                _end(tx, parent, rows.DEAD, why_dead(standing, _cause(tx, parent)))
             case Step.CANCEL:
-                _end(tx, parent, CANCELLED)
+                _end(tx, parent, rows.CANCELLED)
     save(tx, parent)
 
 
@@ -199,21 +195,21 @@ def _origin(tx: Transaction, parent: Parent) -> parts.Origin:
     task, payload, lane_id, options = found
     lane = tx.lanes.numbered(lane_id)
     return parts.Origin(
-        parent.id,
-        parent.total,
-        parent.created_at,
-        task,
-        payload,
-        lane.queue,
-        lane.priority,
-        readable_options(options),
+        NewJob(
+            task=task,
+            payload=payload,
+            queue=lane.queue,
+            priority=lane.priority,
+            options=readable_options(options),
+        ),
+        PartOf(parent=parent.id, index=-1, total=parent.total, created_at=parent.created_at),
     )
 
 
 def _end(tx: Transaction, parent: Parent, state: int, reason: str | None = None) -> None:
     """End the parent's job, which frees its key, and with it the parent."""
-    result = parent.result if state == SUCCEEDED else None
-    transitions.end(tx, _row(tx, parent), state, reason=reason, result=result)
+    result = parent.result if state == rows.SUCCEEDED else None
+    transitions.end(tx, transitions.must_find(tx, parent.id), state, reason=reason, result=result)
     parent.state, parent.finished_at = state, tx.now
 
 
@@ -226,7 +222,7 @@ def _cause(tx: Transaction, parent: Parent) -> str | None:
 def reopen(tx: Transaction, parent: Parent) -> None:
     """A parent goes on: it waits for its parts, also where it had ended, and no wish to cancel it is left.
     Raises AlreadyEnqueued where another holds its key by now."""
-    row = _row(tx, parent)
+    row = transitions.must_find(tx, parent.id)
     key = row.options.unique_key
     if parent.ended and key is not None and not tx.run(_SQL["take_key"], (key, parent.id)):
         holder = tx.one(_SQL["holder"], (key,))
@@ -236,7 +232,7 @@ def reopen(tx: Transaction, parent: Parent) -> None:
             holder[0] if holder else None,
         )
     transitions.wait(tx, row)
-    parent.state, parent.finished_at, parent.cancelling = WAITING, None, 0
+    parent.state, parent.finished_at, parent.cancelling = rows.WAITING, None, 0
     tx.notify = True
 
 
@@ -249,13 +245,7 @@ def remove(tx: Transaction, parent: Parent) -> None:
     """Forget a parent that has ended, with its parts and its job."""
     tx.run(_SQL["remove_parts"], (parent.id,))
     tx.run(_SQL["remove"], (parent.id,))
-    transitions.remove(tx, _row(tx, parent))
-
-
-def _row(tx: Transaction, parent: Parent) -> Row:
-    row = transitions.find(tx, parent.id)
-    assert row is not None, "a parent has lost its job"
-    return row
+    transitions.remove(tx, transitions.must_find(tx, parent.id))
 
 
 # -- claims of parts -----------------------------------------------------------------------------------------
@@ -324,7 +314,7 @@ def split(tx: Transaction, worker: int, flush: int, job: ClaimedJob, plan: Plan)
         return
     row = must_run(tx, worker, job)
     if row.cancel is not None:
-        transitions.end(tx, row, CANCELLED)
+        transitions.end(tx, row, rows.CANCELLED)
     else:
         begin(tx, row, plan, worker, job.claim)
     ended = Ended(tx, worker, flush)
@@ -338,5 +328,5 @@ def _sent_before(tx: Transaction, worker: int, job: ClaimedJob) -> bool:
     if parent is not None:
         return (parent.worker, parent.claim) == (worker, job.claim)
     row = transitions.at(tx, job.lane << SEQ_BITS | job.seq)
-    cancelled = row is not None and row.id == job.id and row.state == CANCELLED
+    cancelled = row is not None and row.id == job.id and row.state == rows.CANCELLED
     return cancelled and was_ended(tx, worker, job.claim, job.seq)

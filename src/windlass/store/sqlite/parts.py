@@ -39,32 +39,13 @@ _decode_saved = msgspec.json.Decoder(_Saved).decode
 class Origin:
     """What the jobs of parts have of their parent's."""
 
-    parent: int
-    total: int
-    created_at: float
-    task: str
-    payload: str
-    queue: str
-    priority: int
-    options: Options
+    parent: NewJob
+    finalizer: PartOf
 
-    def job(self, index: int, span: str = "null", size: int = 0) -> NewJob:
+    def job(self, index: int = -1, span: str = "null", size: int = 0) -> NewJob:
         """The job of a part; -1 is the finalizer's."""
-        part = PartOf(
-            parent=self.parent,
-            index=index,
-            total=self.total,
-            span=span,
-            size=size,
-            created_at=self.created_at,
-        )
-        return NewJob(
-            task=self.task,
-            payload=self.payload,
-            queue=self.queue,
-            priority=self.priority,
-            options=self.options.of_part(part),
-        )
+        part = msgspec.structs.replace(self.finalizer, index=index, span=span, size=size)
+        return msgspec.structs.replace(self.parent, options=self.parent.options.of_part(part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +67,10 @@ def release(tx: Transaction, origin: Origin, count: int) -> int:
     """Give the next parts their jobs, each with the checkpoint that it has, if it runs again."""
     released: list[tuple[Any, ...]] = []
     saved: list[tuple[Any, ...]] = []
-    for number, span, size, data, done, goal, at in tx.all(_SQL["pending"], (origin.parent, count)):
+    parent = origin.finalizer.parent
+    for number, span, size, data, done, goal, at in tx.all(_SQL["pending"], (parent, count)):
         job = tx.inserts.add(origin.job(number, span, size)).id
-        released.append((job, origin.parent, number))
+        released.append((job, parent, number))
         if data is not None:
             saved.append((job, data, done, goal, at))
     tx.many(_SQL["release"], released)

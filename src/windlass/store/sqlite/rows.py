@@ -113,7 +113,7 @@ class Ending:
 
 def readable_options(text: str | None) -> Options:
     """A job's options, or the default where the text is broken: such a job can still be shown and removed.
-    A claim does not use this: it buries the job instead [fault 17]."""
+    A claim does not use this: it makes the job dead instead [fault 17]."""
     if text is None:
         return DEFAULT_OPTIONS
     try:

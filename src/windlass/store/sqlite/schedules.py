@@ -14,7 +14,7 @@ from windlass.store.schedules import job_of, seeded
 from windlass.store.sqlite import steering, transitions
 from windlass.store.sqlite.cluster import must_lead
 from windlass.store.sqlite.enqueue import add
-from windlass.store.sqlite.rows import ENDED, encode, fetch
+from windlass.store.sqlite.rows import ENDED, encode, named
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -24,12 +24,12 @@ _decode = msgspec.json.Decoder(NewSchedule).decode
 
 def schedules(connection: apsw.Connection) -> list[ScheduleRecord]:
     """Every schedule, by name."""
-    return [_record(found) for found in fetch(connection, _SQL["all"])]
+    return [_record(row) for row in named(connection, _SQL["all"])]
 
 
 def due(connection: apsw.Connection, now: float, limit: int = 100) -> Due:
     """Those that are due, the one due longest first."""
-    return Due(now, [_record(found) for found in fetch(connection, _SQL["due"], (now, max(limit, 0)))])
+    return Due(now, [_record(row) for row in named(connection, _SQL["due"], (now, max(limit, 0)))])
 
 
 def seed(
@@ -118,30 +118,18 @@ def _stopping(tx: Transaction, schedule: ScheduleRecord, last_job: int | None) -
     return last_job if row is not None and row.state not in ENDED else None
 
 
-def _definition(schedule: NewSchedule) -> dict[str, Any]:
-    return {field: getattr(schedule, field) for field in NewSchedule.__struct_fields__}
-
-
 def _named(tx: Transaction, name: str) -> ScheduleRecord | None:
-    found = tx.one(_SQL["named"], (name,))
-    return _record(found) if found else None
+    found = named(tx.connection, _SQL["named"], (name,))
+    return _record(found[0]) if found else None
 
 
 def _keep(tx: Transaction, schedule: ScheduleRecord) -> ScheduleRecord:
-    declared = encode(NewSchedule(**_definition(schedule))).decode()
+    declared = encode({name: getattr(schedule, name) for name in NewSchedule.__struct_fields__}).decode()
     state = (schedule.paused, schedule.next_at, schedule.last_at, schedule.last_job, schedule.skipped)
     tx.run(_SQL["keep"], (schedule.name, declared, *state, schedule.error))
     return schedule
 
 
-def _record(found: tuple[Any, ...]) -> ScheduleRecord:
-    declared, paused, next_at, last_at, last_job, skipped, error = found
-    return ScheduleRecord(
-        **_definition(_decode(declared)),
-        paused=bool(paused),
-        next_at=next_at,
-        last_at=last_at,
-        last_job=last_job,
-        skipped=skipped,
-        error=error,
-    )
+def _record(row: dict[str, Any]) -> ScheduleRecord:
+    declared = msgspec.structs.asdict(_decode(row.pop("definition")))
+    return ScheduleRecord(**declared, **row | {"paused": bool(row["paused"])})

@@ -1,6 +1,6 @@
-"""SQL files: the migrations that make the schema, and the statements of the rooms.
+"""SQL files: the migrations that make the schema, and the statements of the modules.
 
-A file of statements belongs to one room; each statement begins with a line `-- :name`, which may go on with
+A file of statements belongs to one module; each statement begins with a line `-- :name`, which may go on with
 words about it, and ends where the next one begins. What several statements have in common is a fragment: it
 begins with `-- =name`, in the same file or in rows.sql, and stands in statements as `{name}`. `{queue}` is
 made: the columns of a queue's settings, in the order of `windlass.store.fields`, and `{queue ?}` as many
@@ -30,8 +30,8 @@ _SETTINGS = {subject: ", ".join(fields_of(record)) for subject, record in SUBJEC
 class Statements:
     """The statements of one SQL file by name; asking for one that is not there is a KeyError at import."""
 
-    def __init__(self, room: str) -> None:
-        found = [*_parsed("rows"), *_parsed(room)]
+    def __init__(self, module: str) -> None:
+        found = [*_parsed("rows"), *_parsed(module)]
         fragments = _SETTINGS | {name: body for mark, name, body in found if mark == "="}
         self._by_name = {
             name: _FRAGMENT.sub(lambda match: fragments[match[1]], body)
@@ -56,9 +56,9 @@ def migrations() -> list[tuple[int, str]]:
     ]
 
 
-def _parsed(room: str) -> list[tuple[str, str, str]]:
+def _parsed(module: str) -> list[tuple[str, str, str]]:
     """What a file holds: mark, name and body of each statement and fragment."""
-    _, *parts = _NAMED.split((_ROOT / "sql" / f"{room}.sql").read_text("utf-8"))
+    _, *parts = _NAMED.split((_ROOT / "sql" / f"{module}.sql").read_text("utf-8"))
     return [
         (mark, name, _bare(body))
         for mark, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)

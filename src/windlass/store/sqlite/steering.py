@@ -3,7 +3,7 @@ back [P9], and the settings of queues [K1] [O3] and tasks [P6] [F3]."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import apsw
@@ -13,27 +13,15 @@ from windlass.core.admission import pressure
 from windlass.core.clock import left
 from windlass.core.retry import CALM, cool_delay
 from windlass.errors import AlreadyEnqueued, Finalizing
-from windlass.store import queues as queue_settings
-from windlass.store import tasks as task_settings
+from windlass.store.changes import changed_queue, changed_task
 from windlass.store.fields import TaskRecord, fields_of
 from windlass.store.records import CancelAnswer, DeleteAnswer, PartOf, QueueRecord, RetryAnswer
-from windlass.store.sqlite import deferred, parents, parts, transitions, waiting_lists
+from windlass.store.sqlite import deferred, parents, parts, rows, transitions, waiting_lists
 from windlass.store.sqlite.budget_rows import known
 from windlass.store.sqlite.deferred import settle
 from windlass.store.sqlite.lanes import declare_queue
 from windlass.store.sqlite.parents import Parent
-from windlass.store.sqlite.rows import (
-    CANCELLED,
-    DEAD,
-    DEFERRED,
-    ENDED,
-    OFFERED,
-    RETRYING,
-    WAITING,
-    Row,
-    fetch,
-    kept,
-)
+from windlass.store.sqlite.rows import Row, fetch, kept
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -56,16 +44,16 @@ def _found(tx: Transaction, job: int) -> Row | None:
 def _cancel(tx: Transaction, row: Row | None) -> CancelAnswer:
     if row is None:
         return "not_found"
-    if row.state in ENDED:
+    if row.state in rows.ENDED:
         return "finished"
-    if row.state == WAITING:
-        _cancel_parent(tx, row, lambda tx, job: _cancel(tx, transitions.find(tx, job)))
+    if row.state == rows.WAITING:
+        _cancel_parent(tx, row)
         return "requested"
     lane = tx.lanes.numbered(row.lane)
-    if row.state in OFFERED and lane.runs(row):
+    if row.state in rows.OFFERED and lane.runs(row):
         tx.run(_SQL["request_cancel"], (lane.id, row.seq, row.pos))
         return "requested"
-    transitions.end(tx, row, CANCELLED)
+    transitions.end(tx, row, rows.CANCELLED)
     return "cancelled"
 
 
@@ -78,8 +66,11 @@ def _delete(tx: Transaction, row: Row | None) -> DeleteAnswer:
     answer = _cancel(tx, row)
     if row is None or answer == "requested":
         return "not_found" if row is None else "requested"
-    if not _delete_parent(tx, row.id):
+    parent = parents.load(tx, row.id)
+    if parent is None:
         transitions.remove(tx, row)
+    else:
+        parents.remove(tx, parent)  # it has ended, and its parts go with it
     return "deleted"
 
 
@@ -91,7 +82,7 @@ def retry(tx: Transaction, jobs: Sequence[int]) -> dict[int, RetryAnswer]:
 def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
     if row is None:
         return "not_found"
-    if row.state == DEAD:
+    if row.state == rows.DEAD:
         try:
             if parents.load(tx, row.id) is not None:
                 return "retried" if redrive(tx, row.id) else "unchanged"
@@ -104,9 +95,9 @@ def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
             return "unchanged"
         row.attempt, row.deaths = 1, 0
         transitions.remember_unknown(row, None)
-    elif row.state == RETRYING:
+    elif row.state == rows.RETRYING:
         row.attempt = 1
-    elif row.state not in DEFERRED:
+    elif row.state not in rows.DEFERRED:
         return "unchanged"
     elif row.options.after:
         deferred.forget_edges(tx, row.id)
@@ -117,7 +108,7 @@ def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
 # -- parents and their parts ---------------------------------------------------------------------------------
 
 
-def _cancel_parent(tx: Transaction, row: Row, cancel_one: Callable[[Transaction, int], object]) -> None:
+def _cancel_parent(tx: Transaction, row: Row) -> None:
     """Stop the releases of a parent and cancel what is out; it ends with the last of these."""
     parent = parents.load(tx, row.id)
     assert parent is not None, "a waiting job is no parent"
@@ -128,9 +119,12 @@ def _cancel_parent(tx: Transaction, row: Row, cancel_one: Callable[[Transaction,
     if parent.final is not None and parent.final_state is None:
         out.append(parent.final)
     for job in out:
-        cancel_one(tx, job)
+        _cancel(tx, transitions.find(tx, job))
     settle(tx)
-    _advance_parent(tx, row.id)  # where nothing was out, nothing has ended
+    now = parents.load(tx, row.id)
+    if now is not None and not now.ended:  # where nothing was out, nothing has ended
+        parents.advance(tx, now)
+        settle(tx)
 
 
 def set_parallel(tx: Transaction, id: int, parallel: int | None) -> bool:
@@ -152,12 +146,12 @@ def redrive(tx: Transaction, id: int) -> int:
     if parent is None:
         return 0
     count = parent.dead + parent.cancelled + (parent.pending if parent.cancelling else 0)
-    count += parent.final_state in (DEAD, CANCELLED)
+    count += parent.final_state in (rows.DEAD, rows.CANCELLED)
     if not count:
         return 0
     _reopen(tx, parent)
     for state, job in parts.redrive(tx, id):
-        if state == DEAD:
+        if state == rows.DEAD:
             _remove_dead(tx, job)
     parent.dead = parent.cancelled = 0
     parents.advance(tx, parent)
@@ -183,22 +177,13 @@ def _bring_back(tx: Transaction, job: int, part: PartOf) -> None:
     parents.save(tx, parent)
 
 
-def _delete_parent(tx: Transaction, id: int) -> bool:
-    """Remove a parent that has ended, with its parts and its job; whether there is such a parent."""
-    parent = parents.load(tx, id)
-    if parent is None:
-        return False
-    parents.remove(tx, parent)
-    return True
-
-
 def _reopen(tx: Transaction, parent: Parent, but: int | None = None) -> None:
     """The parent waits again, with its key, and nobody wishes it cancelled any longer. A finalizer that did
     not succeed will run anew; while one waits or runs, nothing comes back, for it never runs beside parts."""
     if parent.final is not None and parent.final_state is None:
         raise Finalizing.of(parent.id, parent.final)
     parents.reopen(tx, parent)
-    if parent.final != but and parent.final_state in (DEAD, CANCELLED):
+    if parent.final != but and parent.final_state in (rows.DEAD, rows.CANCELLED):
         assert parent.final is not None
         _remove_dead(tx, parent.final)
         parent.final = parent.final_state = parent.result = None
@@ -207,15 +192,8 @@ def _reopen(tx: Transaction, parent: Parent, but: int | None = None) -> None:
 def _remove_dead(tx: Transaction, job: int) -> None:
     """A dead job that another goes on for leaves the dead letters."""
     row = transitions.find(tx, job)
-    if row is not None and row.state == DEAD:
+    if row is not None and row.state == rows.DEAD:
         transitions.remove(tx, row)
-
-
-def _advance_parent(tx: Transaction, id: int) -> None:
-    parent = parents.load(tx, id)
-    if parent is not None and not parent.ended:
-        parents.advance(tx, parent)
-        settle(tx)
 
 
 # -- queues --------------------------------------------------------------------------------------------------
@@ -228,7 +206,7 @@ def queues(connection: apsw.Connection, now: float) -> list[QueueRecord]:
 
 def set_queue(tx: Transaction, name: str, changes: Mapping[str, Any]) -> QueueRecord:
     """Declare a queue, or change its settings."""
-    new = queue_settings.changed(_declared(tx, name), changes)
+    new = changed_queue(_declared(tx, name), changes)
     bounded = new.max_depth is not None
     tx.run(_SQL["change_queue"], (*(getattr(new, setting) for setting in _QUEUE), bounded, name))
     tx.notify = True  # it may just have been resumed
@@ -288,8 +266,8 @@ def set_task(tx: Transaction, name: str, changes: Mapping[str, Any]) -> TaskReco
     """Change settings of a task; one without any is not kept."""
     found = tx.one(_SQL["task"], (name,))
     old = _task_record(found) if found else TaskRecord(name=name)
-    new = task_settings.changed(old, changes)
-    if task_settings.is_empty(new):
+    new = changed_task(old, changes)
+    if new == TaskRecord(name=name):
         tx.run(_SQL["remove_task"], (name,))
     else:
         tx.run(_SQL["keep_task"], (new.name, *(getattr(new, setting) for setting in _TASK)))

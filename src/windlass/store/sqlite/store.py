@@ -1,6 +1,6 @@
 """The SQLite store as a whole; see `windlass.store.protocol` for what each operation promises.
 
-Nothing is decided here. An operation is a function of one of the rooms: one that writes is a function of a
+Nothing is decided here. An operation is a function of one of the modules: one that writes is a function of a
 transaction and is handed to the writer's thread, one that reads is a function of a connection and is handed
 to the reader's.
 """
@@ -18,17 +18,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 import apsw
 
 from windlass.errors import Refused, ResultTimeout
-from windlass.store.records import (
-    Checkpoint,
-    ClaimedJob,
-    JobRecord,
-    Migration,
-    NewJob,
-    Outcome,
-    ParentRecord,
-    Receipt,
-    Rotation,
-)
+from windlass.store import records
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import (
     budgets,
@@ -92,7 +82,7 @@ def _read_now(operation: Callable[Concatenate[apsw.Connection, float, P], T]) ->
 class SQLiteStore:
     """A store in one file, for the processes of one machine.
 
-    Where an operation bears the name of its room it comes last of that room: from there on the name means the
+    Where an operation has the name of its module it comes last there: from then on the name means the
     operation."""
 
     def __init__(
@@ -107,13 +97,14 @@ class SQLiteStore:
         self.path: Final = os.fspath(path)
         self._settings = settings
         self._clock = clock
-        self.database: Final = Database(self.path, busy_timeout, schema.migrate, self._run)
 
-    def _run(self, connection: apsw.Connection, operation: Callable[[Transaction], Any]) -> tuple[Any, bool]:
-        tx = Transaction(connection, self._clock(), self._settings)
-        answer = operation(tx)
-        deferred.complete(tx)
-        return answer, tx.notify
+        def run(connection: apsw.Connection, operation: Callable[[Transaction], Any]) -> tuple[Any, bool]:
+            tx = Transaction(connection, clock(), settings)
+            answer = operation(tx)
+            deferred.complete(tx)
+            return answer, tx.notify
+
+        self.database: Final = Database(self.path, busy_timeout, schema.migrate, run)
 
     # -- life of the store ------------------------------------------------------------------------------
 
@@ -128,7 +119,7 @@ class SQLiteStore:
     async def close(self) -> None:
         await self.database.close()
 
-    async def migrate(self) -> Migration:
+    async def migrate(self) -> records.Migration:
         return await self.database.migrate()
 
     async def now(self) -> float:
@@ -136,7 +127,9 @@ class SQLiteStore:
 
     # -- enqueue ----------------------------------------------------------------------------------------
 
-    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Receipt]:
+    async def enqueue(
+        self, jobs: Sequence[records.NewJob], *, connection: Any = None
+    ) -> list[records.Receipt]:
         write = lambda tx: enqueuing.enqueue(tx, jobs)  # noqa: E731
         if connection is not None:
             answer = self.database.join(connection, write)
@@ -170,7 +163,7 @@ class SQLiteStore:
 
     @asynccontextmanager
     async def transaction(
-        self, worker: int, flush: int, outcome: Callable[[], Outcome]
+        self, worker: int, flush: int, outcome: Callable[[], records.Outcome]
     ) -> AsyncIterator[apsw.Connection]:
         """See Store.transaction. Keep the block short, since it holds the file's write lock."""
         async with self.database.begin() as connection:
@@ -181,7 +174,7 @@ class SQLiteStore:
             )
 
     async def checkpoint(
-        self, worker: int, job: ClaimedJob, checkpoint: Checkpoint, *, connection: Any = None
+        self, worker: int, job: records.ClaimedJob, checkpoint: records.Checkpoint, *, connection: Any = None
     ) -> None:
         write = lambda tx: claims.checkpoint(tx, worker, job, checkpoint)  # noqa: E731
         if connection is not None:
@@ -194,7 +187,7 @@ class SQLiteStore:
 
     @asynccontextmanager
     async def saving(
-        self, worker: int, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
+        self, worker: int, job: records.ClaimedJob, checkpoint: Callable[[], records.Checkpoint]
     ) -> AsyncIterator[apsw.Connection]:
         """See Store.saving, and `transaction` for what else is true of the block."""
         async with self.database.begin() as connection:
@@ -258,7 +251,7 @@ class SQLiteStore:
     depth: Final = _read_now(listing.depth)
     checkpoints: Final = _read(listing.checkpoints)
 
-    async def wait_finished(self, job: int, timeout: float) -> JobRecord:
+    async def wait_finished(self, job: int, timeout: float) -> records.JobRecord:
         look = lambda connection: listing.finished_job(connection, job)  # noqa: E731
         found = await self.database.wait(look, timeout)
         if found is None:
@@ -278,7 +271,7 @@ class SQLiteStore:
     tasks: Final = _read(steering.tasks)
     set_task: Final = _write(steering.set_task)
 
-    async def set_parent(self, id: int, *, parallel: int | None) -> ParentRecord | None:
+    async def set_parent(self, id: int, *, parallel: int | None) -> records.ParentRecord | None:
         known = await self.database.write(lambda tx: steering.set_parallel(tx, id, parallel))
         return await self.parent(id) if known else None
 
@@ -295,11 +288,11 @@ class SQLiteStore:
     resign: Final = _write(cluster.resign)
     assign: Final = _write(cluster.assign)
     begin_chore: Final = _write(cluster.begin_chore)
-    steering: Final = _read_now(cluster.steering)
+    cluster_view: Final = _read_now(cluster.cluster_view)
 
     # -- retention --------------------------------------------------------------------------------------
 
     expire: Final = _write(retention.expire)
 
-    async def rotate(self, *, force: bool = False) -> Rotation:
+    async def rotate(self, *, force: bool = False) -> records.Rotation:
         return await retention.rotate(self.database, self._settings, force=force)

@@ -8,24 +8,9 @@ from windlass.core.gates import shut_gate
 from windlass.core.retry import FORGET_AFTER
 from windlass.core.states import Kind
 from windlass.store import unknown_tasks
+from windlass.store.sqlite import rows
 from windlass.store.sqlite.limits import BUDGET
-from windlass.store.sqlite.rows import (
-    BOUND,
-    CANCELLED,
-    DEAD,
-    ENDED,
-    HELD,
-    OFFERED,
-    PLAIN,
-    RETRYING,
-    SCHEDULED,
-    SUCCEEDED,
-    WAITING,
-    Ending,
-    Row,
-    decode_new_job,
-    options_json,
-)
+from windlass.store.sqlite.rows import Ending, Row, decode_new_job, options_json
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -39,6 +24,13 @@ def find(tx: Transaction, job: int) -> Row | None:
     tx.inserts.write()
     found = tx.one(_SQL["find"], (job, job))
     return Row(*found) if found else None
+
+
+def must_find(tx: Transaction, job: int) -> Row:
+    """The same, for a job that must be there."""
+    row = find(tx, job)
+    assert row is not None, f"job {job} is gone, and others still know it"
+    return row
 
 
 def at(tx: Transaction, pos: int) -> Row | None:
@@ -97,7 +89,7 @@ def send_to_list(tx: Transaction, row: Row, gate: str, need: int | None = None) 
     """A job that was about to be claimed leaves its lane for a waiting list: its end, or the place it had
     before. Who waits for tokens takes no slot meanwhile."""
     place = None
-    if row.state == BOUND:
+    if row.state == rows.BOUND:
         tx.gates.write()
         tx.gates.suspend_reservation(row.id)
         if need is not None:
@@ -117,7 +109,7 @@ def admit(tx: Transaction, row: Row) -> None:
 def defer(tx: Transaction, row: Row, state: int, run_at: float) -> None:
     """Set a job aside until its time. It stays at its place, which its claim has passed."""
     _leave(tx, row)
-    if row.state == BOUND:
+    if row.state == rows.BOUND:
         tx.gates.drop(row.id, ended=False)
     reason = unknown_tasks.reason(row.options)
     _move(tx, row, row.pos, state, touched_at=tx.now, run_at=run_at, reason=reason)
@@ -128,14 +120,14 @@ def end(
 ) -> None:
     """End a job for good: its checkpoint goes, its key is free, and its rerun begins [E6]. What that means
     for its parent and for jobs that come after it is for `settle` to see to."""
-    waits = row.state in OFFERED and not tx.lanes.numbered(row.lane).runs(row)
+    waits = row.state in rows.OFFERED and not tx.lanes.numbered(row.lane).runs(row)
     _leave(tx, row)
     if row.gate is not None:  # it may have asked for more room than those behind it
         tx.gates.free(row.gate)
     # A job that ends while it waits gives up its place, since beyond the cursor stand ready jobs only [I1].
     pos = tx.lanes.reserved().next_place() if waits else row.pos
     cancel = None if row.cancel is None else 0
-    if row.state != PLAIN:
+    if row.state != rows.PLAIN:
         tx.gates.drop(row.id, ended=True)
     _move(tx, row, pos, state, touched_at=tx.now, cancel=cancel, reason=reason, result=result)
     options = row.options
@@ -156,9 +148,9 @@ def end(
 
 def _note_end_of_key(tx: Transaction, key: str, state: int) -> None:
     """A job of this key has ended. A cancelled one says nothing about the key."""
-    if state == DEAD:
+    if state == rows.DEAD:
         tx.run(_SQL["key_died"], (key, tx.now, tx.now - FORGET_AFTER))
-    elif state == SUCCEEDED:
+    elif state == rows.SUCCEEDED:
         tx.run(_SQL["key_went_well"], (key,))
 
 
@@ -168,18 +160,18 @@ def wait(tx: Transaction, row: Row) -> None:
     _leave(tx, row)
     tx.gates.drop(row.id, ended=False)
     pos = row.pos if row.aside else tx.lanes.reserved().next_place()
-    _move(tx, row, pos, WAITING, touched_at=tx.now)
+    _move(tx, row, pos, rows.WAITING, touched_at=tx.now)
     tx.run(_SQL["drop_checkpoint"], (row.id,))
 
 
 def put_back(tx: Transaction, row: Row, delay: float = 0.0, kind: Kind = Kind.RELEASED) -> None:
     """A run is over and the job is not: offer it again, unless somebody wished it cancelled [O5]."""
     if row.cancel is not None:
-        end(tx, row, CANCELLED)
+        end(tx, row, rows.CANCELLED)
         return
     remember_unknown(row, tx.now if kind is Kind.UNKNOWN else None)
     if delay > 0:
-        state = RETRYING if kind in (Kind.RETRY, Kind.LOST) else SCHEDULED
+        state = rows.RETRYING if kind in (Kind.RETRY, Kind.LOST) else rows.SCHEDULED
         defer(tx, row, state, tx.now + delay)
     else:
         offer(tx, row)
@@ -195,7 +187,7 @@ def remember_unknown(row: Row, now: float | None) -> None:
 
 def remove(tx: Transaction, row: Row) -> None:
     """Forget a job that has ended."""
-    if row.state == DEAD:
+    if row.state == rows.DEAD:
         tx.lanes.numbered(row.lane).count(row, -1)
     tx.run(_SQL["remove"], (row.pos,))
 
@@ -220,7 +212,7 @@ def _proceed(tx: Transaction, row: Row, since: float, *, ring: bool) -> bool:
         _join_list(tx, row, stop, since)
         return False
     if ring and not paid and options.fair_key is not None:
-        _move(tx, row, tx.lanes.reserved().next_place(), HELD, touched_at=since)
+        _move(tx, row, tx.lanes.reserved().next_place(), rows.HELD, touched_at=since)
         lane.joined = True
         return False
     tx.gates.write()
@@ -237,25 +229,27 @@ def _join_list(
     """Put a job at the end of a waiting list, or at its own place on it."""
     tx.gates.joined_list(gate)
     pos = tx.lanes.reserved().next_place() if place is None else place
-    _move(tx, row, pos, HELD, touched_at=since, gate=gate, need=need)
+    _move(tx, row, pos, rows.HELD, touched_at=since, gate=gate, need=need)
 
 
 def _offered(tx: Transaction, row: Row) -> int:
     """Whether the end of this job will have more to do than to write its state."""
     options = row.options
     bound = options.unique_key is not None or options.part is not None
-    return BOUND if bound or tx.one(_SQL["is_bound"], (row.id,)) is not None else PLAIN
+    return rows.BOUND if bound or tx.one(_SQL["is_bound"], (row.id,)) is not None else rows.PLAIN
 
 
 def _leave(tx: Transaction, row: Row) -> None:
     lane = tx.lanes.numbered(row.lane)
     lane.count(row, -1)
-    if row.state in OFFERED and lane.runs(row):
+    if row.state in rows.OFFERED and lane.runs(row):
         tx.leases.leave(lane.id, row.seq)
     elif row.gate is not None:
         tx.inserts.write()  # who is left on its waiting list must be there to be seen
         tx.gates.left_list(row.gate)
-    elif row.state in ENDED:  # those that come after it go on waiting, unless they have heard already [P12]
+    elif (
+        row.state in rows.ENDED
+    ):  # those that come after it go on waiting, unless they have heard already [P12]
         tx.run(_SQL["not_ended"], (row.id,))
 
 

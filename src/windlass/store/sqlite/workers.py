@@ -3,6 +3,7 @@ this is."""
 
 from __future__ import annotations
 
+import functools
 import platform
 import uuid
 from collections import Counter
@@ -130,6 +131,7 @@ class Machine(NamedTuple):
     boot: str
 
 
+@functools.cache
 def this_machine() -> Machine:
     """The machine this process runs on."""
     # Where a system keeps no machine id, the address of its network card is the next best.

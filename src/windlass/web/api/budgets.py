@@ -19,7 +19,7 @@ class Budgets(msgspec.Struct, frozen=True):
 
 
 class Drain(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """For how many seconds to grant nothing, and of which key; null: of all."""
+    """For how many seconds to grant no tokens, and for which key; null means all keys."""
 
     pause: Annotated[float, msgspec.Meta(ge=0, le=86_400 * 30)] = 0.0
     key: Text | None = None
@@ -30,24 +30,24 @@ budgets: Final = Table("budgets")
 
 @budgets.get("/budgets")
 async def list_budgets(call: Call[Nothing, None]) -> Budgets:
-    """Every budget"""
+    """List budgets"""
     return Budgets(await call.service.budgets.all(call.principal))
 
 
 @budgets.put("/budgets/{name}")
 async def set_budget(call: Call[Nothing, BudgetChanges]) -> BudgetView:
-    """Change a budget while it is in use, or make it"""
+    """Change a budget, or create it"""
     return await call.service.budgets.set(call.principal, call.name, given(NewBudget, call.body))
 
 
 @budgets.post("/budgets/{name}/drain")
 async def drain_budget(call: Call[Nothing, Drain]) -> BudgetView:
-    """Take all tokens of a budget away"""
+    """Remove all tokens of a budget, and grant none for a while"""
     return await call.service.budgets.drain(call.principal, call.name, call.body.pause, call.body.key)
 
 
 @budgets.delete("/budgets/{name}")
 async def remove_budget(call: Call[Nothing, None]) -> Removed:
-    """Remove a budget; jobs that need it wait until it is there again"""
+    """Remove a budget; jobs that need it wait until it is declared again"""
     await call.service.budgets.remove(call.principal, call.name)
     return Removed(call.name)

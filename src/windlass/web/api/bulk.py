@@ -1,4 +1,4 @@
-"""The endpoints about operations on many jobs by filter: preview, begin, watch, stop [O6]."""
+"""The endpoints about bulk operations: preview, start, watch, stop [O6]."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from windlass.web.service.shapes import BulkShape
 
 
 class Wanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to do, and to which jobs. Every job there is must be meant: `everything` says so."""
+    """What to do, and to which jobs. To choose every job in the store, leave the filter out and set
+    `everything`."""
 
     verb: Verb
     where: Where
@@ -22,14 +23,14 @@ class Wanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """How many jobs a filter finds; with `more`, at least so many."""
+    """How many jobs a filter finds. With `more`, there are at least that many."""
 
     jobs: int
     more: bool
 
 
 class Bulks(msgspec.Struct, frozen=True):
-    """The operations of this process, the latest first."""
+    """The bulk operations of this process, the latest first."""
 
     operations: list[BulkShape]
 
@@ -39,7 +40,7 @@ bulk: Final = Table("bulk")
 
 @bulk.post("/bulk/preview", role=Role.READ)
 async def preview_bulk(call: Call[Nothing, Where]) -> Counted:
-    """Count the jobs that a filter finds, as far as can be counted in a moment"""
+    """Count the jobs that a filter finds, for up to a second"""
     found = await call.service.bulk.preview(call.principal, call.body.filter())
     return Counted(found.jobs, found.more)
 
@@ -55,17 +56,17 @@ async def start_bulk(call: Call[Nothing, Wanted]) -> BulkShape:
 
 @bulk.get("/bulk")
 async def list_bulks(call: Call[Nothing, None]) -> Bulks:
-    """The operations of this process, the latest first"""
+    """List the bulk operations of this process, the latest first"""
     return Bulks(await call.service.bulk.all(call.principal))
 
 
 @bulk.get("/bulk/{id}")
 async def show_bulk(call: Call[Nothing, None]) -> BulkShape:
-    """How far an operation is"""
+    """Get the progress of a bulk operation"""
     return await call.service.bulk.get(call.principal, call.path["id"])
 
 
 @bulk.post("/bulk/{id}/stop")
 async def stop_bulk(call: Call[Nothing, None]) -> BulkShape:
-    """End an operation after its present batch"""
+    """Stop a bulk operation after its current batch"""
     return await call.service.bulk.stop(call.principal, call.path["id"])

@@ -1,5 +1,5 @@
-"""The bodies that change settings of a queue, a task or a budget, made from `windlass.store.fields`. What is
-left out stays as it is, and null brings the default back."""
+"""The bodies that change settings of a queue, a task or a budget, made from `windlass.store.fields`. A field
+that is left out stays as it is; null restores the default."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What an endpoint of the API is, and how a request to it is read: strictly, by the types that also make the
-OpenAPI document. What does not fit is refused with the field at fault."""
+"""An endpoint of the API, and how a request to it is read: strictly, by the types that also make the OpenAPI
+document. An invalid request is refused with the name of the wrong field."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Nothing(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """What is no longer there."""
+    """What was removed."""
 
     removed: str
 
@@ -50,7 +50,7 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
 
     @property
     def id(self) -> int:
-        """The id of a job in the path. What can be none is not found."""
+        """The id of a job in the path. Raises NotFound for what cannot be one."""
         return found_id(self.path["id"])
 
     @property
@@ -64,7 +64,7 @@ H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One of them. The role stands here for the document and the tests; the action checks it."""
+    """One endpoint. The role is here for the document and the tests; the action checks it."""
 
     method: str
     path: str
@@ -72,17 +72,17 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     handler: Handler
     answer: Any
-    """The type of what it answers with."""
+    """The type of its answer."""
     query: Any
     body: Any
-    """The type of its body; None: it has none."""
+    """The type of its body; None where it takes none."""
     status: int
     tag: str
 
 
 class Table(list[Endpoint]):
-    """Endpoints about one thing. What each takes and gives is read from its handler's annotations, and what
-    it does from its docstring: `async def handler(call: Call[Query, Body]) -> Answer`."""
+    """Endpoints of one subject. Query, body and answer of each are read from its handler's annotations, and
+    its summary from the docstring: `async def handler(call: Call[Query, Body]) -> Answer`."""
 
     def __init__(self, tag: str) -> None:
         super().__init__()
@@ -113,19 +113,19 @@ class Table(list[Endpoint]):
         return register
 
     def get(self, path: str) -> Callable[[H], H]:
-        """An endpoint to look at something."""
+        """An endpoint that reads."""
         return self.add("GET", path, Role.READ)
 
     def post(self, path: str, status: int = 200, role: Role = Role.OPERATE) -> Callable[[H], H]:
-        """An endpoint to do something."""
+        """An endpoint that acts."""
         return self.add("POST", path, role, status)
 
     def put(self, path: str) -> Callable[[H], H]:
-        """An endpoint to change settings."""
+        """An endpoint that changes settings."""
         return self.add("PUT", path, Role.OPERATE)
 
     def delete(self, path: str) -> Callable[[H], H]:
-        """An endpoint to remove something."""
+        """An endpoint that removes."""
         return self.add("DELETE", path, Role.OPERATE)
 
 
@@ -163,7 +163,7 @@ def read_body(decoder: msgspec.json.Decoder[Any], kind: str, body: bytes) -> Any
 
 
 def invalid(error: msgspec.ValidationError) -> Invalid:
-    """What does not fit, with the field at fault."""
+    """What is wrong, and in which field."""
     message = str(error)
     found = _AT.search(message)
     return Invalid(message[: found.start()] if found else message, found[1] or None if found else None)

@@ -21,27 +21,21 @@ Word = Annotated[str, msgspec.Meta(max_length=2_000)]
 
 
 class Where(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which jobs; what is left out does not filter."""
+    """Which jobs. A field that is left out does not filter."""
 
     queue: Name | None = None
     task: Name | None = None
     state: State | None = None
     tag: Text | None = None
     text: Text | None = None
-    """What the payload, as JSON text, contains."""
+    """Text that the payload, as JSON, contains."""
     error: Text | None = None
-    """The type of the last failure, empty for none: dead and retrying jobs only."""
+    """The type of the last failure, empty for none. For dead and retrying jobs only."""
 
     def filter(self) -> JobFilter:
         """As the store takes it. An empty tag or text does not filter."""
-        return job_filter(
-            queue=self.queue,
-            task=self.task,
-            state=self.state,
-            tag=self.tag or None,
-            text=self.text or None,
-            error=self.error,
-        )
+        given = {name: getattr(self, name) for name in Where.__struct_fields__}
+        return job_filter(**given | {"tag": self.tag or None, "text": self.text or None})
 
 
 class Listing(Where, kw_only=True, forbid_unknown_fields=True):
@@ -51,22 +45,20 @@ class Listing(Where, kw_only=True, forbid_unknown_fields=True):
     cursor: Word | None = None
 
 
-class DeadListing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which dead jobs, and how many of them."""
-
-    queue: Name | None = None
-    task: Name | None = None
-    error: Text | None = None
-    """The type of the last failure, empty for none."""
-    limit: Limit = 50
-    cursor: Word | None = None
-
-
 class Dead(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Which dead jobs."""
 
     queue: Name | None = None
     task: Name | None = None
+
+
+class DeadListing(Dead, kw_only=True, forbid_unknown_fields=True):
+    """Which dead jobs, and how many of them."""
+
+    error: Text | None = None
+    """The type of the last failure, empty for none."""
+    limit: Limit = 50
+    cursor: Word | None = None
 
 
 class NewJobs(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -92,7 +84,7 @@ class Ids(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """What each job answered, by id."""
+    """The result for each job, by id."""
 
     answers: dict[str, str]
 
@@ -130,49 +122,49 @@ async def list_dead(call: Call[DeadListing, None]) -> ListedJobs:
 
 @jobs.get("/dead/causes")
 async def list_causes(call: Call[Dead, None]) -> CausesShape:
-    """What jobs died of: the newest dead ones by task and type of their last failure, the most first"""
+    """Group the newest dead jobs by task and type of their last failure, largest group first"""
     return await call.service.jobs.causes(call.principal, call.query.queue, call.query.task)
 
 
 @jobs.post("/jobs/cancel")
 async def cancel_jobs(call: Call[Nothing, Ids]) -> Answers:
-    """Cancel jobs by id: those that wait now, those that run as soon as their workers hear of it"""
+    """Cancel jobs by id: waiting ones now, running ones as soon as their workers learn of it"""
     return Answers(await call.service.jobs.act(call.principal, "cancel", call.body.numbers()))
 
 
 @jobs.post("/jobs/retry")
 async def retry_jobs(call: Call[Nothing, Ids]) -> Answers:
-    """Offer dead, scheduled and retrying jobs again now, by id"""
+    """Run dead, scheduled and retrying jobs now, by id, with all their attempts again"""
     return Answers(await call.service.jobs.act(call.principal, "retry", call.body.numbers()))
 
 
 @jobs.post("/jobs/delete")
 async def delete_jobs(call: Call[Nothing, Ids]) -> Answers:
-    """Remove jobs by id; those that run are asked to stop instead"""
+    """Remove jobs by id; running ones are asked to stop instead"""
     return Answers(await call.service.jobs.act(call.principal, "delete", call.body.numbers()))
 
 
 @jobs.get("/jobs/{id}")
 async def show_job(call: Call[Nothing, None]) -> JobView:
-    """Everything about one job: how it stands, why it waits, what has happened to it"""
+    """Get a job: its state, why it waits, and its timeline"""
     return await call.service.jobs.get(call.principal, call.id)
 
 
 @jobs.delete("/jobs/{id}")
 async def delete_job(call: Call[Nothing, None]) -> Answers:
-    """Remove a job; one that runs is asked to stop instead"""
+    """Remove a job; a running one is asked to stop instead"""
     return _found(call, await call.service.jobs.act(call.principal, "delete", [call.id]))
 
 
 @jobs.post("/jobs/{id}/cancel")
 async def cancel_job(call: Call[Nothing, None]) -> Answers:
-    """Cancel a job: one that waits now, one that runs as soon as its worker hears of it"""
+    """Cancel a job: a waiting one now, a running one as soon as its worker learns of it"""
     return _found(call, await call.service.jobs.act(call.principal, "cancel", [call.id]))
 
 
 @jobs.post("/jobs/{id}/retry")
 async def retry_job(call: Call[Nothing, None]) -> Answers:
-    """Offer a dead, scheduled or retrying job again now, with its attempts reset"""
+    """Run a dead, scheduled or retrying job now, with all its attempts again"""
     return _found(call, await call.service.jobs.act(call.principal, "retry", [call.id]))
 
 
@@ -183,7 +175,7 @@ async def replay_job(call: Call[Nothing, None]) -> ReceiptShape:
 
 
 def _found(call: Call[Nothing, None], answers: dict[str, str]) -> Answers:
-    """Of many jobs each says for itself that it is not found; of one, the status does."""
+    """For many jobs, each result says whether it was found; for one, the status does."""
     if answers.get(str(call.id)) == "not_found":
         raise NotFound(f"there is no job {call.id}: it never existed, was deleted, or its retention passed")
     return Answers(answers)

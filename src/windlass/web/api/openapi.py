@@ -20,9 +20,9 @@ _PATH: Final = {
     "id": {"type": "string", "pattern": "^[0-9]{1,19}$", "description": "The id of a job."},
     "name": {"type": "string", "pattern": "^[a-z0-9_.-]{1,64}$"},
 }
-_BULK: Final = {"type": "string", "pattern": "^[0-9a-f]{1,32}$", "description": "The id of an operation."}
+_BULK: Final = {"type": "string", "pattern": "^[0-9a-f]{1,32}$", "description": "The id of a bulk operation."}
 _TAG: Final = re.compile(r"\s*\[[A-Z]\d+\]")
-"""What the code says about the behaviour that it keeps is nothing to its users."""
+"""Tags of behaviours in docstrings; users of the API do not need them."""
 _ANY: Final = (401, 403, 421, 429, 500, 503)
 _RETRY_AFTER: Final = {
     "Retry-After": {"description": "When to try again, in whole seconds.", "schema": {"type": "integer"}}
@@ -48,8 +48,8 @@ def document(endpoints: Iterable[Endpoint], *, prefix: str = "/api", server: str
         "info": {
             "title": "Windlass",
             "version": __version__,
-            "description": "Everything that Mission Control can see and do. Ids are strings, times ISO 8601 "
-            "in UTC, spans of time seconds unless a name says ms.",
+            "description": "Everything that Mission Control can show and do. Ids are strings, times are ISO "
+            "8601 in UTC, durations are seconds unless the name says ms.",
         },
         "servers": [{"url": server or "/"}],
         "security": [{"basic": []}, {"bearer": []}],
@@ -78,8 +78,9 @@ def _operation(endpoint: Endpoint, refs: dict[str, Any], schemas: dict[str, Any]
             **_problems(endpoint, refs),
         },
     }
+    known = {"id": _BULK} if endpoint.tag == "bulk" else _PATH
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": _in_path(endpoint, name)}
+        {"name": name, "in": "path", "required": True, "schema": known[name]}
         for name in _NAMES.findall(endpoint.path)
     ]
     parameters += _query(schemas[endpoint.query.__name__])
@@ -89,10 +90,6 @@ def _operation(endpoint: Endpoint, refs: dict[str, Any], schemas: dict[str, Any]
         content = {"application/json": {"schema": refs[repr(endpoint.body)]}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
-
-
-def _in_path(endpoint: Endpoint, name: str) -> dict[str, Any]:
-    return _BULK if endpoint.tag == "bulk" else _PATH[name]
 
 
 def _untag(schema: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The endpoints that show the whole: overview, workers, events, measures, the store."""
+"""The endpoints about the whole cluster: overview, workers, events, measures, the store."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class Workers(msgspec.Struct, frozen=True):
 
 
 class EventQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which events: of a job, or of a queue, or all, of one kind or any; with `before`, those with a lower
-    id."""
+    """Which events: of a job, of a queue or all; of one kind or any. With `before`, those with a lower id."""
 
     queue: Name | None = None
     job: JobId | None = None
@@ -32,13 +31,13 @@ class EventQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Points(msgspec.Struct, frozen=True):
-    """What was measured, in order of time."""
+    """Measures in order of time."""
 
     points: list[PointShape]
 
 
 class PointQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Of what: a queue, a task in a queue, or everything; over the last so many seconds."""
+    """What to measure: a queue, a task in a queue, or everything; and over how many seconds."""
 
     queue: Name | None = None
     task: Name | None = None
@@ -50,19 +49,19 @@ overview: Final = Table("overview")
 
 @overview.get("/overview")
 async def show_overview(call: Call[Nothing, None]) -> Overview:
-    """One glance: healthy or not, where, since when"""
+    """Get the health of the cluster: findings, totals, rates and recent events"""
     return await call.service.overview.get(call.principal)
 
 
 @overview.get("/workers")
 async def list_workers(call: Call[Nothing, None]) -> Workers:
-    """Workers, and how they are doing"""
+    """List workers with their vitals"""
     return Workers(await call.service.workers.all(call.principal))
 
 
 @overview.get("/events")
 async def list_events(call: Call[EventQuery, None]) -> FoundEvents:
-    """What happened, the latest first"""
+    """List events, the latest first"""
     asked = call.query
     job = None if asked.job is None else given_id(asked.job)
     before = None if asked.before is None else given_id(asked.before)
@@ -72,12 +71,12 @@ async def list_events(call: Call[EventQuery, None]) -> FoundEvents:
 
 @overview.get("/measures")
 async def list_measures(call: Call[PointQuery, None]) -> Points:
-    """Throughput, waits and run times: minute by minute up to six hours, hour by hour beyond"""
+    """Get throughput, waits and run times: by the minute up to six hours, by the hour beyond"""
     asked = call.query
     return Points(await call.service.measures.points(call.principal, asked.queue, asked.task, asked.last))
 
 
 @overview.get("/operations")
 async def show_operations(call: Call[Nothing, None]) -> Operations:
-    """How the store itself is doing"""
+    """Get the health of the store"""
     return await call.service.store_health.get(call.principal)

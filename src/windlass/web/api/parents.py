@@ -26,7 +26,7 @@ class PartQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Parents(msgspec.Struct, frozen=True):
-    """Parents, the one split last first."""
+    """Parents, newest first."""
 
     parents: list[ParentShape]
 
@@ -38,14 +38,14 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 class ParentChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What can be changed of a parent."""
+    """The settings of a parent that can be changed."""
 
     parallel: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None
     """How many of its parts may run at a time; null: any number."""
 
 
 class Redriven(msgspec.Struct, frozen=True):
-    """How many parts run again; a finalizer counts as one."""
+    """How many parts will run again; a finalizer counts as one."""
 
     redriven: int
 
@@ -55,13 +55,13 @@ parents: Final = Table("parents")
 
 @parents.get("/parents")
 async def list_parents(call: Call[ParentQuery, None]) -> Parents:
-    """Jobs that were split into parts, the one split last first"""
+    """List parents, newest first"""
     return Parents(await call.service.parents.latest(call.principal, call.query.active, call.query.limit))
 
 
 @parents.get("/parents/{id}")
 async def show_parent(call: Call[Nothing, None]) -> ParentView:
-    """One parent: how far it is, and how every part stands"""
+    """Get a parent: its progress, and the state of every part"""
     return await call.service.parents.get(call.principal, call.id)
 
 
@@ -73,7 +73,7 @@ async def set_parent(call: Call[Nothing, ParentChanges]) -> ParentView:
 
 @parents.get("/parents/{id}/parts")
 async def list_parts(call: Call[PartQuery, None]) -> Parts:
-    """Parts of a parent, by index"""
+    """List parts of a parent, by index"""
     return Parts(
         await call.service.parents.parts(call.principal, call.id, call.query.start, call.query.limit)
     )
@@ -81,5 +81,5 @@ async def list_parts(call: Call[PartQuery, None]) -> Parts:
 
 @parents.post("/parents/{id}/redrive")
 async def redrive_parent(call: Call[Nothing, None]) -> Redriven:
-    """Run again those parts of a parent that are dead or cancelled"""
+    """Run the dead and cancelled parts of a parent again"""
     return Redriven(await call.service.parents.redrive(call.principal, call.id))

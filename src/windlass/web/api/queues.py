@@ -32,7 +32,7 @@ class Watermarks(msgspec.Struct, frozen=True):
 
 
 class Gates(msgspec.Struct, frozen=True):
-    """Gates that jobs wait at, the longest wait first."""
+    """Gates with waiting jobs, the longest wait first."""
 
     gates: list[GateShape]
 
@@ -55,60 +55,60 @@ queues: Final = Table("queues")
 
 @queues.get("/queues")
 async def list_queues(call: Call[Nothing, None]) -> Queues:
-    """Every queue: its jobs, its oldest wait, who serves it, and its settings"""
+    """List queues: their jobs, oldest wait, workers and settings"""
     return Queues(await call.service.queues.all(call.principal))
 
 
 @queues.get("/queues/{name}")
 async def show_queue(call: Call[Nothing, None]) -> QueueView:
-    """One queue"""
+    """Get a queue"""
     return await call.service.queues.get(call.principal, call.name)
 
 
 @queues.put("/queues/{name}")
 async def set_queue(call: Call[Nothing, QueueChanges]) -> QueueView:
-    """Change settings of a queue, or declare it"""
+    """Change the settings of a queue, or declare it"""
     return await call.service.queues.set(call.principal, call.name, given(QueueSettings, call.body))
 
 
 @queues.post("/queues/{name}/pause")
 async def pause_queue(call: Call[Nothing, None]) -> QueueView:
-    """Give out no more jobs of a queue; what runs may finish"""
+    """Pause a queue; running jobs finish"""
     return await call.service.queues.pause(call.principal, call.name)
 
 
 @queues.post("/queues/{name}/resume")
 async def resume_queue(call: Call[Nothing, None]) -> QueueView:
-    """Give out jobs of a queue again"""
+    """Resume a queue"""
     return await call.service.queues.resume(call.principal, call.name)
 
 
 @queues.post("/queues/{name}/warm")
 async def warm_queue(call: Call[Nothing, None]) -> QueueView:
-    """End the cool-down of a queue that was throttled, now"""
+    """End the cool-down of a throttled queue now"""
     return await call.service.queues.warm(call.principal, call.name)
 
 
 @queues.get("/queues/{name}/watermarks")
 async def list_watermarks(call: Call[KeyQuery, None]) -> Watermarks:
-    """How far the ordering keys of a queue have come"""
+    """List the watermarks of a queue's ordering keys"""
     asked = call.query
     return Watermarks(await call.service.queues.watermarks(call.principal, call.name, asked.key, asked.limit))
 
 
 @queues.get("/gates")
 async def list_gates(call: Call[GateQuery, None]) -> Gates:
-    """Gates that jobs wait at, the longest wait first"""
+    """List gates with waiting jobs, the longest wait first"""
     return Gates(await call.service.queues.gates(call.principal, call.query.limit))
 
 
 @queues.get("/tasks")
 async def list_tasks(call: Call[Nothing, None]) -> Tasks:
-    """Every task: its settings, and what was counted of it"""
+    """List tasks: their settings and counts"""
     return Tasks(await call.service.tasks.all(call.principal))
 
 
 @queues.put("/tasks/{name}")
 async def set_task(call: Call[Nothing, TaskChanges]) -> TaskView:
-    """Change settings of a task"""
+    """Change the settings of a task"""
     return await call.service.tasks.set(call.principal, call.name, given(TaskRecord, call.body))

@@ -1,5 +1,5 @@
-"""From method and path to an endpoint and its answer. Paths without a name in them are found in one step: a
-program that enqueues thousands of jobs a second passes here."""
+"""From method and path to an endpoint and its answer. Paths without a name in them are found in one step:
+programs that enqueue thousands of jobs a second come through here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PIECE: Final = re.compile(r"\\{(\w+)\\}")
 
 
 class Gone(Exception):
-    """The client has left before it had said everything."""
+    """The client closed the connection before it had sent everything."""
 
 
 class Api:
@@ -125,7 +125,7 @@ class Api:
 
 
 class NotAllowed(Problem):
-    """There is something at this path, but not for this method."""
+    """The path exists, but not for this method."""
 
     def __init__(self, method: str, allowed: Iterable[str]) -> None:
         self.allowed: Final = ", ".join(allowed)
@@ -133,7 +133,7 @@ class NotAllowed(Problem):
 
 
 async def read_all(receive: Receive) -> bytes:
-    """The whole body. Raises Gone where the client has left."""
+    """The whole body. Raises Gone when the client has disconnected."""
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body"):
         body: bytes = message.get("body", b"")

@@ -17,7 +17,7 @@ class Schedules(msgspec.Struct, frozen=True):
 
 
 class Fired(msgspec.Struct, frozen=True):
-    """The job that a schedule made; null where its unique key is parked."""
+    """The job that a schedule enqueued; null where its unique key is parked."""
 
     job: str | None
 
@@ -27,7 +27,7 @@ schedules: Final = Table("schedules")
 
 @schedules.get("/schedules")
 async def list_schedules(call: Call[Nothing, None]) -> Schedules:
-    """Every schedule"""
+    """List schedules"""
     return Schedules(await call.service.schedules.all(call.principal))
 
 
@@ -40,18 +40,18 @@ async def run_schedule(call: Call[Nothing, None]) -> Fired:
 
 @schedules.post("/schedules/{name}/pause")
 async def pause_schedule(call: Call[Nothing, None]) -> ScheduleView:
-    """Fire a schedule no more until it is resumed"""
+    """Pause a schedule: it does not fire until it is resumed"""
     return await call.service.schedules.pause(call.principal, call.name)
 
 
 @schedules.post("/schedules/{name}/resume")
 async def resume_schedule(call: Call[Nothing, None]) -> ScheduleView:
-    """Let a schedule fire again, from its next time on"""
+    """Resume a schedule: it fires again from its next time on"""
     return await call.service.schedules.resume(call.principal, call.name)
 
 
 @schedules.delete("/schedules/{name}")
 async def remove_schedule(call: Call[Nothing, None]) -> Removed:
-    """Remove a schedule; while code declares it, a worker that starts brings it back"""
+    """Remove a schedule; while code declares it, the next worker to start brings it back"""
     await call.service.schedules.remove(call.principal, call.name)
     return Removed(call.name)

@@ -19,9 +19,9 @@ from windlass.web.service.ticker import Ticker
 MAX_STREAMS: Final = 100
 LONG: Final = 600.0
 SHORT: Final = 10.0
-"""Seconds that a stream lasts: long where the server ends it when it stops, short where it waits for that."""
+"""Seconds that a stream lasts: long where a stopping server closes it, short where it waits for its end."""
 QUIET: Final = 15.0
-"""Seconds without a tick after which a comment says that the stream lives."""
+"""Seconds without a tick after which a comment keeps the stream alive."""
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -93,7 +93,7 @@ class Stream:
 
 
 async def _left(receive: Receive) -> None:
-    """Until the client has left."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

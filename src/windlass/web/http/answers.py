@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import MutableMapping
 from typing import Any, Final
 
 import msgspec
@@ -93,9 +92,8 @@ async def refuse(send: Send, problem: Problem, *, as_json: bool = True, last: bo
 
 def with_common_headers(message: Message) -> Message:
     """Add the headers that every response carries to a response's start."""
-    given: MutableMapping[str, Any] = message
-    headers = list(given.get("headers") or ())
+    headers = list(message.get("headers") or ())
     if not any(name.lower() == b"cache-control" for name, _ in headers):
         headers.append(NO_STORE)
-    given["headers"] = headers + HEADERS
+    message["headers"] = headers + HEADERS
     return message

@@ -70,10 +70,10 @@ class Logins:
 
     def _throttled(self, address: str) -> None:
         self.refused["throttled"] += 1
-        message = "too many logins fail: wrong credentials are slowed, the last from %s"
+        message = "too many failed logins: wrong credentials are throttled, the last from %s"
         self._outages.failed("logins", message, address or "an unknown address")
 
 
 def _too_many(pause: float) -> Problem:
-    message = "too many wrong credentials; right ones are accepted at any time"
+    message = "too many failed logins; correct credentials are still accepted"
     return Problem(429, "too_many_attempts", message, retry_after=pause)

@@ -12,29 +12,7 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect
 
-from windlass.errors import (
-    AlreadyEnqueued,
-    EnqueueError,
-    Finalizing,
-    InvalidArguments,
-    InvalidName,
-    InvalidOption,
-    InvalidPayload,
-    JobNotFound,
-    PayloadTooLarge,
-    QueueFull,
-    Refused,
-    SchemaMissing,
-    SchemaTooNew,
-    Shed,
-    StoreBusy,
-    StoreError,
-    StoreForbidden,
-    StoreFull,
-    StoreReadOnly,
-    StoreUnavailable,
-    WindlassError,
-)
+from windlass import errors
 from windlass.presentation.text import one_line
 from windlass.running.outages import OutageLog
 from windlass.web.http.principal import Forbidden
@@ -99,13 +77,31 @@ _NO_RIGHT: Final = (
     "Mission Control's database role may not do this; grant the right with windlass.allow, or use a role "
     "that has it"
 )
-_REFUSED: Final[dict[type[Refused], str]] = {QueueFull: "queue_full", Shed: "shed"}
-_INVALID: Final[dict[type[EnqueueError], str]] = {
-    InvalidName: "invalid_name",
-    InvalidArguments: "invalid_arguments",
-    InvalidPayload: "invalid_payload",
-    InvalidOption: "invalid_option",
+_UNREACHED: Final = "the database cannot be reached; try again"
+_FULL: Final = "the database is full; free some space, or raise its limit"
+_SCHEMA: Final = "the schema does not fit this version of Windlass; run `windlass migrate`, or upgrade"
+_REFUSED: Final[dict[type[errors.Refused], str]] = {errors.QueueFull: "queue_full", errors.Shed: "shed"}
+_OF_REQUESTS: Final[dict[type[errors.WindlassError], tuple[int, str]]] = {
+    errors.JobNotFound: (404, "not_found"),
+    errors.AlreadyEnqueued: (409, "already_enqueued"),
+    errors.Finalizing: (409, "finalizing"),
+    errors.PayloadTooLarge: (413, "payload_too_large"),
+    errors.InvalidName: (400, "invalid_name"),
+    errors.InvalidArguments: (400, "invalid_arguments"),
+    errors.InvalidPayload: (400, "invalid_payload"),
+    errors.InvalidOption: (400, "invalid_option"),
+    errors.EnqueueError: (400, "invalid"),
 }
+"""Status and code of errors whose own message is shown; the first that fits."""
+_OF_STORES: Final[dict[type[errors.WindlassError], tuple[int, str, str, float | None]]] = {
+    errors.StoreReadOnly: (409, "read_only", _ONLY_READ, None),
+    errors.StoreForbidden: (409, "store_forbidden", _NO_RIGHT, None),
+    errors.StoreUnavailable: (503, "store_unavailable", _UNREACHED, SOON),
+    errors.StoreFull: (503, "store_full", _FULL, 30.0),
+    errors.SchemaMissing: (503, "schema", _SCHEMA, 30.0),
+    errors.SchemaTooNew: (503, "schema", _SCHEMA, 30.0),
+}
+"""Those that hold a driver's text, which stays in the log: status, code, message, when to retry."""
 
 
 def problem_of(error: Exception, safe: bool = False) -> Problem:
@@ -116,7 +112,7 @@ def problem_of(error: Exception, safe: bool = False) -> Problem:
             return error
         case Forbidden():
             return Problem(403, "forbidden", f"{error}; ask for credentials of that role")
-        case WindlassError():
+        case errors.WindlassError():
             return _of_ours(error, safe)
         case TimeoutError():
             return timed_out(safe)
@@ -139,51 +135,31 @@ def timed_out(safe: bool = False) -> Problem:
     return Problem(503, "timeout", _LATE_READ if safe else _LATE_ACTION, retry_after=SOON)
 
 
-def _of_ours(error: WindlassError, safe: bool) -> Problem:  # noqa: PLR0911 - one for each kind
+def _of_ours(error: errors.WindlassError, safe: bool) -> Problem:
     message = one_line(_NOT_TAKEN if _is_drivers_text(error) else str(error))
-    match error:
-        case JobNotFound():
-            return NotFound(message)
-        case Refused():
-            code = _REFUSED.get(type(error), "refused")
-            return Problem(error.status, code, message, retry_after=error.retry_after)
-        case AlreadyEnqueued():
-            return Conflict(message, "already_enqueued")
-        case Finalizing():
-            return Conflict(message, "finalizing")
-        case PayloadTooLarge():
-            return Problem(413, "payload_too_large", message)
-        case EnqueueError():
-            return Problem(400, _INVALID.get(type(error), "invalid"), message)
+    if isinstance(error, errors.Refused):
+        code = _REFUSED.get(type(error), "refused")
+        return Problem(error.status, code, message, retry_after=error.retry_after)
+    for kind, (status, code) in _OF_REQUESTS.items():
+        if isinstance(error, kind):
+            return Problem(status, code, message)
     return _of_store(error, safe)
 
 
-def _is_drivers_text(error: WindlassError) -> bool:
+def _is_drivers_text(error: errors.WindlassError) -> bool:
     """Whether the message is the database's own: its code is none that our functions raise."""
     code = getattr(error.__cause__, "sqlstate", None)
     return isinstance(code, str) and not code.startswith("WL")
 
 
-def _of_store(error: WindlassError, safe: bool) -> Problem:  # noqa: PLR0911 - one for each kind
-    """These hold a driver's text, which stays in the log."""
-    expected = isinstance(error, StoreUnavailable)  # each request meets an outage
+def _of_store(error: errors.WindlassError, safe: bool) -> Problem:
+    expected = isinstance(error, errors.StoreUnavailable)  # each request meets an outage
     message = "the store failed a request: %s"
     _outages.failed("requests", message, type(error).__name__, error=None if expected else error)
-    match error:
-        case StoreBusy():
-            return timed_out(safe)
-        case StoreReadOnly():
-            return Conflict(_ONLY_READ, "read_only")
-        case StoreForbidden():
-            return Conflict(_NO_RIGHT, "store_forbidden")
-        case StoreUnavailable():
-            message = "the database cannot be reached; try again"
-            return Problem(503, "store_unavailable", message, retry_after=SOON)
-        case StoreFull():
-            message = "the database is full; free some space, or raise its limit"
-            return Problem(503, "store_full", message, retry_after=30.0)
-        case SchemaMissing() | SchemaTooNew():
-            message = "the schema does not fit this version of Windlass; run `windlass migrate`, or upgrade"
-            return Problem(503, "schema", message, retry_after=30.0)
-    code = "store" if isinstance(error, StoreError) else "internal"
+    if isinstance(error, errors.StoreBusy):
+        return timed_out(safe)
+    for kind, (status, code, text, retry_after) in _OF_STORES.items():
+        if isinstance(error, kind):
+            return Problem(status, code, text, retry_after=retry_after)
+    code = "store" if isinstance(error, errors.StoreError) else "internal"
     return Problem(500, code, "this failed; see the log of the server")

@@ -9,8 +9,9 @@ nothing a second time. `PAGES` says which role each address needs.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,12 +21,21 @@ from windlass.web.http.principal import Role
 from windlass.web.http.problems import problem_of
 from windlass.web.pages import budgets, bulk, dead, jobs, overview, parents, queues, schedules, workers
 from windlass.web.pages.errors import error_page
-from windlass.web.pages.page import Page
 from windlass.web.pages.rendering import READ_ONLY, principal_of
 from windlass.web.pages.static import Files
 from windlass.web.service.service import Service
 
 __all__ = ["PAGES", "error_page", "routes"]
+
+
+class Page(NamedTuple):
+    """One page or one form: its address, its method, the role it needs and what answers it."""
+
+    path: str
+    method: str
+    role: Role
+    handler: Callable[[Service, Request], Awaitable[Response]]
+
 
 _GET: Final = ("GET", Role.READ)
 _POST: Final = ("POST", Role.OPERATE)

@@ -35,4 +35,4 @@ async def act(service: Service, request: Request) -> Response:
         case "drain":
             await service.budgets.drain(principal, name, form.decimal("pause", 86400.0) or 0.0)
             return go(request, "/budgets", "drained")
-    raise Invalid("a budget can be set or drained", "do")
+    raise Invalid("do must be set or drain", "do")

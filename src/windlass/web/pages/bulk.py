@@ -19,7 +19,7 @@ from windlass.web.service.service import Service
 
 
 async def preview(service: Service, request: Request) -> Response:
-    """How many jobs a search finds, and whether to go on."""
+    """How many jobs a search finds, and a button to confirm."""
     verb, text = verb_named(request.query_params.get("verb", "")), request.query_params.get("q", "").strip()
     where = read_search(text)
     count = await service.bulk.preview(principal_of(request), where)
@@ -33,12 +33,12 @@ async def preview(service: Service, request: Request) -> Response:
         everything=where == JobFilter(),
         count=count.jobs,
         count_text=_count_text(count.jobs, count.more),
-        note="Counting was broken off; all that match are meant, however many." if count.more else "",
+        note="Counting stopped early. The operation covers every job that matches." if count.more else "",
     )
 
 
 async def start(service: Service, request: Request) -> Response:
-    """Begin, and go on to the page that shows how far it is."""
+    """Start the operation and redirect to its progress."""
     form = await read_form(request)
     verb, where = verb_named(form.text("verb")), read_search(form.text("q"))
     everything = form.text("everything") == "1"
@@ -47,7 +47,7 @@ async def start(service: Service, request: Request) -> Response:
 
 
 async def progress(service: Service, request: Request) -> Response:
-    """How far an operation on many jobs is."""
+    """The progress of a bulk operation."""
     bulk = await service.bulk.get(principal_of(request), request.path_params["id"])
     return render(request, "bulk.html", section="jobs", bulk=bulk)
 
@@ -56,7 +56,7 @@ async def stop(service: Service, request: Request) -> Response:
     """Stop it."""
     form = await read_form(request)
     if form.text("do") != "stop":
-        raise Invalid("an operation can be stopped", "do")
+        raise Invalid("a bulk operation can only be stopped: send do=stop", "do")
     bulk = await service.bulk.stop(principal_of(request), request.path_params["id"])
     return go(request, f"/bulk/{bulk.id}", "stopped")
 

@@ -1,5 +1,5 @@
-"""What was just done, shown once on the page that follows: a word and a count in the query, never a text, so
-that no link can make a page say what nobody did."""
+"""What an action did, shown once on the next page. The query holds a keyword and a count, never text: a
+forged link cannot make a page show words of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Tone = Literal["good", "warn"]
 
 
 class Notice(NamedTuple):
-    """A line above the page."""
+    """A line at the top of a page."""
 
     tone: Tone
     text: str
@@ -20,30 +20,30 @@ class Notice(NamedTuple):
 
 _COUNTED: Final = {
     "cancelled": ("good", "cancelled, or asked to stop where running"),
-    "retried": ("good", "offered again"),
+    "retried": ("good", "enqueued again"),
     "deleted": ("good", "deleted, or asked to stop where running"),
-    "redriven": ("good", "run again, each from where it stopped"),
+    "redriven": ("good", "enqueued again, each from its last checkpoint"),
 }
 _PLAIN: Final = {
-    "none": "Nothing changed: no job was in a state for that.",
+    "none": "Nothing changed: no job was in a state that allows it.",
     "picked": "Nothing was selected.",
     "replayed": "This job is a copy of the one you replayed.",
-    "paused": "Paused. What runs now may finish.",
+    "paused": "Paused. Running jobs finish.",
     "resumed": "Resumed.",
     "warmed": "The cool-down has ended.",
-    "unchanged": "Nothing changed: these are the settings it has.",
+    "unchanged": "Nothing changed: it has these settings already.",
     "changed": "Changed. It takes effect everywhere within two seconds.",
-    "fired": "Started: the schedule has made this job now.",
-    "skipped": "Nothing was started: the schedule's job was not taken in.",
+    "fired": "The schedule fired and enqueued this job.",
+    "skipped": "The schedule fired, but its job was not enqueued: its unique key is parked.",
     "removed": "Removed.",
-    "drained": "Drained: it grants nothing until the pause has passed.",
-    "stopped": "Stopped. What was done stays done.",
+    "drained": "Drained. It grants no tokens until the pause has passed.",
+    "stopped": "Stopped. Jobs handled so far stay changed.",
 }
 _WARNS: Final = frozenset({"none", "picked", "skipped"})
 
 
 def notice(query: Mapping[str, str]) -> Notice | None:
-    """What a query says was done, if it says so in words of ours."""
+    """The notice that a query names, if it is one of ours."""
     did, count = query.get("did", ""), query.get("n", "")
     if did in _PLAIN:
         return Notice("warn" if did in _WARNS else "good", _PLAIN[did])

@@ -1,4 +1,4 @@
-"""What a page says when something is wrong: in the same clothes as the others, with a way back."""
+"""The error page, in the same layout as the others."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from windlass.web.http.problems import Problem
 from windlass.web.pages.rendering import render
 
 _TITLES: Final = {
-    400: "That does not work as written",
-    401: "Who are you?",
-    403: "Not yours to do",
-    404: "There is no such thing here",
-    405: "That cannot be done here",
-    409: "It cannot be done as things stand",
-    413: "That is too large",
-    415: "That cannot be read",
-    429: "Too much at once",
-    421: "Not by this name",
+    400: "Invalid request",
+    401: "Log in first",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Not possible in the current state",
+    413: "Too large",
+    415: "Unsupported content type",
+    429: "Too many requests",
+    421: "Unknown host name",
 }
 _UNAVAILABLE: Final = {
     "store_unavailable": "The store cannot be reached",
-    "timeout": "The store takes too long",
+    "timeout": "The store is too slow",
     "store_full": "The store is full",
-    "schema": "The store does not fit",
+    "schema": "The store has another schema version",
 }
-"""What is not to be had for now, by its code."""
+"""Titles for status 503, by code."""
 
 
 def _title(problem: Problem) -> str:
     if problem.status == 503:
-        return _UNAVAILABLE.get(problem.code, "Not now")
-    return _TITLES.get(problem.status, "This failed")
+        return _UNAVAILABLE.get(problem.code, "Temporarily unavailable")
+    return _TITLES.get(problem.status, "Internal error")
 
 
 def error_page(request: Request, problem: Problem) -> Response:
-    """The page of a problem. Needs nothing of the store, which may be what is wrong."""
+    """The page of a problem. It asks the store nothing: that may be what is down."""
     page = render(
         request,
         "error.html",

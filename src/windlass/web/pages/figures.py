@@ -16,7 +16,7 @@ _PRETTY: Final = 200_000
 
 
 def number(value: float | None) -> str:
-    """With thousands separators: 12,345; few digits of what is small: 0.25."""
+    """With thousands separators, or few digits where small: 12,345 or 0.25."""
     if value is None:
         return NONE
     if isinstance(value, int) or float(value).is_integer():

@@ -9,14 +9,14 @@ from windlass.web.pages.rendering import link_name
 
 
 class Place(NamedTuple):
-    """A page, and what to call the way to it."""
+    """A page and the text of a link to it."""
 
     path: str
     title: str
 
 
 _PLACES: Final = {
-    "dead jobs": Place("/dead", "See what they died of"),
+    "dead jobs": Place("/dead", "See why they died"),
     "rotation": Place("/operations", "See the store"),
     "snapshots": Place("/operations", "See the store"),
     "queues": Place("/queues", "See the queues"),
@@ -24,13 +24,13 @@ _PLACES: Final = {
 _KINDS: Final = {
     "schedule": Place("/schedules", "See the schedules"),
     "budget": Place("/budgets", "See the budgets"),
-    "gate": Place("/queues", "See who waits there"),
+    "gate": Place("/queues", "See which jobs wait"),
     "worker": Place("/workers", "See the workers"),
 }
 
 
 def place_of(name: str) -> Place | None:
-    """Where to go about the finding of this name."""
+    """The page about the finding of this name."""
     kind, _, rest = name.partition(" ")
     if kind == "queue" and rest:
         return Place(f"/queues/{link_name(rest)}", f"Go to queue {rest}")

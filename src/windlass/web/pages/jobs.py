@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from windlass.core.states import State
 from windlass.errors import JobNotFound
 from windlass.handles.bulk import Verb
+from windlass.presentation.jobs import options_shown
 from windlass.presentation.text import one_line
 from windlass.store.records import JobFilter
 from windlass.web.http.problems import Invalid, NotFound, Problem
@@ -26,7 +27,7 @@ from windlass.web.service.shapes import JobView, ListedJobs
 
 LISTED: Final = 50
 MEANS: Final = {
-    "retry": "Dead jobs are offered again with their attempts reset, scheduled and retrying ones now.",
+    "retry": "Dead, scheduled and retrying jobs run now, with all their attempts again.",
     "cancel": "Waiting jobs are cancelled now. Running ones are asked to stop; one that finishes first stays "
     "succeeded.",
     "delete": "They are gone for good, with payload, errors and result. Running ones are asked to stop "
@@ -70,7 +71,7 @@ async def listing(service: Service, request: Request) -> Response:
 async def one(service: Service, request: Request) -> Response:
     """Everything about a job."""
     job = await service.jobs.get(principal_of(request), found_id(request.path_params["id"]))
-    return render(request, "job.html", section="jobs", job=job, died=died)
+    return render(request, "job.html", section="jobs", job=job, options=options_shown(job), died=died)
 
 
 async def act_on_one(service: Service, request: Request) -> Response:
@@ -109,7 +110,7 @@ async def act_on_ticked(service: Service, request: Request) -> Response:
 def verb_named(word: str) -> Verb:
     """What can be done to jobs, by its name."""
     if word not in MEANS:
-        raise Invalid("jobs can be retried, cancelled or deleted", "do")
+        raise Invalid("do must be retry, cancel or delete", "do")
     return cast("Verb", word)
 
 

@@ -62,7 +62,7 @@ async def overview(service: Service, request: Request) -> Response:
 
 
 async def operations(service: Service, request: Request) -> Response:
-    """How the store itself is doing."""
+    """The health of the store."""
     seen = await service.store_health.get(principal_of(request))
     dead = [table.dead for table in seen.tables if table.dead is not None]
     return render(
@@ -78,7 +78,7 @@ async def operations(service: Service, request: Request) -> Response:
 
 
 async def events(service: Service, request: Request) -> Response:
-    """What was notable: of all queues or one, of all kinds or some."""
+    """Events of all queues or one, of all kinds or some."""
     principal, query = principal_of(request), request.query_params
     before, queue, kind = query.get("before"), query.get("queue") or None, query.get("kind", "")
     kinds = KINDS.get(kind, ())
@@ -100,7 +100,7 @@ async def events(service: Service, request: Request) -> Response:
 
 
 def by_time(events: Iterable[EventShape]) -> list[EventShape]:
-    """The latest first: workers tell of theirs every two seconds, so ids alone are not in order of time."""
+    """The latest first. Workers report every two seconds, so ids alone are not in order of time."""
     return sorted(
         events, key=lambda event: (figures.moment(event.at) or 0.0, int(event.id or 0)), reverse=True
     )

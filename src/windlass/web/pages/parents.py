@@ -28,7 +28,7 @@ async def listing(service: Service, request: Request) -> Response:
 
 
 async def one(service: Service, request: Request) -> Response:
-    """A parent: how far it is, how every part stands, which need a look."""
+    """A parent: its progress, the state of every part, and which parts need attention."""
     principal, id = principal_of(request), found_id(request.path_params["id"])
     start = request.query_params.get("parts", "")
     listed = start.isascii() and start.isdigit() and len(start) < 10
@@ -59,11 +59,11 @@ async def act(service: Service, request: Request) -> Response:
             answers = await service.jobs.act(principal, "cancel", [id])
             done = answers[str(id)] in ("cancelled", "requested")
             return go(request, here, "cancelled" if done else "none", 1 if done else None)
-    raise Invalid("a parent can be redriven, cancelled, or given other parallelism", "do")
+    raise Invalid("do must be redrive, cancel or parallel", "do")
 
 
 def rate_text(parent: ParentShape) -> str:
-    """In records where its parts count any; nobody knows what the unit of a size is."""
+    """In records where parts count them; else in units of size, whatever those are, or in parts."""
     progress = parent.progress
     if parent.records and progress.records_per_second is not None:
         return f"{figures.number(progress.records_per_second)} records/s"

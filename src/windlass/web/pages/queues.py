@@ -31,15 +31,10 @@ async def listing(service: Service, request: Request) -> Response:
     )
 
 
-async def one(service: Service, request: Request) -> Response:
-    """A queue."""
-    return await _show(service, request)
-
-
-async def _show(
+async def one(
     service: Service, request: Request, form: Form | None = None, problem: Problem | None = None
 ) -> Response:
-    """The page of a queue; with a form that makes no sense, what was typed and what is wrong with it."""
+    """The page of a queue; after an invalid form, with what was typed and the error."""
     principal, name = principal_of(request), request.path_params["name"]
     queue = await service.queues.get(principal, name)
     chosen = charts.range_named(request.query_params.get("range"))
@@ -56,7 +51,7 @@ async def _show(
         fields=settings.inputs(QueueSettings, queue, form),
         problem=problem,
         wrong=settings.wrong_in(QueueSettings, problem),
-        events=by_time(await service.events.latest(principal, queue=name, limit=50))[:12],
+        events=by_time((await service.events.find(principal, queue=name, limit=50)).events)[:12],
         marks=await service.queues.watermarks(principal, name, limit=50),
     )
 
@@ -65,19 +60,19 @@ async def act(service: Service, request: Request) -> Response:
     """Pause, resume, warm or set a queue."""
     principal, name, form = principal_of(request), request.path_params["name"], await read_form(request)
     here = f"/queues/{link_name(name)}"
-    match form.text("do"):
-        case "pause":
-            await service.queues.pause(principal, name)
-            return go(request, here, "paused")
-        case "resume":
-            await service.queues.resume(principal, name)
-            return go(request, here, "resumed")
-        case "warm":
-            await service.queues.warm(principal, name)
-            return go(request, here, "warmed")
-        case "set":
-            return await _set(service, request, form, here)
-    raise Invalid("a queue can be paused, resumed, warmed or set", "do")
+    do, queues = form.text("do"), service.queues
+    if do == "set":
+        return await _set(service, request, form, here)
+    others = {
+        "pause": (queues.pause, "paused"),
+        "resume": (queues.resume, "resumed"),
+        "warm": (queues.warm, "warmed"),
+    }
+    if do not in others:
+        raise Invalid("do must be pause, resume, warm or set", "do")
+    action, did = others[do]
+    await action(principal, name)
+    return go(request, here, did)
 
 
 async def _set(service: Service, request: Request, form: Form, here: str) -> Response:
@@ -89,5 +84,5 @@ async def _set(service: Service, request: Request, form: Form, here: str) -> Res
     except Problem as problem:
         if problem.status != 400:
             raise
-        return await _show(service, request, form, problem)
+        return await one(service, request, form, problem)
     return go(request, here, "changed" if changes else "unchanged")

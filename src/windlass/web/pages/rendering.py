@@ -33,12 +33,12 @@ from windlass.web.pages.search import write_search
 HERE: Final = Path(__file__).parent.parent
 STATIC: Final = HERE / "static"
 READ_ONLY: Final = "windlass.read_only"
-"""Where a request has what says why nothing can be done, by the time its page is rendered."""
+"""The key of a request's scope that says why nothing can be changed."""
 _UNKNOWN: Final = Principal("nobody", Role.NOBODY)
 
 
 def principal_of(request: Request) -> Principal:
-    """Who the guard has found behind a request; nobody, where it has not looked."""
+    """The principal that the guard set; one without rights where it set none."""
     principal = request.scope.get("windlass.principal", _UNKNOWN)
     return principal if isinstance(principal, Principal) else _UNKNOWN
 
@@ -56,7 +56,7 @@ def link_name(name: str) -> str:
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page. Its addresses change with what is in the store, so nobody keeps it."""
+    """A rendered page. It is never cached: it shows the store as it is now."""
     principal = principal_of(request)
     read_only = request.scope.get(READ_ONLY, lambda: None)()
     html = (
@@ -80,7 +80,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 
 def _again(request: Request, changes: dict[str, Any]) -> str:
-    """This page with other values in its query; what was done last is not told again."""
+    """The address of this page with other values in its query, and without the notice of the last action."""
     query = {key: value for key, value in request.query_params.items() if key not in ("did", "n")}
     return link(
         request, request.scope["path"].removeprefix(request.scope.get("root_path", "")), **query | changes

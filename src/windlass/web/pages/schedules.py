@@ -20,17 +20,17 @@ async def listing(service: Service, request: Request) -> Response:
 async def act(service: Service, request: Request) -> Response:
     """Run a schedule now, pause, resume or remove it."""
     principal, name, form = principal_of(request), request.path_params["name"], await read_form(request)
-    match form.text("do"):
-        case "run":
-            job = await service.schedules.run(principal, name)
-            return go(request, f"/jobs/{job}" if job else "/schedules", "fired" if job else "skipped")
-        case "pause":
-            await service.schedules.pause(principal, name)
-            return go(request, "/schedules", "paused")
-        case "resume":
-            await service.schedules.resume(principal, name)
-            return go(request, "/schedules", "resumed")
-        case "remove":
-            await service.schedules.remove(principal, name)
-            return go(request, "/schedules", "removed")
-    raise Invalid("a schedule can be run, paused, resumed or removed", "do")
+    do, schedules = form.text("do"), service.schedules
+    if do == "run":
+        job = await schedules.run(principal, name)
+        return go(request, f"/jobs/{job}" if job else "/schedules", "fired" if job else "skipped")
+    others = {
+        "pause": (schedules.pause, "paused"),
+        "resume": (schedules.resume, "resumed"),
+        "remove": (schedules.remove, "removed"),
+    }
+    if do not in others:
+        raise Invalid("do must be run, pause, resume or remove", "do")
+    action, did = others[do]
+    await action(principal, name)
+    return go(request, "/schedules", did)

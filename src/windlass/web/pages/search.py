@@ -26,7 +26,7 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def read_search(text: str) -> JobFilter:
-    """What to look for. Raises Invalid where it makes no sense."""
+    """The filter that a search text describes. Raises Invalid for one that makes no sense."""
     if len(text) > MAX_SEARCH:
         raise Invalid(f"a search may have at most {MAX_SEARCH} characters", "q")
     found: dict[str, str] = {}
@@ -37,11 +37,9 @@ def read_search(text: str) -> JobFilter:
             free.append(value)
         elif name not in NAMES:
             known = ", ".join(f"{each}:" for each in NAMES)
-            raise Invalid(
-                f"nothing is called {name[:40]}: here, only {known}; text with a colon stands in quotes", "q"
-            )
+            raise Invalid(f"unknown filter {name[:40]}: use {known}, or put text with a colon in quotes", "q")
         elif name in found:
-            raise Invalid(f"{name}: is given twice, and only one can be looked for", "q")
+            raise Invalid(f"{name}: is given twice; give it once", "q")
         else:
             found[name] = value.lower() if name == "state" else value
     try:

@@ -57,7 +57,7 @@ def changes(record: type[msgspec.Struct], now: Any, form: Form) -> dict[str, Any
 
 
 def wrong_in(record: type[msgspec.Struct], problem: Problem | None) -> str:
-    """The setting that is at fault; a store says it in words alone."""
+    """The setting that is wrong, found in the text of the store's error."""
     if problem is None:
         return ""
     named = (each.name for each in _fields(record) if each.name in problem.message)

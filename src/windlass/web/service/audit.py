@@ -12,16 +12,21 @@ import logging
 import secrets
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from windlass.errors import WindlassError
 from windlass.presentation.audit import AuditEntry, events
+from windlass.presentation.text import one_line
+from windlass.store.protocol import Store
 from windlass.store.records import Event, Report
 from windlass.web.http.principal import Principal
+from windlass.web.http.problems import Invalid
+from windlass.web.service.checks import check_bounds
 from windlass.web.service.store_access import StoreAccess
 
+T = TypeVar("T")
 Send: TypeAlias = Callable[[int, int, Report], Awaitable[object]]
 logger: Final = logging.getLogger("windlass.web")
 WAIT: Final = 1.0
@@ -65,6 +70,37 @@ class Audit:
         await self._store.ask(lambda store: store.report(source, number, report))
 
 
+class Actions:
+    """A part of the service that changes things. What is done is in the timeline."""
+
+    def __init__(self, store: StoreAccess, audit: Audit) -> None:
+        self._store = store
+        self._audit = audit
+
+    async def _do(
+        self, principal: Principal, operation: Callable[[Store], Awaitable[T]], *entries: AuditEntry
+    ) -> T:
+        """Change something in the store, and write down who did it."""
+        answer = await self._store.ask(operation)
+        await self._audit.done(principal, *entries)
+        return answer
+
+    async def _change(
+        self,
+        principal: Principal,
+        name: str,
+        changes: Mapping[str, Any],
+        set_of: Callable[[Store], Callable[[str, Mapping[str, Any]], Awaitable[T]]],
+        entry: Callable[[str, Mapping[str, Any]], AuditEntry],
+    ) -> T:
+        """Change settings of what has this name. Raises Invalid for what no store takes."""
+        check_bounds(changes)
+        try:
+            return await self._do(principal, lambda store: set_of(store)(name, changes), entry(name, changes))
+        except ValueError as error:
+            raise Invalid(one_line(str(error))) from error
+
+
 class Writer:
     """Writes the events of one loop, one call at a time."""
 
@@ -78,7 +114,9 @@ class Writer:
     async def add(self, events: Sequence[Event]) -> None:
         """Write these. They are written even if the caller leaves before that."""
         if len(self._waiting) >= MAX_WAITING:
-            logger.warning("an operator's action is not in the timeline: %s are waiting", MAX_WAITING)
+            logger.warning(
+                "an operator's action is not in the timeline: %s others wait to be written", MAX_WAITING
+            )
             return
         written = asyncio.Event()
         self._waiting.append((events, written))

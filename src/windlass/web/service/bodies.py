@@ -4,13 +4,15 @@ Texts that no store can keep are refused here, with the same message whatever th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from windlass.errors import InvalidOption
-from windlass.store.records import NewJob, OnConflict, Otherwise
+from windlass.store.fields import Field, Unit
+from windlass.store.records import JOB_OPTIONS, NewJob
 from windlass.web.service.checks import given_id
 
 if TYPE_CHECKING:
@@ -24,39 +26,44 @@ from windlass.web.http.problems import Invalid
 JobId = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$", description="The id of a job.")]
 
 
-class NewJobBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A job to enqueue. What is left out, or null, is as the task's code or the defaults say."""
+_JSON: Final[Mapping[Unit, Any]] = {
+    "priority": str | int, "time": float | str, "moment": float | str, "attempts": int, "jobs": int,
+    "ids": list[JobId], "tags": list[str], "headers": dict[str, str],
+}  # fmt: skip
+_WRITTEN: Final[Mapping[Unit, str]] = {
+    "priority": f"One of {', '.join(JOB_OPTIONS['priority'].choices)}.",
+    "time": "Seconds, or a text such as 5m.",
+    "moment": "Seconds since the epoch, or ISO 8601 with an offset.",
+}
+_OPTIONS: Final = [field for field in JOB_OPTIONS.values() if field.unit != "connection"]
+
+
+class _Call(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A job to enqueue. A field that is null or left out comes from the task's code, or is the default."""
 
     task: str
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    queue: str | None = None
-    priority: str | int | None = None
-    """urgent, high, normal or low."""
-    delay: float | str | None = None
-    """Run after this time: seconds, or a text such as 5m."""
-    run_at: float | str | None = None
-    """Run at this time: seconds since the epoch, or ISO 8601 with an offset."""
-    max_attempts: int | None = None
-    timeout: float | str | None = None
-    unique_key: str | None = None
-    on_conflict: OnConflict | None = None
-    debounce: float | str | None = None
-    idempotency_key: str | None = None
-    fair_key: str | None = None
-    ordering_key: str | None = None
-    concurrency_key: str | None = None
-    key_limit: int | None = None
-    after: list[JobId] | None = None
-    otherwise: Otherwise | None = None
-    tags: list[str] | None = None
-    headers: dict[str, str] | None = None
-    trace: str | None = None
 
 
-_FIELDS: Final = NewJobBody.__struct_fields__
-_ARGUMENTS: Final = _FIELDS.index("kwargs") + 1
-"""Task and arguments come first; what comes behind them are options."""
+def _type(field: Field) -> Any:
+    kind = _JSON.get(field.unit, Literal[field.choices] if field.choices else str)
+    told = f"{field.help} {_WRITTEN.get(field.unit, '')}".strip()
+    return Annotated[kind | None, msgspec.Meta(description=told)]
+
+
+if TYPE_CHECKING:
+    NewJobBody: TypeAlias = _Call
+else:
+    NewJobBody = msgspec.defstruct(
+        "NewJobBody",
+        [(field.kept, _type(field), None) for field in _OPTIONS],
+        bases=(_Call,),
+        module=__name__,
+        namespace={"__doc__": _Call.__doc__},
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
 
 
 class Maker:
@@ -75,30 +82,28 @@ class Maker:
         known, task = self._app.tasks.get(name), self._task
         if task is None or task.name != name or known is not self._known or asked != self._asked:
             self._task = None
-            task = self._read(name, dict(zip(_FIELDS[_ARGUMENTS:], asked, strict=True)))
+            task = self._read(name, asked)
             self._asked, self._known, self._task = asked, known, task
         return task._job(task._encode(tuple(args), kwargs))
 
-    def _read(self, name: str, asked: dict[str, Any]) -> Task[..., Any]:
-        given = {option: value for option, value in asked.items() if value is not None}
-        if "run_at" in given:
-            given["run_at"] = _moment(given["run_at"])
-        if "after" in given:
-            given["after"] = [given_id(id) for id in given["after"]]
-        if "unique_key" in given:
-            given["unique"] = given.pop("unique_key")
+    def _read(self, name: str, asked: list[Any]) -> Task[..., Any]:
+        pairs = zip(_OPTIONS, asked, strict=True)
+        given: Any = {field.name: _value(field, value) for field, value in pairs if value is not None}
         task = self._app.named(name)
         return task.using(**given) if given else task
 
 
-def _moment(value: float | str) -> float | datetime:
-    if not isinstance(value, str):
+def _value(field: Field, value: Any) -> Any:
+    if field.unit == "ids":
+        return [given_id(id) for id in value]
+    if field.unit != "moment" or not isinstance(value, str):
         return value
     try:
         return datetime.fromisoformat(value)
     except ValueError:
         raise InvalidOption(
-            f"run_at: {value[:40]!r} is no time; write it like 2026-01-31T09:00:00Z, or give epoch seconds"
+            f"{field.name}: {value[:40]!r} is no time; write it like 2026-01-31T09:00:00Z, or give epoch "
+            "seconds"
         ) from None
 
 

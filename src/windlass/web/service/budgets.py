@@ -7,22 +7,16 @@ from typing import Any
 
 from windlass.core.names import check_name
 from windlass.presentation import audit
-from windlass.presentation.text import one_line
 from windlass.web.http.principal import Principal, Role
-from windlass.web.http.problems import Invalid, NotFound
+from windlass.web.http.problems import NotFound
 from windlass.web.service import views
-from windlass.web.service.audit import Audit
+from windlass.web.service.audit import Actions
 from windlass.web.service.checks import check_bounds
 from windlass.web.service.shapes import BudgetView
-from windlass.web.service.store_access import StoreAccess
 
 
-class Budgets:
+class Budgets(Actions):
     """What can be seen of budgets and done to them."""
-
-    def __init__(self, store: StoreAccess, audit: Audit) -> None:
-        self._store = store
-        self._audit = audit
 
     async def all(self, principal: Principal) -> list[BudgetView]:
         """Every budget, by name."""
@@ -34,12 +28,9 @@ class Budgets:
         """Change a budget while it is in use, or create it [F1]."""
         principal.require(Role.OPERATE)
         check_name("budget", name)
-        check_bounds(changes)
-        try:
-            record = await self._store.ask(lambda store: store.set_budget(name, changes))
-        except ValueError as error:
-            raise Invalid(one_line(str(error))) from error
-        await self._audit.done(principal, audit.set_budget(name, changes))
+        record = await self._change(
+            principal, name, changes, lambda store: store.set_budget, audit.set_budget
+        )
         return views.budget_view(record)
 
     async def drain(
@@ -49,16 +40,14 @@ class Budgets:
         principal.require(Role.OPERATE)
         await self._find(name)
         check_bounds({"pause": pause})
-        await self._store.ask(lambda store: store.drain(name, pause, key))
-        await self._audit.done(principal, audit.budget(name, "drained"))
+        await self._do(principal, lambda store: store.drain(name, pause, key), audit.budget(name, "drained"))
         return await self._find(name)
 
     async def remove(self, principal: Principal, name: str) -> None:
         """Remove a budget. Jobs that need it wait until it exists again."""
         principal.require(Role.OPERATE)
         await self._find(name)
-        await self._store.ask(lambda store: store.drop_budget(name))
-        await self._audit.done(principal, audit.budget(name, "removed"))
+        await self._do(principal, lambda store: store.drop_budget(name), audit.budget(name, "removed"))
 
     async def _find(self, name: str) -> BudgetView:
         for record in await self._store.ask(lambda store: store.budgets()):

@@ -11,7 +11,8 @@ import secrets
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Literal, TypeAlias
+from functools import partial
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -24,7 +25,7 @@ from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, NotFound, Problem, problem_of
-from windlass.web.service.audit import Audit
+from windlass.web.service.audit import Actions, Audit
 from windlass.web.service.shapes import BulkShape
 from windlass.web.service.store_access import StoreAccess
 
@@ -104,28 +105,19 @@ class BulkOperation:
 
     def shape(self) -> BulkShape:
         """The operation as JSON has it."""
-        given = msgspec.structs.asdict(self.where)
-        return BulkShape(
-            id=self.id,
-            verb=self.verb,
-            where={name: str(value) for name, value in given.items() if value is not None},
-            by=self.by,
-            state=self.state,
-            done=self.done,
-            expected=self.expected,
-            answers=dict(self.answers),
-            error=self.error,
-            started_at=iso(self.started_at) or "",
-            ended_at=iso(self.ended_at),
-        )
+        kept = {name: getattr(self, name) for name in BulkShape.__struct_fields__}
+        where = msgspec.structs.asdict(self.where)
+        kept["where"] = {name: str(value) for name, value in where.items() if value is not None}
+        kept["answers"] = dict(self.answers)
+        kept["started_at"], kept["ended_at"] = iso(self.started_at), iso(self.ended_at)
+        return BulkShape(**kept)
 
 
-class BulkOperations:
+class BulkOperations(Actions):
     """The operations of this process: a few that run, and the last that have ended."""
 
     def __init__(self, store: StoreAccess, audit: Audit) -> None:
-        self._store = store
-        self._audit = audit
+        super().__init__(store, audit)
         self._kept: OrderedDict[str, BulkOperation] = OrderedDict()
 
     async def preview(self, principal: Principal, where: JobFilter) -> Count:
@@ -144,15 +136,12 @@ class BulkOperations:
         bulk = BulkOperation(verb, where, principal.name, None if found.more else found.jobs)
         self._keep(bulk)
 
-        async def work(answers: Any, progress: Progress) -> object:
-            return await self._store.ask(
-                lambda store: walks.apply(
-                    store, where, verb, progress=progress, requested=self._store.stop_local, answers=answers
-                )
-            )
+        def work(answers: Counter[str], progress: Progress) -> Awaitable[object]:
+            apply = partial(walks.apply, progress=progress, requested=self._store.stop_local, answers=answers)
+            return self._store.ask(lambda store: apply(store, where, verb))
 
-        async def ended(state: str) -> None:
-            await self._audit.done(principal, audit.steered_many(verb, state, bulk.answers, where))
+        def ended(state: Outcome) -> Awaitable[None]:
+            return self._audit.done(principal, audit.steered_many(verb, state, bulk.answers, where))
 
         bulk.start(work, ended)
         return bulk.shape()

@@ -7,10 +7,10 @@ anything."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from windlass.core.states import FINISHED
-from windlass.presentation.events import EventShape, event_shape
+from windlass.presentation.events import EventShape
 from windlass.presentation.text import iso, one_line, span
 from windlass.store.protocol import Store
 from windlass.store.records import EventRecord, JobRecord
@@ -29,17 +29,6 @@ class Events:
     def __init__(self, store: StoreAccess) -> None:
         self._store = store
 
-    async def latest(
-        self,
-        principal: Principal,
-        queue: str | None = None,
-        job: int | None = None,
-        limit: int = 100,
-        before: int | None = None,
-    ) -> list[EventShape]:
-        """Events, the latest first; with `before`, those with a lower id."""
-        return (await self.find(principal, queue, job, limit, before)).events
-
     async def find(
         self,
         principal: Principal,
@@ -50,7 +39,7 @@ class Events:
         kinds: Collection[str] = (),
     ) -> FoundEvents:
         """Events of these kinds (none: of any), the latest first, and how far back the search went: no store
-        has an index by kind."""
+        has an index by kind. With `before`, those with a lower id."""
         principal.require(Role.READ)
         limit = max(1, min(limit, MAX_EVENTS))
 
@@ -82,7 +71,7 @@ async def _search(
         if last or len(found) == limit:
             break
     return FoundEvents(
-        events=[event_shape(event) for event in found],
+        events=[EventShape.of(event) for event in found],
         looked=looked,
         before=None if last or before is None else str(before),
         back_to=iso(back_to),
@@ -95,7 +84,7 @@ _FAILED: Final = frozenset({"retry", "dead"})
 def timeline(job: JobRecord, events: Iterable[EventRecord], worker: str | None) -> list[EventShape]:
     """What happened to the job, the earliest first."""
     shown = list(events)
-    moments = [(event.at, 1, event_shape(event)) for event in shown]
+    moments = [(event.at, 1, EventShape.of(event)) for event in shown]
     seen: set[tuple[str, int]] = {(event.kind, event.attempt) for event in shown}
     moments += [(at, 0, shape) for at, shape in _derived(job, seen, worker)]
     moments.sort(key=lambda moment: moment[:2])
@@ -116,29 +105,12 @@ def _derived(
     if job.claimed_at is not None:
         yield _moment(job, job.claimed_at, "claimed", worker=worker or "", attempt=job.attempt)
     if job.finished_at is not None and job.state in FINISHED and (str(job.state), job.attempt) not in seen:
-        ran = None if job.claimed_at is None else max(job.finished_at - job.claimed_at, 0.0) * 1000
+        began = job.claimed_at
+        ran = None if began is None else round(max(job.finished_at - began, 0.0) * 1000, 3)
         message = one_line(job.reason or "", 500)
         yield _moment(job, job.finished_at, str(job.state), message, attempt=job.attempt, ms=ran)
 
 
-def _moment(
-    job: JobRecord,
-    at: float,
-    kind: str,
-    text: str = "",
-    *,
-    worker: str = "",
-    attempt: int = 0,
-    ms: float | None = None,
-) -> tuple[float, EventShape]:
-    return at, EventShape(
-        at=iso(at) or "",
-        kind=kind,
-        text=text,
-        job=str(job.id),
-        queue=job.queue,
-        task=job.task,
-        worker=worker,
-        attempt=attempt,
-        ms=None if ms is None else round(ms, 3),
-    )
+def _moment(job: JobRecord, at: float, kind: str, text: str = "", **more: Any) -> tuple[float, EventShape]:
+    about = {"job": str(job.id), "queue": job.queue, "task": job.task, **more}
+    return at, EventShape(at=iso(at) or "", kind=kind, text=text, **about)

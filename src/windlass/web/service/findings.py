@@ -38,7 +38,7 @@ class Findings:
         """What holds jobs up, the worst first, each with since when."""
         names = resting(state)[:MAX_DATED]
         events = await self._store.shared("rests", _TTL, lambda store: _of_queues(store, names))
-        rests = by_queue(state.steering.queues, events)
+        rests = by_queue(state.view.queues, events)
         examined = await self._store.shared("findings", _TTL, examine)
         findings = (*examined, *await self.diagnosis())
         seen = state_findings(state, deaths_of(rows), rests)

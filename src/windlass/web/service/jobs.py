@@ -14,7 +14,7 @@ from windlass.handles import bulk as walks
 from windlass.handles.bulk import Verb
 from windlass.presentation import audit
 from windlass.presentation.jobs import CausesShape, causes_shape, job_fields, unwrap, wrap
-from windlass.presentation.parents import parent_shape
+from windlass.presentation.parents import ParentShape
 from windlass.presentation.text import iso
 from windlass.presentation.waiting import state_in_words, why_it_waits, worker_name
 from windlass.store.protocol import Store
@@ -23,7 +23,7 @@ from windlass.web.http.intake_limit import IntakeLimit
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Conflict, Invalid
 from windlass.web.service import views
-from windlass.web.service.audit import Audit
+from windlass.web.service.audit import Actions, Audit
 from windlass.web.service.bodies import Maker, NewJobBody
 from windlass.web.service.events import timeline
 from windlass.web.service.shapes import JobView, ListedJobs, ReceiptShape
@@ -42,13 +42,12 @@ LISTING_TIME: Final = 0.05
 _MAX_EVENTS: Final = 200
 
 
-class Jobs:
+class Jobs(Actions):
     """What can be seen of jobs and done to them."""
 
     def __init__(self, app: Windlass, store: StoreAccess, audit: Audit) -> None:
+        super().__init__(store, audit)
         self._app = app
-        self._store = store
-        self._audit = audit
         self._intake = IntakeLimit()
         self._maker = Maker(app)
 
@@ -102,20 +101,20 @@ class Jobs:
         state = await self._store.state()
         now = await self._store.now()
         label = next((worker_name(worker) for worker in state.workers if worker.id == record.worker), None)
-        serving = state.steering.serving.get(record.queue, 0)
-        queue = state.steering.queues.get(record.queue, QueueRecord(name=record.queue))
+        serving = state.view.serving.get(record.queue, 0)
+        queue = state.view.queues.get(record.queue, QueueRecord(name=record.queue))
         task = self._app.tasks.get(record.task)
         began = views.running_since(record, state.workers)
         limit = views.time_limit(record, queue, None if task is None else task.timeout)
         return JobView(
             **job_fields(record),
             state_text=state_in_words(record),
-            why=why_it_waits(record, state.steering.queues.get(record.queue), serving, now),
+            why=why_it_waits(record, state.view.queues.get(record.queue), serving, now),
             running_since=iso(began),
             deadline=None if began is None else iso(began + limit),
             worker_label=label,
             timeline=timeline(record, events, label),
-            parent=None if parent is None else parent_shape(parent, (time.time(), parent)),
+            parent=None if parent is None else ParentShape.of(parent, (time.time(), parent)),
         )
 
     # -- actions ----------------------------------------------------------------------------------------

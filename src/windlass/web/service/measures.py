@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from windlass.core.histogram import percentile
 from windlass.core.names import check_name
 from windlass.core.rollup import HOUR, MINUTE, Sample, standing
-from windlass.presentation.text import iso
+from windlass.presentation.text import iso, rounded
 from windlass.store.protocol import Store
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid
@@ -67,17 +67,6 @@ class Range(NamedTuple):
     until: float
 
 
-class Percentiles(NamedTuple):
-    """Of waits and runs, in milliseconds."""
-
-    wait_p50: float | None = None
-    wait_p95: float | None = None
-    wait_p99: float | None = None
-    run_p50: float | None = None
-    run_p95: float | None = None
-    run_p99: float | None = None
-
-
 def range_of(last: float, now: float) -> Range:
     """The rows of the last so many seconds, bounded."""
     last = min(max(last, SHORTEST), LONGEST)
@@ -106,17 +95,17 @@ def point(sample: Sample, seconds: float) -> PointShape:
         failed_per_second=round(sum(counts.get(kind, 0) for kind in FAILED) / seconds, 3),
         ready=round(ready, 1),
         oldest=round(oldest, 3),
-        **percentiles(sample)._asdict(),
+        **percentiles(sample),
     )
 
 
-def percentiles(sample: Sample) -> Percentiles:
-    """Of one sample."""
-    shares = (0.5, 0.95, 0.99)
-    return Percentiles(
-        *(_rounded(percentile(sample.waits, share)) for share in shares),
-        *(_rounded(percentile(sample.runs, share)) for share in shares),
-    )
+def percentiles(sample: Sample) -> dict[str, float | None]:
+    """The fields of `Percentiles` for one sample."""
+    return {
+        f"{name}_p{share}": rounded(percentile(counts, share / 100))
+        for name, counts in (("wait", sample.waits), ("run", sample.runs))
+        for share in (50, 95, 99)
+    }
 
 
 def summed(samples: Iterable[Sample]) -> Sample:
@@ -133,7 +122,3 @@ def rate(samples: Sequence[Sample], now: float, kinds: Sequence[str] = ("succeed
     since = int(now) - int(now) % MINUTE - MINUTE
     ended = sum(sample.counts.get(kind, 0) for sample in samples if sample.at >= since for kind in kinds)
     return round(ended / max(now - since, 1.0), 3)
-
-
-def _rounded(ms: float | None) -> float | None:
-    return None if ms is None else round(ms, 3)

@@ -47,7 +47,7 @@ class Overviews:
         state, hour, events = await asyncio.gather(
             parts.get("totals", self._store.state()),
             parts.get("rates", self._measures.last_hour()),
-            parts.get("events", self._events.latest(principal, limit=20)),
+            parts.get("events", self._events.find(principal, limit=20)),
         )
         parts.check()
         now, wanted, rows = hour or (time.time(), None, [])
@@ -70,7 +70,7 @@ class Overviews:
             queues=sorted(queues, key=views.worst_first),
             **({} if state is None else _totals(state)),
             **({} if wanted is None else _rates(rows, now, wanted)),
-            events=events or [],
+            events=[] if events is None else events.events,
             missing=parts.missing,
         )
 
@@ -90,11 +90,7 @@ def _totals(state: ClusterState) -> dict[str, Any]:
     depths = state.depth.values()
     return {
         "totals": Totals(
-            ready=sum(depth.ready for depth in depths),
-            running=sum(depth.running for depth in depths),
-            scheduled=sum(depth.scheduled for depth in depths),
-            retrying=sum(depth.retrying for depth in depths),
-            dead=sum(depth.dead for depth in depths),
+            **{name: sum(getattr(depth, name) for depth in depths) for name in Totals.__struct_fields__}
         ),
         "oldest": max((depth.oldest for depth in depths if depth.oldest is not None), default=None),
         "workers_alive": len(state.workers) - len(gone),
@@ -109,6 +105,6 @@ def _rates(rows: Sequence[Sample], now: float, wanted: Range) -> dict[str, Any]:
     return {
         "succeeded_per_second": rate(rows, now),
         "failed_per_second": rate(rows, now, FAILED),
-        **percentiles(summed(row for row in rows if row.at >= now - LATELY - MINUTE))._asdict(),
+        **percentiles(summed(row for row in rows if row.at >= now - LATELY - MINUTE)),
         "spark": points(rows, wanted),
     }

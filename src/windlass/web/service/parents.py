@@ -10,53 +10,26 @@ from typing import Final
 from windlass.core.progress import Look
 from windlass.core.states import State
 from windlass.presentation import audit
-from windlass.presentation.parents import (
-    ParentShape,
-    Parts,
-    parent_fields,
-    parent_shape,
-    part_fields,
-    read_parts,
-)
+from windlass.presentation.parents import DRAWN, ParentShape, Parts, read_parts, strip_of
 from windlass.presentation.waiting import state_in_words
 from windlass.store.records import ParentRecord, PartRecord
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, NotFound
-from windlass.web.service.audit import Audit
+from windlass.web.service.audit import Actions, Audit
 from windlass.web.service.shapes import ParentView, PartView
 from windlass.web.service.store_access import StoreAccess
 
 CELLS: Final = 2_000
 """How long a strip is at most."""
 
-LETTERS: Final[dict[State, str]] = {
-    State.DEAD: "d",
-    State.CANCELLED: "c",
-    State.RETRYING: "t",
-    State.RUNNING: "r",
-    State.READY: "q",
-    State.WAITING: "w",
-    State.SUCCEEDED: "s",
-}
+LETTERS: Final[dict[State, str]] = dict(zip(DRAWN, "dctrqws", strict=True))
 """The letter of each state, the worst first. A part that is due later is `q` like one that is due now."""
-_RANK: Final = {letter: rank for rank, letter in enumerate(LETTERS.values())}
-
-
-def letter(state: State) -> str:
-    """The letter of a part in this state."""
-    if state is State.SCHEDULED:
-        return LETTERS[State.READY]
-    return LETTERS.get(state, LETTERS[State.RUNNING])
 
 
 def strip(states: Sequence[State], cells: int = CELLS) -> tuple[str, int]:
     """The strip, and how many parts a letter stands for."""
-    each = max(1, -(-len(states) // cells))
-    letters = [letter(state) for state in states]
-    if each == 1:
-        return "".join(letters), 1
-    worst = (min(set(letters[at : at + each]), key=_RANK.__getitem__) for at in range(0, len(letters), each))
-    return "".join(worst), each
+    worst, each = strip_of(states, cells)
+    return "".join(LETTERS[state] for state in worst), each
 
 
 MAX_PARALLEL: Final = 100_000
@@ -69,12 +42,11 @@ _MAX_REMEMBERED: Final = 500
 """Parents whose earlier readings are kept."""
 
 
-class Parents:
+class Parents(Actions):
     """What can be seen of parents and done to them."""
 
     def __init__(self, store: StoreAccess, audit: Audit) -> None:
-        self._store = store
-        self._audit = audit
+        super().__init__(store, audit)
         self._readings: OrderedDict[int, list[Look]] = OrderedDict()
 
     # -- reads ------------------------------------------------------------------------------------------
@@ -86,7 +58,7 @@ class Parents:
         found = await self._store.shared(
             ("parents", active, limit), 1.0, lambda store: store.parents(active=active, limit=limit)
         )
-        return [parent_shape(parent, *self._read(parent)) for parent in found]
+        return [ParentShape.of(parent, *self._read(parent)) for parent in found]
 
     async def get(self, principal: Principal, id: int) -> ParentView:
         """One parent, with its strip and the parts that need attention. Raises NotFound."""
@@ -98,8 +70,9 @@ class Parents:
             )
         parts = await self._all_parts(found)
         drawn, each = strip(parts.states)
-        return ParentView(
-            **parent_fields(found, *self._read(found)),
+        return ParentView.of(
+            found,
+            *self._read(found),
             strip=drawn,
             strip_parts=len(parts.states),
             strip_each=each,
@@ -164,4 +137,4 @@ class Parents:
 
 def part_view(part: PartRecord) -> PartView:
     """A part, and its state in words."""
-    return PartView(**part_fields(part), state_text=state_in_words(part))
+    return PartView.of(part, state_text=state_in_words(part))

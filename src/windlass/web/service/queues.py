@@ -10,18 +10,15 @@ from windlass.core.rollup import MINUTE
 from windlass.core.states import State
 from windlass.presentation import audit
 from windlass.presentation.cluster_state import ClusterState
-from windlass.presentation.flow import GateShape, WatermarkShape, gate_shape, watermark_shape
-from windlass.presentation.text import one_line
+from windlass.presentation.flow import GateShape, WatermarkShape
 from windlass.store.protocol import Store
 from windlass.store.records import JobFilter
 from windlass.web.http.principal import Principal, Role
-from windlass.web.http.problems import Invalid, NotFound
+from windlass.web.http.problems import NotFound
 from windlass.web.service import views
-from windlass.web.service.audit import Audit
-from windlass.web.service.checks import check_bounds
+from windlass.web.service.audit import Actions
 from windlass.web.service.measures import rate
 from windlass.web.service.shapes import QueueView
-from windlass.web.service.store_access import StoreAccess
 
 MAX_LISTED: Final = 500
 MAX_RATES: Final = 50
@@ -30,12 +27,8 @@ MAX_HELD: Final = 5
 """Queues without a running job of which one job is asked what it waits for."""
 
 
-class Queues:
+class Queues(Actions):
     """What can be seen of queues and done to them."""
-
-    def __init__(self, store: StoreAccess, audit: Audit) -> None:
-        self._store = store
-        self._audit = audit
 
     # -- reads ------------------------------------------------------------------------------------------
 
@@ -62,7 +55,7 @@ class Queues:
         principal.require(Role.READ)
         limit = max(1, min(limit, MAX_LISTED))
         found = await self._store.shared(("gates", limit), 1.0, lambda store: store.gates(limit))
-        return [gate_shape(gate) for gate in found]
+        return [GateShape.of(gate) for gate in found]
 
     async def watermarks(
         self, principal: Principal, name: str, key: str | None = None, limit: int = 100
@@ -72,7 +65,7 @@ class Queues:
         check_name("queue", name)
         limit = max(1, min(limit, MAX_LISTED))
         found = await self._store.ask(lambda store: store.watermarks(name, key=key, limit=limit))
-        return [watermark_shape(mark) for mark in found]
+        return [WatermarkShape.of(mark) for mark in found]
 
     async def rates(self, state: ClusterState) -> dict[str, float]:
         """Jobs per minute that succeeded, of the busiest queues: one small read each, shared."""
@@ -106,39 +99,30 @@ class Queues:
 
     # -- actions ----------------------------------------------------------------------------------------
 
-    async def pause(self, principal: Principal, name: str) -> QueueView:
+    async def pause(self, principal: Principal, name: str, paused: bool = True) -> QueueView:
         """Start no more jobs of a queue. Running jobs may finish [K2]."""
-        return await self._set_paused(principal, name, True)
+        principal.require(Role.OPERATE)
+        await self._check_known(name)
+        changes = {"paused": paused}
+        await self._do(principal, lambda store: store.set_queue(name, changes), audit.paused(name, paused))
+        return await self.get(principal, name)
 
     async def resume(self, principal: Principal, name: str) -> QueueView:
         """Start jobs of a queue again [K2]."""
-        return await self._set_paused(principal, name, False)
-
-    async def _set_paused(self, principal: Principal, name: str, paused: bool) -> QueueView:
-        principal.require(Role.OPERATE)
-        await self._check_known(name)
-        await self._store.ask(lambda store: store.set_queue(name, {"paused": paused}))
-        await self._audit.done(principal, audit.paused(name, paused))
-        return await self.get(principal, name)
+        return await self.pause(principal, name, paused=False)
 
     async def warm(self, principal: Principal, name: str) -> QueueView:
         """End the cool-down of a throttled queue now [O3]."""
         principal.require(Role.OPERATE)
         await self._check_known(name)
-        await self._store.ask(lambda store: store.warm(name, force=True))
-        await self._audit.done(principal, audit.warmed(name))
+        await self._do(principal, lambda store: store.warm(name, force=True), audit.warmed(name))
         return await self.get(principal, name)
 
     async def set(self, principal: Principal, name: str, changes: Mapping[str, Any]) -> QueueView:
         """Change settings of a queue, or declare it [K1]."""
         principal.require(Role.OPERATE)
         check_name("queue", name)
-        check_bounds(changes)
-        try:
-            await self._store.ask(lambda store: store.set_queue(name, changes))
-        except ValueError as error:
-            raise Invalid(one_line(str(error))) from error
-        await self._audit.done(principal, audit.set_queue(name, changes))
+        await self._change(principal, name, changes, lambda store: store.set_queue, audit.set_queue)
         return await self.get(principal, name)
 
     async def _check_known(self, name: str) -> None:

@@ -13,35 +13,21 @@ from windlass.presentation.flow import BudgetShape, QueueShape, ScheduleShape, W
 from windlass.presentation.jobs import JobShape
 from windlass.presentation.parents import ParentShape, PartShape
 from windlass.store.fields import TaskRecord
-from windlass.store.records import EnqueueStatus, Table
+from windlass.store.records import EnqueueStatus, Finding, Table
 
 Level = Literal["ok", "warning", "error"]
 
 
-class FindingShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that an operator should know, and what to do about it."""
+class FindingShape(Finding, frozen=True, kw_only=True):
+    """A problem that an operator should know, and what to do about it."""
 
-    name: str
-    level: Level
-    text: str
-    advice: str
     since: str | None = None
     """Since when, as far as the store knows."""
 
 
-class PointShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured in one minute or hour. Percentiles are milliseconds, null where nothing ran."""
+class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
+    """How long jobs waited and ran, in milliseconds; null where nothing ran."""
 
-    at: str
-    counts: dict[str, int] = {}
-    per_second: float = 0.0
-    """Jobs that succeeded, in a second."""
-    failed_per_second: float = 0.0
-    """Attempts that failed (to be tried again, or for good), in a second."""
-    ready: float = 0.0
-    """Jobs that were ready, on average over the looks that found any."""
-    oldest: float = 0.0
-    """Seconds for which the oldest of them had waited, likewise."""
     wait_p50: float | None = None
     wait_p95: float | None = None
     wait_p99: float | None = None
@@ -50,24 +36,39 @@ class PointShape(msgspec.Struct, frozen=True, kw_only=True):
     run_p99: float | None = None
 
 
+class PointShape(Percentiles, frozen=True, kw_only=True):
+    """The measures of one minute or hour. Percentiles are in milliseconds, null where nothing ran."""
+
+    at: str
+    counts: dict[str, int] = {}
+    per_second: float = 0.0
+    """Jobs that succeeded, per second."""
+    failed_per_second: float = 0.0
+    """Attempts that failed, per second, whether they are retried or not."""
+    ready: float = 0.0
+    """Ready jobs, averaged over the samples that found any."""
+    oldest: float = 0.0
+    """How long the oldest of them had waited, in seconds, averaged likewise."""
+
+
 class QueueView(QueueShape, frozen=True, kw_only=True):
-    """A queue, and how it stands in words."""
+    """A queue, with its state as text."""
 
     state_text: str
-    """What keeps it from giving out jobs: paused; throttled, resumes in 12 s; waits for tokens."""
+    """Why no job of it starts, if so: "paused", "throttled, resumes in 12 s", "waits for tokens"."""
     load_text: str
-    """That, and what limits it or turns jobs away."""
+    """The same, and what limits it or refuses jobs."""
     per_minute: float | None = None
-    """Jobs that succeeded in a minute, over the last one or two; null before anything was measured."""
+    """Jobs that succeeded per minute, over the last one or two; null before anything was measured."""
 
 
 class ListedJob(JobShape, frozen=True, kw_only=True):
     """A job in a listing: of its errors only the last, without traceback."""
 
     state_text: str
-    """The state; `retrying (2 tries)` where it is tried again [M4]."""
+    """The state; `retrying (2 tries)` where it is retried [M4]."""
     cut: bool = False
-    """Payload, result or checkpoint are too long for a listing and left out; look the job up."""
+    """Whether payload, result or checkpoint was too long for a listing and left out; get the job instead."""
 
 
 class ListedJobs(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,53 +77,53 @@ class ListedJobs(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[ListedJob]
     cursor: str | None
     looked: int
-    """How many jobs were looked at for it."""
+    """How many jobs were searched for it."""
     back_to: str | None
-    """How far back the search has come [M3]."""
+    """The time back to which jobs were searched [M3]."""
 
 
 class PartView(PartShape, frozen=True, kw_only=True):
-    """A part, and its state in words."""
+    """A part, with its state as text."""
 
     state_text: str
 
 
 class ParentView(ParentShape, frozen=True, kw_only=True):
-    """A parent with its parts: `strip` has one letter for each, or for several where there are more than
-    2,000 (then that of the worst of them); see `letters` for what they mean."""
+    """A parent with its parts. `strip` has one letter for each part; with more than 2,000 parts a letter
+    stands for several and shows the worst. `letters` explains them."""
 
     strip: str
     strip_parts: int
-    """How many parts the strip covers; fewer than there are where there are very many."""
+    """How many parts the strip covers; of very many, only the first."""
     strip_each: int
     """How many parts a letter stands for."""
     letters: dict[str, str]
     """Letter → state."""
     states: dict[str, int]
-    """State → how many of the parts that the strip covers."""
+    """State → number of parts, of those that the strip covers."""
     needing: list[PartView]
     """Some of those that need attention, the most urgent first."""
 
 
 class JobView(JobShape, frozen=True, kw_only=True):
-    """A job, why it waits, and what has happened to it."""
+    """A job, why it waits, and its timeline."""
 
     state_text: str
     why: str | None
     """Why it does not run, null where it runs or has ended [M4]."""
     running_since: str | None
-    """When its present run began; null where it does not run."""
+    """When its current run started; null where it does not run."""
     deadline: str | None
-    """When that is ended at the latest, by the timeout of the job or its task, or by its queue's bound."""
+    """The deadline of that run: from the timeout of the job or its task, or the queue's limit."""
     worker_label: str | None
     timeline: list[EventShape]
-    """What happened to it, the earliest first."""
+    """Its events, the earliest first."""
     parent: ParentShape | None
-    """The job as a parent, where it was split; whose part it is says `part`."""
+    """The job as a parent, where it was split. If it is a part, see `part`."""
 
 
 class BusyShape(msgspec.Struct, frozen=True):
-    """A job that a worker runs right now."""
+    """A job that a worker is running."""
 
     job: str
     task: str
@@ -131,25 +132,25 @@ class BusyShape(msgspec.Struct, frozen=True):
 
 
 class FoundEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Events, the latest first. There may be few or none and still be a `before`: only so many are looked at
-    in one go."""
+    """Events, the latest first. A page may be short or empty and still have a `before`: one request searches
+    a bounded number of events."""
 
     events: list[EventShape]
     looked: int
-    """How many events were looked at for it."""
+    """How many events were searched for it."""
     before: str | None
-    """Goes on from here; null where these are the last."""
+    """Where the next page starts; null on the last one."""
     back_to: str | None
-    """When the oldest of those looked at happened."""
+    """The time of the oldest event that was searched."""
 
 
 class VitalsShape(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker process is doing, in its own words."""
+    """What a worker process reports of itself."""
 
     at: str | None
     age: float | None
     cpu: float
-    """Of one core: 1 is all of it."""
+    """Share of one core: 1 is all of it."""
     memory: int
     running: int
     slots: int
@@ -158,14 +159,14 @@ class VitalsShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerView(WorkerShape, frozen=True, kw_only=True):
-    """A worker, and how it is doing."""
+    """A worker, with its state as text."""
 
     state_text: str
     vitals: VitalsShape | None
 
 
 class BudgetView(BudgetShape, frozen=True, kw_only=True):
-    """A budget, and what keeps it from granting."""
+    """A budget, and why it grants no tokens, if so."""
 
     state_text: str
 
@@ -179,20 +180,20 @@ class ScheduleView(ScheduleShape, frozen=True, kw_only=True):
 
 
 class TaskView(TaskRecord, frozen=True, kw_only=True):
-    """A task: its settings in the store, what the code of this app says, and what was counted of it."""
+    """A task: its settings in the store, its settings in this app's code, and its counts."""
 
     known: bool
-    """Whether the app that serves this page has its code."""
+    """Whether the app that serves this API has its code."""
     queue: str | None
     ready: int
     estimate: bool
-    """Only the first jobs of a long queue were counted."""
+    """Whether only the first jobs of a long queue were counted."""
     counts: dict[str, int]
     """Since the store was made."""
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs stand where, over all queues."""
+    """Jobs by state, over all queues."""
 
     ready: int = 0
     running: int = 0
@@ -201,8 +202,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     dead: int = 0
 
 
-class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """One glance: healthy or not, where, since when."""
+class Overview(Percentiles, frozen=True, kw_only=True):
+    """The health of the cluster at a glance. Percentiles are those of the last five minutes."""
 
     at: str
     healthy: Level
@@ -212,28 +213,21 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The worst first."""
     totals: Totals | None = None
     oldest: float | None = None
-    """Seconds for which the oldest ready job of all queues has waited."""
+    """How long the oldest ready job of all queues has waited, in seconds."""
     workers_alive: int | None = None
     workers_lost: int | None = None
     slots: int | None = None
     running: int | None = None
-    """Slots in use, as workers say."""
+    """Slots in use, as workers report them."""
     succeeded_per_second: float | None = None
     failed_per_second: float | None = None
-    wait_p50: float | None = None
-    wait_p95: float | None = None
-    wait_p99: float | None = None
-    run_p50: float | None = None
-    run_p95: float | None = None
-    run_p99: float | None = None
-    """Of the last five minutes, in milliseconds."""
     spark: list[PointShape] = []
     """Minute by minute, the last hour."""
     events: list[EventShape]
     """The last 20, the latest first."""
     missing: dict[str, str] = {}
-    """The parts that could not be had (totals, rates, queues, findings, events, …), and what is wrong with
-    them: their fields are null or empty."""
+    """The parts that could not be read (totals, rates, queues, findings, events, …), each with the error.
+    Their fields are null or empty."""
 
 
 class SegmentShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,12 +240,12 @@ class SegmentShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operations(msgspec.Struct, frozen=True, kw_only=True):
-    """How the store itself is doing. What it cannot know is null."""
+    """The health of the store. What it cannot know is null."""
 
     at: str
     store: str
     latency_ms: float
-    """How long it took to answer a small question just now."""
+    """How long it took to answer a small query."""
     bytes: int
     tables: list[Table]
     segments: list[SegmentShape]
@@ -263,19 +257,19 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
     pool_idle: int | None
     oldest_snapshot: float | None
     locks_held: float | None
-    """Seconds for which an open transaction has held lanes or rows that others want; 0 where none does."""
+    """How long an open transaction has held lanes or rows that others want, in seconds; 0 where none does."""
     blocked: str | None
     blocked_since: str | None
     coordinator_until: str | None
     leads: bool
-    """Whether somebody leads the cluster now."""
+    """Whether the cluster has a coordinator now."""
     reports: int
     findings: list[FindingShape]
 
 
 class ReceiptShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an enqueued job: its id, or the id of the twin that stands for it; null where it was
-    parked."""
+    """What became of an enqueued job: its id, or the id of the unfinished job that holds its unique key; null
+    where it was parked."""
 
     id: str | None
     status: EnqueueStatus
@@ -284,18 +278,18 @@ class ReceiptShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkShape(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation on many jobs that goes on in the background of this process [O6]."""
+    """A bulk operation that runs in the background of this process [O6]."""
 
     id: str
     verb: Literal["retry", "cancel", "delete"]
     where: dict[str, str]
     by: str
-    """Who began it."""
+    """Who started it."""
     state: Literal["running", "done", "stopped", "failed"]
     done: int
-    """Jobs that were dealt with so far."""
+    """Jobs handled so far."""
     expected: int | None
-    """How many there were at its beginning; null where they were too many to count."""
+    """How many jobs matched when it started; null where they were too many to count."""
     answers: dict[str, int]
     error: str | None
     started_at: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from windlass.presentation.text import iso
 from windlass.store.records import Health
 from windlass.web.http.principal import Principal, Role
 from windlass.web.service import views
@@ -33,9 +32,9 @@ class StoreHealth:
         latency = (time.perf_counter() - begun) * 1000
         health = await self._store.ask(lambda store: store.health())
         found = await self._findings.diagnosis()
-        return Operations(
-            **views.health_fields(health, now),
-            at=iso(now) or "",
+        return views.operations(
+            health,
+            now,
             latency_ms=round(latency, 3),
             wal_per_second=self._wal_growth(health),
             findings=worst_first(map(views.finding_shape, found)),

@@ -6,18 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from windlass.core.names import check_name
 from windlass.core.rollup import Sample
 from windlass.presentation import audit
-from windlass.presentation.text import one_line
+from windlass.presentation.text import shaped
 from windlass.store.fields import TaskRecord
 from windlass.store.records import TaskDepth
 from windlass.web.http.principal import Principal, Role
-from windlass.web.http.problems import Invalid
-from windlass.web.service.audit import Audit
-from windlass.web.service.checks import check_bounds
+from windlass.web.service.audit import Actions, Audit
 from windlass.web.service.shapes import TaskView
 from windlass.web.service.store_access import StoreAccess
 
@@ -25,13 +21,12 @@ if TYPE_CHECKING:
     from windlass.app import Windlass
 
 
-class Tasks:
+class Tasks(Actions):
     """What can be seen of tasks and done to them."""
 
     def __init__(self, app: Windlass, store: StoreAccess, audit: Audit) -> None:
+        super().__init__(store, audit)
         self._app = app
-        self._store = store
-        self._audit = audit
 
     async def all(self, principal: Principal) -> list[TaskView]:
         """Every task that the app, the store or the counters know, by name."""
@@ -45,12 +40,7 @@ class Tasks:
         """Change settings of a task. None restores what its code says [P6]."""
         principal.require(Role.OPERATE)
         check_name("task", name)
-        check_bounds(changes)
-        try:
-            record = await self._store.ask(lambda store: store.set_task(name, changes))
-        except ValueError as error:
-            raise Invalid(one_line(str(error))) from error
-        await self._audit.done(principal, audit.set_task(name, changes))
+        record = await self._change(principal, name, changes, lambda store: store.set_task, audit.set_task)
         return next(task for task in self._views({name: record}) if task.name == name)
 
     def _views(
@@ -70,17 +60,15 @@ class Tasks:
             if depth.estimate:
                 estimates.add(depth.task)
         known = self._app.tasks
-        views = []
-        for name in sorted(kept.keys() | counts.keys() | ready.keys() | known.keys()):
-            record = kept.get(name, TaskRecord(name=name))
-            views.append(
-                TaskView(
-                    **msgspec.structs.asdict(record),
-                    known=name in known,
-                    queue=known[name].queue if name in known else None,
-                    ready=ready[name],
-                    estimate=name in estimates,
-                    counts=dict(counts[name]),
-                )
+        return [
+            shaped(
+                TaskView,
+                kept.get(name, TaskRecord(name=name)),
+                known=name in known,
+                queue=known[name].queue if name in known else None,
+                ready=ready[name],
+                estimate=name in estimates,
+                counts=dict(counts[name]),
             )
-        return views
+            for name in sorted(kept.keys() | counts.keys() | ready.keys() | known.keys())
+        ]

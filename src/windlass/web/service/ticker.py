@@ -11,22 +11,17 @@ import msgspec
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Problem, problem_of
 from windlass.web.service.service import Service
-from windlass.web.service.shapes import Level
+from windlass.web.service.shapes import Level, Totals
 
 EVERY: Final = 2.0
 _WATCHER: Final = Principal("ticker", Role.READ)
 
 
-class Tick(msgspec.Struct, frozen=True, kw_only=True):
+class Tick(Totals, frozen=True, kw_only=True):
     """How things stand, in short."""
 
     at: str
     healthy: Level
-    ready: int
-    running: int
-    scheduled: int
-    retrying: int
-    dead: int
     workers: int
     succeeded_per_second: float
     failed_per_second: float
@@ -90,13 +85,9 @@ class Ticker:
         if totals is None:
             raise Problem(503, "timeout", seen.missing["totals"])
         return Tick(
+            **msgspec.structs.asdict(totals),
             at=seen.at,
             healthy=seen.healthy,
-            ready=totals.ready,
-            running=totals.running,
-            scheduled=totals.scheduled,
-            retrying=totals.retrying,
-            dead=totals.dead,
             workers=seen.workers_alive or 0,
             succeeded_per_second=seen.succeeded_per_second or 0.0,
             failed_per_second=seen.failed_per_second or 0.0,

@@ -11,9 +11,8 @@ import msgspec
 from windlass.core import cron
 from windlass.core.states import State
 from windlass.presentation.cluster_state import ClusterState
-from windlass.presentation.flow import budget_fields, queue_fields, schedule_fields, worker_fields
 from windlass.presentation.jobs import job_fields
-from windlass.presentation.text import iso
+from windlass.presentation.text import iso, shaped
 from windlass.presentation.waiting import (
     budget_in_words,
     load_in_words,
@@ -23,7 +22,6 @@ from windlass.presentation.waiting import (
 )
 from windlass.store.records import (
     BudgetRecord,
-    Depth,
     Finding,
     Health,
     JobRecord,
@@ -37,6 +35,7 @@ from windlass.web.service.shapes import (
     BusyShape,
     FindingShape,
     ListedJob,
+    Operations,
     QueueView,
     ScheduleView,
     SegmentShape,
@@ -53,13 +52,12 @@ def queue_view(
     state: ClusterState, name: str, per_minute: Mapping[str, float], held: Mapping[str, str]
 ) -> QueueView:
     """A queue as the state has it; `held` says what the jobs of those that stand still wait for."""
-    record = state.steering.queues.get(name, QueueRecord(name=name))
-    depth = state.depth.get(name, Depth())
-    slots = state.slots().get(name)
-    return QueueView(
-        **queue_fields(record, depth, slots, state.steering.serving.get(name, 0)),
-        state_text=queue_in_words(record) or held.get(name, ""),
-        load_text=load_in_words(record),
+    queue = state.queue(name)
+    return QueueView.of(
+        state,
+        name,
+        state_text=queue_in_words(queue) or held.get(name, ""),
+        load_text=load_in_words(queue),
         per_minute=per_minute.get(name),
     )
 
@@ -72,8 +70,8 @@ def standing(state: ClusterState) -> list[str]:
         for name, depth in state.depth.items()
         if depth.ready
         and not depth.running
-        and state.steering.serving.get(name, 0)
-        and not queue_in_words(state.steering.queues.get(name, QueueRecord(name=name)))
+        and state.view.serving.get(name, 0)
+        and not queue_in_words(state.queue(name))
     ]
     return sorted(found, key=lambda name: -(state.depth[name].oldest or 0.0))
 
@@ -116,23 +114,17 @@ def time_limit(job: JobRecord, queue: QueueRecord, timeout: float | None) -> flo
 
 def worker_view(worker: WorkerRecord, state: ClusterState) -> WorkerView:
     """A worker, and how it is doing."""
-    fields = worker_fields(worker, state.steering.slots.get(worker.id, {}), state.at)
-    vitals = worker.vitals
-    return WorkerView(
-        **fields,
-        state_text=worker_in_words(worker, state.at),
-        vitals=None if vitals is None else _vitals(vitals, worker.vitals_at, state.at),
-    )
+    vitals = None if worker.vitals is None else _vitals(worker.vitals, worker.vitals_at, state.at)
+    return WorkerView.of(worker, state, state_text=worker_in_words(worker, state.at), vitals=vitals)
 
 
 def _vitals(vitals: Vitals, at: float | None, now: float) -> VitalsShape:
-    return VitalsShape(
+    return shaped(
+        VitalsShape,
+        vitals,
         at=iso(at),
         age=None if at is None else round(max(now - at, 0.0), 3),
         cpu=round(vitals.cpu, 3),
-        memory=vitals.memory,
-        running=vitals.running,
-        slots=vitals.slots,
         lag=round(vitals.lag, 4),
         jobs=[BusyShape(str(busy.job), busy.task, busy.queue, iso(busy.since) or "") for busy in vitals.jobs],
     )
@@ -140,13 +132,13 @@ def _vitals(vitals: Vitals, at: float | None, now: float) -> VitalsShape:
 
 def budget_view(budget: BudgetRecord) -> BudgetView:
     """A budget, and what keeps it from granting."""
-    return BudgetView(**budget_fields(budget), state_text=budget_in_words(budget))
+    return BudgetView.of(budget, state_text=budget_in_words(budget))
 
 
 def schedule_view(schedule: ScheduleRecord, now: float) -> ScheduleView:
     """A schedule, and when it fires next."""
     state = "; ".join(filter(None, ("paused" if schedule.paused else "", schedule.error or "")))
-    return ScheduleView(**schedule_fields(schedule), state_text=state, upcoming=_upcoming(schedule, now))
+    return ScheduleView.of(schedule, state_text=state, upcoming=_upcoming(schedule, now))
 
 
 def _upcoming(schedule: ScheduleRecord, now: float) -> list[str]:
@@ -161,24 +153,20 @@ def _upcoming(schedule: ScheduleRecord, now: float) -> list[str]:
 
 def finding_shape(finding: Finding, since: float | None = None) -> FindingShape:
     """A finding as JSON has it."""
-    return FindingShape(
-        name=finding.name, level=finding.level, text=finding.text, advice=finding.advice, since=iso(since)
+    return shaped(FindingShape, finding, since=iso(since))
+
+
+def operations(health: Health, now: float, **more: Any) -> Operations:
+    """How the store is doing; `more` is what its health does not tell."""
+    return shaped(
+        Operations,
+        health,
+        at=iso(now),
+        tables=list(health.tables),
+        segments=[shaped(SegmentShape, each) for each in health.segments],
+        leads=health.coordinator_until is not None and health.coordinator_until > now,
+        **more,
     )
-
-
-def health_fields(health: Health, now: float) -> dict[str, Any]:
-    """What Operations tells of the store's health."""
-    return {
-        **msgspec.structs.asdict(health),
-        "tables": list(health.tables),
-        "segments": [
-            SegmentShape(no=each.no, bytes=each.bytes, state=each.state, opened_at=iso(each.opened_at))
-            for each in health.segments
-        ],
-        "blocked_since": iso(health.blocked_since),
-        "coordinator_until": iso(health.coordinator_until),
-        "leads": health.coordinator_until is not None and health.coordinator_until > now,
-    }
 
 
 def _short(text: str | None) -> str | None:

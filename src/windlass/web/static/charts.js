@@ -54,7 +54,7 @@ class Chart {
     const lines = series.flatMap((one) => this.line(one));
     this.svg.replaceChildren(...this.grid(ticks), ...this.hours(at), ...lines, this.cross);
     if (!known.length || !at.length) {
-      this.svg.append(this.text(this.width / 2, this.height / 2, "nothing measured in this time", "middle"));
+      this.svg.append(this.text(this.width / 2, this.height / 2, "no data in this range", "middle"));
     }
     this.show(this.at, false);
   }
@@ -169,7 +169,7 @@ class Chart {
     this.readout.style.left = left ? "auto" : `${x + 10}px`;
     this.readout.style.right = left ? `${this.width - x + 10}px` : "auto";
     if (aloud) {
-      const shown = (value) => (value == null ? "not measured" : amount(value, unit));
+      const shown = (value) => (value == null ? "no data" : amount(value, unit));
       const text = series.map(({ name, values }) => `${name} ${shown(values[this.at])}`);
       this.spoken.textContent = [when.textContent, ...text].join(", ");
     }

@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.core.retry import Backoff
 from windlass.core.slots import MAX_SLOTS, UNSIZED, share
-from windlass.store.records import QueueRecord, Steering
+from windlass.store.records import ClusterView, QueueRecord
 
 DEFAULT = QueueRecord(name="-")
 
@@ -43,7 +43,7 @@ class Assignment(msgspec.Struct, frozen=True):
 def assignment_for(
     worker: int,
     wanted: Mapping[str, int | None],
-    steering: Steering | None,
+    view: ClusterView | None,
     before: Assignment,
     *,
     trusted: bool = True,
@@ -51,17 +51,17 @@ def assignment_for(
 ) -> tuple[Assignment, list[str]]:
     """The worker's new assignment, and the queues whose row is gone.
 
-    `wanted` are the queues it serves, with the slots its flags named. `steering` is the store's last answer;
+    `wanted` are the queues it serves, with the slots its flags named. `view` is the store's last answer;
     with `trusted` off it is an old one, so the slots assigned in it no longer count and a fair share stands
     in [K1]. While siblings that are being started are `missing`, it has no more than it will have beside
     them: long jobs that it began with in their place would stay with it.
     """
-    if steering is None:
+    if view is None:
         return before, []
     slots: dict[str, int] = {}
     gone: list[str] = []
     for name, flag in wanted.items():
-        queue = steering.queues.get(name)
+        queue = view.queues.get(name)
         if queue is None:  # keep the present size
             gone.append(name)
             slots[name] = before.slots.get(name, min(flag or UNSIZED, MAX_SLOTS))
@@ -70,11 +70,11 @@ def assignment_for(
         elif queue.max_workers is None:
             slots[name] = min(flag or UNSIZED, MAX_SLOTS)
         else:
-            crowd = steering.serving.get(name, 1)
-            assigned = steering.slots.get(worker, {}).get(name) if trusted else None
+            crowd = view.serving.get(name, 1)
+            assigned = view.slots.get(worker, {}).get(name) if trusted else None
             slots[name] = share(queue.max_workers, assigned, crowd)
             if missing:
                 slots[name] = min(slots[name], share(queue.max_workers, None, crowd + missing))
-    serving = {name: steering.serving.get(name, 1) for name, n in slots.items() if n}
-    known = {name: steering.queues[name] for name in wanted if name in steering.queues}
+    serving = {name: view.serving.get(name, 1) for name, n in slots.items() if n}
+    known = {name: view.queues[name] for name in wanted if name in view.queues}
     return Assignment(slots, known, serving), gone

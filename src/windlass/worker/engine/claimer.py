@@ -164,7 +164,7 @@ class Claimer:
             self._unanswered.answered(claim.id)
             if self.closed:
                 for job in claim.jobs:
-                    self._slots.give_back(job)
+                    self._slots.hand_back(job)
             elif claim.jobs[0].deaths:
                 self._receive(claim.jobs[0])
             else:

@@ -60,7 +60,7 @@ async def declare_budgets(app: Windlass, store: Store) -> None:
             )
     for name in sorted(used.keys() - known.keys()):
         logger.warning(
-            "budget %s is used by tasks and nobody has declared it, so their jobs wait; write "
+            "budget %s is used by tasks but not declared, so their jobs wait; write "
             "app.budget(%r, rate=…), or: windlass budget set %s --rate 10/s",
             name,
             name,

@@ -54,7 +54,7 @@ class Drained(msgspec.Struct, frozen=True):
     deferred: int = 0
     """Snoozed, throttled, or of a task nobody here knows."""
     refused: int = 0
-    """Outcomes that came too late: the jobs had been given to another worker [C5]."""
+    """Outcomes that arrived too late: the jobs had been given to another worker [C5]."""
 
 
 async def drain(  # noqa: PLR0913 - all but two say what is not as in a worker
@@ -251,4 +251,4 @@ def _logged() -> Iterator[None]:
     try:
         yield
     except WindlassError as error:
-        logger.warning("the drain could not leave in order; its jobs wait to be rescued: %s", error)
+        logger.warning("the drain could not retire; its jobs wait to be rescued: %s", error)

@@ -19,7 +19,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from windlass.chunks.task import warn_of_long_batches
@@ -103,7 +102,7 @@ class Worker:
             ready: concurrent.futures.Future[Member] = concurrent.futures.Future()
             membership = asyncio.run_coroutine_threadsafe(self._run_member(ready, leaving), chores)
             membership.add_done_callback(lambda done: _fail(ready, done))
-            store_handle.listeners.add(self._hear_of_cancels)
+            store_handle.listeners.add(self.cancel)
             try:
                 self._member = await asyncio.wrap_future(ready)
                 reconciling = asyncio.create_task(reconcile_for_ever(app, store, self._queues))
@@ -112,7 +111,7 @@ class Worker:
                 finally:
                     reconciling.cancel()
             finally:
-                store_handle.listeners.discard(self._hear_of_cancels)
+                store_handle.listeners.discard(self.cancel)
                 chores.call_soon_threadsafe(leaving.set)
                 try:
                     await asyncio.wrap_future(membership)
@@ -157,9 +156,7 @@ class Worker:
             self._task.result()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._task is not None
         self._leave()
         await self._task
@@ -196,9 +193,7 @@ class Worker:
         self._raise()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._thread is not None
         self._call(self._leave)
         try:
@@ -242,7 +237,7 @@ class Worker:
             async with asyncio.timeout(RELEASE_TIME):
                 jobs = await store.retire(self._identity)
         except (TimeoutError, WindlassError) as error:
-            logger.warning("running jobs could not be handed back and wait to be rescued: %s", error)
+            logger.warning("running jobs could not be handed back; they wait to be rescued: %s", error)
         else:
             logger.info("%s handed back, uncharged", plural(jobs, "running job is", "running jobs are"))
 
@@ -312,9 +307,6 @@ class Worker:
         )
         if loop_turns(self._board):
             self._call(lambda: logger.error("the tasks of its loop:\n%s", task_stacks()))
-
-    def _hear_of_cancels(self, jobs: frozenset[int]) -> None:
-        self.cancel(jobs)
 
     # -- what the engine asks: see windlass.worker.engine.Host -------------------------------------------
 

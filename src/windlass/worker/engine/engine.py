@@ -2,8 +2,8 @@
 
 An identity (a worker id in the store) is lost when its lease ran out, or given up when the store was out of
 reach for so long that it must have [C9]. Its handlers are stopped then, the process stays, and as soon as
-the store answers it begins again under a new id. Heartbeats and steering come from outside: from a supervisor
-through a socket, or from a member in the same process.
+the store answers it begins again under a new id. Heartbeats and assignments come from outside: from a
+supervisor through a socket, or from a member in the same process.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class Engine:
     ) -> None:
         self._store = store
         self._settings = settings
+        self.poison: Final = settings.poison
+        self.lease: Final = settings.lease
         self._worker_info = worker_info
         self._host = host
         self._board = board
@@ -131,7 +133,7 @@ class Engine:
     def _left_running(self, shift: Shift) -> bool:
         """Whether handlers ignored cancellation. Their jobs may not go to others while they run: where there
         is a supervisor, it hands them back once this process is gone."""
-        running = list(shift.running.values())
+        running = list(shift.running)
         if running:
             self._left_behind = True
             ids = ", ".join(str(run.job.id) for run in running[:10])
@@ -139,16 +141,6 @@ class Engine:
         return bool(running) and self._supervised
 
     # -- what runs ask: see windlass.worker.handlers.runner.Policies -----------------------------------------
-
-    @property
-    def poison(self) -> int:
-        """How many deaths of its workers make a job poison [C8]."""
-        return self._settings.poison
-
-    @property
-    def lease(self) -> float:
-        """Seconds without a heartbeat after which its jobs are others' [C4]."""
-        return self._settings.lease
 
     def backoff(self, queue: str) -> Backoff:
         """How the queue spaces the retries of tasks without a policy of their own [O2]."""
@@ -230,7 +222,7 @@ class Engine:
                 for task in (claiming, writing):
                     if task.done() and not task.cancelled() and task.exception() is not None:
                         broken = True
-                        logger.error("the worker failed and starts again", exc_info=task.exception())
+                        logger.error("the worker failed and restarts", exc_info=task.exception())
                 await self._leave(shift)
         finally:
             for task in (claiming, writing, feeding):
@@ -274,9 +266,9 @@ class Engine:
                 await shift.log.flush()
                 await shift.feedback.send()
         except (TimeoutError, WorkerLost):
-            logger.warning("not every outcome could be written; their jobs are offered again")
+            logger.warning("some outcomes could not be written; their jobs will run again")
         except Exception:
-            logger.exception("outcomes could not be written; their jobs are offered again")
+            logger.exception("outcomes could not be written; their jobs will run again")
         if not self._left_running(shift):
             await self._retire(shift.worker)
         self.record.note("stopped", f"the worker left after {plural(self.done, 'run')}")
@@ -290,10 +282,10 @@ class Engine:
                 if shift.holdings.unanswered.any:
                     await shift.holdings.compare()
         except Exception as error:  # noqa: BLE001 - whatever it is, the worker leaves
-            logger.debug("jobs of the last claim go back when the worker retires: %s", error)
+            logger.debug("jobs of the last claim are handed back when the worker retires: %s", error)
 
     async def _retire(self, worker: int) -> None:
-        """Give back whatever the identity still holds. Where the store cannot be reached, the next identity
+        """Hand back whatever the identity still holds. Where the store cannot be reached, the next identity
         does it."""
         self._unretired.add(worker)
         try:
@@ -317,7 +309,7 @@ class Engine:
         if shift is None:
             return None
         running = shift.running
-        return self._meter.measure(running.values(), len(running), sum(self._assignment.slots.values()))
+        return self._meter.measure(running, len(running), sum(self._assignment.slots.values()))
 
 
 def _lost(task: asyncio.Task[None]) -> bool:

@@ -12,7 +12,7 @@ from windlass.core.states import Kind
 from windlass.store.records import Fence, Outcome
 from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.outcomes import OutcomeLog
-from windlass.worker.engine.run import Why
+from windlass.worker.engine.run import Run, Why
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.unanswered_claims import UnansweredClaims
 
@@ -49,7 +49,7 @@ class Holdings:
         held = {job.fence for job in self._capacity.waiting()}
         if self._slots.quarantine.waiting is not None:
             held.add(self._slots.quarantine.waiting.fence)
-        running = self._slots.running
+        running = self._running()
         known = held | running.keys() | self._log.unwritten
         # One that ends with a write of its own may have ended in the store before it has the answer.
         held |= {fence for fence, run in running.items() if run.context._writable}
@@ -66,7 +66,7 @@ class Holdings:
     def _drop(self, lost: set[Fence]) -> None:
         """The store does not know of these, so they belong to others or soon will: stop those that run.
         Nothing is written for them [C5]."""
-        runs = [self._slots.running[fence] for fence in lost & self._slots.running.keys()]
+        runs = [run for fence, run in self._running().items() if fence in lost]
         logger.warning(
             "%s not this worker's in the store, which may have lost the claim; %s stopped",
             plural(len(lost), "job is", "jobs are"),
@@ -81,6 +81,9 @@ class Holdings:
         for run in runs:
             self._slots.stop(run, Why.LOST)
         self._changed.set()
+
+    def _running(self) -> dict[Fence, Run]:
+        return {run.job.fence: run for run in self._slots.running}
 
     def _remind(self) -> None:
         pause = max(0.0, self.unanswered.pause) + 0.01

@@ -156,7 +156,7 @@ class OutcomeLog:
         ended = [outcome for outcome in late if outcome.kind is not Kind.RELEASED]
         ids = {outcome.job.id for outcome in ended}
         self.record.flushed(ended, time.monotonic(), ids, tasks=self._tasks)
-        logger.warning("%s came too late: %s", plural(len(late), "outcome"), why)
+        logger.warning("%s arrived too late: %s", plural(len(late), "outcome"), why)
 
     def refuse(self, job: ClaimedJob) -> None:
         """A write of a handler for this job was refused [C5]."""
@@ -187,7 +187,7 @@ class OutcomeLog:
         if finished.refused:
             self.refused += len(finished.refused)
             logger.warning(
-                "%s refused, since the store has taken these jobs away from this worker: %s",
+                "%s refused, because these jobs no longer belong to this worker: %s",
                 plural(len(finished.refused), "outcome was", "outcomes were"),
                 ", ".join(map(str, finished.refused[:10])),
             )

@@ -10,7 +10,7 @@ condemned for what another job did.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, KeysView
+from collections.abc import Callable, Set
 from typing import Final
 
 from windlass.store.records import ClaimedJob, Fence
@@ -56,7 +56,7 @@ class Quarantine:
         """No more suspects are ready, only clean jobs: claim nothing until the quarantine is over."""
         self._only_clean_left = self.closed
 
-    def admits(self, running: KeysView[Fence]) -> bool:
+    def admits(self, running: Set[Fence]) -> bool:
         """Whether the waiting suspect may start beside what runs."""
         if self.waiting is None:
             return False

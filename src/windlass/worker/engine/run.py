@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from enum import Enum
-from typing import Final
+
+import msgspec
 
 from windlass.core.states import Kind
 from windlass.running.context import Context
-from windlass.store.records import ClaimedJob, Fence, Outcome
+from windlass.store.records import ClaimedJob, Outcome
 
 
 class Why(Enum):
@@ -27,31 +28,22 @@ class Why(Enum):
     LOST = "lost"
 
 
-class Run:
+class Run(msgspec.Struct, eq=False):
     """One job in a slot."""
 
-    __slots__ = (
-        "batch", "began", "context", "deadline", "fence", "job", "limit", "place", "stoppable", "task",
-        "weight", "why",
-    )  # fmt: skip
-
-    def __init__(
-        self, job: ClaimedJob, context: Context, began: float, limit: float, stoppable: bool
-    ) -> None:
-        self.job: Final = job
-        self.fence: Final = job.fence
-        self.context: Final = context
-        self.began: Final = began
-        self.limit: Final = limit
-        self.deadline: Final = began + limit
-        self.stoppable: Final = stoppable
-        self.place: int = -1
-        self.why: Why | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.batch: list[Run] | None = None
-        """Those that run in one call of their handler, this one included."""
-        self.weight: int = 1
-        """The slots it takes: of a batch, the first takes one for all of them."""
+    job: ClaimedJob
+    context: Context
+    began: float
+    limit: float
+    deadline: float
+    stoppable: bool
+    place: int = -1
+    why: Why | None = None
+    task: asyncio.Task[None] | None = None
+    batch: list[Run] | None = None
+    """Those that run in one call of their handler, this one included."""
+    weight: int = 1
+    """The slots it takes: of a batch, the first takes one for all of them."""
 
     def instead(self, outcome: Outcome | None) -> Outcome | None:
         """The outcome of a run that was told to stop and did: none, where its job is another's by now."""
@@ -77,7 +69,7 @@ class Deadlines:
     """Watches runs; `overdue` is called for each whose time is over. `runs` are those in slots right now."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, runs: Mapping[Fence, Run], overdue: Callable[[Run], None]
+        self, loop: asyncio.AbstractEventLoop, runs: Collection[Run], overdue: Callable[[Run], None]
     ) -> None:
         self._loop = loop
         self._runs = runs
@@ -105,9 +97,9 @@ class Deadlines:
     def _fire(self) -> None:
         now = time.monotonic()
         self._timer, self.next = None, float("inf")
-        for run in list(self._runs.values()):
+        for run in list(self._runs):
             if run.deadline <= now:
                 self._overdue(run)
-        ahead = [run.deadline for run in self._runs.values() if run.deadline > now]
+        ahead = [run.deadline for run in self._runs if run.deadline > now]
         if ahead:
             self._set(min(ahead))

@@ -86,7 +86,7 @@ class Shift:
         )
         self._look_at(assignment)
 
-    # -- steering ---------------------------------------------------------------------------------------
+    # -- what it is told --------------------------------------------------------------------------------
 
     def steer(self, assignment: Assignment) -> None:
         """Start what there is room for now, and hand back what is not to be started any more."""
@@ -105,12 +105,12 @@ class Shift:
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
         """Somebody wants these jobs cancelled [O5]."""
-        for run in [run for run in self.running.values() if run.job.id in jobs]:
+        for run in [run for run in self.running if run.job.id in jobs]:
             self.slots.stop(run, Why.CANCELLED)
         for job in self.capacity.waiting():
             if job.id in jobs:
                 self.capacity.remove(job)
-                self.slots.give_back(job, Kind.CANCELLED)
+                self.slots.hand_back(job, Kind.CANCELLED)
         suspect = self.slots.quarantine.waiting
         if suspect is not None and suspect.id in jobs:
             self.slots.withdraw(Kind.CANCELLED)
@@ -139,19 +139,19 @@ class Shift:
             await asyncio.wait(tasks, timeout=timeout)
 
     async def stop(self, why: Why) -> None:
-        """End what runs: release it uncharged, or, where it is lost, drop it."""
+        """End what runs: hand it back uncharged, or, where it is lost, drop it."""
         self.close()
         tasks = self._tasks()
-        for run in list(self.running.values()):
+        for run in list(self.running):
             self.slots.stop(run, why)
         if tasks:
             await asyncio.wait(tasks, timeout=UNWIND)
         self.slots.deadlines.close()
 
     def _tasks(self) -> list[asyncio.Task[None]]:
-        return [run.task for run in self.running.values() if run.task is not None]
+        return [run.task for run in self.running if run.task is not None]
 
     def _empty(self, queue: str) -> None:
         buffer = self.capacity.buffers[queue]
         while buffer:
-            self.slots.give_back(buffer.popleft())
+            self.slots.hand_back(buffer.popleft())

@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from windlass.core.retry import Backoff
 from windlass.core.slots import LONG
 from windlass.core.states import Kind
 from windlass.running.context import Context
 from windlass.running.failures import describe
-from windlass.store.records import ClaimedJob, Fence, Outcome
+from windlass.store.records import ClaimedJob, Outcome
 from windlass.tasks.task import RegisteredTask
 from windlass.worker.engine.assignment import DEFAULT, Assignment
 from windlass.worker.engine.capacity import Capacity
@@ -52,9 +54,9 @@ class Slots:
         board: Board | None = None,
         ended: Callable[[Outcome], None] | None = None,
     ) -> None:
-        self.running: dict[Fence, Run] = {}
-        """By the fence and not by the job: it may come back under another claim while its old run, which was
-        lost, has not ended yet [S4]."""
+        self.running: dict[Run, None] = {}
+        """In order, each once. A job may be among them twice: it comes back under another claim while its old
+        run, which was lost, has not ended yet [S4]."""
         self.abandoned: int = 0
         """Plain functions that could not be stopped and still run in their threads."""
         self.asked: frozenset[str] = frozenset()
@@ -91,7 +93,7 @@ class Slots:
         waits = self.quarantine.waiting
         if waits is None or self._capacity.is_full(waits.queue):
             return
-        if self.quarantine.admits(self.running.keys()):
+        if self.quarantine.admits({run.job.fence for run in self.running}):
             job = self.quarantine.enter()
             self._start(job)
             self._loop.call_later(SUSPECT_TIME, self._trust, job)
@@ -103,11 +105,11 @@ class Slots:
         job = self.quarantine.withdraw()
         if job is not None:
             if kind is not None:
-                self.give_back(job, kind)
+                self.hand_back(job, kind)
             if not self.quarantine.closed:
                 self._reopen()
 
-    def give_back(self, job: ClaimedJob, kind: Kind = Kind.RELEASED) -> None:
+    def hand_back(self, job: ClaimedJob, kind: Kind = Kind.RELEASED) -> None:
         """A job that was claimed and not started ends without being charged, and its tokens go back [F1]."""
         self._feedback.unused(job)
         self.settle(Outcome(job=job, kind=kind))
@@ -133,8 +135,10 @@ class Slots:
         if own is not None and own < limit:
             limit = own
         context = Context(job, self._port) if task is None else task.context_type(job, self._port)
-        run = Run(job, context, time.monotonic(), limit, task is None or task.mode != "thread")
-        self.running[run.fence] = run
+        began = time.monotonic()
+        stoppable = task is None or task.mode != "thread"
+        run = Run(job, context, began, limit, began + limit, stoppable)
+        self.running[run] = None
         self._busy[queue] += 1
         if run.deadline < self.deadlines.next:
             self.deadlines.watch(run.deadline)
@@ -155,10 +159,10 @@ class Slots:
         first.batch = [first]
         for job in () if self.quarantine.holds(first.job) else others:
             buffer.remove(job)
-            run = Run(job, task.context_type(job, self._port), first.began, first.limit, first.stoppable)
-            run.batch, run.weight = first.batch, 0
+            context = task.context_type(job, self._port)
+            run = msgspec.structs.replace(first, job=job, context=context, weight=0)
             first.batch.append(run)
-            self.running[run.fence] = run
+            self.running[run] = None
             if self._board is not None:
                 run.place = self._board.enter(job.id, run.deadline)
 
@@ -200,7 +204,7 @@ class Slots:
 
     def _broken(self, run: Run, error: Exception) -> Outcome:
         """Nobody awaits a run: without an outcome its job would stay claimed while this worker lives."""
-        logger.error("the worker itself failed while it ran job %d", run.job.id, exc_info=error)
+        logger.error("internal error while running job %d", run.job.id, exc_info=error)
         failure = describe(error, run.job.attempt)
         delay = Backoff().delay(run.job.attempt, random.random())
         return Outcome(job=run.job, kind=Kind.RETRY, delay=delay, error=failure)
@@ -211,7 +215,7 @@ class Slots:
             self.abandoned += 1  # the note says where its thread stands
         if run.why is not Why.TIMEOUT:
             return run.instead(None)
-        logger.warning("job %d ran out of time; its stack:\n%s", run.job.id, run.stack(cancelled))
+        logger.warning("job %d timed out; its stack:\n%s", run.job.id, run.stack(cancelled))
         return await self._runner.timed_out(run.job, run.context, run.limit, cancelled, run.began)
 
     # -- the end of a run ---------------------------------------------------------------------------------
@@ -219,7 +223,7 @@ class Slots:
     def _done(self, run: Run, outcome: Outcome | None) -> None:
         job = run.job
         queue = job.queue
-        del self.running[run.fence]
+        del self.running[run]
         if self._board is not None:
             self._board.leave(run.place)
         self._busy[queue] -= run.weight
@@ -277,7 +281,7 @@ class Slots:
         run.task.cancel()
         if unborn:  # a task that is cancelled before its first step takes none, not even into its `finally`
             for each in members:
-                if each.fence in self.running:
+                if each in self.running:
                     late = Outcome(job=each.job, kind=Kind.RELEASED)  # its time passed before it began
                     self._done(each, late if each.why is Why.TIMEOUT else each.instead(None))
 

@@ -60,7 +60,7 @@ class ErrorOutcomes:
             case Cancelled():
                 return Outcome(job=job, kind=Kind.CANCELLED)
             case SourceGone():
-                logger.info("%s ended well: %s", name(job), error.reason)
+                logger.info("%s ended early as succeeded: %s", name(job), error.reason)
                 return Outcome(job=job, kind=Kind.SUCCEEDED, forget=True)
             case Dead():
                 logger.error("%s is dead: %s", name(job), causes(error), extra=about(job))
@@ -81,7 +81,7 @@ class ErrorOutcomes:
             if len(self._unknown_logged) >= MAX_LOGGED:  # names come from producers: there may be any number
                 self._unknown_logged.clear()
             self._unknown_logged.add(job.task)
-            logger.warning("%s waits: this worker does not know task %s", name(job), job.task)
+            logger.warning("%s waits: this worker has no task %s", name(job), job.task)
         return Outcome(job=job, kind=Kind.UNKNOWN, delay=unknown_delay(for_how_long))
 
     async def _cool(self, job: ClaimedJob, error: Throttled) -> float:

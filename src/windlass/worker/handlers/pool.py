@@ -17,7 +17,6 @@ import os
 import shlex
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
@@ -80,9 +79,7 @@ class WarmPool:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def call(self, request: Any, timeout: float | None = None) -> Any:

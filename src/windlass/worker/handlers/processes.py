@@ -24,15 +24,8 @@ from windlass.worker.handlers.python_child import Answer, RemoteFailure, Request
 
 PROGRAM: Final = ("-m", "windlass.worker.handlers.python_child")
 SIGNALS: Final[dict[str, Callable[..., Signal]]] = {
-    "Retry": Retry,
-    "Snooze": Snooze,
-    "Throttled": Throttled,
-    "Dead": Dead,
-    "SourceGone": SourceGone,
-    "Cancelled": Cancelled,
+    kind.__name__: kind for kind in (Retry, Snooze, Throttled, Dead, SourceGone, Cancelled)
 }
-
-
 SIZE: Final = 256
 """Children are made when they are needed, so it is the slots of a worker that bound their number. With fewer
 children than slots, jobs would wait for one while their time runs."""

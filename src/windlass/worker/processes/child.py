@@ -32,24 +32,9 @@ from windlass.worker.engine.reconcile import reconcile_for_ever
 from windlass.worker.engine.waiting import wait_for_store
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
+from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.board import Board
-from windlass.worker.processes.channel import (
-    Began,
-    Cancel,
-    Channel,
-    Drain,
-    Ended,
-    Failed,
-    Go,
-    Lose,
-    Message,
-    Ready,
-    Recycle,
-    Release,
-    Start,
-    Steer,
-    Waiting,
-)
+from windlass.worker.processes.channel import Channel, Message
 from windlass.worker.processes.label import worker_info
 from windlass.worker.processes.spares import warm_up
 from windlass.worker.reports.logs import set_up_logs
@@ -84,7 +69,7 @@ class Child:
         """Everything, from the first message to the exit code."""
         messages = self._channel.messages()
         start = await anext(messages, None)
-        if not isinstance(start, Start):
+        if not isinstance(start, protocol.Start):
             return 1
         try:
             app = load_app(start.app)
@@ -99,11 +84,11 @@ class Child:
 
     async def _fail(self, reason: str) -> int:
         """Tell the supervisor why this cannot work."""
-        self._channel.send(Failed(reason))
+        self._channel.send(protocol.Failed(reason))
         await self._channel.close()
         return 1
 
-    async def _work(self, start: Start, app: Windlass, messages: AsyncIterator[Message]) -> int:
+    async def _work(self, start: protocol.Start, app: Windlass, messages: AsyncIterator[Message]) -> int:
         """From the open store to the exit code."""
         _leave_with_parent(self._parent, asyncio.get_running_loop(), app.settings.grace)
         async with app._store_handle().here(wait_for_store) as store:
@@ -143,12 +128,12 @@ class Child:
             os._exit(0)  # a thread that cannot be stopped must not keep this process, nor its effects, alive
         return 0
 
-    async def _called(self, store: Store, start: Start, messages: AsyncIterator[Message]) -> bool:
+    async def _called(self, store: Store, start: protocol.Start, messages: AsyncIterator[Message]) -> bool:
         """As a spare, wait until there is a place to take. False: it is not wanted any more."""
         warming = asyncio.create_task(warm_up(store, list(start.queues)))
-        self._channel.send(Waiting())
+        self._channel.send(protocol.Waiting())
         try:
-            return isinstance(await anext(messages, None), Go)
+            return isinstance(await anext(messages, None), protocol.Go)
         finally:
             warming.cancel()
             await asyncio.gather(warming, return_exceptions=True)
@@ -160,12 +145,12 @@ class Child:
         up."""
         if not self._ready:
             self._ready = True
-            self._channel.send(Ready())
-        self._channel.send(Began(worker))
+            self._channel.send(protocol.Ready())
+        self._channel.send(protocol.Began(worker))
 
     def ended(self, worker: int) -> None:
         """Tell the supervisor to send no more."""
-        self._channel.send(Ended(worker))
+        self._channel.send(protocol.Ended(worker))
 
     # -- what comes from outside --------------------------------------------------------------------------
 
@@ -182,7 +167,7 @@ class Child:
         assert self._engine is not None
         if not self._leaving:
             self._leaving = True
-            self._channel.send(Recycle(reason, memory))
+            self._channel.send(protocol.Recycle(reason, memory))
         self._engine.drain()
 
     async def _listen(self, messages: AsyncIterator[Message]) -> None:
@@ -190,18 +175,18 @@ class Child:
         assert engine is not None
         async for message in messages:
             match message:
-                case Steer():
+                case protocol.Steer():
                     engine.steer(message.assignment)
-                case Cancel():
+                case protocol.Cancel():
                     engine.cancel(frozenset(message.jobs))
-                case Lose():
+                case protocol.Lose():
                     engine.lose(message.worker)
-                case Drain():
+                case protocol.Drain():
                     if message.stacks:
                         logger.error("the tasks of this process:\n%s", task_stacks())
                     self._leaving = True
                     engine.drain()
-                case Release():
+                case protocol.Release():
                     engine.release()
         # Nobody sends our heartbeats any more: hand jobs back, so that others need not wait for the lease.
         logger.warning("the supervisor is gone; this worker hands its jobs back and exits")

@@ -90,7 +90,7 @@ class EmbeddedWatch:
             try:
                 self._look(at_work(), warn)
             except Exception:
-                logger.exception("the watch over a worker failed, and goes on")
+                logger.exception("the check of a worker failed, and continues")
 
     def _look(self, at_work: bool, warn: Callable[[str], None]) -> None:
         excused = not (at_work and self._member.reachable and self._member.writable)
@@ -99,7 +99,7 @@ class EmbeddedWatch:
             self._member.record.count("deaf")
             warn(self._watch.why(self.board))
         elif before and not self.deaf and not excused:
-            logger.info("a worker that took no jobs gets answers again")
+            logger.info("a worker that took no jobs claims again")
 
 
 def silence_limit(settings: Settings) -> float:

@@ -93,7 +93,7 @@ async def _rescue(store: Store, worker: int, beat: int, policy: DeathPolicy) -> 
         rescued = await store.rescue(worker, beat, policy)
         if rescued is not None:
             logger.warning(
-                "jobs of the dead worker: %d offered again, %d after a pause, %d dead as poison",
+                "jobs of the dead worker: %d offered again now, %d after a pause, %d dead as poison",
                 rescued.offered,
                 rescued.deferred,
                 rescued.dead,

@@ -18,23 +18,9 @@ from windlass.core.slots import MAX_SLOTS
 from windlass.running.groups import exited
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.waiting import first
+from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.board import Board
-from windlass.worker.processes.channel import (
-    Began,
-    Cancel,
-    Channel,
-    Drain,
-    Ended,
-    Failed,
-    Go,
-    Lose,
-    Ready,
-    Recycle,
-    Release,
-    Start,
-    Steer,
-    Waiting,
-)
+from windlass.worker.processes.channel import Channel
 
 logger: Final = logging.getLogger("windlass.worker")
 STACK_TIME: Final = 0.5
@@ -76,7 +62,7 @@ class Process:
         self._recycle: Callable[[], None] = lambda: None
 
     @classmethod
-    async def start(cls, start: Start, member: Member, environment: Mapping[str, str]) -> Process:
+    async def start(cls, start: protocol.Start, member: Member, environment: Mapping[str, str]) -> Process:
         """Start a child and tell it what to be."""
         with contextlib.ExitStack() as undone:
             ours, theirs = socket.socketpair()
@@ -114,15 +100,15 @@ class Process:
 
     def steer(self, assignment: Assignment) -> None:
         """Pass new slots and settings on."""
-        self._channel.send(Steer(assignment))
+        self._channel.send(protocol.Steer(assignment))
 
     def cancel(self, jobs: frozenset[int]) -> None:
         """Pass a wish to cancel on."""
-        self._channel.send(Cancel(list(jobs)))
+        self._channel.send(protocol.Cancel(list(jobs)))
 
     def lose(self, worker: int) -> None:
         """Tell the child that this identity is dead."""
-        self._channel.send(Lose(worker))
+        self._channel.send(protocol.Lose(worker))
 
     def can_run(self) -> bool:
         """Whether the process runs at all: one that was stopped by a signal must lose its lease [C5]."""
@@ -140,9 +126,9 @@ class Process:
         """Wait until it can go. False: it cannot, or has ended."""
         async for message in self._channel.messages():
             match message:
-                case Waiting():
+                case protocol.Waiting():
                     return True
-                case Failed():
+                case protocol.Failed():
                     self.failure = message.message
                 case _:
                     logger.debug("a spare said %r", message)
@@ -150,7 +136,7 @@ class Process:
 
     def go(self) -> None:
         """Have it take a place in the row."""
-        self._channel.send(Go())
+        self._channel.send(protocol.Go())
 
     async def exited(self) -> None:
         """Wait for its end."""
@@ -171,12 +157,12 @@ class Process:
     def drain(self, *, stacks: bool = False) -> None:
         """Tell the child to finish and leave; first, to say where its tasks stand."""
         self.leaving = True
-        self._channel.send(Drain(stacks))
+        self._channel.send(protocol.Drain(stacks))
 
     def release(self) -> None:
         """Tell the child to hand everything back and leave now."""
         self.leaving = True
-        self._channel.send(Release())
+        self._channel.send(protocol.Release())
 
     def kill(self) -> None:
         """End it, whatever it does."""
@@ -214,18 +200,18 @@ class Process:
         self._recycle = recycle
         async for message in self._channel.messages():
             match message:
-                case Ready():
+                case protocol.Ready():
                     self.ready.set()
                     up()
-                case Failed():
+                case protocol.Failed():
                     self.failure = message.message
-                case Began():
+                case protocol.Began():
                     self.workers.add(message.worker)
                     self._member.join(message.worker, self)
-                case Ended():
-                    # Not forgotten yet: what it could not give back itself is given back when it has ended.
+                case protocol.Ended():
+                    # Not forgotten yet: what it could not hand back itself is handed back when it has ended.
                     self._member.leave(message.worker)
-                case Recycle():
+                case protocol.Recycle():
                     self.leaving, self.reason, self.memory = True, message.reason, message.memory
                     recycle()
                 case _:

@@ -188,10 +188,10 @@ class Supervisor:
         try:
             child = run.child or self._spares.take() or await self._start()
         except OSError as error:
-            logger.error("no process can be started: %s", error)
+            logger.error("cannot start a process: %s", error)
             return False
         except Exception:
-            logger.exception("no process can be started")
+            logger.exception("cannot start a process")
             return False
         label = child.label
         logger.debug("worker %s starts, process %d", label, child.pid)

@@ -43,7 +43,7 @@ class Watchdog:
                 await self._kill_the_late()
                 await self._replace_the_deaf()
             except Exception:
-                logger.exception("the watch over the children failed, and goes on")
+                logger.exception("the watchdog failed, and continues")
 
     async def _kill_the_late(self) -> None:
         """Kill children that ignore a deadline, or that take too long to leave."""

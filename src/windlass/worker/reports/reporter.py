@@ -101,7 +101,7 @@ class Reporter:
         await self.report(last=True, until=time.monotonic() + LAST_TIME / 2)
         if self._sent is None and len(self.recorder.events):
             dropped = plural(len(self.recorder.events), "event is", "events are")
-            logger.warning("%s dropped: there is no time left to report", dropped)
+            logger.warning("%s dropped: no time is left to report", dropped)
             self.recorder.count("dropped", self.recorder.events.drop())
             await self.report(last=True)
 

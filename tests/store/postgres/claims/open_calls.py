@@ -81,7 +81,7 @@ class Scene:
     async def _stand_in_line_for_tokens(self) -> None:
         look, queue = self.base.look, self.queue
         lane = await self.base.lane(queue, 1)
-        await look.run(f"SELECT windlass.declare_budget('{queue}', 0.001, 2)")
+        await look.run(f"""SELECT windlass.declare_budget('{queue}', '{{"rate": 0.001, "burst": 2}}')""")
         await look.run(f"SELECT windlass.take_tokens('{queue}', 2)")
         self.id["tokens"] = await look.enqueue(f"{queue}.tokens", queue=queue, priority="high")
         await look.row(NEEDS, lane, self.worker, f'{{"{queue}.tokens": [{{"budget": "{queue}", "n": 1}}]}}')
@@ -124,7 +124,7 @@ def calls(scene: Scene) -> dict[str, list[str]]:
         ],
         "change_pressure": [f"change_pressure('{q}', 'soft', 'full')"],
         "checkpoint": [f"checkpoint({own}, '{{}}', 1, 2)"],
-        "declare_budget": [f"declare_budget('{q}-b', 1, 1)"],
+        "declare_budget": [f"""declare_budget('{q}-b', '{{"rate": 1, "burst": 1}}')"""],
         "declare_lane": [f"declare_lane('{q}-new', 2::smallint)"],
         "delete": [
             f"delete({id[name]})"

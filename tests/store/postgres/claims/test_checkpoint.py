@@ -71,7 +71,7 @@ async def test_a_checkpoint_in_an_open_transaction_keeps_the_worker_alive_and_no
     base: Base,
 ) -> None:
     """[C5] [S2] [fault 27] Other attempts of the worker could not end otherwise than well while a handler's
-    own transaction was open, nor could it ask what it holds; but nobody may bury it meanwhile."""
+    own transaction was open, nor could it ask what it holds; but nobody may declare it dead meanwhile."""
     store, worker, lane = await base.store(), await base.worker(), await base.lane()
     await store.enqueue([NewJob(task="t", payload="{}", queue=base.queue)] * 2)
     one, other = (await base.claim(lane, worker, 2)).jobs

@@ -11,7 +11,7 @@ from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind
 from windlass.errors import WorkerLost
 
-BURY = "SELECT windlass.bury($1, $2)"
+DECLARE_DEAD = "SELECT windlass.declare_dead($1, $2)"
 LOCK = "SELECT pg_advisory_xact_lock(windlass.lock_space(), $1)"
 TAKE = "SELECT * FROM windlass.claim_take($1, $2, 10)"
 STEP = "SELECT * FROM windlass.rescue_step($1, '{0}', 100)"
@@ -22,14 +22,14 @@ async def impatient(base: Base) -> Session:
     return await base.session(lock_timeout="1ms")
 
 
-async def test_a_worker_buried_before_the_fence_of_its_claim_gets_nothing(base: Base) -> None:
+async def test_a_worker_declared_dead_before_the_fence_of_its_claim_gets_nothing(base: Base) -> None:
     """[rule 6] [C5] The claim has the lane and has not looked at its worker yet."""
     lane, worker, other = await base.lane(), await base.worker(), await base.worker()
     job = await base.look.enqueue()
     claimer, rescuer = await base.sessions(2)
     await claimer.begin()
     await claimer.run(LOCK, lane)
-    assert await rescuer.value(BURY, worker, 0)
+    assert await rescuer.value(DECLARE_DEAD, worker, 0)
     with pytest.raises(asyncpg.PostgresError) as refused:
         await claimer.row(TAKE, lane, worker)
     assert refused.value.sqlstate == "WL002"
@@ -37,8 +37,8 @@ async def test_a_worker_buried_before_the_fence_of_its_claim_gets_nothing(base: 
     assert (await base.claim(lane, other)).ids == [job]
 
 
-async def test_a_burial_during_a_claim_fails_and_afterwards_sees_it(alone: Base) -> None:
-    """[rule 6] [C8] Between its claim's fence and commit nobody buries the worker; the jobs are not lost."""
+async def test_a_worker_is_not_declared_dead_during_its_claim_and_afterwards_is(alone: Base) -> None:
+    """[rule 6] [C8] Between its claim's fence and commit nobody declares the worker dead; no job is lost."""
     lane, worker, other = await alone.lane(), await alone.worker(), await alone.worker()
     job = await alone.look.enqueue()
     store = await alone.store()
@@ -46,7 +46,7 @@ async def test_a_burial_during_a_claim_fails_and_afterwards_sees_it(alone: Base)
     await claimer.begin()
     await claimer.run(LOCK, lane)
     assert answer(lane, await claimer.row(TAKE, lane, worker)).ids == [job]
-    assert await rescuer.value(BURY, worker, 0) is False
+    assert await rescuer.value(DECLARE_DEAD, worker, 0) is False
     assert await store.rescue(worker, 0, DeathPolicy()) is None
     await claimer.commit()
     rescued = await store.rescue(worker, 0, DeathPolicy())
@@ -58,17 +58,17 @@ async def test_a_burial_during_a_claim_fails_and_afterwards_sees_it(alone: Base)
         await store.beat(worker)
 
 
-@pytest.mark.parametrize("buried", [True, False])
-async def test_a_claim_waits_at_the_fence_for_a_burial_in_flight(base: Base, buried: bool) -> None:
-    """[rule 6] It has read its jobs already; it gives them out only if the burial is rolled back."""
+@pytest.mark.parametrize("dead", [True, False])
+async def test_a_claim_waits_at_the_fence_for_an_open_declare_dead(base: Base, dead: bool) -> None:
+    """[rule 6] It has read its jobs already; it gives them out only if declare_dead is rolled back."""
     lane, worker = await base.lane(), await base.worker()
     job = await base.look.enqueue()
     claimer, rescuer = await base.sessions(2)
     await rescuer.begin()
-    assert await rescuer.value(BURY, worker, 0)
+    assert await rescuer.value(DECLARE_DEAD, worker, 0)
     claim = asyncio.create_task(base.claim(lane, worker, by=claimer))
     await base.blocked(claimer)
-    if buried:
+    if dead:
         await rescuer.commit()
         with pytest.raises(asyncpg.PostgresError) as refused:
             await claim
@@ -90,7 +90,7 @@ async def test_nothing_of_the_worker_waits_for_a_rescue_that_tries(base: Base) -
     await handler.begin()
     assert (await base.finish(worker, [first], by=handler)).applied == 1
     await rescuer.begin()
-    assert await rescuer.value(BURY, worker, 0) is False
+    assert await rescuer.value(DECLARE_DEAD, worker, 0) is False
     # The rescue's transaction is still open, as is the handler's.
     assert await worker_session.value("SELECT windlass.beat($1)", worker) == []
     assert (await base.finish(worker, [second], by=worker_session)).applied == 1
@@ -99,17 +99,17 @@ async def test_nothing_of_the_worker_waits_for_a_rescue_that_tries(base: Base) -
     assert (await base.finish(worker, [third])).applied == 1
 
 
-async def test_a_burial_by_an_old_beat_fails(base: Base) -> None:
+async def test_an_old_beat_does_not_declare_a_worker_dead(base: Base) -> None:
     """[rule 6] [C8] The beat moved after the observer read it: before, during and after its commit."""
     worker = await base.worker()
     beater, rescuer = await base.session(), await impatient(base)
     await beater.begin()
     await beater.value("SELECT windlass.beat($1)", worker)
-    assert await rescuer.value(BURY, worker, 0) is False
+    assert await rescuer.value(DECLARE_DEAD, worker, 0) is False
     await beater.commit()
-    assert await rescuer.value(BURY, worker, 0) is False
-    assert await rescuer.value(BURY, worker, 1) is True
-    assert await rescuer.value(BURY, worker, 0) is True, "dead before is dead"
+    assert await rescuer.value(DECLARE_DEAD, worker, 0) is False
+    assert await rescuer.value(DECLARE_DEAD, worker, 1) is True
+    assert await rescuer.value(DECLARE_DEAD, worker, 0) is True, "dead before is dead"
 
 
 @pytest.mark.parametrize("write", ["finish", "checkpoint", "beat"])
@@ -121,7 +121,7 @@ async def test_an_old_snapshot_does_not_pass_the_fence(base: Base, write: str) -
     handler, rescuer = await base.sessions(2)
     await handler.begin("repeatable read")
     await handler.value("SELECT 1")
-    assert await rescuer.value(BURY, worker, 0)
+    assert await rescuer.value(DECLARE_DEAD, worker, 0)
     assert (await rescuer.row(STEP, worker))["offered"] == 1
     checkpoint = "SELECT windlass.checkpoint($1, $2, $3, $4, $5, '{}', 1, 2)"
     writes: dict[str, Callable[[], Awaitable[object]]] = {
@@ -140,8 +140,8 @@ async def test_two_rescuers_offer_each_job_once(base: Base) -> None:
     jobs = [await base.look.enqueue() for _ in range(3)]
     await base.claim(lane, worker)
     one, two = await base.sessions(2)
-    assert await one.value(BURY, worker, 0)
-    assert await two.value(BURY, worker, 0)
+    assert await one.value(DECLARE_DEAD, worker, 0)
+    assert await two.value(DECLARE_DEAD, worker, 0)
     await one.begin()
     assert (await one.row(STEP, worker))["offered"] == 3
     second = asyncio.create_task(two.row(STEP, worker))
@@ -152,14 +152,14 @@ async def test_two_rescuers_offer_each_job_once(base: Base) -> None:
 
 
 async def test_a_rescue_that_is_cut_off_is_finished_by_the_next(base: Base) -> None:
-    """[C8] Burying and taking back are separate steps; each may be the last one done."""
+    """[C8] Declaring dead and taking back are separate steps; each may be the last one done."""
     lane, worker, other = await base.lane(), await base.worker(), await base.worker()
     jobs = [await base.look.enqueue() for _ in range(3)]
     for _ in range(3):
         await base.claim(lane, worker, 1)
     (rescuer,) = await base.sessions(1)
     step = "SELECT * FROM windlass.rescue_step($1, '{0}', 1)"
-    assert await rescuer.value(BURY, worker, 0)
+    assert await rescuer.value(DECLARE_DEAD, worker, 0)
     await rescuer.begin()
     await rescuer.row(step, worker)
     await rescuer.rollback()

@@ -71,7 +71,7 @@ async def test_a_flush_beside_itself_counts_once(base: Base, kind: Kind, first_c
 
 
 async def test_a_mixed_flush_sent_again_after_the_ring_has_turned_is_a_repeat(alone: Base) -> None:
-    """[rule 6] [rule 7] Its claim is gone with its evidence; nothing is deferred, offered or buried twice."""
+    """[rule 6] [rule 7] Its claim is gone with its evidence; nothing is deferred, offered or dead twice."""
     lane, worker, jobs = await claimed(alone, len(KINDS))
     outcomes = [say(job, kind) for job, kind in zip(jobs, KINDS, strict=True)]
     assert await alone.flush(worker, outcomes, 1) == Finished(applied=len(KINDS))

@@ -1,11 +1,14 @@
 """Bad input through SQL: a typed error, and nothing written [E4]."""
 
+import json
 from typing import Any
 
 import asyncpg
 import pytest
 
 from tests.store.postgres.kit import Base
+from windlass.store.fields import Field
+from windlass.store.records import CARRIED, JOB_OPTIONS
 
 NOTHING = """
 SELECT (SELECT count(*) FROM windlass.ready WHERE lane = $1)
@@ -86,3 +89,23 @@ async def test_enqueue_many_refuses_it(base: Base, case: tuple[str, ...], declar
             f"{tasks}::text[], {payloads}::text[], {options}::text[])"
         )
     assert (refused.value.sqlstate, await written(base, lane)) == (code, 0)
+
+
+@pytest.mark.parametrize("field", CARRIED, ids=lambda field: field.name)
+async def test_an_option_of_the_wrong_type_is_refused_with_what_to_write(base: Base, field: Field) -> None:
+    """[E4]"""
+    await base.lane()
+    with pytest.raises(asyncpg.PostgresError, match=f"the option {field.kept} is malformed") as refused:
+        await base.look.value(
+            "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{\"{}\"}', ARRAY[$2])",
+            base.queue,
+            json.dumps({field.kept: {"a": [1]}}),
+        )
+    assert getattr(refused.value, "hint", None) == f"Write {field.allowed}."
+
+
+async def test_enqueue_takes_every_option_of_a_job(base: Base) -> None:
+    """[E2] But for a connection, and what two others say in one word."""
+    names = "SELECT proargnames FROM pg_proc WHERE oid = 'windlass.enqueue'::regproc"
+    options = {field.kept for field in JOB_OPTIONS.values()} - {"connection", "debounce"}
+    assert set(await base.look.value(names)) == {"task", "args"} | options

@@ -20,7 +20,12 @@ class Line:
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
+        self.calls: list[tuple[list[str], object]] = []
         self.open = asyncio.Event()
+
+    async def send_own(self, jobs: Sequence[NewJob], connection: object) -> list[Receipt]:
+        self.calls.append(([job.task for job in jobs], connection))
+        return [Receipt(int(job.payload)) for job in jobs]
 
     async def send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         self.batches.append([job.task for job in jobs])
@@ -56,15 +61,27 @@ async def answers(intake: Intake, line: Line, jobs: Sequence[NewJob]) -> list[Re
 
 async def test_while_one_is_in_flight_the_next_batch_fills() -> None:
     line = Line()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
     got = await answers(intake, line, [job("a", n) for n in range(1, 10)])
     assert got == [Receipt(n) for n in range(1, 10)]
     assert [len(batch) for batch in line.batches] == [1, 9] or [len(batch) for batch in line.batches] == [10]
 
 
+async def test_what_a_caller_has_put_together_or_joined_to_a_transaction_goes_as_it_is() -> None:
+    line, own = Line(), object()
+    intake = Intake(line.send, line.send_own)
+    assert await intake.enqueue([]) == []
+    assert await intake.enqueue([job("a", 1), job("b", 2)]) == [Receipt(1), Receipt(2)]
+    assert await intake.enqueue([job("c", 3)], connection=own) == [Receipt(3)]
+    assert line.calls == [(["a", "b"], None), (["c"], own)]
+    line.open.set()
+    assert await intake.enqueue([job("d", 4)]) == [Receipt(4)]
+    assert line.batches == [["d"]]
+
+
 async def test_one_that_is_refused_spoils_nobody_elses() -> None:
     line = Line()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
     got = await answers(intake, line, [job("a", 1), job("twin", 2), job("b", 3)])
     assert got[0] == Receipt(1)
     assert isinstance(got[1], AlreadyEnqueued)
@@ -73,7 +90,7 @@ async def test_one_that_is_refused_spoils_nobody_elses() -> None:
 
 async def test_a_full_queue_costs_one_call_more_however_many_were_refused() -> None:
     line = Line()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
     jobs = [job("a", n, "full") for n in range(1, 50)] + [job("b", 99)]
     got = await answers(intake, line, jobs)
     assert all(isinstance(answer, QueueFull) for answer in got[:-1])
@@ -85,7 +102,7 @@ async def test_a_full_queue_costs_one_call_more_however_many_were_refused() -> N
 async def test_what_was_perhaps_written_is_not_sent_again(task: str, error: type[Exception]) -> None:
     """[E7]: the callers are told, and may send again with their idempotency keys."""
     line = Line()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
     got = await answers(intake, line, [job("a", 1), job(task, 2)])
     assert [type(answer) for answer in got] == [error, error]
     assert sum("a" in batch for batch in line.batches) == 1
@@ -94,7 +111,7 @@ async def test_what_was_perhaps_written_is_not_sent_again(task: str, error: type
 async def test_an_error_is_its_callers_own() -> None:
     """What one adds to it, or was handling when it came, the others do not see."""
     line = Line()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
 
     async def call(n: int) -> StoreUnavailable:
         try:
@@ -120,14 +137,14 @@ async def test_an_error_is_its_callers_own() -> None:
 async def test_a_call_that_is_cancelled_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intakes, "MAX_JOBS", 1)
     line = Line()
-    got = await answers(Intake(line.send), line, [job("struck", 1), job("a", 2), job("a", 3)])
+    got = await answers(Intake(line.send, line.send_own), line, [job("struck", 1), job("a", 2), job("a", 3)])
     assert isinstance(got[0], asyncio.CancelledError)
     assert got[1:] == [Receipt(2), Receipt(3)]
 
 
 async def test_who_has_left_before_it_was_sent_gets_no_job() -> None:
     line = Line()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
     first = asyncio.create_task(intake.add(job("first", 1)))
     while not line.batches:  # noqa: ASYNC110
         await asyncio.sleep(0)
@@ -149,6 +166,10 @@ class Sticky(Line):
         super().__init__()
         self.callers: list[str] = []
         self.given_up = 0
+
+    async def send_own(self, jobs: Sequence[NewJob], connection: object) -> list[Receipt]:
+        self.calls.append(([job.task for job in jobs], connection))
+        return [Receipt(int(job.payload)) for job in jobs]
 
     async def send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         self.batches.append([job.task for job in jobs])
@@ -177,7 +198,7 @@ KEYS = [
 async def test_a_job_that_may_have_to_wait_is_sent_on_its_own(fields: dict[str, object]) -> None:
     """The key that it waits for may be held by a transaction that lasts."""
     line = Sticky()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
     stuck = asyncio.create_task(intake.add(NewJob(task="stick", payload="1", **fields)))  # type: ignore[arg-type]
     while not line.batches:  # noqa: ASYNC110
         await asyncio.sleep(0)
@@ -191,7 +212,7 @@ async def test_a_job_that_may_have_to_wait_is_sent_on_its_own(fields: dict[str, 
 async def test_a_call_that_does_not_answer_gets_others_beside_it() -> None:
     """A few: the next ones wait, and who leaves meanwhile leaves nothing behind."""
     line = Sticky()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
     stuck = []
     for n in range(CALLS - 1):
         stuck.append(asyncio.create_task(intake.add(job("stick", n))))
@@ -215,7 +236,7 @@ async def test_a_call_that_does_not_answer_gets_others_beside_it() -> None:
 
 async def test_callers_with_one_key_keep_one_call_waiting() -> None:
     line = Sticky()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
     twins = [
         asyncio.create_task(intake.add(NewJob(task="stick", payload=str(n), options=Options(unique_key="k"))))
         for n in range(2 * CALLS)
@@ -232,7 +253,7 @@ async def test_callers_with_one_key_keep_one_call_waiting() -> None:
 async def test_large_payloads_go_in_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intakes, "MAX_SENT", 4)
     line = Line()
-    got = await answers(Intake(line.send), line, [job("a", n) for n in range(100, 103)])
+    got = await answers(Intake(line.send, line.send_own), line, [job("a", n) for n in range(100, 103)])
     assert got == [Receipt(n) for n in range(100, 103)]
     assert max(len(batch) for batch in line.batches) <= 2
 
@@ -240,7 +261,7 @@ async def test_large_payloads_go_in_smaller_batches(monkeypatch: pytest.MonkeyPa
 async def test_a_batch_belongs_to_none_of_its_callers() -> None:
     """What the first of them has in its context, such as a trace, is not the others'."""
     line = Sticky()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
 
     async def call(name: str, n: int) -> Receipt:
         caller.set(name)
@@ -252,7 +273,7 @@ async def test_a_batch_belongs_to_none_of_its_callers() -> None:
 
 async def test_a_call_that_nobody_waits_for_is_given_up() -> None:
     line = Sticky()
-    intake = Intake(line.send)
+    intake = Intake(line.send, line.send_own)
     first = asyncio.create_task(intake.add(job("stick", 1)))
     while not line.batches:  # noqa: ASYNC110
         await asyncio.sleep(0)

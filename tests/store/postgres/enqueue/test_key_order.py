@@ -8,7 +8,7 @@ import pytest
 
 from tests.store.postgres.kit import Base, Session
 from windlass.core.states import Kind
-from windlass.store.postgres.statements import enqueue_call, receipts_of
+from windlass.store.postgres.enqueue import enqueue_call, receipts_of
 from windlass.store.records import NewJob, Options, Receipt
 
 LEFT = "SELECT count(*) FROM windlass.unique_key WHERE job = 0"

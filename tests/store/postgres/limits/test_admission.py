@@ -136,3 +136,13 @@ async def test_producers_do_not_wait_for_each_other(base: Base) -> None:
     assert await second.enqueue() > 0
     await store.set_queue(base.queue, {"max_depth": 20})
     await first.rollback()
+
+
+async def test_a_sweep_without_anybody_waiting_writes_nothing(alone: Base) -> None:
+    """[rule 8] It follows each step of promotion: a row lock made each one sync a commit of its own."""
+    session = await alone.session()
+    await session.begin()
+    row = await session.row("SELECT * FROM windlass.sweep_gates(1000)")
+    assert (row["admitted"], row["next_in"]) == (0, None)
+    assert await session.value("SELECT pg_current_xact_id_if_assigned()::text") is None
+    await session.rollback()

@@ -82,8 +82,7 @@ async def step(base: Base, name: str, model: Model, dice: random.Random, now: fl
         case 2:
             rate, burst = dice.choice([0.0, 0.3, 2.5]), float(dice.randint(1, 6))
             await base.look.run(
-                "SELECT windlass.budget_change(jsonb_populate_record(b, $2), $3) FROM windlass.budget b "
-                "WHERE b.name = $1",
+                "SELECT windlass.budget_change($1, $2, $3)",
                 name,
                 msgspec.json.encode({"rate": rate, "burst": burst}).decode(),
                 now,

@@ -136,7 +136,7 @@ async def test_a_copy_goes_its_own_way(pg_server: Server, pg_template: str) -> N
 
 
 async def test_of_two_that_open_a_copy_at_once_only_one_adopts_it(alone: Base) -> None:
-    """[rule 15] The second must not bury the workers that came after the first."""
+    """[rule 15] The second must not declare the workers dead that came after the first."""
     await alone.lane()
     one, two = await alone.sessions(2)
     await alone.look.run("UPDATE windlass.meta SET database = 0")

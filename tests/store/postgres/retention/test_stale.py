@@ -78,7 +78,7 @@ async def test_a_rescue_with_an_old_snapshot_is_refused(alone: Base) -> None:
     lane, worker, other = await alone.lane(), await alone.worker(), await alone.worker()
     job = await alone.look.enqueue()
     await alone.claim(lane, worker)
-    assert await alone.look.value("SELECT windlass.bury($1, 0)", worker)
+    assert await alone.look.value("SELECT windlass.declare_dead($1, 0)", worker)
     old = await alone.session()
     await old.begin("repeatable read")
     await old.value("SELECT count(*) FROM windlass.worker_life")

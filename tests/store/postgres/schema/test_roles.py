@@ -183,7 +183,7 @@ async def a_worker_splits(store: PostgresStore) -> None:
 
 
 async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: MakeRole) -> None:
-    """[rule 11] From a queue that nobody declared to retention; opening a second store buries nobody."""
+    """[rule 11] From a queue that nobody declared to retention; a second store declares nobody dead."""
     dsn = role("worker")
     store = await alone.store(dsn)
     session = await alone.session(dsn)
@@ -227,7 +227,7 @@ async def test_a_worker_runs_the_whole_store_without_ddl(alone: Base, role: Make
     term = await store.lead(7, 30.0)
     assert term is not None
     await store.assign(term, {2: {"mail": 3}})
-    assert (await store.steering([2])).slots == {2: {"mail": 3}}
+    assert (await store.cluster_view([2])).slots == {2: {"mail": 3}}
     await store.resign(7)
     assert {finding.level for finding in await store.diagnose()} == {"ok"}
 
@@ -257,7 +257,7 @@ async def test_a_reader_sees_everything_and_changes_nothing(alone: Base, role: M
     assert await reader.value("SELECT windlass.lane_depth($1)", lane) == 1
     store = await alone.store(role("reader"))
     assert [queue.name for queue in await store.queues()] == [alone.queue]
-    assert list((await store.steering([])).queues) == [alone.queue]
+    assert list((await store.cluster_view([])).queues) == [alone.queue]
     assert [job.id for job in (await store.jobs(JobFilter(state=State.SCHEDULED), 10)).jobs] == jobs[1:]
     assert (await store.parents(), await store.parts(jobs[0]), await store.tasks()) == ([], [], [])
     assert await reader.value("SELECT count(*) FROM windlass.job_parent, windlass.job_part") == 0

@@ -129,5 +129,5 @@ async def test_a_workers_traps_are_not_stepped_into(alone: Base, role: MakeRole)
     ):
         await session.run(f"SELECT windlass.{step}")
     assert await session.value("SELECT (windlass.rotation_begin(true, '{}')).victim") == 0
-    assert await session.value("SELECT windlass.bury(1, 1)") is True
+    assert await session.value("SELECT windlass.declare_dead(1, 1)") is True
     assert (await session.row("SELECT * FROM windlass.rescue_step(1, '{0}', 9)"))["cancelled"] == 1

@@ -173,7 +173,7 @@ def test_settings_of_the_database_change_nothing(settings: tuple[str, ...], data
     desk = Desk(database("UTF8", settings))
     kept = asyncio.run(lives(desk.url, "a 'quoted' text"))
     assert kept["failure"] == "a 'quoted' text"
-    for command in ("queues", "jobs", "events", "doctor", "blocked", "budgets", "workers"):
+    for command in ("queues", "jobs", "events", "doctor", "gates", "budgets", "workers"):
         assert "Traceback" not in desk.ok(command)
 
 

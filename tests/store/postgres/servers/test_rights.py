@@ -21,7 +21,7 @@ from windlass.store.postgres import PostgresStore
 __all__ = ["role"]
 
 Role = Callable[[str | None], str]
-READING = ("queues", "jobs", "workers", "events", "budgets", "blocked", "tasks", "parents")
+READING = ("queues", "jobs", "workers", "events", "budgets", "gates", "tasks", "parents")
 
 
 def test_a_role_without_any_right(pg_dsn: str, role: Role) -> None:

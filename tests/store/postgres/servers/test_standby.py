@@ -49,7 +49,7 @@ async def _fill(url: str) -> dict[str, int]:
 
 READING = [
     ("queues",), ("queue", "show", "mail"), ("jobs",), ("jobs", "--text", "a"), ("dead", "list"),
-    ("dead", "causes"), ("schedules", "list"), ("budgets",), ("blocked",), ("watermarks", "mail"),
+    ("dead", "causes"), ("schedules", "list"), ("budgets",), ("gates",), ("watermarks", "mail"),
     ("events",), ("tasks",), ("workers",), ("parents",), ("top", "--once"),
 ]  # fmt: skip
 WRITING = [

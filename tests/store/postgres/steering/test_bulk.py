@@ -11,7 +11,7 @@ import pytest
 from tests.store.postgres.kit import Base, Session, answer
 from tests.store.postgres.plans import explained, plans
 from windlass.core.states import Kind
-from windlass.store.postgres.statements import enqueue_call
+from windlass.store.postgres.enqueue import enqueue_call
 from windlass.store.records import Failure, NewJob, Options
 
 TABLES = re.compile(r"(ready|claim|outcome|failure)_\d|dead|deferred|held|part|parent|ended_otherwise")

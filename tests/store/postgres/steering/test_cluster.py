@@ -128,7 +128,7 @@ async def test_steering_is_one_statement(alone: Base) -> None:
     assert term is not None
     worker = await alone.worker()
     await store.assign(term, {worker: {"a": 3}, 404: {"a": 1}})
-    steering = await store.steering([worker, 404])
+    steering = await store.cluster_view([worker, 404])
     assert (steering.queues["a"].max_workers, steering.queues["a"].window) == (3, 7)
     assert steering.queues["b"].throttles == 1
     assert 50 < steering.queues["b"].cooling <= 60
@@ -145,7 +145,7 @@ async def test_a_schema_that_is_gone_is_told_in_lines(alone: Base, caplog: pytes
     try:
         await until(lambda: member.coordinator.term is not None)
         await alone.look.run("DROP SCHEMA windlass CASCADE")
-        await until(lambda: "the member of the cluster failed" in caplog.text)
+        await until(lambda: "the cluster member failed" in caplog.text)
         await asyncio.sleep(0.3)  # it begins again meanwhile, in vain
     finally:
         running.cancel()
@@ -153,6 +153,6 @@ async def test_a_schema_that_is_gone_is_told_in_lines(alone: Base, caplog: pytes
     lines = [each for each in caplog.records if each.name.startswith("windlass")]
     traced = [each.exc_info[1] for each in lines if each.exc_info]
     assert [each for each in traced if isinstance(each, SchemaMissing)] == []  # others were under way then
-    failed = [each.getMessage() for each in lines if "the member of the cluster failed" in each.getMessage()]
+    failed = [each.getMessage() for each in lines if "the cluster member failed" in each.getMessage()]
     assert len(failed) == len(set(failed))
     assert all("run `windlass migrate`" in each for each in failed)

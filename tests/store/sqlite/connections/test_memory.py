@@ -3,7 +3,9 @@
 import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import apsw
 import pytest
 
 from tests.store.sqlite.kit import drain, in_child, job, opened
@@ -31,6 +33,24 @@ async def test_jobs_stay_when_it_is_closed() -> None:
     async with opened(MEMORY) as other, opened(MEMORY):
         assert await ready(other) == 0
     assert await ready(store) == 1
+
+
+async def test_one_that_nobody_holds_is_used_again_as_if_it_were_new() -> None:
+    """Its connection is, which has prepared its statements; of its rows nothing is left."""
+    store = SQLiteStore(MEMORY)
+    connection = await store.database.read(lambda connection: connection)
+    await store.enqueue([job("t"), job("t", queue="other")])
+    await store.set_queue("other", {"max_workers": 3})
+    await drain(store, 1)
+    del store
+    again, new = SQLiteStore(MEMORY), SQLiteStore(MEMORY)
+    assert await again.database.read(lambda connection: connection) is connection
+    assert await again.database.read(_rows) == await new.database.read(_rows)
+
+
+def _rows(connection: apsw.Connection) -> dict[Any, Any]:
+    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in tables}
 
 
 async def test_nothing_is_left_of_a_call_that_fails() -> None:

@@ -85,9 +85,7 @@ async def connect(
                     connection_class=Connection,
                     **options,
                 )
-            except (OSError, TimeoutError, asyncpg.CannotConnectNowError) as error:
-                failures.append((host, error))
-            except asyncpg.TargetServerAttributeNotMatched as error:
+            except (OSError, asyncpg.CannotConnectNowError, asyncpg.TargetServerAttributeNotMatched) as error:
                 failures.append((host, error))
             except asyncpg.ProtocolViolationError as error:
                 raise _from_a_pooler(error) from error

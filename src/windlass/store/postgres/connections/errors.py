@@ -11,59 +11,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from windlass.errors import (
-    AlreadyEnqueued,
-    ConfigurationError,
-    Finalizing,
-    InvalidOption,
-    InvalidPayload,
-    JobNotFound,
-    PayloadTooLarge,
-    QueueFull,
-    Refused,
-    SchemaMissing,
-    Shed,
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-    StoreForbidden,
-    StoreFull,
-    StoreReadOnly,
-    StoreUnavailable,
-    TermLost,
-    WindlassError,
-    WorkerLost,
-)
+from windlass import errors
 
 READ_ONLY: Final = "25006"
 LATE: Final = "PostgreSQL did not answer in time: it is busy, or somebody holds a lock; see `windlass doctor`"
 
-BY_CODE: Final[dict[str, type[WindlassError]]] = {
-    "WL002": WorkerLost,
-    "WL003": StoreCorrupt,
-    "WL004": StoreCorrupt,
-    "WL005": InvalidOption,
-    "WL006": ConfigurationError,
-    "WL007": PayloadTooLarge,
-    "WL008": StoreError,
-    "WL009": TermLost,
-    "WL010": JobNotFound,
-    "WL013": StoreUnavailable,
-    READ_ONLY: StoreReadOnly,
-    "42501": StoreForbidden,
-    "53100": StoreFull,
-    "28000": ConfigurationError,
-    "28P01": ConfigurationError,
-    "3D000": ConfigurationError,
-    "3F000": SchemaMissing,
-    "42P01": SchemaMissing,
-    "22P02": InvalidPayload,
-    "22P05": InvalidPayload,
-    "22021": InvalidPayload,
+BY_CODE: Final[dict[str, type[errors.WindlassError]]] = {
+    "WL002": errors.WorkerLost,
+    "WL003": errors.StoreCorrupt,
+    "WL004": errors.StoreCorrupt,
+    "WL005": errors.InvalidOption,
+    "WL006": errors.ConfigurationError,
+    "WL007": errors.PayloadTooLarge,
+    "WL008": errors.StoreError,
+    "WL009": errors.TermLost,
+    "WL010": errors.JobNotFound,
+    "WL013": errors.StoreUnavailable,
+    READ_ONLY: errors.StoreReadOnly,
+    "42501": errors.StoreForbidden,
+    "53100": errors.StoreFull,
+    "28000": errors.ConfigurationError,
+    "28P01": errors.ConfigurationError,
+    "3D000": errors.ConfigurationError,
+    "3F000": errors.SchemaMissing,
+    "42P01": errors.SchemaMissing,
+    "22P02": errors.InvalidPayload,
+    "22P05": errors.InvalidPayload,
+    "22021": errors.InvalidPayload,
 }
-_ABOUT_A_JOB = {"WL001": AlreadyEnqueued, "WL019": Finalizing}
+_ABOUT_A_JOB = {"WL001": errors.AlreadyEnqueued, "WL019": errors.Finalizing}
 """The detail names the job that it is about."""
-_GONE = "The schema is not there (any more): restore it, or run `windlass migrate`"
+_GONE = "The schema does not exist, or no longer: restore it, or run `windlass migrate`"
 _HINTS = {
     "3F000": _GONE,
     "42P01": _GONE,
@@ -94,7 +72,7 @@ def translated(late: str = LATE) -> Iterator[None]:
         raise known from error
 
 
-def _from_asyncpg(error: Exception, late: str) -> WindlassError | None:
+def _from_asyncpg(error: Exception, late: str) -> errors.WindlassError | None:
     import asyncpg
 
     if isinstance(error, asyncpg.PostgresError):
@@ -111,13 +89,13 @@ def _from_asyncpg(error: Exception, late: str) -> WindlassError | None:
     if not isinstance(error, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError):
         return None
     if isinstance(error, TimeoutError) and error.errno is None:  # our own deadline, not the network's
-        return StoreBusy(late)
-    return StoreUnavailable(f"PostgreSQL cannot be reached: {error or type(error).__name__}")
+        return errors.StoreBusy(late)
+    return errors.StoreUnavailable(f"PostgreSQL cannot be reached: {error or type(error).__name__}")
 
 
 def typed(
     code: str | None, message: str, detail: Any = None, hint: Any = None, function: str | None = None
-) -> WindlassError | None:
+) -> errors.WindlassError | None:
     """The error of ours that a SQLSTATE stands for, or None. `function` is the one of the server that raised
     it."""
     if (code, function) == _UNLOGGED:
@@ -131,20 +109,20 @@ def typed(
     if code in BY_CODE:
         return BY_CODE[code](text)
     if code is not None and code.startswith(_BUSY):
-        return StoreBusy(text)
+        return errors.StoreBusy(text)
     if code is not None and code.startswith(_PASSING):
-        return StoreUnavailable(text)
+        return errors.StoreUnavailable(text)
     return None
 
 
-def _refused(code: str, text: str, details: dict[str, Any]) -> Refused:
+def _refused(code: str, text: str, details: dict[str, Any]) -> errors.Refused:
     """A queue that takes no more for now: full [F4], or shedding [F5]."""
     if code == "WL011":
-        return QueueFull(text, details["queue"], details["retry_after"])
-    return Shed(text, details["queue"], details["retry_after"], details["level"])
+        return errors.QueueFull(text, details["queue"], details["retry_after"])
+    return errors.Shed(text, details["queue"], details["retry_after"], details["level"])
 
 
-def refused_jobs(error: Refused) -> int:
+def refused_jobs(error: errors.Refused) -> int:
     """How many jobs of a call the database refused with this error; see windlass.check_load."""
     detail = getattr(error.__cause__, "detail", None)
     return int(json.loads(detail)["n"]) if detail else 1

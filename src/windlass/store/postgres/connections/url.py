@@ -267,7 +267,7 @@ def _check(given: Mapping[str, str]) -> None:
     for name in _FILES if given.get("sslmode") != "disable" else ():
         path = given.get(name)
         if path and not (name == "sslrootcert" and system) and not os.access(path, os.R_OK):
-            raise ConfigurationError(f"{name} names {path}, which is no file that can be read here")
+            raise ConfigurationError(f"{name} names {path}, which is not a readable file")
 
 
 def _number(given: Mapping[str, str], name: str) -> int | None:

@@ -1,4 +1,4 @@
--- The schema: tables, sequences, indexes. The functions are in sql/, one file per room, and are replaced as a
+-- The schema: tables, sequences, indexes. The functions are in sql/, one file a module, and are replaced as a
 -- whole whenever their text has changed. In here, in this order:
 --   settings    meta, allowed, queue, task_setting
 --   lanes       lane, and numbers that obey no transaction
@@ -764,7 +764,7 @@ CREATE TABLE windlass.reporter (
 ) WITH (fillfactor = 50);
 
 -- The rows of charts [M1]: spans of 60 and 3600 seconds by their first second, and everything ever as span 0.
--- Empty names stand for all queues and tasks. What was counted is packed, see store/measures.py: as JSON it
+-- Empty names mean all queues and tasks. What was counted is packed, see store/measures.py: as JSON it
 -- would take ten times as much.
 CREATE TABLE windlass.measured (
     at     bigint NOT NULL,

@@ -4,7 +4,7 @@
 
 -- Refuses what must not be done before the store was adopted: on a server that was promoted, restored or has
 -- recovered from a crash, numbers might be given out a second time [S3].
--- Callers: ensure_lane, take_ahead, give_back, rotation_begin, lead, register, worker_fence, worker_alone.
+-- Callers: ensure_lane, take_ahead, hand_back, rotation_begin, lead, register, worker_fence, worker_alone.
 -- May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_epoch() RETURNS void
 LANGUAGE plpgsql AS $$
@@ -27,7 +27,7 @@ LANGUAGE sql STABLE AS $$
     SELECT e.epoch FROM windlass.epoch_mark e WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint
 $$;
 
--- Why the store must be adopted before it goes on, or NULL [rule 15] [S3]. 'copy': it was restored or
+-- Why the store must be adopted before it works, or NULL [rule 15] [S3]. 'copy': it was restored or
 -- replicated elsewhere, or a sequence was set back. 'promotion': it is on another timeline. 'crash': the
 -- server has recovered, and may have lost what it had acknowledged.
 -- Callers: adopt, the store at open. May call: worker. Lock: none.
@@ -69,7 +69,7 @@ EXCEPTION WHEN feature_not_supported OR insufficient_privilege OR object_not_in_
     RETURN NULL;
 END $$;
 
--- Refuses to write where a subscription still brings the changes of another database: the two would meet.
+-- Refuses to write where a subscription still brings the changes of another database: the two would mix.
 -- Callers: check_epoch, skip_ids, adopt. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_unsubscribed() RETURNS void
 LANGUAGE plpgsql AS $$
@@ -153,7 +153,7 @@ BEGIN
     IF v_why <> 'crash' THEN
         FOR w IN SELECT id FROM windlass.worker_life WHERE NOT settled ORDER BY id LOOP
             v_again := v_again + (SELECT g.offered + g.cancelled
-                                    FROM windlass.give_back(w, 'released', '{}', 2147483647) AS g);
+                                    FROM windlass.hand_back(w, 'released', '{}', 2147483647) AS g);
         END LOOP;
     END IF;
     IF v_why = 'copy' THEN

@@ -3,28 +3,17 @@
 
 -- ==== Settings ====
 
--- Adds a budget as code declares it; one that exists stays as it is, whoever changed it [F1].
+-- Adds a budget as code declares it, which needs a rate; one that exists stays as it is, whoever changed it
+-- [F1].
 -- Callers: users, the store. May call: worker. Lock: that of budget_lock, where it is new.
-CREATE OR REPLACE FUNCTION windlass.declare_budget(
-    p_name text, p_rate float8, p_burst float8, p_key text DEFAULT NULL, p_breaker bigint DEFAULT 0,
-    p_breaker_pause float8 DEFAULT 30)
-RETURNS boolean
+CREATE OR REPLACE FUNCTION windlass.declare_budget(p_name text, p_settings jsonb) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-DECLARE
-    b windlass.budget;
 BEGIN
     IF EXISTS (SELECT FROM windlass.budget x WHERE x.name = p_name) THEN
         RETURN false;
     END IF;
-    PERFORM windlass.check_settings('budget', p_name, jsonb_build_object(
-        'rate', p_rate, 'burst', p_burst, 'breaker', p_breaker, 'breaker_pause', p_breaker_pause));
-    b.name := p_name;
-    b.rate := p_rate;
-    b.burst := p_burst;
-    b.key := p_key;
-    b.breaker := p_breaker;
-    b.breaker_pause := p_breaker_pause;
-    RETURN windlass.budget_add(b);
+    PERFORM windlass.check_settings('budget', p_name, p_settings);
+    RETURN windlass.budget_add(p_name, p_settings);
 END $$;
 
 -- Changes some settings of a budget live, or makes it, which needs a rate [F1].
@@ -32,38 +21,36 @@ END $$;
 -- or makes no sense, is refused, and nothing is changed.
 CREATE OR REPLACE FUNCTION windlass.set_budget(p_name text, p_changes jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-DECLARE
-    b windlass.budget;
 BEGIN
     PERFORM windlass.check_settings('budget', p_name, p_changes), windlass.budget_lock(p_name);
-    SELECT * INTO b FROM windlass.budget x WHERE x.name = p_name;
-    IF FOUND THEN
-        PERFORM windlass.budget_change(jsonb_populate_record(b, p_changes));
-        RETURN;
-    ELSIF p_changes -> 'rate' IS NULL THEN
-        RAISE EXCEPTION 'there is no budget %', quote_literal(p_name) USING ERRCODE = 'WL005',
-            HINT = 'Give it a rate to make it.';
+    IF EXISTS (SELECT FROM windlass.budget x WHERE x.name = p_name) THEN
+        PERFORM windlass.budget_change(p_name, p_changes);
+    ELSE
+        PERFORM windlass.budget_add(p_name, p_changes);
     END IF;
-    b := jsonb_populate_record(b, p_changes || jsonb_build_object('name', p_name));
-    b.burst := coalesce(b.burst, greatest(1, ceil(b.rate)));
-    PERFORM windlass.budget_add(b);
 END $$;
 
 -- Adds a budget, full, unless there is one of this name; true if it did [F1].
 -- Callers: declare_budget, set_budget, set_rate. May call: worker. Lock: that of budget_lock. The row of its
 -- bucket for all is made with it, and stays.
-CREATE OR REPLACE FUNCTION windlass.budget_add(b windlass.budget) RETURNS boolean
+CREATE OR REPLACE FUNCTION windlass.budget_add(p_name text, p_settings jsonb) RETURNS boolean
 LANGUAGE plpgsql AS $$
+DECLARE
+    v_rate  float8 := (p_settings -> 'rate')::float8;
+    v_burst float8 := coalesce((p_settings -> 'burst')::float8, greatest(1, ceil(v_rate)));
 BEGIN
-    PERFORM windlass.budget_lock(b.name);
-    INSERT INTO windlass.budget (name, rate, burst, key, breaker, breaker_pause)
-    VALUES (b.name, b.rate, b.burst, b.key, coalesce(b.breaker, 0), coalesce(b.breaker_pause, 30))
-        ON CONFLICT DO NOTHING;
+    IF v_rate IS NULL THEN
+        RAISE EXCEPTION 'there is no budget %', quote_literal(p_name) USING ERRCODE = 'WL005',
+            HINT = 'Give it a rate to make it.';
+    END IF;
+    PERFORM windlass.budget_lock(p_name);
+    INSERT INTO windlass.budget (name, rate, burst) VALUES (p_name, v_rate, v_burst) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    DELETE FROM windlass.bucket k WHERE k.budget = b.name;
-    INSERT INTO windlass.bucket (budget, key, tokens, at) VALUES (b.name, '', b.burst, windlass.unix_time());
+    DELETE FROM windlass.bucket k WHERE k.budget = p_name;
+    INSERT INTO windlass.bucket (budget, key, tokens, at) VALUES (p_name, '', v_burst, windlass.unix_time());
+    PERFORM windlass.budget_write(p_name, p_settings);
     RETURN true;
 END $$;
 
@@ -72,26 +59,38 @@ END $$;
 -- Lock: that of budget_lock, then the rows of its buckets by key, then its own: whoever holds a bucket's row
 -- sees either all of the old or all of the new. The same as Bucket.changed in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.budget_change(
-    p_new windlass.budget, p_now float8 DEFAULT NULL) RETURNS void
+    p_name text, p_changes jsonb, p_now float8 DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     b     windlass.budget;
     v_now float8;
 BEGIN
-    PERFORM windlass.budget_lock(p_new.name);
-    PERFORM FROM windlass.bucket k WHERE k.budget = p_new.name ORDER BY k.key FOR UPDATE;
-    SELECT * INTO b FROM windlass.budget x WHERE x.name = p_new.name;
+    PERFORM windlass.budget_lock(p_name);
+    PERFORM FROM windlass.bucket k WHERE k.budget = p_name ORDER BY k.key FOR UPDATE;
+    SELECT * INTO b FROM windlass.budget x WHERE x.name = p_name;
     v_now := windlass.unix_time(p_now);
     UPDATE windlass.bucket k SET (tokens, at, blocked_until, drains) =
-           (SELECT least(r.tokens, p_new.burst), r.at, r.blocked_until, r.drains
+           (SELECT least(r.tokens, (jsonb_populate_record(b, p_changes)).burst), r.at, r.blocked_until,
+                   r.drains
               FROM windlass.bucket_at(b, k, v_now) AS r)
-     WHERE k.budget = p_new.name;
-    UPDATE windlass.budget x SET rate = p_new.rate, burst = p_new.burst, key = p_new.key,
-           breaker = p_new.breaker, breaker_pause = p_new.breaker_pause
-     WHERE x.name = p_new.name;
+     WHERE k.budget = p_name;
+    PERFORM windlass.budget_write(p_name, p_changes);
     -- There may be enough room now for those who need more than it could hold.
-    PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('over:' || p_new.name || '/',
-                                                    'over:' || p_new.name || '0', '', 100), true);
+    PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('over:' || p_name || '/',
+                                                    'over:' || p_name || '0', '', 100), true);
+END $$;
+
+-- Writes the settings of a budget that are named, which were checked.
+-- Callers: budget_add, budget_change. May call: worker. Lock: the budget's row.
+CREATE OR REPLACE FUNCTION windlass.budget_write(p_name text, p_changes jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_changes <> '{}' THEN
+        EXECUTE (SELECT 'UPDATE windlass.budget SET ' || string_agg(format('%1$I = ($2).%1$I', k), ', ')
+                        || ' WHERE name = $1'
+                   FROM jsonb_object_keys(p_changes) AS k)
+          USING p_name, jsonb_populate_record(NULL::windlass.budget, p_changes);
+    END IF;
 END $$;
 
 -- Makes those who change a budget wait for each other.
@@ -122,7 +121,7 @@ END $$;
 
 -- ==== Breakers ====
 
--- Reports to the breaker of a budget how runs went that used it, and returns how it stands then [F7].
+-- Reports to the breaker of a budget how runs went that used it, and returns its state then [F7].
 -- Callers: users, the store. May call: worker. Lock: the budget's row, where something changes: good results
 -- of a closed breaker without failures costs a look. The same as Breaker.after_calls in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.report_calls(
@@ -161,7 +160,7 @@ BEGIN
     RETURN windlass.breaker_state(b, v_now);
 END $$;
 
--- How the breaker of a budget stands at a moment: closed, open or half-open [F7]. The same as Breaker.state
+-- The state of a budget's breaker at a moment: closed, open or half-open [F7]. The same as Breaker.state
 -- in windlass.core.
 -- Callers: bucket_take, bucket_tokens, gate_wait, report_calls, the store's readings. May call: worker,
 -- reader. Lock: none.
@@ -274,23 +273,15 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.set_rate(p_queue text, p_rate float8) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    b      windlass.budget;
     v_name text := 'queue:' || p_queue;
+    v_rate jsonb := jsonb_build_object('rate', p_rate, 'burst', greatest(1, p_rate / 5));
 BEGIN
     IF p_rate IS NULL THEN
         PERFORM windlass.budget_lock(v_name);
         DELETE FROM windlass.bucket k WHERE k.budget = v_name;
         DELETE FROM windlass.budget x WHERE x.name = v_name;
-        RETURN;
-    END IF;
-    SELECT * INTO b FROM windlass.budget x WHERE x.name = v_name;
-    b.name := v_name;
-    b.rate := p_rate;
-    b.burst := greatest(1, p_rate / 5);
-    b.breaker := 0;
-    b.breaker_pause := 30;
-    IF NOT windlass.budget_add(b) THEN
-        PERFORM windlass.budget_change(b);
+    ELSIF NOT windlass.budget_add(v_name, v_rate) THEN
+        PERFORM windlass.budget_change(v_name, v_rate);
     END IF;
 END $$;
 

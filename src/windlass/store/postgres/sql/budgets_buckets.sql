@@ -1,6 +1,6 @@
 -- Buckets: how many tokens each holds at a moment, taking them, giving them back, by a claim or by hand.
 
--- ==== As it stands ====
+-- ==== Current state ====
 
 -- The row of a bucket; where it has none, the row it would have: full, but for drains. No row: there is no
 -- such budget.
@@ -17,7 +17,7 @@ BEGIN
     RETURN k;
 END $$;
 
--- A bucket as it stands at a moment: with the tokens that have grown since, and the drains of the whole
+-- A bucket as it is at a moment: with the tokens that have grown since, and the drains of the whole
 -- budget that it has yet to apply [F1]. Where the clock was set back by more than a second, the bucket goes
 -- on from the new time, and so do its pauses. The same as Bucket.refilled and Bucket.drained in
 -- windlass.core.

@@ -187,7 +187,8 @@ DECLARE
     v_unique   boolean := false;
 BEGIN
     SELECT l AS lane, q.concurrency IS NOT NULL OR q.governor AS limited,
-           EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) AS gated INTO h
+           EXISTS (SELECT FROM windlass.task_setting t
+                    WHERE t.concurrency IS NOT NULL OR t.key_concurrency IS NOT NULL) AS gated INTO h
       FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
      WHERE l.id = p_lane AND NOT q.paused AND (q.cool_until IS NULL OR windlass.cooldown_left(q) = 0);
     IF NOT FOUND THEN
@@ -303,7 +304,8 @@ BEGIN
     -- milliseconds of a claim that did not wait is as if it were set after it.
     IF windlass.now() > v_now + interval '5 milliseconds' THEN
         SELECT q.concurrency IS NOT NULL OR q.governor AS limited,
-               EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) AS gated INTO h
+               EXISTS (SELECT FROM windlass.task_setting t
+                        WHERE t.concurrency IS NOT NULL OR t.key_concurrency IS NOT NULL) AS gated INTO h
           FROM windlass.queue q WHERE q.name = v_lane.queue;
         gated := h.gated;
         IF h.limited AND NOT p_limited THEN

@@ -4,7 +4,8 @@
 -- ==== Limits of tasks ====
 
 -- Checks the jobs of a claim whose task was given a limit after they entered their lane [F3]. Jobs for which
--- there is room get their pass; the others go to the task's waiting list. Returns the jobs that stay.
+-- there is room get their pass; the others go to the task's waiting list. So do those that have a pass, where
+-- the limit was lowered since: see claim_called_back. Returns the jobs that stay.
 -- Callers: claim, after claim_take, where some task has a limit by setting; claim_recheck. May call: worker.
 -- Lock: the gates, by trying only; the caller holds the lane, or has committed the claim.
 CREATE OR REPLACE FUNCTION windlass.claim_gated(
@@ -20,15 +21,27 @@ DECLARE
     v_aside int[] := '{}';
     v_jobs  bigint[];
     v_gates text[];
+    v_over  text[] := '{}';  -- by place: the gate that calls the job back
 BEGIN
-    IF v_tasks = '{}' THEN
+    IF v_tasks = '{}' AND NOT EXISTS (SELECT FROM windlass.task_setting t
+                                       WHERE t.key_concurrency IS NOT NULL) THEN
         RETURN;
     END IF;
     v_jobs := ARRAY(SELECT coalesce(u.id, p_lane::bigint << 44 | u.seq)
                       FROM unnest(seqs, ids) WITH ORDINALITY AS u (seq, id, i) ORDER BY u.i);
+    IF EXISTS (SELECT FROM windlass.task_setting t
+                WHERE t.name = ANY (tasks)
+                  AND (t.key_concurrency IS NOT NULL
+                       OR t.concurrency < (SELECT count(*) FROM (SELECT FROM windlass.pass p
+                                                                  WHERE p.gate = 'task:' || t.name
+                                                                  LIMIT t.concurrency + 1) AS x))) THEN
+        v_over := windlass.claim_called_back(v_jobs, tasks, claim_gated.options);
+        v_aside := ARRAY(SELECT u.i::int FROM unnest(v_over) WITH ORDINALITY AS u (gate, i)
+                          WHERE u.gate IS NOT NULL);
+    END IF;
     FOR g IN SELECT 'task:' || u.task AS gate, u.task, array_agg(u.i::int ORDER BY u.i) AS places
                FROM unnest(tasks) WITH ORDINALITY AS u (task, i)
-              WHERE u.task = ANY (v_tasks)
+              WHERE u.task = ANY (v_tasks) AND v_over[u.i] IS NULL
                 AND NOT EXISTS (SELECT FROM windlass.pass p
                                  WHERE p.job = v_jobs[u.i] AND p.gate = 'task:' || u.task OFFSET 0)
               GROUP BY u.task ORDER BY u.task COLLATE "C" LOOP
@@ -53,7 +66,8 @@ BEGIN
     END LOOP;
     IF v_aside <> '{}' THEN
         v_aside := ARRAY(SELECT a FROM unnest(v_aside) AS a ORDER BY a);
-        v_gates := ARRAY(SELECT 'task:' || tasks[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)
+        v_gates := ARRAY(SELECT coalesce(v_over[a.place], 'task:' || tasks[a.place])
+                           FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)
                           ORDER BY a.i);
         PERFORM windlass.claim_aside(
             p_lane, p_claim, ARRAY(SELECT seqs[a.place] FROM unnest(v_aside) WITH ORDINALITY AS a (place, i)
@@ -346,8 +360,9 @@ END $$;
 -- task's limit [F1] [F3].
 -- Callers: claim_tokens, claim_gated. May call: worker. Lock: none beyond the rows it writes; the caller
 -- holds the lane. For the log their attempts have ended, as `held`, in a flush of nobody's: 0, and -1 where
--- the claim has such a one already. One that had been let out of that list goes back to its place in it. Who
--- waits for tokens takes no slot meanwhile: else a budget that runs dry would keep them from everybody.
+-- the claim has such a one already. One that had been let out of a list for tokens goes back to its place in
+-- it. Who waits for tokens takes no slot meanwhile: else a budget that runs dry would keep them from
+-- everybody.
 CREATE OR REPLACE FUNCTION windlass.claim_aside(
     p_lane int, p_claim bigint, p_seqs bigint[], p_jobs bigint[], p_gates text[], p_needs int[]) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -361,7 +376,8 @@ BEGIN
     PERFORM windlass.mark_gates_changed(p_gates);
     INSERT INTO windlass.held (id, turn, since, enqueued_at, queue, priority, attempt, deaths, gate, need,
                                task, payload, options)
-    SELECT u.job, coalesce(p.turn, nextval('windlass.held_turn')), r.offered_at,
+    SELECT u.job, coalesce(CASE WHEN u.gate LIKE 'budget:%' THEN p.turn END, nextval('windlass.held_turn')),
+           r.offered_at,
            coalesce(r.enqueued_at, r.offered_at), l.queue, l.priority, r.attempt, r.deaths, u.gate, u.need,
            r.task, r.payload, r.options
       FROM (SELECT * FROM unnest(p_seqs, p_jobs, p_gates, p_needs) WITH ORDINALITY AS x (seq, job, gate, need,

@@ -99,7 +99,7 @@ END $$;
 -- Cools a whole queue after a handler was throttled, and returns the seconds until it gives out jobs
 -- again [O3].
 -- Callers: the store. May call: worker. Lock: the queue's row, waited for 1 s at most: the caller knows what
--- to do where this fails. Only the first in a window counts: whoever finds the queue cooling is told how
+-- to do where this fails. Only the first in a window counts: whoever finds the queue cooling learns how
 -- long, without a lock, since all its siblings come at about the same moment.
 CREATE OR REPLACE FUNCTION windlass.throttle(p_queue text, p_hint float8 DEFAULT NULL) RETURNS float8
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
@@ -332,10 +332,10 @@ END $$;
 
 -- ==== Statements that the store sends ====
 
--- :steering
+-- :cluster_view
 -- What a host needs to know each second: all queues, the slots of its workers ($1), who serves what [K1]
 -- [K2].
--- Callers: the store's steering. Lock: none.
+-- Callers: the store's cluster_view. Lock: none.
 -- One statement, so one snapshot.
 SELECT (SELECT json_object_agg(q.name, to_jsonb(q) || jsonb_build_object('cooling', windlass.cooldown_left(q))
                                        || windlass.flow_of(q))

@@ -7,7 +7,7 @@
 -- somebody who has one of them locked must not hold up the rest; those of declare_lane where a lane must be
 -- declared, for a second at most; then those of offer. The watermark says: all that was due at (run_at, job)
 -- and visible in snapshot is gone from the table, or noted in deferred_left because somebody had it locked.
--- So the scan starts behind it and never meets its own dead rows again, whoever holds a snapshot open; and a
+-- So the scan starts behind it and never reads its own dead rows again, whoever holds a snapshot open; and a
 -- row that committed late, or was made due behind it, is found by its xid, which that snapshot cannot see.
 -- What was left is tried again with each step, and forgotten when it is gone or due no more: whoever makes it
 -- due again gives it a new xid.
@@ -152,7 +152,7 @@ BEGIN
     RETURN cardinality(v_mine);
 END $$;
 
--- The clock was set back: buckets that have seen a later time go on from now [fault 31]. Each does so by
+-- The clock was set back: buckets that have seen a later time count from now [fault 31]. Each does so by
 -- itself when it is written, but one that has nothing to grant is not. Up to p_limit; returns how many.
 -- Callers: the store's promote, when its own watermark lies in a time to come. May call: worker. Lock: the
 -- rows it changes, by trying only.
@@ -301,7 +301,7 @@ END $$;
 -- Callers: the store after an enqueue with "replace", and in promote. May call: worker. Lock: ACCESS SHARE on
 -- claim; the successors' rows, and those of try_lock_waiting, by trying only: what somebody holds is passed
 -- over [S2]. A twin that has started in the meantime is not taken back: its successor goes when it has ended.
--- Those are passed, so that they hold up nobody else: it looks at fifty, and the next step goes on behind
+-- Those are passed, so that they hold up nobody else: it looks at fifty, and the next step continues behind
 -- them.
 CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off

@@ -27,14 +27,11 @@ BEGIN
     IF v_priority IS NULL THEN
         RAISE EXCEPTION 'unknown priority %', quote_nullable(priority) USING ERRCODE = 'WL005',
             HINT = 'Use urgent, high, normal or low.';
-    ELSIF max_attempts NOT BETWEEN 1 AND 1000 THEN
-        RAISE EXCEPTION 'max_attempts must lie between 1 and 1000' USING ERRCODE = 'WL005';
     ELSIF run_at NOT BETWEEN '1970-01-01' AND '2200-01-01' THEN
         RAISE EXCEPTION 'run_at % is out of range', run_at USING ERRCODE = 'WL005',
             HINT = 'Use a time between the years 1970 and 2200.';
-    ELSIF delay NOT BETWEEN interval '0' AND interval '100 years' OR timeout <= interval '0' THEN
-        RAISE EXCEPTION 'delay and timeout must be positive, and delay at most 100 years'
-            USING ERRCODE = 'WL005';
+    ELSIF delay NOT BETWEEN interval '0' AND interval '100 years' THEN
+        RAISE EXCEPTION 'delay must be positive, and at most 100 years' USING ERRCODE = 'WL005';
     ELSIF on_conflict IS NULL OR on_conflict NOT IN ('skip', 'replace', 'reject') THEN
         RAISE EXCEPTION 'on_conflict must be skip, replace or reject' USING ERRCODE = 'WL005';
     END IF;

@@ -143,48 +143,26 @@ END $$;
 -- [fault 17].
 -- Callers: enqueue_many, enqueue_mixed, enqueue_one. May call: worker. Lock: none.
 -- Returns them in the form that was judged: text may name a thing twice, or write 5 as 5e0. What only
--- the store may say of a job (unknown_since, part) is left out.
+-- the store may say of a job (unknown_since, part) is left out. Here are the rules of what users cannot give;
+-- the others take the place of the comment when the functions are loaded: see setting_rules.py.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     o       jsonb := p_options::jsonb;
     v_wrong text := CASE
-        WHEN jsonb_typeof(o) <> 'object' THEN 'options'
-        WHEN jsonb_typeof(o -> 'max_attempts') <> 'number' OR o ->> 'max_attempts' !~ '^[1-9][0-9]{0,3}$'
-             OR (o ->> 'max_attempts')::int > 1000 THEN 'max_attempts'
-        WHEN jsonb_typeof(o -> 'timeout') NOT IN ('number', 'null')
-             OR (o ->> 'timeout')::numeric NOT BETWEEN 0.001 AND 2592000 THEN 'timeout'
-        WHEN jsonb_typeof(o -> 'tags') <> 'array' OR o @? 'strict $.tags[*] ? (@.type() != "string")'
-        THEN 'tags'
-        WHEN jsonb_typeof(o -> 'headers') <> 'object' OR o @? 'strict $.headers.* ? (@.type() != "string")'
-        THEN 'headers'
+        WHEN jsonb_typeof(o) <> 'object' THEN 'options: an object'
         WHEN jsonb_typeof(o -> 'replay_of') NOT IN ('number', 'null')
           OR o ->> 'replay_of' !~ '^[1-9][0-9]{0,18}$'
-             OR (o ->> 'replay_of')::numeric > 9223372036854775807 THEN 'replay_of'
-        WHEN jsonb_typeof(o -> 'chunked') <> 'boolean' THEN 'chunked'
-        WHEN jsonb_typeof(o -> 'after') <> 'array'
-             OR o @? 'strict $.after[*] ? (@.type() != "number" || @ < 1 || @ > 9223372036854775807 || '
-                     '@.floor() != @)'
-             THEN 'after'
-        WHEN jsonb_typeof(o -> 'otherwise') <> 'string' OR o ->> 'otherwise' NOT IN ('dead', 'cancel', 'run')
-        THEN 'otherwise'
-        WHEN jsonb_typeof(o -> 'key_limit') <> 'number' OR o ->> 'key_limit' !~ '^[1-9][0-9]{0,8}$'
-        THEN 'key_limit'
+             OR (o ->> 'replay_of')::numeric > 9223372036854775807 THEN 'replay_of: the id of a job'
+        WHEN jsonb_typeof(o -> 'chunked') <> 'boolean' THEN 'chunked: true or false'
         WHEN jsonb_typeof(o -> 'task_limit') NOT IN ('number', 'null')
           OR o ->> 'task_limit' !~ '^[1-9][0-9]{0,8}$'
-             THEN 'task_limit'
-        ELSE (SELECT k FROM unnest('{unique_key,fair_key,ordering_key,concurrency_key,trace}'::text[]) AS k
-               WHERE jsonb_typeof(o -> k) NOT IN ('string', 'null') LIMIT 1) END;
+             THEN 'task_limit: a whole number from 1 to 999,999,999'
+        /* rules of the options of a job */ END;
 BEGIN
     IF v_wrong IS NOT NULL THEN
-        RAISE EXCEPTION 'the option % is malformed', v_wrong USING ERRCODE = 'WL005',
-            HINT = 'Numbers for max_attempts (1 to 1000), timeout, replay_of, key_limit and task_limit, a '
-                   'list of texts for tags, texts by name for headers; ids of jobs for after, and dead, '
-                   'cancel or run for otherwise.';
-    END IF;
-    IF octet_length(o ->> 'fair_key') > 1020 OR octet_length(o ->> 'ordering_key') > 1020
-       OR octet_length(o ->> 'concurrency_key') > 1020 THEN
-        RAISE EXCEPTION 'a key is longer than 1020 bytes' USING ERRCODE = 'WL005';
+        RAISE EXCEPTION 'the option % is malformed', split_part(v_wrong, ':', 1) USING ERRCODE = 'WL005',
+            HINT = 'Write ' || split_part(v_wrong, ': ', 2) || '.';
     END IF;
     RETURN nullif((o - 'unknown_since' - 'part')::text, '{}');
 END $$;
@@ -219,7 +197,7 @@ END $$;
 -- need. A key that is too long is refused there.
 CREATE OR REPLACE FUNCTION windlass.lock_keys(p_idempotency text[], p_unique text[]) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-    -- An update of nothing locks the row all the same.
+    -- An update of nothing locks the row anyway.
     INSERT INTO windlass.idempotency AS i (key, job, at)
     SELECT DISTINCT k COLLATE "C", 0, timestamptz '-infinity' FROM unnest(p_idempotency) AS k
      WHERE octet_length(k) <= 1020
@@ -250,7 +228,7 @@ END $$;
 
 -- Takes a unique key for a job, or says what its holder means for it [E6].
 -- Callers: enqueue_one. May call: worker. Lock: the key's row until the transaction ends.
--- status NULL: the key is ours. 'skipped' or 'rerun': the twin stands for the job. 'replaced': the key is
+-- status NULL: the key is ours. 'skipped' or 'rerun': the twin is used instead. 'replaced': the key is
 -- ours now; `replaces` names the twin where it waits in a lane, to be taken back by replace_step (no producer
 -- takes a lane lock). A twin that waits off the logs is simply removed.
 CREATE OR REPLACE FUNCTION windlass.take_unique_key(
@@ -299,7 +277,7 @@ BEGIN
         UPDATE windlass.unique_key SET rerun = p_spec, touched = NULL WHERE key = p_key;
         status := 'rerun';
     ELSIF p_on_conflict = 'skip' THEN
-        -- Remembered all the same: the twin may be claimed before this transaction commits. See settle.
+        -- Remembered anyway: the twin may be claimed before this transaction commits. See settle.
         UPDATE windlass.unique_key SET rerun = p_spec, touched = pg_current_xact_id()
          WHERE key = p_key AND (rerun IS NULL OR touched IS NOT NULL);
         status := 'skipped';

@@ -96,7 +96,7 @@ BEGIN
         v_start := CASE WHEN v_epoch > 1 THEN windlass.skip_length(0) ELSE 0 END;
         PERFORM setval(format('windlass.%I', 'lane_' || v_lane || '_position'), v_start, true)
           WHERE v_start > 0;
-        -- Idle from the start: the first job of a lane wakes whoever listens.
+        -- Idle from the start: the first job of a lane wakes the listeners.
         PERFORM setval(format('windlass.%I', 'lane_' || v_lane || '_idle'), 1, true);
         INSERT INTO windlass.lane (id, queue, priority, shard, epoch, skipped, position, idle)
         VALUES (v_lane, p_queue, p_priority, v_shard, v_epoch, v_start,
@@ -117,7 +117,7 @@ END $$;
 -- ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the numbers, all of
 -- them before the first insert. A hole in a claim belongs to a transaction that had its xid before the hole
 -- could be seen, and that shows in pg_locks for as long as it lives.
--- p_tasks of length 1 stands for all; a NULL array stands for defaults. p_since: since when they have been
+-- p_tasks of length 1 is for all; a NULL array means defaults. p_since: since when they have been
 -- ready.
 CREATE OR REPLACE FUNCTION windlass.offer(
     p_lane int, p_n int, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
@@ -278,7 +278,7 @@ BEGIN
     END IF;
 END $$;
 
--- Writes a set of seqs aside, once, and returns the list of sets that now stand for the lane.
+-- Writes a set of seqs aside, once, and returns the list of sets of the lane now.
 -- Callers: take_ahead, hole_state. May call: worker. Lock: the lane's, held by the caller.
 -- A new set takes up older ones of up to twice its size, as a binary counter does: n ranges cost n*log n to
 -- keep in at most log n sets, while each claim row only repeats their ids. The horizon of the union is the

@@ -1,4 +1,4 @@
--- Gates: concurrency and ordering keys, limits of tasks, budgets. Which gate a job meets next, how much room
+-- Gates: concurrency and ordering keys, limits of tasks, budgets. Which gate is next for a job, how much room
 -- there is behind one, passes, and the ring of fair keys. Letting jobs through is in limits_admit.sql.
 
 -- ==== The way of a job ====
@@ -64,7 +64,7 @@ $$;
 CREATE OR REPLACE FUNCTION windlass.limited_tasks(p_tasks text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    -- Mostly there is none. The query below is planned anew for each call, which takes about as long as to
+    -- Mostly there is none. The query below is planned again for each call, which takes about as long as to
     -- offer a job.
     IF NOT EXISTS (SELECT FROM windlass.task_setting t WHERE t.concurrency IS NOT NULL) THEN
         RETURN '{}';
@@ -92,7 +92,7 @@ $$;
 -- Callers: the triggers in_order and in_order_again of held, at commit. May call: worker. Lock: none beyond
 -- the row it writes, which nobody else sees yet.
 -- SET CONSTRAINTS ALL IMMEDIATE, as frameworks say it, calls it too early. So a turn that it has drawn is
--- looked at once more at the next moment, which is deferred again, and drawn anew unless it was drawn by the
+-- looked at once more at the next moment, which is deferred again, and drawn again unless it was drawn by the
 -- same statement: at last by COMMIT. windlass.drawing: which statement that is, and the number from which on
 -- it has drawn.
 CREATE OR REPLACE FUNCTION windlass.draw_turn() RETURNS trigger
@@ -116,8 +116,8 @@ END $$;
 
 -- Takes the lock of a gate, whose holder lets jobs through. False: another held it for longer than p_wait ms;
 -- with 0 it is only tried.
--- Callers: admit_gates, claim_gated. May call: worker. Lock: advisory, (oid of the held table, hash of the
--- gate), until the transaction ends.
+-- Callers: admit_gates, claim_gated, claim_called_back. May call: worker. Lock: advisory, (oid of the held
+-- table, hash of the gate), until the transaction ends.
 -- No producer takes it, and nobody who holds it waits for a lane, a worker or a parent.
 CREATE OR REPLACE FUNCTION windlass.gate_lock(p_gate text, p_wait int) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -140,7 +140,7 @@ END $$;
 
 -- How many jobs may be beyond a gate at a time, as a job in its waiting list says; NULL: no limit any more.
 -- Settings of the task override what the job says [F3].
--- Callers: admit_gate. May call: worker. Lock: none.
+-- Callers: admit_gate, claim_called_back. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.gate_limit(p_kind text, p_task text, p_options json) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -227,7 +227,7 @@ END $$;
 -- Takes back passes of jobs: 'all', where the jobs have ended; all but that of their ordering key where an
 -- 'attempt' has, so that a retry keeps its place [F6]; those of concurrency keys and tasks where they wait
 -- for tokens and need no 'slots' meanwhile [F3]. Returns the gates at which somebody waits for the room.
--- Callers: settle, finish, finish_others, give_back, split, take_unique_key, claim_aside, sweep_passes,
+-- Callers: settle, finish, finish_others, hand_back, split, take_unique_key, claim_aside, sweep_passes,
 -- admit_gate, hold_unserved. May call: worker.
 -- Lock: the rows it removes, and those of their ordering
 -- keys' marks, which nobody else writes while there is a pass.

@@ -6,7 +6,7 @@
 -- reached their lanes.
 -- Callers: the store, right after its own commit of whatever may have made room or brought a job;
 -- sweep_gates. May call: worker. Lock: those gates, each waited for p_wait ms at most, in the order in which
--- jobs pass them and then of names, so that no two of these meet crosswise; then those of offer. What it had
+-- jobs pass them and then of names, so that no two of these deadlock; then those of offer. What it had
 -- to leave is noted, and promote looks there.
 -- A pass given here is seen by all who take the gate's lock later: no two can give away the same room.
 CREATE OR REPLACE FUNCTION windlass.admit_gates(p_gates text[], p_limit int, p_wait int DEFAULT 0) RETURNS int
@@ -197,7 +197,7 @@ BEGIN
     GET DIAGNOSTICS n = ROW_COUNT;
 END $$;
 
--- Lets jobs go on that were held because nobody served their queue, once somebody does: to the end of the
+-- Lets jobs go on that were held because no worker served their queue, once one does: to the end of the
 -- waiting list of their first gate, or (`outs`) into their lane [F3].
 -- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, by trying
 -- only. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
@@ -251,6 +251,10 @@ DECLARE
 BEGIN
     PERFORM windlass.require_read_committed();
     admitted := 0;
+    -- Mostly nobody waits: then nothing is locked, and so nothing is written that a commit would have to sync.
+    IF NOT EXISTS (SELECT FROM windlass.held) AND NOT EXISTS (SELECT FROM windlass.changed_gate) THEN
+        RETURN;
+    END IF;
     SELECT * INTO k FROM windlass.gate_look FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;

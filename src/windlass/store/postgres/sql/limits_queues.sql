@@ -146,7 +146,7 @@ $$;
 -- Callers: enqueue_many, enqueue_one, check_call_load. May call: worker. Lock: none.
 -- A queue without such limits costs one look at its row. What positions say is looked at again before
 -- anything is refused: only what has committed counts [S2]. What is refused rolls back with the caller's
--- transaction, so it is counted by whoever hears of it: see note_refused.
+-- transaction, so it is counted by the caller: see note_refused.
 CREATE OR REPLACE FUNCTION windlass.check_load(p_queue text, p_priority smallint, p_n int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -199,7 +199,7 @@ END $$;
 -- The depth is that of positions, so O(lanes), or with p_seen of what has committed (see
 -- lane_committed_depth), which costs more and is for those who are about to refuse something; jobs aside are
 -- counted no further than p_enough, and the wait is looked for only where p_wait asks for it. A plan made
--- once for all [rule 8]: lane_head's LIMIT would else be planned anew each time, which takes longer than all
+-- once for all [rule 8]: lane_head's LIMIT would else be planned again each time, which takes longer than all
 -- the rest.
 CREATE OR REPLACE FUNCTION windlass.queue_load(
     p_queue text, p_enough bigint, p_wait boolean, p_seen boolean DEFAULT false, OUT depth bigint,
@@ -287,7 +287,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The pressure on a queue as it stands [F4].
+-- The current pressure on a queue [F4].
 -- Callers: note_pressure, flow_of. May call: worker. Lock: none.
 -- Where positions say that there is some, what has committed is looked at: see lane_committed_depth.
 CREATE OR REPLACE FUNCTION windlass.pressure_now(q windlass.queue) RETURNS text

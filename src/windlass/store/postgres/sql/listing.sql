@@ -49,11 +49,11 @@ BEGIN
      GROUP BY w.lane;
 END $$;
 
--- Where in the lanes of a queue (NULL: of all) jobs of a state can stand; a state of NULL stands for any.
+-- Where in the lanes of a queue (NULL: of all) jobs of a state can be; a state of NULL means any.
 -- Callers: list_lanes. May call: worker, reader. Lock: none.
--- Ready ones stand beyond the cursor and in its holes, ended ones behind it or taken ahead of it, running
+-- Ready ones are beyond the cursor and in its holes, ended ones behind it or taken ahead of it, running
 -- ones in the claims of workers that are not settled, above their floor (as in depth; OFFSET 0 is a fence
--- [rule 8]). Not all that stands there need be in that state: list_judged says.
+-- [rule 8]). Not all jobs there need be in that state: list_judged says.
 CREATE OR REPLACE FUNCTION windlass.list_spans(p_queue text, p_state text)
 RETURNS TABLE (lane int, span int8multirange)
 LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
@@ -359,7 +359,9 @@ END $$;
 -- What is counted is counted up to 10,000.
 CREATE OR REPLACE FUNCTION windlass.list_gates(p_limit int)
 RETURNS TABLE (name text, passes bigint, waiting bigint, oldest float8)
-LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
     SELECT g.name, (SELECT count(*) FROM (SELECT FROM windlass.pass p WHERE p.gate = g.name
                                            LIMIT 10000) AS x),
            (SELECT count(*) FROM (SELECT FROM windlass.held h WHERE h.gate = g.name LIMIT 10000) AS x),
@@ -369,8 +371,8 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit
              CROSS JOIN LATERAL (SELECT x.since FROM windlass.held x WHERE x.gate = n.name ORDER BY x.turn
                                   LIMIT 1) AS h
              ORDER BY h.since, n.name COLLATE "C" LIMIT p_limit) AS g
-     ORDER BY g.since, g.name COLLATE "C"
-$$;
+     ORDER BY g.since, g.name COLLATE "C";
+END $$;
 
 -- The ordering keys of a queue, by key, or only one of them, up to p_limit: how far each has come, and what
 -- has not ended of it [F6].
@@ -378,7 +380,9 @@ $$;
 -- What is counted is counted up to 10,000.
 CREATE OR REPLACE FUNCTION windlass.list_watermarks(p_queue text, p_key text, p_limit int)
 RETURNS TABLE (key text, "position" bigint, at timestamptz, waiting bigint, age float8)
-LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
     WITH keys AS (
         (SELECT m.key FROM windlass.order_mark m WHERE m.queue = p_queue AND (p_key IS NULL OR m.key = p_key)
           ORDER BY m.key LIMIT p_limit)
@@ -401,5 +405,5 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit
                                   ORDER BY h.turn LIMIT 9999) AS y) AS l
      CROSS JOIN LATERAL (SELECT count(*) AS n, min(x.enqueued_at) AS oldest
                            FROM windlass.pass x WHERE x.gate = 'order:' || p_queue || '/' || k.key) AS p
-     ORDER BY k.key
-$$;
+     ORDER BY k.key;
+END $$;

@@ -2,15 +2,19 @@
 
 -- ==== In the logs ====
 
--- Where a job stands in the logs: the one ready row that is its present place, with claim and outcome.
+-- Where a job is in the logs: the one ready row that is its present place, with claim and outcome.
 -- Callers: cancel_job, delete, retry, end_waiting, take_unique_key, is_unfinished, lock_lanes_of,
--- try_lock_waiting, note_part_ends, replace_step, hold_unserved, standing_of, the store's look-up.
--- May call: worker, reader. Lock: none.
+-- try_lock_waiting, note_part_ends, replace_step, hold_unserved, count_started, standing_of, the store's
+-- look-up. May call: worker, reader. Lock: none.
 -- Rows of earlier attempts ended in an outcome that sent the job on; they are not its place.
+-- In PL/pgSQL, which keeps its plan: before PostgreSQL 18 a function in SQL that cannot be inlined is planned
+-- by each statement that calls it [S1].
 CREATE OR REPLACE FUNCTION windlass.locate(p_job bigint)
 RETURNS TABLE (ready windlass.ready, claim bigint, worker bigint, claimed_at timestamptz, kind text,
                finished_at timestamptz)
-LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
     SELECT r.ready, c.id, c.worker, c.claimed_at, o.kind, o.at
       FROM (SELECT x AS ready FROM windlass.ready x
              WHERE x.lane = (p_job >> 44)::int AND x.seq = p_job & 17592186044415 AND x.id IS NULL
@@ -19,8 +23,8 @@ LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off 
       LEFT JOIN LATERAL windlass.place_claim((r.ready).lane, (r.ready).seq) AS c ON true
       LEFT JOIN LATERAL windlass.place_outcome(c.id, (r.ready).seq) AS o ON true
      WHERE o.kind IS NULL OR o.kind IN ('succeeded', 'cancelled')
-     ORDER BY o.kind IS NULL DESC, (r.ready).seq DESC LIMIT 1
-$$;
+     ORDER BY o.kind IS NULL DESC, (r.ready).seq DESC LIMIT 1;
+END $$;
 
 -- The claim that covers a position, or nothing where the job is still waiting.
 -- Callers: locate, rotation_move, the view job. May call: worker, reader. Lock: none.
@@ -48,13 +52,13 @@ END $$;
 -- Callers: locate, the view job. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.place_outcome(p_claim bigint, p_seq bigint)
 RETURNS TABLE (kind text, at timestamptz)
-LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE STRICT ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN QUERY SELECT o.kind, o.at FROM windlass.outcome o WHERE o.claim = p_claim AND o.seqs @> p_seq
                   LIMIT 1;
 END $$;
 
--- The state of a job that stands in the logs: how it ended, or whether a claim covers it. A parent to be
+-- The state of a job in the logs: how it ended, or whether a claim covers it. A parent to be
 -- splits while it runs.
 -- Callers: standing_of, list_judged, the view job, the store's look-up. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.shown_as(p_kind text, p_claim bigint, p_options json) RETURNS text
@@ -65,13 +69,15 @@ $$;
 
 -- ==== Anywhere ====
 
--- Where a job stands, wherever it is: its state as users know it, and its attempt. No row: there is no such
+-- Where a job is: its state as users know it, and its attempt. No row: there is no such
 -- job. The one function that knows.
 -- Callers: check_after, enqueue_one, follow, the view job_part. May call: worker, reader. Lock: none; who
 -- acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way from one place to the
 -- next a job is in exactly one of them in any snapshot, hence one statement.
 CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
-LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
     SELECT CASE WHEN d.retrying THEN 'retrying' ELSE 'scheduled' END,
                      d.attempt FROM windlass.deferred d WHERE d.id = p_job
      UNION ALL
@@ -83,8 +89,8 @@ LANGUAGE sql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off 
       FROM windlass.locate(p_job) AS l
      UNION ALL
     SELECT 'dead', d.attempt FROM windlass.dead d WHERE d.id = p_job
-     LIMIT 1
-$$;
+     LIMIT 1;
+END $$;
 
 -- Why a job that was put off waits, if there is more to say than its time [O4] [P12].
 -- Callers: list_found, the view job, the store's look-up. May call: worker, reader. Lock: none.
@@ -98,7 +104,7 @@ LANGUAGE sql STABLE AS $$
                         FROM windlass.after_edge e WHERE e.job = d.id) END
 $$;
 
--- Why a job waits that stands in this waiting list; NULL is the ring of fair keys [M4].
+-- Why a job waits in this waiting list; NULL is the ring of fair keys [M4].
 -- Callers: list_found, the view job, the store's look-up. May call: worker, reader.
 -- Lock: none.
 -- reason in windlass.core.gates says the same.
@@ -135,16 +141,18 @@ $$;
 -- Callers: bury_job, bury_deferred, list_causes, the store's look-up. May call: worker, reader. Lock: none.
 -- A row of attempt 0 is no failure: it says that those before it are forgotten [O1].
 CREATE OR REPLACE FUNCTION windlass.failures_of(p_job bigint) RETURNS json
-LANGUAGE sql STABLE AS $$
-    SELECT coalesce(json_agg(json_build_object('type', f.type, 'message', f.message, 'traceback', f.traceback,
-                                               'attempt', f.attempt, 'at', date_part('epoch', f.at))
-                             ORDER BY f.at), '[]')
-      FROM (SELECT * FROM windlass.failure
-             WHERE job = p_job
-               AND at > coalesce((SELECT max(m.at) FROM windlass.failure m
-                                  WHERE m.job = p_job AND m.attempt = 0), '-infinity')
-             ORDER BY at DESC LIMIT 32) AS f
-$$;
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    RETURN (SELECT coalesce(json_agg(json_build_object('type', f.type, 'message', f.message,
+                                                       'traceback', f.traceback, 'attempt', f.attempt,
+                                                       'at', date_part('epoch', f.at))
+                                     ORDER BY f.at), '[]')
+              FROM (SELECT * FROM windlass.failure
+                     WHERE job = p_job
+                       AND at > coalesce((SELECT max(m.at) FROM windlass.failure m
+                                          WHERE m.job = p_job AND m.attempt = 0), '-infinity')
+                     ORDER BY at DESC LIMIT 32) AS f);
+END $$;
 
 -- ==== The view ====
 
@@ -402,6 +410,9 @@ SELECT coalesce(r.result, p.result) AS result,
 -- :depths
 -- Counts per queue, how long the oldest has waited, and how often jobs were offered.
 -- Callers: the store's depth. Lock: none.
-SELECT d.*, date_part('epoch', windlass.now() - d.oldest) AS waited, coalesce(o.n, 0) AS offered
+SELECT d.queue, d.ready, d.running, d.scheduled, d.retrying, d.dead, coalesce(o.n, 0) AS offered,
+       d.unreleased, d.free,
+       CASE WHEN d.oldest IS NOT NULL
+            THEN greatest(date_part('epoch', windlass.now() - d.oldest), 0) END AS oldest
   FROM windlass.depth() AS d LEFT JOIN windlass.offered() AS o ON o.queue = d.queue
  ORDER BY d.queue COLLATE "C"

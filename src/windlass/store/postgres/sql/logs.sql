@@ -1,4 +1,4 @@
--- The schema itself: its version, its roles, its clock, and the few words that every room uses of the logs.
+-- The schema itself: its version, its roles, its clock, and the few words that every module uses of the logs.
 -- The tables are in migrations/0001_logs.sql, which explains roles and lock order.
 
 -- ==== Version and roles ====
@@ -62,7 +62,7 @@ END $$;
 
 -- The time.
 -- Callers: every function here. May call: worker, reader. Lock: none.
--- One function tells it, so that a test can move it.
+-- One function returns it, so that a test can move it.
 CREATE OR REPLACE FUNCTION windlass.now() RETURNS timestamptz
 LANGUAGE sql VOLATILE AS $$ SELECT clock_timestamp() $$;
 
@@ -73,7 +73,7 @@ LANGUAGE sql VOLATILE AS $$
     SELECT windlass.now() + make_interval(secs => least(greatest(p_seconds, 0), 3155760000))
 $$;
 
--- The time in seconds since the epoch, as budgets and schedules count it; p_now where somebody has told it.
+-- The time in seconds since the epoch, as budgets and schedules count it; p_now where it is given.
 -- Callers: the functions of budgets, admission, schedules and rollups, the store's readings.
 -- May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.unix_time(p_now float8 DEFAULT NULL) RETURNS float8
@@ -144,7 +144,7 @@ $$;
 CREATE OR REPLACE FUNCTION windlass.count_seqs(p_seqs int8multirange) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(sum(upper(s) - lower(s)), 0)::bigint FROM unnest(p_seqs) AS s $$;
 
--- A set of seqs in one piece: what stands in the claim row and what was spilled from it.
+-- A set of seqs in one piece: what is in the claim row and what was spilled from it.
 -- Callers: claim_take, take_ahead, rotation_move, adopt_lane, must_adopt, lane_depth, lane_committed_depth,
 -- lane_head, lane_tasks, list_claims, list_spans. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.gather_seqs(
@@ -187,7 +187,7 @@ BEGIN
     RETURN v_segment;
 END $$;
 
--- Tells whoever listens that a queue has work, or that a job has ended.
+-- Notifies listeners that a queue has work, or that a job has ended.
 -- Callers: offer, finish, split, end_parent, follow, mark_gates_changed, set_queue, warm. May call: worker.
 -- Lock: the one that all notifying committers share, at commit.
 -- A transaction that has notified cannot be prepared. One that will be says so first (SET LOCAL

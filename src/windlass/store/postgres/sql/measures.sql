@@ -5,7 +5,7 @@
 -- Accepts the report of one process, all of it or nothing, and returns the time. One that was sent
 -- before, by its number, changes nothing.
 -- Callers: the store. May call: worker. Lock: the row of its source, which nobody else takes; none that a job
--- takes. p_samples, p_events, p_vitals: NULL where there are none; those that are not reported anew stay. An
+-- takes. p_samples, p_events, p_vitals: NULL where there are none; those that are not reported again stay. An
 -- event does not lie in the future, so that those with lower numbers are the older ones.
 CREATE OR REPLACE FUNCTION windlass.report(
     p_source bigint, p_number bigint, p_samples json, p_events json, p_vitals json) RETURNS float8
@@ -98,7 +98,7 @@ END $$;
 -- and are no living worker. `more`: of something it took as much as it may.
 -- Callers: the store's rollup. May call: worker. Lock: the rows it removes; the caller holds that of
 -- rollup_take.
--- How many events there are is told by their numbers; what an epoch has passed over, a billion and more, does
+-- Their numbers say how many events there are; what an epoch has passed over, a billion and more, does
 -- not count [S3].
 CREATE OR REPLACE FUNCTION windlass.rollup_expire(
     p_limit int, p_spans int[], p_kept float8[], p_event_kept float8, p_events bigint, p_reporter_kept float8,
@@ -169,7 +169,7 @@ SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass.e
  WHERE id < $1 ORDER BY id DESC LIMIT $2
 
 -- :events_of_job
--- The latest events of job $3, in queue $4 if that is told, below id $1, up to $2.
+-- The latest events of job $3, in queue $4 if given, below id $1, up to $2.
 -- Callers: Measures.events. Lock: none.
 SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass.event
  WHERE job = $3 AND id < $1 AND ($4::text IS NULL OR queue = $4) ORDER BY job DESC, id DESC LIMIT $2

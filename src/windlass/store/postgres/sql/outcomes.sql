@@ -68,7 +68,7 @@ BEGIN
           INTO applied, v_added, v_added_seqs, v_asked, v_wrong, refused_claims, refused_seqs
           FROM judged j;
         repeated := v_asked - applied - v_wrong;
-        -- Jobs that were claimed before their task got a limit hold a pass, though nobody told the worker.
+        -- Jobs that were claimed before their task got a limit hold a pass, though the worker does not know.
         IF EXISTS (SELECT FROM windlass.pass p WHERE p.job >= 1::bigint << 44) THEN
             freed := windlass.drop_passes(
                 ARRAY(SELECT p.job
@@ -210,7 +210,7 @@ BEGIN
 END $$;
 
 -- Offers an attempt again: at the back of its lane at once, or through deferred after a delay.
--- Callers: finish_others, give_back. May call: worker. Lock: those of offer.
+-- Callers: finish_others, hand_back. May call: worker. Lock: those of offer.
 CREATE OR REPLACE FUNCTION windlass.reoffer(
     r windlass.ready, p_delay float8, p_attempt int, p_deaths int, p_retrying boolean) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -231,7 +231,7 @@ BEGIN
 END $$;
 
 -- Moves a job to the dead letters, with its payload and its last 32 failures [O4].
--- Callers: finish_others, give_back. May call: worker. Lock: none beyond the row it writes.
+-- Callers: finish_others, hand_back. May call: worker. Lock: none beyond the row it writes.
 CREATE OR REPLACE FUNCTION windlass.bury_job(r windlass.ready, p_deaths int, p_reason text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -259,7 +259,7 @@ END $$;
 
 -- The options of a job that is offered again, with the time since when no worker has known its task, or
 -- without it [O4].
--- Callers: finish_others, give_back, split, retry, retry_many. May call: worker. Lock: none.
+-- Callers: finish_others, hand_back, split, retry, retry_many. May call: worker. Lock: none.
 -- The first time counts until the attempt ends in another way.
 CREATE OR REPLACE FUNCTION windlass.unknown_since(p_options json, p_unknown boolean) RETURNS json
 LANGUAGE plpgsql AS $$
@@ -356,7 +356,7 @@ END $$;
 -- the job has ended.
 -- Callers: the store, also inside a handler's own transaction. May call: worker. Lock: the life row FOR KEY
 -- SHARE, see worker_fence. That the claim holds the job is looked up once: from then on the checkpoint says
--- so itself, until the attempt has ended (see finish_others, give_back, settle). Nobody but its own worker
+-- so itself, until the attempt has ended (see finish_others, hand_back, settle). Nobody but its own worker
 -- can end the attempt of a worker that is alive.
 CREATE OR REPLACE FUNCTION windlass.checkpoint(
     p_worker bigint, p_job bigint, p_lane int, p_claim bigint, p_seq bigint, p_data text, p_done bigint,

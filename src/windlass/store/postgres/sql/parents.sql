@@ -251,7 +251,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- What a parent does next, from how its parts stand [P9]: wait, release, finalize, succeed, die or cancel.
+-- What a parent does next, by its parts' states [P9]: wait, release, finalize, succeed, die or cancel.
 -- Callers: advance. May call: worker. Lock: none.
 -- core/parents.py says the same.
 CREATE OR REPLACE FUNCTION windlass.next_step(
@@ -318,7 +318,7 @@ $$;
 -- Stops the releases of a parent and cancels those of its parts that are out [P9]: 'requested', or 'finished'
 -- where it has ended. NULL: there is no such parent.
 -- Callers: cancel, delete. May call: worker. Lock: the parent's row, then the lanes of its parts, in order.
--- Nobody takes a parent's row who holds a lane, so that no two of these meet crosswise.
+-- Nobody takes a parent's row who holds a lane, so that no two of these deadlock.
 CREATE OR REPLACE FUNCTION windlass.cancel_parent(p_parent bigint) RETURNS text
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE

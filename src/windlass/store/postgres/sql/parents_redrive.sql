@@ -65,7 +65,7 @@ BEGIN
 END $$;
 
 -- Makes a parent wait for its parts again, with its unique key. Returns NULL, or the job that holds the key
--- by now: then nothing was changed. A finalizer that did not succeed will run anew, unless it is p_but, the
+-- by now: then nothing was changed. A finalizer that did not succeed will run again, unless it is p_but, the
 -- one job that is brought back. With p_but the other parts stay as a cancel has left them; without it the
 -- cancel is forgotten.
 -- Callers: redrive_parts, reopen_parent_of. May call: worker. Lock: the parent's row, held by the caller; the
@@ -243,7 +243,7 @@ END $$;
 
 -- Every parent and how far its parts are, one row each [P4] [P9]. Lock: none.
 --   total                                     parts in all; out: released and not ended
---   succeeded, dead, cancelled, out           how many of them stand so; the rest has not been released
+--   succeeded, dead, cancelled, out           how many have that state; the rest was never released
 --   parallel, tolerated                       how many run at a time, and how many may fail
 --   size, done, records                       their sizes together, and how much is done, as saved
 --   final                                     the finalizer's job, once all parts have ended

@@ -7,7 +7,7 @@
 -- that of the turn, which every later step must name: a rotator that slept meanwhile has an old one and is
 -- refused.
 -- Callers: the store's rotate. May call: worker. Lock: the rotation row, by trying only (a second rotator
--- finds nothing to do). When the current segment is due and an empty one stands ready, that one becomes
+-- finds nothing to do). When the current segment is due and an empty one is ready, that one becomes
 -- current first. The number lives in a sequence, so every producer and claim sees the switch at once,
 -- whatever its snapshot.
 CREATE OR REPLACE FUNCTION windlass.rotation_begin(

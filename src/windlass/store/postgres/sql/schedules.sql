@@ -61,7 +61,7 @@ END $$;
 -- Lock: the leader row FOR SHARE, the schedule's row, the row of the unique key that its jobs have, if any;
 -- then, where a running twin is to be cancelled, its parent's row and its lane as cancel takes them, and
 -- those of enqueue_one. Nobody who holds a lane, a parent or a key waits for a schedule or the leader, so
--- none of this meets crosswise; and who keeps the key for long makes the fire fail, to be tried again, rather
+-- none of this deadlocks; and who keeps the key for long makes the fire fail, to be tried again, rather
 -- than hold up a lane or the next term. One whose row somebody holds is passed over [S2].
 CREATE OR REPLACE FUNCTION windlass.fire_schedule(
     p_term bigint, p_name text, p_expected float8, p_times float8[], p_next_at float8, p_skipped bigint,

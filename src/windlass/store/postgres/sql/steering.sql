@@ -15,7 +15,7 @@ $$;
 -- Callers: cancel, cancel_parent. May call: worker. Lock: the lane of a waiting job, until the transaction
 -- ends.
 -- A job that ran when end_waiting looked may wait again by now, for its next attempt: then it is ended there.
--- One that has become a parent meanwhile is left to promote, which hears of the request: its row must not be
+-- One that has become a parent meanwhile is left to promote, which sees the request: its row must not be
 -- locked after a lane.
 CREATE OR REPLACE FUNCTION windlass.cancel_job(p_job bigint) RETURNS text
 LANGUAGE plpgsql AS $$
@@ -88,7 +88,7 @@ END $$;
 
 -- ==== Retrying ====
 
--- The operator's retry [O6]: 'retried', 'unchanged' or 'not_found'. Attempts start anew, failures stay known.
+-- The operator's retry [O6]: 'retried', 'unchanged' or 'not_found'. Attempts start over, failures stay known.
 -- Callers: users, the store. May call: worker. Lock: the row it moves; those of offer; those of redrive_parts
 -- or reopen_parent_of first, where it is a parent or a part [P9].
 CREATE OR REPLACE FUNCTION windlass.retry(job bigint) RETURNS text
@@ -252,7 +252,7 @@ BEGIN
                         || ' WHERE name = ($1).name'
                    FROM jsonb_object_keys(p_changes) AS k) USING q;
     END IF;
-    -- Without a limit nobody notes what runs: the next one begins to count anew, also where a claim that
+    -- Without a limit nobody notes what runs: the next one starts to count again, also where a claim that
     -- still knew of the last one has noted something since [F3].
     DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND (q.concurrency IS NULL OR NOT v_limited);
     -- Who asked meanwhile was told that it is paused, and asks again when called or after seconds [K2].

@@ -1,9 +1,9 @@
 -- Ending jobs that wait, one or many at once, as cancelled, deleted or replaced; deleting many that have
 -- ended; and where jobs stand.
 
--- ==== Where jobs stand ====
+-- ==== Where jobs are ====
 
--- Where jobs stand in the logs: locate for many, of those that are neither a parent nor a part. claimed: it
+-- Where jobs are in the logs: locate for many, of those that are neither a parent nor a part. claimed: it
 -- runs or has run; ended: for good.
 -- Callers: the store, before it steers many. May call: worker. Lock: ACCESS SHARE on claim, as in finish. It
 -- decides nothing: what waits here may run a moment later, and who ends it looks again. What has ended stays
@@ -183,7 +183,7 @@ BEGIN
 END $$;
 
 -- Takes the locks of all lanes that some jobs wait in, in the order of the lanes, so that two who do this
--- cannot meet crosswise.
+-- cannot deadlock.
 -- Callers: cancel_parent, end_waiting. May call: worker. Lock: those lanes.
 CREATE OR REPLACE FUNCTION windlass.lock_lanes_of(p_jobs bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
@@ -279,8 +279,8 @@ END $$;
 -- Ends jobs that wait in one lane, as cancelled or deleted: one claim row of worker 0 and one outcome for all
 -- of them [rule 13]. Returns those it ended; others have been claimed or moved meanwhile.
 -- Callers: the store, with positions from places_of. May call: worker. Lock: ACCESS SHARE on claim, as in
--- finish; then the lane, until the transaction ends: one lane a transaction, so that no two of these meet
--- crosswise.
+-- finish; then the lane, until the transaction ends: one lane a transaction, so that no two of these
+-- deadlock.
 CREATE OR REPLACE FUNCTION windlass.end_in_lane(p_lane int, p_seqs bigint[], p_kind text) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

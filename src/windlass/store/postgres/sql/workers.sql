@@ -112,7 +112,7 @@ END $$;
 -- ==== What a worker holds ====
 
 -- The jobs a worker holds: the unfinished seqs of its claims, with their ready rows.
--- Callers: beat, give_back, count_running, the store's held. May call: worker. Lock: none.
+-- Callers: beat, hand_back, count_running, the store's held. May call: worker. Lock: none.
 -- The worker's floor bounds the search: every claim below it is finished. Volatile, so that its snapshot is
 -- taken after its locks: an older one may miss a claim that a rotation has just carried to another segment.
 -- Each OFFSET 0 is a fence [rule 8]: joined in another order, `unfinished` runs once per ready row of the
@@ -162,7 +162,7 @@ END $$;
 -- Callers: the store's rescue, in a transaction of its own. May call: worker. Lock: the life row, by trying
 -- only: a rescue that waited would stand before the worker's own beats. True: dead (now or before); false: it
 -- lives or is writing.
-CREATE OR REPLACE FUNCTION windlass.bury(p_worker bigint, p_beat bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION windlass.declare_dead(p_worker bigint, p_beat bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_alive boolean;
@@ -180,18 +180,18 @@ BEGIN
     RETURN true;
 END $$;
 
--- One bounded step of taking back a dead worker's jobs; see give_back.
--- Callers: the store's rescue, after bury. May call: worker. Lock: those of give_back.
+-- One bounded step of taking back a dead worker's jobs; see hand_back.
+-- Callers: the store's rescue, after declare_dead. May call: worker. Lock: those of hand_back.
 CREATE OR REPLACE FUNCTION windlass.rescue_step(
     p_worker bigint, p_delays float8[], p_limit int,
     OUT offered bigint, OUT deferred bigint, OUT dead bigint, OUT cancelled bigint, OUT left_over boolean,
     OUT freed text[])
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-    SELECT * FROM windlass.give_back(p_worker, 'lost', p_delays, p_limit)
+    SELECT * FROM windlass.hand_back(p_worker, 'lost', p_delays, p_limit)
 $$;
 
--- A worker leaves in good order: what it still holds is offered again, uncharged.
--- Callers: the store. May call: worker. Lock: the life row FOR UPDATE, then those of give_back.
+-- A worker retires: what it still holds is offered again, uncharged.
+-- Callers: the store. May call: worker. Lock: the life row FOR UPDATE, then those of hand_back.
 CREATE OR REPLACE FUNCTION windlass.retire(p_worker bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -203,7 +203,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
-    SELECT * INTO g FROM windlass.give_back(p_worker, 'released', '{}', 2147483647);
+    SELECT * INTO g FROM windlass.hand_back(p_worker, 'released', '{}', 2147483647);
     RETURN g.offered + g.cancelled;
 END $$;
 
@@ -213,7 +213,7 @@ END $$;
 -- kind 'lost' counts a death: p_delays[n] is the wait after the n-th, and beyond its end the job is poison
 -- [C8]. kind 'released' counts nothing. A job whose cancel was asked for is cancelled. `left_over` says: call
 -- again. `freed`: as in finish; a worker that retires leaves that to the coordinator.
-CREATE OR REPLACE FUNCTION windlass.give_back(
+CREATE OR REPLACE FUNCTION windlass.hand_back(
     p_worker bigint, p_kind text, p_delays float8[], p_limit int,
     OUT offered bigint, OUT deferred bigint, OUT dead bigint, OUT cancelled bigint, OUT left_over boolean,
     OUT freed text[])
@@ -301,8 +301,8 @@ SELECT h.claim, l.id AS lane, l.queue, l.priority, (h.ready).seq AS seq, windlas
 -- :workers
 -- Workers that are alive or have not been taken back yet.
 -- Callers: the store's workers. Lock: none.
-SELECT w.id, w.label, w.host, w.pid, w.queues, w.started_at, w.lease, l.alive, b.beat, b.at, t.vitals,
-       t.vitals_at
+SELECT w.id, w.label, w.host, w.pid, w.queues, w.started_at, w.lease, l.alive, b.beat, b.at AS beat_at,
+       t.vitals, t.vitals_at
   FROM windlass.worker w JOIN windlass.worker_life l USING (id) JOIN windlass.worker_beat b USING (id)
   LEFT JOIN windlass.reporter t ON t.source = w.id
  WHERE l.alive OR NOT l.settled

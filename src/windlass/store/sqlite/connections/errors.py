@@ -6,14 +6,7 @@ import os
 
 import apsw
 
-from windlass.errors import (
-    ConfigurationError,
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-    StoreUnavailable,
-)
+from windlass import errors
 
 # SQLite reports a disk that cannot take the shared-memory file as an I/O error, not as "full".
 _NO_ROOM = frozenset({apsw.SQLITE_IOERR_SHMSIZE})
@@ -31,38 +24,40 @@ def translate(error: BaseException, path: str) -> BaseException:
 def _translated(error: apsw.Error, path: str) -> Exception:  # noqa: PLR0911 - a table, one row per return
     match error:
         case apsw.BusyError() | apsw.LockedError():
-            return StoreBusy(
+            return errors.StoreBusy(
                 f"{path} is busy: another process has held its write lock for too long; nothing was written. "
                 "Try again, and look for a long transaction on this file"
             )
         case apsw.FullError():
-            return StoreFull(
+            return errors.StoreFull(
                 f"{path} is full (the disk, or the file's max_page_count); nothing was written. "
                 "Make room on the disk, shorten the retention, or raise the limit"
             )
         case apsw.IOError() if getattr(error, "extendedresult", 0) in _NO_ROOM:
-            return StoreFull(f"{path}-shm cannot grow: the disk is full; nothing was written. Make room")
+            return errors.StoreFull(
+                f"{path}-shm cannot grow: the disk is full; nothing was written. Make room"
+            )
         case apsw.CorruptError() | apsw.NotADBError():
-            return StoreCorrupt(
+            return errors.StoreCorrupt(
                 f"{path} is not a sound SQLite database ({error}): stop all workers and restore a backup, or "
                 "save what is left with the sqlite3 shell's .recover"
             )
         case apsw.ConstraintError():
-            return StoreCorrupt(f"an invariant of {path} does not hold ({error}); nothing was written")
+            return errors.StoreCorrupt(f"an invariant of {path} does not hold ({error}); nothing was written")
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
-            return ConfigurationError(
+            return errors.ConfigurationError(
                 f"{path} cannot be written ({error}): check the rights of file and folder"
             )
         case apsw.CantOpenError() if not os.path.isdir(folder := os.path.dirname(os.path.abspath(path))):
-            return ConfigurationError(
+            return errors.ConfigurationError(
                 f"{path} cannot be opened: there is no folder {folder}; make it, or give another path in the "
                 "database URL (sqlite:///relative.db, sqlite:////absolute/path.db)"
             )
         case apsw.CantOpenError():
-            return StoreUnavailable(
+            return errors.StoreUnavailable(
                 f"{path} cannot be opened: check that its folder may be written, and the limit of open files"
             )
         case apsw.IOError() | apsw.InterruptError() | apsw.ProtocolError():
-            return StoreUnavailable(f"{path}: {error}; nothing was written")
+            return errors.StoreUnavailable(f"{path}: {error}; nothing was written")
         case _:
-            return StoreError(f"{path}: {error}")
+            return errors.StoreError(f"{path}: {error}")

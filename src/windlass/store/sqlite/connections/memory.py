@@ -2,13 +2,17 @@
 
 It lives as long as its store, whose `close` keeps it. A fork copies it, and from then on the two differ.
 There is no second connection, and so no transaction to lend. Threads, as a file has them, would cost a test
-more than what it asks for. So would migrating: every new database is a copy of one that was migrated.
+more than what it asks for. So would migrating, and preparing the same statements again: a new database is a
+copy of one that was migrated, or an old one that nobody holds any more, emptied.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
+import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -22,14 +26,18 @@ from windlass.store.sqlite.connections.writer import Run
 
 T = TypeVar("T")
 Migrate = Callable[[apsw.Connection], Migration]
+KEPT: Final = 4
+MAX_PAGES: Final = 1000
+"""A database that has grown beyond this is not kept."""
 
 
 class MemoryDatabase:
     """The connection, and the lock that keeps its users apart."""
 
     def __init__(self, migrate: Migrate) -> None:
-        self.connection: Final = _connect()
-        self.connection.deserialize("main", _migrated(migrate))
+        template = _template(migrate)
+        self.connection: Final = template.connection()
+        weakref.finalize(self, template.recycle, self.connection).atexit = False
         self.lock: threading.Lock = threading.Lock()
         watch_forks(self)
 
@@ -83,15 +91,49 @@ class MemoryReader:
                 raise translate(error, MEMORY) from error
 
 
+class _Template:
+    """What every new database is like."""
+
+    def __init__(self, migrate: Migrate) -> None:
+        first = _connect()
+        migrate(first)
+        self._image = first.serialize("main")
+        tables = [name for (name,) in first.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        rows = {name: first.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables}  # noqa: S608
+        self._empty = [f'DELETE FROM "{name}"' for name in tables]  # noqa: S608
+        self._fill = [
+            (f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(found[0]))})', found)  # noqa: S608
+            for name, found in rows.items()
+            if found
+        ]
+        self._unused: deque[apsw.Connection] = deque(maxlen=KEPT)
+
+    def connection(self) -> apsw.Connection:
+        """A connection to a database of its own."""
+        try:
+            return self._unused.pop()
+        except IndexError:
+            made = _connect()
+            made.deserialize("main", self._image)
+            return made
+
+    def recycle(self, connection: apsw.Connection) -> None:
+        """Keep the connection of a database that is gone, unless there is something odd about it."""
+        with contextlib.suppress(apsw.Error):
+            if connection.in_transaction or connection.pragma("page_count") > MAX_PAGES:
+                return
+            with connection:
+                for statement in self._empty:
+                    connection.execute(statement)
+                for statement, rows in self._fill:
+                    connection.executemany(statement, rows)
+            self._unused.append(connection)
+
+
 def _connect() -> apsw.Connection:
     connection = apsw.Connection(MEMORY, statementcachesize=200)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # see `connection`
     return connection
 
 
-@functools.cache
-def _migrated(migrate: Migrate) -> bytes:
-    """An empty database with the schema in it."""
-    connection = _connect()
-    migrate(connection)
-    return connection.serialize("main")
+_template = functools.cache(_Template)

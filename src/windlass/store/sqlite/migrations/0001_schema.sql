@@ -1,11 +1,11 @@
 -- The tables of the SQLite store. Every name is prefixed, so that they can live in an application's own file.
 --
 -- Invariants (tests/store/sqlite/invariants.py, families.py and gating.py check them):
---   I1   In a lane, beyond its cursor `hi`, stand exactly its ready jobs, each in state 2 or 3.
+--   I1   In a lane, beyond its cursor `hi`, are exactly its ready jobs, each in state 2 or 3.
 --   I2   In a lane, up to `hi`, every row belongs to the claim whose range lo..hi covers its seq; in state 2
 --        or 3 it is running. (A deferred job stays there until it is offered again, though its claim may go;
 --        cancelled, it stays.)
---   I3   In lane 0 stand jobs without a place in a lane: scheduled before their first run, held, those that
+--   I3   In lane 0 are jobs without a place in a lane: scheduled before their first run, held, those that
 --        ended while they waited, and parents.
 --   I4   The counters of a lane equal a count of its jobs by state.
 --   I5   A job's id is `id`, or `pos` where that is NULL. No seq is given out twice, so no two jobs share an
@@ -20,7 +20,7 @@
 --   I10  An ordering key has one pass at most, and nobody is on its waiting list while it has none.
 --   I11  A job says how many tokens it needs while it waits for tokens, and nowhere else; it has no pass of a
 --        key or a task then.
---   I12  Tokens are reserved for jobs that stand in their lanes, and for no others.
+--   I12  Tokens are reserved for jobs in their lanes, and for no others.
 
 -- ── the schema ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -105,7 +105,7 @@ CREATE TABLE windlass_task (
 -- row, since a row of the same size is overwritten in place.
 -- touched_at: when it became ready; once it has ended, when it ended. One column, for the same reason.
 -- run_at: a scheduled job without one waits for other jobs: it has edges in windlass_after.
--- cancel: the worker that has to hear of the wish to cancel; 0 once nobody has to any more.
+-- cancel: the worker that must learn of the request to cancel; 0 once none must.
 -- gate: a held job waits at this gate, or, where it is NULL, for its fair key. Waiting lists are in the order
 -- of `pos`: a job that joins one takes a new place in lane 0.
 CREATE TABLE windlass_job (
@@ -317,7 +317,7 @@ CREATE TABLE windlass_pass (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_pass_gate ON windlass_pass (gate, at, n);
 
--- Where promotion goes on with its walk over the waiting lists.
+-- Where promotion continues its walk over the waiting lists.
 CREATE TABLE windlass_walk (
     kind TEXT PRIMARY KEY,
     gate TEXT NOT NULL

@@ -10,13 +10,13 @@ SELECT l.id, l.queue, l.priority,
        (SELECT j.touched_at FROM windlass_job j
         WHERE j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44 ORDER BY j.pos LIMIT 1),
        q.concurrency IS NOT NULL OR q.governor,
-       EXISTS (SELECT 1 FROM windlass_task WHERE concurrency IS NOT NULL),
+       EXISTS (SELECT 1 FROM windlass_task WHERE concurrency IS NOT NULL OR key_concurrency IS NOT NULL),
        EXISTS (SELECT 1 FROM windlass_pass WHERE gate >= 'budget:' AND gate < 'budget;')
 FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue
 WHERE l.queue IN (SELECT value FROM json_each(?1)) AND l.ready > 0 AND NOT q.paused
   AND (q.cool_until <= ?2 OR q.cool_until > ?2 + q.cool_cap + 1);
 
--- :take  beyond the cursor stand exactly the ready jobs [I1]
+-- :take  beyond the cursor are exactly the ready jobs [I1]
 SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at, touched_at
 FROM windlass_job WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT ?;
 

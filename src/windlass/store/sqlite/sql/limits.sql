@@ -71,6 +71,12 @@ RETURNING gate, need, at;
 UPDATE windlass_pass SET n = need, at = ?2 WHERE job = ?1 AND gate >= 'budget:' AND gate < 'budget;' AND n = 0
 RETURNING gate, need;
 
+-- :call_back  that of one gate
+DELETE FROM windlass_pass WHERE job = ? AND gate = ? RETURNING gate, n, at;
+
+-- :beyond  the jobs that hold a pass of a gate
+SELECT job FROM windlass_pass WHERE gate = ?;
+
 -- :cancel_reservation
 DELETE FROM windlass_pass WHERE job = ? AND gate = ? RETURNING place;
 

@@ -82,10 +82,10 @@ SELECT {seen}
 FROM windlass_lane l CROSS JOIN windlass_job j ON j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44
 WHERE l.id > 0 AND l.ready > 0 AND j.number < ? ORDER BY j.number DESC;
 
--- :floor  the insert that so many newer ones stand before
+-- :floor  the insert with this many newer ones before it
 SELECT number, at FROM windlass_insert WHERE number < ? ORDER BY number DESC LIMIT 1 OFFSET ?;
 
--- :not_moved  jobs that stand where they were inserted
+-- :not_moved  jobs that are where they were inserted
 SELECT {seen}
 FROM windlass_insert b
 CROSS JOIN windlass_job j ON j.pos BETWEEN b.lo AND b.lo + b.n - 1 AND j.id IS NULL

@@ -98,11 +98,11 @@ SELECT count(*) FROM (SELECT 1 FROM windlass_report LIMIT ?);
 -- :term
 SELECT until FROM windlass_term;
 
--- :lanes_with_ready  that jobs stand in or aside of
+-- :lanes_with_ready  with jobs in or beside them
 SELECT id, queue, ready, held, id << 44 | hi, (id + 1) << 44 FROM windlass_lane
 WHERE ready + held > 0 ORDER BY id;
 
--- :in_lane  beyond the cursor stand exactly the ready jobs [I1]
+-- :in_lane  beyond the cursor are exactly the ready jobs [I1]
 SELECT task, count(*)
 FROM (SELECT task FROM windlass_job WHERE pos > ? AND pos < ? ORDER BY pos LIMIT ?) GROUP BY task;
 

@@ -2,7 +2,7 @@
 
 -- ── jobs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
--- :request_cancel  the worker that runs the job has to hear of it
+-- :request_cancel  the worker that runs the job must learn of it
 UPDATE windlass_job
 SET state = 3, cancel = (SELECT worker FROM windlass_claim WHERE lane = ? AND hi >= ? ORDER BY hi LIMIT 1)
 WHERE pos = ?;

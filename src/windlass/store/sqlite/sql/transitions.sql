@@ -30,7 +30,7 @@ DELETE FROM windlass_unique WHERE key = ? AND job = ? RETURNING rerun;
 -- :not_ended
 DELETE FROM windlass_awaited WHERE job = ?;
 
--- :key_died  a count that is long past begins anew
+-- :key_died  a count that is long past starts over
 INSERT INTO windlass_key_death (key, deaths, last) VALUES (?1, 1, ?2)
 ON CONFLICT (key) DO UPDATE SET deaths = CASE WHEN last > ?3 THEN deaths + 1 ELSE 1 END, last = ?2;
 

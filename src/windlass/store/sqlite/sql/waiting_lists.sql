@@ -43,6 +43,6 @@ SELECT j.fair_key, {row}
 FROM windlass_job j WHERE state = 9 AND gate IS NULL AND lane = ? AND fair_key > ?
 ORDER BY fair_key, pos LIMIT 1;
 
--- :ring_first  the ring begins anew
+-- :ring_first  the ring starts over
 SELECT j.fair_key, {row}
 FROM windlass_job j WHERE state = 9 AND gate IS NULL AND lane = ? ORDER BY fair_key, pos LIMIT 1;

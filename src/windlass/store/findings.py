@@ -1,0 +1,49 @@
+"""What the doctor says of any store alike: queues that nobody serves [K1], and jobs that need more tokens
+than their budget can ever hold [F1]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.core.counts import plural
+from windlass.store.records import Finding
+
+
+def ok(name: str, text: str) -> Finding:
+    """Something that is as it should be."""
+    return Finding(name=name, text=text)
+
+
+def warning(name: str, text: str, advice: str) -> Finding:
+    """Something to see to soon."""
+    return Finding(name=name, level="warning", text=text, advice=advice)
+
+
+def error(name: str, text: str, advice: str) -> Finding:
+    """Something that does not work, or may do harm."""
+    return Finding(name=name, level="error", text=text, advice=advice)
+
+
+def unserved(queues: Iterable[tuple[str, int]]) -> list[Finding]:
+    """Of queues with ready jobs that no worker serves: their names, and how many jobs wait in each."""
+    return [
+        warning(
+            "queues",
+            f"{plural(ready, 'job waits', 'jobs wait')} in queue {queue!r}, which no worker serves",
+            f"windlass worker myapp:app -q {queue}",
+        )
+        for queue, ready in queues
+    ] or [ok("queues", "every queue with ready jobs is served")]
+
+
+def over(budgets: Iterable[tuple[str, int, int]]) -> list[Finding]:
+    """Of budgets that can never hold what some job needs: name, how many such jobs wait, the highest need."""
+    return [
+        warning(
+            "budgets",
+            f"{plural(waiting, 'job needs', 'jobs need')} up to {plural(need, 'token')} of budget "
+            f"{budget!r}, which can never hold as many",
+            f"windlass budget set {budget} --burst {need}",
+        )
+        for budget, waiting, need in budgets
+    ] or [ok("budgets", "no job needs more tokens than its budget can hold")]
