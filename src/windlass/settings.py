@@ -92,10 +92,18 @@ def _routes(value: Any) -> dict[str, str]:
     return dict(value)
 
 
+class PerProcess(int):
+    """So many slots of a queue in each process, not over the cluster: `imports=4/process` [K10]."""
+
+    def __str__(self) -> str:
+        return f"{int(self)}/process"
+
+
 def read_queues(value: Any) -> dict[str, int | None]:
-    """`mail=8, imports` as text, a list of the same, or a table; blanks and repeats are dropped [K7]."""
+    """`mail=8, imports=4/process, other` as text, a list of the same, or a table; blanks and repeats are
+    dropped [K7]."""
     if isinstance(value, Mapping):
-        pairs = [(name, slots) for name, slots in value.items()]
+        pairs = [_queue(f"{name}={n}") if isinstance(n, str) else (name, n) for name, n in value.items()]
     elif isinstance(value, str | Sequence):
         words = value.split(",") if isinstance(value, str) else value
         pairs = [_queue(word) for word in words if isinstance(word, str) and word.strip()]
@@ -103,7 +111,7 @@ def read_queues(value: Any) -> dict[str, int | None]:
         raise ValueError("queues are written mail=8,imports=2")
     read: dict[str, int | None] = {}
     for name, slots in pairs:
-        if slots is not None and (type(slots) is not int or slots < 1):
+        if slots is not None and (type(slots) not in (int, PerProcess) or slots < 1):
             raise ValueError(f"queue {name!r}: {slots!r} slots are not possible; write a whole number from 1")
         read[check_name("queue", name)] = slots
     return read
@@ -111,9 +119,10 @@ def read_queues(value: Any) -> dict[str, int | None]:
 
 def _queue(word: str) -> tuple[str, int | None]:
     name, equals, slots = word.partition("=")
-    if equals and not slots.strip().isdecimal():
-        raise ValueError(f"{word!r} is not a queue with its slots; write mail=8")
-    return name.strip(), int(slots) if equals else None
+    number, each, unit = (part.strip() for part in slots.partition("/"))
+    if equals and (not number.isdecimal() or (each and unit != "process")):
+        raise ValueError(f"{word!r} is not a queue with its slots; write mail=8 or mail=4/process")
+    return name.strip(), (PerProcess(number) if each else int(number)) if equals else None
 
 
 def _whole(least: int) -> Callable[[Any], int]:

@@ -3,6 +3,7 @@ right number."""
 
 import configparser
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -12,12 +13,13 @@ import click
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from tests.metrics.scrape import evaluate, scraped
+from tests.metrics.scrape import Series, evaluate, scraped
 from windlass import Windlass
 from windlass.cli import main
 from windlass.metrics.catalog import MEASURES
 from windlass.metrics.prometheus import Exposition
 from windlass.settings import Settings, load
+from windlass.store.records import ClaimedJob, NewJob, Options, PartPlan, Plan, WorkerInfo
 from windlass.web.http.credentials import Credentials
 from windlass.web.http.principal import Role
 from windlass.worker.processes.deaf import WATCH_EVERY
@@ -85,38 +87,64 @@ def test_alerts_have_what_a_person_needs() -> None:
         assert NAME.search(alert["expr"])
 
 
-async def test_m1_the_autoscalers_queries_give_the_depth(app: Windlass) -> None:
-    @app.task(name="imports.load", queue="imports")
-    async def load() -> None: ...
-
-    @app.task(name="mail.send", queue="mail")
-    async def send() -> None: ...
-
-    await load.aenqueue_many([()] * 42)
-    await send.aenqueue_many([()] * 1000)
-    text = await Exposition(app._store_handle().acall).text()
-    # Two instances of the web are scraped, and the depth is 42 all the same.
-    series = {**scraped(text, instance="a"), **scraped(text, instance="b")}
-
-    (hpa,) = documents("kubernetes/hpa.yaml")
-    (adapter,) = documents("kubernetes/prometheus-adapter.yaml")
-    rules = {rule["name"]["as"]: rule["metricsQuery"] for rule in adapter["rules"]["external"]}
-    answers = {}
-    for metric in hpa["spec"]["metrics"]:
-        asked = metric["external"]["metric"]
+def pods(rule: str, series: Series) -> int:
+    """How many pods an autoscaler of our manifests asks for, one at least."""
+    if rule == "hpa":
+        (hpa,) = documents("kubernetes/hpa.yaml")
+        (adapter,) = documents("kubernetes/prometheus-adapter.yaml")
+        (metric,) = hpa["spec"]["metrics"]
+        asked, target = metric["external"]["metric"], metric["external"]["target"]
+        (query,) = [
+            each["metricsQuery"]
+            for each in adapter["rules"]["external"]
+            if each["name"]["as"] == asked["name"]
+        ]
         matchers = ",".join(f'{k}="{v}"' for k, v in asked["selector"]["matchLabels"].items())
-        answers[asked["name"]] = evaluate(
-            rules[asked["name"]].replace("<<.LabelMatchers>>", matchers), series
-        )
-    assert answers.keys() == {"windlass_queue_depth", "windlass_queue_oldest_ready_seconds"}
-    assert answers["windlass_queue_depth"] == {"imports": 42}
-    assert answers["windlass_queue_oldest_ready_seconds"]["imports"] > 0
-    assert hpa["spec"]["metrics"][0]["external"]["target"] == {"type": "AverageValue", "averageValue": "10"}
-
+        assert target["type"] == "AverageValue"
+        value = evaluate(query.replace("<<.LabelMatchers>>", matchers), series).get("imports", 0.0)
+        return max(1, math.ceil(value / int(target["averageValue"])))
     (keda,) = documents("kubernetes/keda.yaml")
-    depth, wait = [trigger["metadata"]["query"] for trigger in keda["spec"]["triggers"]]
-    assert evaluate(depth, series) == {"": 42}
-    assert evaluate(wait, series)[""] > 0
+    (trigger,) = keda["spec"]["triggers"]
+    assert trigger["metricType"] == "AverageValue"
+    value = evaluate(trigger["metadata"]["query"], series).get("", 0.0)
+    return max(1, math.ceil(value / int(trigger["metadata"]["threshold"])))
+
+
+@pytest.mark.parametrize(("limit", "parallel"), [(None, None), (2, None), (None, 4)])
+async def test_m7_autoscalers_ask_for_as_many_pods_as_would_help(
+    any_app: Windlass, limit: int | None, parallel: int | None
+) -> None:
+    """[M7] [P8] [K10] Forty parts and one pod of four slots: ten pods. Where a limit or `parallel` lets no
+    more run than run already: no more pods. By scrapes of two instances of the web."""
+    ask = any_app._store_handle().acall
+
+    async def wanted() -> set[int]:
+        text = await Exposition(ask).text()
+        series = {**scraped(text, instance="a"), **scraped(text, instance="b")}
+        return {pods(rule, series) for rule in ("hpa", "keda")}
+
+    async def claim(most: int) -> list[ClaimedJob]:
+        claims = await ask(lambda store: store.claim(7, ["imports"], most))
+        return [job for claim in claims for job in claim.jobs]
+
+    assert await wanted() == {1}
+    await ask(lambda store: store.register(WorkerInfo(id=7, queues=("imports",))))
+    options = Options(chunked=True, task_limit=limit)
+    await ask(
+        lambda store: store.enqueue([NewJob(task="load", payload="{}", queue="imports", options=options)])
+    )
+    await ask(lambda store: store.promote())
+    (job,) = await claim(1)
+    plan = Plan(parts=[PartPlan(str(n), 1) for n in range(40)], parallel=parallel)
+    await ask(lambda store: store.split(7, 1, job, plan))
+    await ask(lambda store: store.promote())
+    running = await claim(4)
+    await ask(lambda store: store.promote())
+    assert len(running) == (limit or 4)
+    assert (await ask(lambda store: store.depth()))["imports"].ready == 40 - len(running)
+    assert await wanted() == {10 if limit is parallel is None else 1}
+    await ask(lambda store: store.set_queue("imports", {"paused": True}))
+    assert await wanted() == {1}
 
 
 # -- what is run --------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from windlass.app import Windlass
 from windlass.cli.options import database_option, log_options, schema_option
@@ -33,8 +34,8 @@ from windlass.worker.reports.health import Health, parse_address
     "queues",
     multiple=True,
     metavar="NAME[=SLOTS]",
-    help="A queue to serve, with its slots in the whole cluster if it is new; may be repeated. "
-    "[WINDLASS_QUEUES]",
+    help="A queue to serve, with its slots if it is new: mail=8 in the whole cluster, mail=4/process in each "
+    "process. May be repeated; without it, all queues of the app's tasks. [WINDLASS_QUEUES]",
 )
 @click.option("-p", "--processes", type=click.IntRange(1), help="Child processes. [WINDLASS_PROCESSES, 1]")
 @click.option("--spares", type=click.IntRange(0), help="Preloaded processes, ready to replace children. [0]")
@@ -89,10 +90,9 @@ def _settings(app: Windlass) -> Settings:
         raise ConfigurationError(
             "jobs in :memory: live in one process, so no worker process could see them; use sqlite:///jobs.db"
         )
-    if not settings.queues:
-        names = ", ".join(_task_queues(app))
-        raise ConfigurationError(f"name the queues to serve with -q; the tasks of this app go to: {names}")
-    return settings
+    if settings.queues:
+        return settings
+    return msgspec.structs.replace(settings, queues=dict.fromkeys(_task_queues(app)))
 
 
 def _task_queues(app: Windlass) -> list[str]:

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from windlass.core.counts import plural
+from windlass.settings import PerProcess
 from windlass.store.protocol import Store
 
 logger: Final = logging.getLogger("windlass.cluster")
+
+
+_PLACES: Final = {"max_workers": "over the whole cluster", "process_slots": "in each process"}
 
 
 async def seed(store: Store, queues: Mapping[str, int | None]) -> None:
@@ -17,16 +21,18 @@ async def seed(store: Store, queues: Mapping[str, int | None]) -> None:
     there is another one, that stays, and the log says how to change it."""
     known = {queue.name: queue for queue in await store.queues()}
     for name, slots in queues.items():
-        stored = known[name].max_workers if name in known else None
+        setting = "process_slots" if isinstance(slots, PerProcess) else "max_workers"
+        stored = getattr(known[name], setting) if name in known else None
         if name not in known or (slots is not None and stored is None):
-            await store.set_queue(name, {} if slots is None else {"max_workers": slots})
+            await store.set_queue(name, {} if slots is None else {setting: int(slots)})
         elif slots is not None and stored != slots:
             logger.warning(
-                "queue %s has %s over the whole cluster, as stored, not %d; to change that: "
-                "windlass queue set %s --max-workers %d",
+                "queue %s has %s %s, as stored, not %d; to change that: windlass queue set %s --%s %d",
                 name,
                 plural(stored or 0, "slot"),
+                _PLACES[setting],
                 slots,
                 name,
+                setting.replace("_", "-"),
                 slots,
             )

@@ -82,6 +82,13 @@ def _setting(of: Callable[[QueueRecord], float | None]) -> Callable[[Reading], N
     return numbers
 
 
+def _demand(reading: Reading) -> Numbers:
+    state = reading.state
+    return (
+        ((queue,), float(state.runnable(queue) + state.depth_of(queue).running)) for queue in state.names()
+    )
+
+
 def _offered(reading: Reading) -> Numbers:
     return (((queue,), float(depth.offered)) for queue, depth in sorted(reading.state.depth.items()))
 
@@ -182,7 +189,21 @@ def _dead_tuples(reading: Reading) -> Numbers:
 
 
 MEASURES: Final = (
-    _standing("queue_depth", "Ready jobs, those held by limits included.", lambda depth: depth.ready),
+    _standing(
+        "queue_depth",
+        "Waiting work: ready jobs, those held by limits included, and parts not released yet.",
+        lambda depth: depth.ready,
+    ),
+    _gauge(
+        "queue_runnable{queue}",
+        "Waiting work that more slots would run now: no pause, limit, budget or parallel holds it back.",
+        lambda reading: (((queue,), float(reading.state.runnable(queue))) for queue in reading.state.names()),
+    ),
+    _gauge(
+        "queue_demand{queue}",
+        "Slots that would be busy if there were enough: running jobs and runnable ones. Scale by this.",
+        _demand,
+    ),
     _standing(
         "queue_oldest_ready_seconds",
         "How long the oldest ready job has waited; 0 if none is ready.",

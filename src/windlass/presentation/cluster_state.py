@@ -41,6 +41,16 @@ class ClusterState(msgspec.Struct, frozen=True):
         """How many jobs of a queue stand where."""
         return self.depth.get(name, Depth())
 
+    def runnable(self, name: str) -> int:
+        """How many jobs of a queue more slots would run now: waiting work that no pause, cool-down, limit,
+        budget or `parallel` holds back [M7]."""
+        queue, depth = self.queue(name), self.depth_of(name)
+        if queue.paused or queue.cooling > 0:
+            return 0
+        if queue.concurrency is None:
+            return depth.free
+        return max(0, min(depth.free, queue.concurrency - depth.running))
+
     def slots(self) -> Counter[str]:
         """How many slots of each queue are assigned over all workers."""
         total: Counter[str] = Counter()

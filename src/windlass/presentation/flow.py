@@ -33,6 +33,10 @@ class QueueShape(QueueRecord, frozen=True, kw_only=True):
     oldest: float | None
     """Seconds for which the oldest ready job has waited."""
     offered: int
+    unreleased: int
+    """Parts that their parents have not released yet; `ready` counts them, too."""
+    runnable: int
+    """How many more slots would run now."""
     slots: int | None
     workers: int
 
@@ -40,8 +44,9 @@ class QueueShape(QueueRecord, frozen=True, kw_only=True):
     def of(cls, state: ClusterState, name: str, **more: Any) -> Self:
         """A queue as the state has it; `more` is what a larger shape adds."""
         workers = state.view.serving.get(name, 0)
-        slots = state.slots().get(name)
-        return shaped(cls, state.queue(name), state.depth_of(name), slots=slots, workers=workers, **more)
+        slots, runnable = state.slots().get(name), state.runnable(name)
+        given = {"slots": slots, "workers": workers, "runnable": runnable}
+        return shaped(cls, state.queue(name), state.depth_of(name), **given, **more)
 
 
 class BudgetShape(BudgetRecord, frozen=True, kw_only=True):

@@ -141,6 +141,12 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
         more="They are shared out over its workers; `-q mail=8` sets it for a new queue.",
         when="it should get more, or less, of your workers",
     )] = None  # fmt: skip
+    process_slots: Annotated[int | None, Field(
+        "Slots of each process that serves it, however many there are.", "slots",
+        label="Slots per process", most=64, unset="its share, or 16",
+        more="With `max_workers` the smaller counts; `-q imports=4/process` sets it for a new queue.",
+        when="autoscaling adds processes, and each can run so many jobs",
+    )] = None  # fmt: skip
     retention: Annotated[float | None, Field(
         "How long succeeded and cancelled jobs are shown.", "time", label="Keep succeeded jobs", zero=True,
         unset="as the store says", when="its history is of no use",

@@ -68,13 +68,14 @@ def assignment_for(
         elif queue.paused or queue.cooling > 0:
             slots[name] = 0
         elif queue.max_workers is None:
-            slots[name] = min(flag or UNSIZED, MAX_SLOTS)
+            slots[name] = min(queue.process_slots or flag or UNSIZED, MAX_SLOTS)
         else:
             crowd = view.serving.get(name, 1)
             assigned = view.slots.get(worker, {}).get(name) if trusted else None
             slots[name] = share(queue.max_workers, assigned, crowd)
             if missing:
                 slots[name] = min(slots[name], share(queue.max_workers, None, crowd + missing))
+            slots[name] = min(slots[name], queue.process_slots or MAX_SLOTS)
     serving = {name: view.serving.get(name, 1) for name, n in slots.items() if n}
     known = {name: view.queues[name] for name in wanted if name in view.queues}
     return Assignment(slots, known, serving), gone

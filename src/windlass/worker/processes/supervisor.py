@@ -213,7 +213,8 @@ class Supervisor:
     async def _start(self, *, spare: bool = False) -> Process:
         settings = self._settings
         label = make_label(settings.label_prefix, settings.label_version)
-        start = Start(self._address, label, settings.queues, spare)
+        queues = {name: None if n is None else int(n) for name, n in settings.queues.items()}
+        start = Start(self._address, label, queues, spare)
         return await Process.start(start, self.member, self._environment)
 
     async def _start_spare(self) -> Process:

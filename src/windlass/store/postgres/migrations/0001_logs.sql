@@ -70,6 +70,7 @@ CREATE TABLE windlass.queue (
     name           text PRIMARY KEY CHECK (name ~ '^[a-z0-9_.-]{1,64}$'),
     paused         boolean NOT NULL DEFAULT false,
     max_workers    int,
+    process_slots  int,
     retention      float8,
     dead_retention float8 NOT NULL DEFAULT 2592000,
     "window"       int NOT NULL DEFAULT 100 CHECK ("window" > 0),

@@ -36,6 +36,7 @@ CREATE TABLE windlass_queue (
     name           TEXT PRIMARY KEY,
     paused         INTEGER NOT NULL DEFAULT 0,
     max_workers    INTEGER,
+    process_slots  INTEGER,
     retention      REAL,
     dead_retention REAL NOT NULL,
     window         INTEGER NOT NULL,
