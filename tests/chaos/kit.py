@@ -122,11 +122,14 @@ async def until(met: Callable[[], Awaitable[bool]], within: float, pause: float 
 async def fill(
     store: PostgresStore, n: int, *, queue: str = "default", payload: str = "{}", step: int = 5000
 ) -> list[int]:
-    """Enqueue n plain jobs in bulk and return their ids."""
+    """Enqueue n plain jobs in bulk and return their ids. Where the queue is new and could not be declared at
+    once, which happens on a busy machine, they are deferred: these are promoted."""
     ids: list[int] = []
     while len(ids) < n:
         jobs = [job(queue=queue, payload=payload)] * min(step, n - len(ids))
         ids += [receipt.id for receipt in await store.enqueue(jobs)]
+    while (await store.depth([queue]))[queue].scheduled:
+        await store.promote()
     return ids
 
 

@@ -251,7 +251,7 @@ DECLARE
 BEGIN
     PERFORM windlass.require_read_committed();
     admitted := 0;
-    -- Mostly nobody waits: then nothing is locked, and so nothing is written that a commit would have to sync.
+    -- Mostly nobody waits: then nothing is locked, and nothing is written that a commit would have to sync.
     IF NOT EXISTS (SELECT FROM windlass.held) AND NOT EXISTS (SELECT FROM windlass.changed_gate) THEN
         RETURN;
     END IF;
