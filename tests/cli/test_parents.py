@@ -94,7 +94,7 @@ def test_p10_show_tells_everything(any_desk: Desk) -> None:
     assert "███████░░░░░░░░░░░░░░░░░░░░░░░ 25 %" in said
     assert "1 of 6 succeeded, 1 failed, 3 out" in said
     assert "15 of 60 units, 30 records" in said
-    assert "3 at a time" in said
+    assert "up to 3 parts at a time" in said
     assert "1 of its parts may fail" in said
     assert "\n█x~▓░·\n" in said
     assert "x dead 1" in said
@@ -191,14 +191,14 @@ def test_an_id_that_is_no_parent(desk: Desk, verb: Sequence[str]) -> None:
         dead = await unsplit(rig)
         await rig.finish(worker, await rig.run(worker, dead), Kind.DEAD)
         parent = await rig.parent(worker, 2)
-        part = (await rig.strip(parent))[1].job
+        part = (await rig.strip(parent))[0].job
         assert part is not None
         return [dead, parent, part, (await rig.one("plain")).id]
 
     dead, parent, part, plain = desk.visit(fill)
     assert f"no parent {UNKNOWN}: it never existed" in desk.refused("parent", *verb, UNKNOWN)
     assert desk.refused("parent", *verb, str(part)) == (
-        f"Error: job {part} is part 1 (from 0) of 2 of parent {parent}; see `windlass parent show {parent}`\n"
+        f"Error: job {part} is part 0 (from 0) of 2 of parent {parent}; see `windlass parent show {parent}`\n"
     )
     assert desk.refused("parent", *verb, str(plain)) == (
         f"Error: job {plain} of task plain is a plain job: it was not split into parts; "
@@ -218,7 +218,7 @@ def test_one_that_is_not_split_yet(desk: Desk) -> None:
 def test_p8_set_changes_how_many_run(any_desk: Desk) -> None:
     over, id = made(any_desk, ended), made(any_desk, on_the_way)
     said = any_desk.ok("parent", "set", id, "--parallel", "5")
-    assert said == f"{id} runs up to 5 parts at a time; 4 are out now; see `windlass parent show {id}`\n"
+    assert said == f"{id} runs up to 5 parts at a time; 3 are out now; see `windlass parent show {id}`\n"
     assert any_desk.json("parent", "set", id, "--parallel", "2")["parent"]["parallel"] == 2
     any_desk.refused("parent", "set", id, "--parallel", "0", code=2)
     any_desk.refused("parent", "set", id, code=2)

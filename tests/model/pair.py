@@ -77,6 +77,7 @@ class Pair(RuleBasedStateMachine):
             return  # the heads of lanes may be younger than those behind them, and not all look at these
         for queue, depth in expected.items():
             oldest = actual[queue].oldest
+            assert (actual[queue].unreleased, actual[queue].free) == (depth.unreleased, depth.free), queue
             same = (
                 oldest == depth.oldest
                 if oldest is None or depth.oldest is None
@@ -98,7 +99,10 @@ class Pair(RuleBasedStateMachine):
         for record in self.run(self.other.look()).values():
             if (counted := COUNTED_AS.get(record.state, str(record.state))) in COUNTED:
                 scan[record.queue][counted] += 1
-        depth = counts(self.run(self.other.depth()))
+        depths = self.run(self.other.depth())
+        for queue, standing in depths.items():
+            scan[queue]["ready"] += standing.unreleased  # no jobs yet
+        depth = counts(depths)
         assert depth == scan, f"depth says {depth}, a scan {scan}"
 
 

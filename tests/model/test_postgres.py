@@ -64,6 +64,8 @@ class PostgresMachine(StoreMachine):
             ):
                 if (counted := COUNTED_AS.get(state, state)) in COUNTED:
                     scan[queue][counted] += n
+        for queue, standing in depth.items():
+            scan[queue]["ready"] += standing.unreleased  # no jobs yet
         assert counts(depth) == scan
 
 

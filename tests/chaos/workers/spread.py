@@ -15,7 +15,12 @@ async def long(ctx: Context) -> None:
     await asyncio.sleep(20)
 
 
-@app.chunked(name="split", queue=QUEUE, split=Items(range, size=1))
+def numbers(parts: int) -> range:
+    """One for each part."""
+    return range(parts)
+
+
+@app.chunked(name="split", queue=QUEUE, split=Items(numbers, size=1))
 async def split(part: Part, parts: int) -> None:
     """Take long, for each part."""
     Run(part).note("start", str(part.index))

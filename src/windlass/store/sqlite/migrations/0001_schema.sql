@@ -300,7 +300,7 @@ CREATE TABLE windlass_part (
     PRIMARY KEY (parent, number)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_part_open ON windlass_part (parent, state, number) WHERE state <> 4;
-CREATE INDEX windlass_part_waiting ON windlass_part (parent) WHERE state = 1 AND NOT claimed;
+CREATE INDEX windlass_part_waiting ON windlass_part (parent, job) WHERE state = 1 AND claimed = 0;
 
 
 -- ── gates ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -38,7 +38,7 @@ FROM (SELECT p.created_at, p.total - p.succeeded - p.dead - p.cancelled - p.out 
                      coalesce(p.parallel - p.out, p.total)), 0) AS free,
              EXISTS (SELECT 1 FROM windlass_part t
                      JOIN windlass_job j ON j.pos = t.job AND j.id IS NULL OR j.id = t.job
-                     WHERE t.parent = p.id AND t.state = 1 AND NOT t.claimed
+                     WHERE t.parent = p.id AND t.state = 1 AND t.claimed = 0
                        AND j.state = 9 AND j.gate IS NOT NULL) AS closed
       FROM windlass_parent p
       WHERE p.lane = ? AND p.finished_at IS NULL AND NOT p.cancelling

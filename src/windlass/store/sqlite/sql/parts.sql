@@ -15,10 +15,12 @@ SET state = 1, job = ?, claimed = 0, attempt = 0, error = NULL, data = NULL, goa
 WHERE parent = ? AND number = ?;
 
 -- :waiting  how many that were released nobody has claimed yet
-SELECT count(*) FROM windlass_part WHERE parent = ? AND state = 1 AND NOT claimed;
+SELECT count(*) FROM windlass_part WHERE parent = ? AND state = 1 AND claimed = 0;
 
 -- :claimed
-UPDATE windlass_part SET claimed = 1 WHERE parent = ? AND job = ? AND state = 1 AND NOT claimed;
+UPDATE windlass_part SET claimed = 1
+WHERE parent = ?1 AND number = (
+    SELECT number FROM windlass_part WHERE parent = ?1 AND job = ?2 AND state = 1 AND claimed = 0);
 
 -- :bring_back
 UPDATE windlass_part SET state = 1, attempt = 0, error = NULL, data = NULL, goal = NULL, at = NULL
