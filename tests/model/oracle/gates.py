@@ -69,11 +69,14 @@ def passes_all(tables: Tables, job: Job) -> bool:
 
 
 def is_called_back(tables: Tables, job: Job, batch: list[Job]) -> bool:
-    """Whether a job that is about to be claimed has to wait again, since the limit of a gate that it has
-    passed was lowered and as many run, or are about to, as it says now."""
+    """Whether a job that is about to be claimed has to wait again, since its task's setting of a gate that it
+    has passed was lowered, and as many run, or are about to, as it says now."""
+    task = tables.tasks.get(job.task, TaskRecord(name=job.task))
+    settings = {"task": task.concurrency, "key": task.key_concurrency}
     for gate in gates(tables, job):
         beyond = tables.gate(gate.name).passes
-        if gate.name not in job.passes or not is_slots(gate.name) or len(beyond) <= gate.limit:
+        is_set = settings.get(gate.name.partition(":")[0]) is not None
+        if not is_set or gate.name not in job.passes or len(beyond) <= gate.limit:
             continue
         if sum(other.state is State.RUNNING or other in batch for other in beyond) >= gate.limit:
             del job.passes[gate.name]

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from windlass.core.bucket import Bucket
-from windlass.core.gates import Gate, budget_gate, is_slots
+from windlass.core.gates import Gate, budget_gate
 from windlass.core.ids import SEQ_BITS
 from windlass.store.budgets import bucket_key
 from windlass.store.records import Claim, ClaimedJob, Need, Needs
@@ -90,7 +90,16 @@ def _within_limits(tx: Transaction, jobs: Sequence[ClaimedJob]) -> list[ClaimedJ
     for job in jobs:
         if job.task in tasks:
             way = tx.gates.of(job.queue, job.task, job.options)
-            held = [gate for gate in way if is_slots(gate.name) and gate.name in passes[job.id]]
+            concurrency, key_concurrency = tasks[job.task]
+            held = [
+                gate
+                for gate in way
+                if gate.name in passes[job.id]
+                and (
+                    (gate.name.startswith("task:") and concurrency is not None)
+                    or (gate.name.startswith("key:") and key_concurrency is not None)
+                )
+            ]
             full = next((gate.name for gate in held if _is_full(tx, gate, started)), None)
             if full is not None:
                 tx.gates.call_back(job.id, full)

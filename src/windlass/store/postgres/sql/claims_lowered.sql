@@ -19,7 +19,9 @@ BEGIN
                FROM unnest(p_jobs, p_tasks, p_options) WITH ORDINALITY AS u (job, task, options, i)
                JOIN windlass.task_setting t ON t.name = u.task
               CROSS JOIN LATERAL (SELECT x.gate FROM windlass.pass x WHERE x.job = u.job OFFSET 0) AS p
-              WHERE p.gate LIKE 'key:%' OR p.gate LIKE 'task:%' ORDER BY u.i, p.gate COLLATE "C" LOOP
+              WHERE p.gate LIKE 'key:%' AND t.key_concurrency IS NOT NULL
+                 OR p.gate LIKE 'task:%' AND t.concurrency IS NOT NULL
+              ORDER BY u.i, p.gate COLLATE "C" LOOP
         CONTINUE WHEN v_over[g.i] IS NOT NULL;
         IF NOT v_passes ? g.gate THEN
             v_passes := v_passes || jsonb_build_object(
