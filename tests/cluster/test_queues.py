@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from tests.worker.line import Line
 from windlass import Windlass
 from windlass.cluster.queues import seed
+from windlass.settings import read_queues
 
 
 async def sizes(line: Line) -> dict[str, int | None]:
@@ -38,6 +39,22 @@ async def test_k1_what_is_stored_wins_and_the_worker_says_how_to_change_it(
     assert await sizes(line) == {"mail": 2}
     assert "windlass queue set mail --max-workers 8" in caplog.text
     assert "2 slots over the whole cluster, as stored, not 8" in caplog.text
+
+
+async def test_k10_slots_of_each_process_are_seeded_alike(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[K10] `-q mail=4/process`; what is stored wins here, too."""
+    await line.open()
+    await seed(line.as_store, read_queues("mail=4/process"))
+    (mail,) = await line.queues()
+    assert (mail.process_slots, mail.max_workers) == (4, None)
+    await seed(line.as_store, read_queues(["mail=6/process"]))
+    assert "4 slots in each process, as stored, not 6" in caplog.text
+    assert "windlass queue set mail --process-slots 6" in caplog.text
+    for wrong in ("mail=4/pod", "mail=x/process", "mail=0/process"):
+        with pytest.raises(ValueError, match="write"):
+            read_queues(wrong)
 
 
 def test_k1_the_command_that_it_names_exists(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -4,7 +4,7 @@ ahead a worker claims: a little where jobs are short, nothing where they are lon
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.slots import AHEAD, LONG, MAX_AHEAD, MAX_SLOTS, Appetite, share, split
+from windlass.core.slots import AHEAD, LONG, MAX_AHEAD, MAX_SLOTS, Appetite, fair_share, share, split
 
 totals = st.integers(0, 500)
 
@@ -103,3 +103,15 @@ def test_the_answer_is_always_bounded(seconds: list[float], slots: int) -> None:
     assert 0 <= appetite.ahead(slots) <= MAX_AHEAD
     if seconds and seconds[-1] >= LONG:
         assert appetite.ahead(slots) == 0
+
+
+@given(st.integers(0, 10_000), st.integers(0, 50))
+def test_k10_shares_leave_something_for_the_others(waiting: int, workers: int) -> None:
+    """[K10] One at least; workers who come one after the other find theirs, and all together take all."""
+    left = waiting
+    for _ in range(workers):
+        taken = min(left, fair_share(left, workers))
+        assert taken <= -(-waiting // workers) or taken == 1
+        left -= taken
+    assert fair_share(waiting, workers) >= 1
+    assert fair_share(4, 3) == 2

@@ -116,3 +116,12 @@ def test_k1_missing_siblings_are_no_reason_to_take_more_than_assigned() -> None:
         missing=1,
     )
     assert assignment.slots == {"mail": 0}
+
+
+def test_k10_slots_of_each_process() -> None:
+    """[K10] However many workers there are; with a number for the cluster the smaller of the two."""
+    each = QueueRecord(name="mail", process_slots=4)
+    assert slots(view(each, serving={"mail": 30}), flag=9) == 4
+    both = QueueRecord(name="mail", process_slots=4, max_workers=10)
+    assert slots(view(both, mine={"mail": 10}, serving={"mail": 1})) == 4
+    assert slots(view(both, mine={"mail": 2}, serving={"mail": 5})) == 2

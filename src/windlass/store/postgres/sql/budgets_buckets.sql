@@ -322,3 +322,56 @@ BEGIN
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $$;
+
+-- ==== What a job needs ====
+
+-- How many tokens of which buckets the jobs of a claim need [F1].
+-- Callers: claim_tokens. May call: worker. Lock: none.
+-- p_needs: as there. Each OFFSET 0 is a fence: a payload is read once, however long it is.
+CREATE OR REPLACE FUNCTION windlass.claim_token_needs(
+    p_needs json, p_tasks text[], p_payloads text[]) RETURNS windlass.want[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN (
+        SELECT array_agg(ROW (x.i, x.n, x.budget, x.key)::windlass.want)
+          FROM (SELECT v.i, v.budget, windlass.bucket_key(v.value) AS key, least(sum(v.n), 2147483647) AS n
+                  FROM (SELECT u.i, n.budget, n.n, windlass.need_value(u.payload, n.argument,
+                          n.place) AS value
+                          FROM (SELECT y.i, y.task, y.payload::json AS payload
+                                  FROM unnest(p_tasks, p_payloads) WITH ORDINALITY AS y (task, payload, i)
+                                OFFSET 0) AS u
+                          JOIN windlass.needs_by_task(p_needs) AS n ON n.task = u.task OFFSET 0) AS v
+                 GROUP BY 1, 2, 3) AS x);
+END $$;
+
+-- The tokens that tasks need, as the claimer said: one row per task and budget.
+-- Callers: claim_tokens_quickly, claim_token_needs. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.needs_by_task(p_needs json)
+RETURNS TABLE (task text, budget text, n int, argument text, place int)
+LANGUAGE sql IMMUTABLE ROWS 10 AS $$
+    SELECT k.key, r.budget, coalesce(r.n, 1), r.argument, r.place
+      FROM json_each(p_needs) AS k
+     CROSS JOIN LATERAL json_to_recordset(k.value) AS r (budget text, n int, argument text, place int)
+$$;
+
+-- The value of the argument that names a job's bucket: found by the argument's name, else by its position
+-- [F1]. NULL: the job has no such argument.
+-- Callers: claim_token_needs. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.need_value(p_payload json, p_argument text, p_place int) RETURNS json
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_argument IS NULL THEN NULL
+                WHEN json_typeof(p_payload) = 'array' THEN p_payload -> p_place
+                ELSE coalesce(p_payload -> p_argument, p_payload -> '*' -> p_place) END
+$$;
+
+-- The key of the bucket that a job draws from, by the value of the argument that need_value found: '' where
+-- there is none [F1].
+-- Callers: claim_token_needs. May call: worker. Lock: none.
+-- bucket_key in windlass.store.budgets says the same: a text is its own key, other values are keyed by their
+-- JSON as it was sent, and no more than 255 characters count.
+CREATE OR REPLACE FUNCTION windlass.bucket_key(p_value json) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_value IS NULL OR json_typeof(p_value) = 'null' THEN ''
+                WHEN json_typeof(p_value) = 'string' THEN left(p_value #>> '{}', 255)
+                ELSE left(btrim(p_value::text, E' \t\n\r'), 255) END
+$$;

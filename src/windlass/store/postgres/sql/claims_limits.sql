@@ -116,6 +116,59 @@ BEGIN
     END IF;
 END $$;
 
+-- Which jobs of a claim must wait again because the limit of a key or a task was lowered when they had its
+-- pass: by place the gate, or NULL. They start only while fewer run than the limit says now [F3].
+-- Callers: claim_gated. May call: worker. Lock: the gates that have more passes than their limit, by trying
+-- only: so of two claims the second counts what the first has started.
+CREATE OR REPLACE FUNCTION windlass.claim_called_back(
+    p_jobs bigint[], p_tasks text[], p_options text[]) RETURNS text[]
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    g         record;
+    v_over    text[] := array_fill(NULL::text, ARRAY[cardinality(p_jobs)]);
+    v_passes  jsonb := '{}';  -- by gate
+    v_started jsonb := '{}';  -- by gate, of those with more passes than their limit
+BEGIN
+    FOR g IN SELECT u.i, p.gate,
+                    windlass.gate_limit(split_part(p.gate, ':', 1), u.task, u.options::json) AS most
+               FROM unnest(p_jobs, p_tasks, p_options) WITH ORDINALITY AS u (job, task, options, i)
+               JOIN windlass.task_setting t ON t.name = u.task
+              CROSS JOIN LATERAL (SELECT x.gate FROM windlass.pass x WHERE x.job = u.job OFFSET 0) AS p
+              WHERE p.gate LIKE 'key:%' AND t.key_concurrency IS NOT NULL
+                 OR p.gate LIKE 'task:%' AND t.concurrency IS NOT NULL
+              ORDER BY u.i, p.gate COLLATE "C" LOOP
+        CONTINUE WHEN v_over[g.i] IS NOT NULL;
+        IF NOT v_passes ? g.gate THEN
+            v_passes := v_passes || jsonb_build_object(
+                g.gate, (SELECT count(*) FROM windlass.pass p WHERE p.gate = g.gate));
+        END IF;
+        CONTINUE WHEN (v_passes ->> g.gate)::bigint <= g.most;
+        IF NOT v_started ? g.gate THEN
+            v_started := v_started || jsonb_build_object(
+                g.gate, CASE WHEN windlass.gate_lock(g.gate, 0) THEN windlass.count_started(g.gate, p_jobs)
+                             ELSE 2147483647 END);
+        END IF;
+        IF (v_started ->> g.gate)::bigint >= g.most THEN
+            v_over[g.i] := g.gate;
+            v_passes := v_passes || jsonb_build_object(g.gate, (v_passes ->> g.gate)::bigint - 1);
+        ELSE
+            v_started := v_started || jsonb_build_object(g.gate, (v_started ->> g.gate)::bigint + 1);
+        END IF;
+    END LOOP;
+    RETURN v_over;
+END $$;
+
+-- How many jobs with a pass of a gate run, but for some.
+-- Callers: claim_called_back. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the gate's, held
+-- by the caller.
+CREATE OR REPLACE FUNCTION windlass.count_started(p_gate text, p_but bigint[]) RETURNS bigint
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    RETURN (SELECT count(*) FROM windlass.pass p CROSS JOIN LATERAL windlass.locate(p.job) AS l
+             WHERE p.gate = p_gate AND p.job <> ALL (p_but) AND l.claim IS NOT NULL AND l.kind IS NULL);
+END $$;
+
 -- ==== Tokens ====
 
 -- Takes the tokens that the jobs of a claim need, in the claim's transaction, and returns the jobs that got
@@ -289,57 +342,6 @@ BEGIN
     END LOOP;
     RETURN true;
 END $$;
-
--- How many tokens of which buckets the jobs of a claim need [F1].
--- Callers: claim_tokens. May call: worker. Lock: none.
--- p_needs: as there. Each OFFSET 0 is a fence: a payload is read once, however long it is.
-CREATE OR REPLACE FUNCTION windlass.claim_token_needs(
-    p_needs json, p_tasks text[], p_payloads text[]) RETURNS windlass.want[]
-LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-    RETURN (
-        SELECT array_agg(ROW (x.i, x.n, x.budget, x.key)::windlass.want)
-          FROM (SELECT v.i, v.budget, windlass.bucket_key(v.value) AS key, least(sum(v.n), 2147483647) AS n
-                  FROM (SELECT u.i, n.budget, n.n, windlass.need_value(u.payload, n.argument,
-                          n.place) AS value
-                          FROM (SELECT y.i, y.task, y.payload::json AS payload
-                                  FROM unnest(p_tasks, p_payloads) WITH ORDINALITY AS y (task, payload, i)
-                                OFFSET 0) AS u
-                          JOIN windlass.needs_by_task(p_needs) AS n ON n.task = u.task OFFSET 0) AS v
-                 GROUP BY 1, 2, 3) AS x);
-END $$;
-
--- The tokens that tasks need, as the claimer said: one row per task and budget.
--- Callers: claim_tokens_quickly, claim_token_needs. May call: worker. Lock: none.
-CREATE OR REPLACE FUNCTION windlass.needs_by_task(p_needs json)
-RETURNS TABLE (task text, budget text, n int, argument text, place int)
-LANGUAGE sql IMMUTABLE ROWS 10 AS $$
-    SELECT k.key, r.budget, coalesce(r.n, 1), r.argument, r.place
-      FROM json_each(p_needs) AS k
-     CROSS JOIN LATERAL json_to_recordset(k.value) AS r (budget text, n int, argument text, place int)
-$$;
-
--- The value of the argument that names a job's bucket: found by the argument's name, else by its position
--- [F1]. NULL: the job has no such argument.
--- Callers: claim_token_needs. May call: worker. Lock: none.
-CREATE OR REPLACE FUNCTION windlass.need_value(p_payload json, p_argument text, p_place int) RETURNS json
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN p_argument IS NULL THEN NULL
-                WHEN json_typeof(p_payload) = 'array' THEN p_payload -> p_place
-                ELSE coalesce(p_payload -> p_argument, p_payload -> '*' -> p_place) END
-$$;
-
--- The key of the bucket that a job draws from, by the value of the argument that need_value found: '' where
--- there is none [F1].
--- Callers: claim_token_needs. May call: worker. Lock: none.
--- bucket_key in windlass.store.budgets says the same: a text is its own key, other values are keyed by their
--- JSON as it was sent, and no more than 255 characters count.
-CREATE OR REPLACE FUNCTION windlass.bucket_key(p_value json) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN p_value IS NULL OR json_typeof(p_value) = 'null' THEN ''
-                WHEN json_typeof(p_value) = 'string' THEN left(p_value #>> '{}', 255)
-                ELSE left(btrim(p_value::text, E' \t\n\r'), 255) END
-$$;
 
 -- Drops the token passes of jobs that leave with a claim, including those of budgets that their task no
 -- longer needs: else the tokens would be kept for them while they run [F1]. p_jobs: the jobs that carry their

@@ -1,0 +1,71 @@
+"""How much a worker wants: its free slots and some more where jobs are short; its share where they take long
+and others serve the queue, too [K10]."""
+
+import pytest
+
+from windlass.core.slots import RAMP
+from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob
+from windlass.worker.engine import capacity
+from windlass.worker.engine.capacity import Capacity
+
+
+class Clock:
+    """The monotonic clock, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(capacity, "time", clock)
+    return clock
+
+
+def made(serving: int, total: int | None = None) -> Capacity:
+    """Sixteen slots of one queue that so many workers serve."""
+    made = Capacity(total, {})
+    made.slots, made.serving = {"q": 16}, {"q": serving}
+    made.wants()
+    return made
+
+
+def take(capacity: Capacity, n: int) -> None:
+    """Jobs are claimed and started."""
+    job = ClaimedJob(1, 1, 1, 1, "t", "{}", "q", 2, 1, 0, DEFAULT_OPTIONS, 0.0)
+    capacity.put("q", [job] * n)
+    capacity.buffers["q"].clear()
+    capacity.busy["q"] += n
+
+
+def test_k10_after_a_claim_of_long_jobs_the_others_come_first(clock: Clock) -> None:
+    """[K10] For a tenth of a second it asks only for what comes free."""
+    shared = made(serving=3)
+    assert shared.wants() == {"q": 16}
+    assert shared.crowds({"q": 16}) == {"q": 3}
+    take(shared, 2)
+    assert shared.wants() == {}
+    assert shared.ramp("q") == pytest.approx(RAMP)
+    shared.busy["q"] -= 1
+    assert shared.wants() == {"q": 1}
+    take(shared, 1)
+    assert shared.wants() == {}
+    clock.now += RAMP
+    assert shared.ramp("q") == 0
+    assert shared.wants() == {"q": 14}
+
+
+def test_k10_short_jobs_and_lone_workers_are_not_held_up(clock: Clock) -> None:
+    """[K10] Nor is a drain, which nobody else takes part in."""
+    short, alone, drain = made(serving=3), made(serving=1), made(serving=3, total=16)
+    for _ in range(100):
+        short.appetites["q"].note(0.001)
+    for each in (short, alone, drain):
+        take(each, 4)
+        assert each.wants()["q"] >= 12
+        assert each.crowds({"q": 12}) == {}
+        assert each.ramp("q") == 0
