@@ -18,7 +18,7 @@ import pytest
 
 from windlass.core.states import Kind
 from windlass.store.postgres import PostgresStore
-from windlass.store.records import Claim, ClaimedJob, Depth, Finished, NewJob, Outcome, WorkerInfo
+from windlass.store.records import Claim, ClaimedJob, Depth, Finished, NewJob, Outcome, Receipt, WorkerInfo
 
 QUIET = 0.02
 """Seconds between two looks of a bounded wait."""
@@ -124,13 +124,13 @@ async def fill(
 ) -> list[int]:
     """Enqueue n plain jobs in bulk and return their ids. Where the queue is new and could not be declared at
     once, which happens on a busy machine, they are deferred: these are promoted."""
-    ids: list[int] = []
-    while len(ids) < n:
-        jobs = [job(queue=queue, payload=payload)] * min(step, n - len(ids))
-        ids += [receipt.id for receipt in await store.enqueue(jobs)]
-    while (await store.depth([queue]))[queue].scheduled:
-        await store.promote()
-    return ids
+    receipts: list[Receipt] = []
+    while len(receipts) < n:
+        receipts += await store.enqueue([job(queue=queue, payload=payload)] * min(step, n - len(receipts)))
+    if any(receipt.status == "scheduled" for receipt in receipts):
+        while (await store.depth([queue]))[queue].scheduled:
+            await store.promote()
+    return [receipt.id for receipt in receipts]
 
 
 async def counts(dsn: str) -> dict[str, int]:

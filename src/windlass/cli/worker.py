@@ -35,7 +35,7 @@ from windlass.worker.reports.health import Health, parse_address
     multiple=True,
     metavar="NAME[=SLOTS]",
     help="A queue to serve; if it is new, with its slots in the cluster (mail=8) or in each process "
-    "(mail=4/process). May be repeated. [all queues of the app; WINDLASS_QUEUES]",
+    "(mail=4/process); may be repeated. [all queues of the app; WINDLASS_QUEUES]",
 )
 @click.option("-p", "--processes", type=click.IntRange(1), help="Child processes. [WINDLASS_PROCESSES, 1]")
 @click.option("--spares", type=click.IntRange(0), help="Preloaded processes, ready to replace children. [0]")

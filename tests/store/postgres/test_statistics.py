@@ -135,6 +135,9 @@ async def test_no_statement_is_planned_for_each_job(server: Server) -> None:
         await world.fill(MANY // 4)
         (parent,) = await world.store.parents()
         await world.store.set_parent(parent.id, parallel=MANY)
+        look = await asyncpg.connect(server.dsn(name))
+        await look.execute("SELECT windlass.advance($1, NULL, $2)", parent.id, MANY)
+        await look.close()
         look = await asyncpg.connect(server.dsn())
         try:
             await look.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")

@@ -66,7 +66,7 @@ class Deferred:
         worker that died right after its flush [P9]."""
         rows = await connection.fetch(schemas.query("unheard_cancels", self._db.schema), PARENTS_STEP)
         await self._parents.advance(connection, [row["id"] for row in rows], cancel=True)
-        rows = await connection.fetch(schemas.query("parents_to_advance", self._db.schema), PARENTS_STEP)
+        rows = await connection.fetch(schemas.call("parents_to_advance", 1, self._db.schema), PARENTS_STEP)
         await self._parents.advance(connection, [row["parent"] for row in rows], wait=0)
 
     async def _sweep(self, connection: Any) -> None:

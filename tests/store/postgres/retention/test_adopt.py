@@ -179,9 +179,9 @@ async def test_adopting_keeps_the_edit_that_a_parent_has_missed(alone: Base) -> 
     await store.split(worker, 1, job, plan(2))
     await alone.look.run("SELECT windlass.adopt()")
     other = await alone.worker()
-    ran = await alone.drain(job.lane, other)
-    assert len(ran) == 2, "the parts"
-    await alone.look.run("SELECT windlass.advance($1)", job.id)
+    for _ in range(2):
+        assert len(await alone.drain(job.lane, other)) == 1, "the parts"
+        await alone.look.run("SELECT windlass.advance($1)", job.id)
     assert len(await alone.drain(job.lane, other)) == 1, "and the edit, once"
 
 

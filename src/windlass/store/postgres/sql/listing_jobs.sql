@@ -230,7 +230,8 @@ BEGIN
           FROM windlass.held h GROUP BY h.queue),
     family AS (
         SELECT p.queue, sum(p.pending) AS n, min(p.created_at) AS oldest,
-               sum(CASE WHEN g.closed THEN 0 ELSE greatest(least(p.pending, p.parallel - p.out), 0) END) AS free
+               sum(CASE WHEN g.closed THEN 0
+                        ELSE greatest(least(p.pending, p.parallel - p.out), 0) END) AS free
           FROM windlass.parent p
          CROSS JOIN LATERAL (
              SELECT EXISTS (SELECT FROM windlass.part t JOIN windlass.held h ON h.id = t.job

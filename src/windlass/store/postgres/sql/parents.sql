@@ -71,8 +71,8 @@ END $$;
 -- ==== Releasing parts ====
 
 -- How many parts a parent releases now: so many that p_wanted of them wait to be claimed, and no more than
--- may run beside those that are out. Few wait, so that parts of several parents take turns in their lane [P8].
--- Callers: next_step, release. May call: worker. Lock: none. core/parents.py has the same rule.
+-- may run beside those that are out. Few wait, so that parts of several parents take turns in a lane [P8].
+-- Callers: next_step, advance. May call: worker. Lock: none. core/parents.py has the same rule.
 CREATE OR REPLACE FUNCTION windlass.to_release(p windlass.parent, p_waiting int, p_wanted int) RETURNS int
 LANGUAGE sql IMMUTABLE AS $$
     SELECT greatest(least(p.pending, p.parallel - p.out, p_wanted - p_waiting), 0)
@@ -313,6 +313,17 @@ LANGUAGE sql IMMUTABLE AS $$
                 THEN (p_data ->> 'n')::bigint ELSE 0 END
 $$;
 
+-- Parents that have not taken in yet how some of their parts ended, up to p_most; in any order, so that many
+-- that somebody holds keep nobody else waiting for long [S2].
+-- Callers: the store's promote. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.parents_to_advance(p_most int) RETURNS TABLE (parent bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.parent FROM (SELECT DISTINCT x.parent FROM windlass.part_event x) AS e
+     ORDER BY random() LIMIT p_most;
+END $$;
+
 -- ==== Cancelling ====
 
 -- Stops the releases of a parent and cancels those of its parts that are out [P9]: 'requested', or 'finished'
@@ -341,12 +352,6 @@ BEGIN
 END $$;
 
 -- ==== Statements that the store sends ====
-
--- :parents_to_advance
--- Parents that have not taken in yet how some of their parts ended, up to $1; in any order, so that many that
--- somebody holds keep nobody else waiting for long [S2].
--- Callers: PostgresStore.promote. Lock: none.
-SELECT parent FROM (SELECT DISTINCT parent FROM windlass.part_event) AS e ORDER BY random() LIMIT $1
 
 -- :unheard_cancels
 -- Parents whose cancel was asked for just when they were split, up to $1, in any order as in
