@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from windlass.handles.budget import Budget
     from windlass.handles.job import Job
     from windlass.handles.parent import Parent
+    from windlass.handles.queue import Queue
     from windlass.running.context import Context, current_context
     from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
     from windlass.tasks.task import Task
@@ -50,6 +51,7 @@ __all__ = [
     "Parent",
     "Part",
     "Priority",
+    "Queue",
     "Ranges",
     "Retry",
     "Shards",
@@ -77,6 +79,7 @@ _HOMES: Final = {
     "handles.budget": ("Budget",),
     "handles.job": ("Job",),
     "handles.parent": ("Parent",),
+    "handles.queue": ("Queue",),
     "running.context": ("Context", "current_context"),
     "signals": ("Cancelled", "Dead", "Retry", "Snooze", "SourceGone", "Throttled"),
     "tasks.task": ("Task",),

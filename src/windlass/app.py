@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from windlass.errors import ConfigurationError
 from windlass.handles.bulk import Jobs, job_filter
 from windlass.handles.job import Job
 from windlass.handles.parent import Parent
+from windlass.handles.queue import Queue, TaskSettings
 from windlass.running import loopthread
 from windlass.running.encoding import decode
 from windlass.running.producer import Producer
@@ -35,7 +36,7 @@ from windlass.running.store_handle import StoreHandle
 from windlass.settings import Settings, SettingsInCode, load
 from windlass.store.factory import POSTGRES, is_in_memory, kind_of, make_store
 from windlass.store.protocol import Store
-from windlass.store.records import JobRecord, Migration
+from windlass.store.records import JobRecord, Migration, QueueRecord
 from windlass.tasks import builtin
 from windlass.tasks.gaps import RECONCILE, reconciler
 from windlass.tasks.registry import _Registry
@@ -44,6 +45,7 @@ from windlass.tasks.schedules import Schedules
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from windlass.cluster.maintain import Duty
     from windlass.testing import Clock, TestMode
     from windlass.testing.mode import CallerThread
     from windlass.web.http.guard import Authorize
@@ -126,6 +128,38 @@ class Windlass(_Registry):
         finds dead and retrying jobs only."""
         where = job_filter(queue=queue, task=task, state=state, tag=tag, text=text, error=error)
         return Jobs(self._store_handle, where)
+
+    # -- steering ---------------------------------------------------------------------------------------
+
+    def queue(self, name: str) -> Queue:
+        """The handle of a queue: pause it, set it, ask for its depth, wait until it is empty [K11]."""
+        return Queue(name, store_handle=self._store_handle)
+
+    def queues(self) -> list[QueueRecord]:
+        """Every queue, by name: its settings, and how it stands [K11]."""
+        return self._store_handle().call(lambda store: store.queues())
+
+    async def aqueues(self) -> list[QueueRecord]:
+        """Every queue, by name: its settings, and how it stands [K11]."""
+        return await self._store_handle().acall(lambda store: store.queues())
+
+    def task_settings(self, name: str) -> TaskSettings:
+        """The stored settings of the task with this name, whether its code is here or not [K11]."""
+        return TaskSettings(name, store_handle=self._store_handle)
+
+    def maintain(self, duty: Duty) -> dict[str, Any]:
+        """Do a duty of the coordinator once and return its counts: promote, retention, rescue, schedules,
+        rollup, governor or slots [K11]. They are those that `windlass maintain` prints with `--json`. Running
+        workers do all of this again and again. "rescue" watches heartbeats for a whole lease first.
+
+        Raises TermLost where a coordinator is active and the duty is for it alone (governor, slots)."""
+        return self._store_handle().call(self._duty(duty))
+
+    async def amaintain(self, duty: Duty) -> dict[str, Any]:
+        """Do a duty of the coordinator once and return its counts; see `maintain`."""
+        return await self._store_handle().acall(self._duty(duty))
+
+    # -- running ----------------------------------------------------------------------------------------
 
     def run_until_idle(
         self, *, queues: Sequence[str] | None = None, concurrency: int = 32, wait: Duration = 0
@@ -279,6 +313,11 @@ class Windlass(_Registry):
         if self._caller_thread is None or loopthread.in_loop():
             return loopthread.run_here(coroutine)
         return self._caller_thread.drive(coroutine)
+
+    def _duty(self, duty: Duty) -> Callable[[Store], Awaitable[dict[str, Any]]]:
+        from windlass.cluster.maintain import once
+
+        return lambda store: once(store, duty, self.settings)
 
     def _store_handle(self) -> StoreHandle:
         return self._producer.store_handle

@@ -19,8 +19,10 @@ WindlassError
 ├── TermLost                    a write of a coordinator whose term is over [K3]
 ├── Finalizing                  a part cannot come back while its parent's finalizer is out [P9]
 ├── JobNotFound
+├── QueueNotFound
 ├── ResultTimeout               the result did not arrive in time
 ├── BudgetTimeout               the tokens of a budget did not arrive in time [F1]
+├── DrainTimeout                a queue still has jobs that are ready or running [K11]
 ├── JobFailed                   the awaited job ended dead or cancelled
 ├── ResultInvalid               the kept result does not fit the task's return annotation
 ├── CodecError                  what is stored cannot be read with the app's codec
@@ -165,12 +167,20 @@ class JobNotFound(WindlassError, LookupError):
     """No job with this id: it never existed, was deleted, or its retention has passed."""
 
 
+class QueueNotFound(WindlassError, LookupError):
+    """No queue with this name: nobody has declared it, enqueued to it or served it."""
+
+
 class ResultTimeout(WindlassError, TimeoutError):
     """The job did not finish within the time given."""
 
 
 class BudgetTimeout(WindlassError, TimeoutError):
     """A budget had not so many tokens within the time given; none were taken [F1]."""
+
+
+class DrainTimeout(WindlassError, TimeoutError):
+    """A queue still had jobs that were ready or running when the time given was over [K11]."""
 
 
 class JobFailed(WindlassError):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from windlass.core.counts import plural
+from windlass.handles.queue import ensure
 from windlass.settings import PerProcess
 from windlass.store.protocol import Store
 
@@ -22,17 +23,16 @@ async def seed(store: Store, queues: Mapping[str, int | None]) -> None:
     known = {queue.name: queue for queue in await store.queues()}
     for name, slots in queues.items():
         setting = "process_slots" if isinstance(slots, PerProcess) else "max_workers"
-        stored = getattr(known[name], setting) if name in known else None
-        if name not in known or (slots is not None and stored is None):
-            await store.set_queue(name, {} if slots is None else {setting: int(slots)})
-        elif slots is not None and stored != slots:
+        wanted = {} if slots is None else {setting: int(slots)}
+        stored, kept = await ensure(store, name, known.get(name), wanted)
+        if kept:
             logger.warning(
                 "queue %s has %s %s, as stored, not %d; to change that: windlass queue set %s --%s %d",
                 name,
-                plural(stored or 0, "slot"),
+                plural(getattr(stored, setting), "slot"),
                 _PLACES[setting],
-                slots,
+                wanted[setting],
                 name,
                 setting.replace("_", "-"),
-                slots,
+                wanted[setting],
             )

@@ -4,16 +4,20 @@ compares the settings of a queue with each other itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+from windlass.core.durations import seconds
 from windlass.core.names import check_name
-from windlass.store.fields import TaskRecord, fields_of
+from windlass.core.rates import per_second
+from windlass.store.fields import TaskRecord, Unit, fields_of
 from windlass.store.records import QueueRecord
 
 R = TypeVar("R", bound=msgspec.Struct)
+_READERS: Final[Mapping[Unit, Callable[[Any], Any]]] = {"time": seconds, "rate": per_second}
+"""Of what people write in code; values of other units are written as they are kept."""
 
 
 def merged(what: str, name: str, old: R, changes: Mapping[str, Any]) -> R:
@@ -40,3 +44,27 @@ def changed_task(old: TaskRecord, changes: Mapping[str, Any]) -> TaskRecord:
     """The task with these settings changed; None goes back to what the code says. Raises ValueError."""
     check_name("task", old.name)
     return merged("task", old.name, old, changes)
+
+
+def read_settings(what: str, blank: QueueRecord | TaskRecord, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as code writes them, such as "30s" and "10/s", as a store takes them; None is the default.
+    `blank` has nothing but its name. Raises ValueError, as `merged` does."""
+    fields = fields_of(type(blank))
+    changes: dict[str, Any] = {}
+    for setting, value in settings.items():
+        field = fields.get(setting)
+        if field is None:
+            changes[setting] = value
+        elif value is None:
+            changes[setting] = field.default
+        else:
+            try:
+                changes[setting] = _READERS.get(field.unit, _as_is)(value)
+            except ValueError as error:
+                raise ValueError(f"{setting} of {what} {blank.name!r}: {error}") from None
+    new = merged(what, blank.name, blank, changes)
+    return {setting: getattr(new, setting) for setting in changes}
+
+
+def _as_is(value: Any) -> Any:
+    return value

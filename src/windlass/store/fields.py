@@ -128,7 +128,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a queue. Operators set them; code sets none [K1]."""
+    """The settings of a queue. Operators set them [K1], or code does, by `app.queue(name)` [K11]."""
 
     name: str
     paused: Annotated[bool, Field(

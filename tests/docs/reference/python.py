@@ -28,7 +28,7 @@ MODULES: Final = (
 )
 CONTRIB: Final = "windlass.contrib"
 GROUPS: Final = {
-    "The app and its tasks": ("Windlass", "Task", "Retry", "Priority", "Budget"),
+    "The app and its tasks": ("Windlass", "Task", "Retry", "Priority", "Budget", "Queue"),
     "Jobs": ("Job", "Parent", "State"),
     "Inside a handler": ("Context", "current_context", "Part"),
     "What a handler may raise": ("Snooze", "Throttled", "Dead", "SourceGone", "Cancelled"),
@@ -38,11 +38,12 @@ GROUPS: Final = {
 """The names of `windlass`, in the order of the page."""
 HANDED: Final = {
     "windlass.tasks.schedules": ("Schedules",), "windlass.handles.bulk": ("Jobs", "Count"),
+    "windlass.handles.queue": ("TaskSettings",),
     "windlass.chunks.task": ("ChunkedTask",), "windlass.tasks.task": ("RegisteredTask",),
     "windlass.chunks.batches": ("Batch", "AsyncBatch"), "windlass.worker.engine.embedded": ("Worker",),
     "windlass.worker.engine.drain": ("Drained",), "windlass.tasks.commands": ("CommandResult",),
     "windlass.store.records": ("JobRecord", "ParentRecord", "PartRecord", "Failure",
-                               "ScheduleRecord", "BudgetRecord"),
+                               "ScheduleRecord", "BudgetRecord", "QueueRecord", "Depth", "TaskRecord"),
 }  # fmt: skip
 """What nobody imports, and everybody meets: it is handed out by the names above."""
 BARE: Final = ("NDJSON", "Items", "Ranges", "Shards", "Planner", "WindlassError")
@@ -52,6 +53,7 @@ FACTORIES: Final = (
     "Parent",
     "Task",
     "Budget",
+    "Queue",
     "Context",
     "Part",
     "TestMode",

@@ -34,7 +34,7 @@ class Depth(msgspec.Struct, frozen=True):
 
 
 class QueueRecord(QueueSettings, frozen=True, kw_only=True):
-    """A queue: its settings (see `store.fields`), and how it stands."""
+    """A queue: its settings, and how it stands."""
 
     throttles: int = 0
     """Cool-downs since the queue last went well for a while [O3]."""
