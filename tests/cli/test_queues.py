@@ -69,7 +69,8 @@ def test_a_mistyped_name_does_not_become_a_queue(desk: Desk, verb: str) -> None:
     served(desk)
     said = desk.refused("queue", verb, "mial")
     assert said == (
-        "Error: no queue 'mial'; there are imports, mail; `windlass queue set NAME` declares one\n"
+        "Error: no queue 'mial'; there are imports, mail; `windlass queue set NAME` or "
+        "`app.queue(NAME).ensure()` declares one\n"
     )
     assert len(desk.json("queues")["queues"]) == 2
 

@@ -9,9 +9,9 @@ import click
 
 from windlass.cli.options import limit_option, with_json
 from windlass.cli.output import print_listing
-from windlass.cli.queues import known
 from windlass.cli.target import Target, with_now
 from windlass.core.gates import reason
+from windlass.handles.queue import find_queues
 from windlass.presentation.flow import GateShape, WatermarkShape
 from windlass.presentation.text import capped, local, span
 from windlass.presentation.waiting import budget_in_words
@@ -59,7 +59,7 @@ def watermarks(target: Target, queue: str, key: str | None, limit: int, as_json:
     """List how far the ordering keys of a queue have come: all jobs up to a key's position have ended."""
 
     async def work(store: Store) -> list[Watermark]:
-        await known(store, [queue])
+        await find_queues(store, [queue])
         return await store.watermarks(queue, key=key, limit=limit)
 
     found, now = target.run(with_now(work))

@@ -16,7 +16,6 @@ from windlass.cluster.maintain import Counts, Duty, once
 from windlass.core.counts import plural
 from windlass.core.harmless import harmless
 from windlass.core.rates import rate_text
-from windlass.errors import TermLost
 from windlass.presentation import audit
 from windlass.presentation.text import span
 
@@ -96,13 +95,9 @@ def slots(target: Target, as_json: bool) -> None:
 
 def _do(target: Target, duty: Duty, summary: Callable[[Counts], str]) -> Counts:
     """Do a duty; the timeline gets the summary of what it did."""
-    try:
-        return target.act(
-            lambda store: once(store, duty, target.settings),
-            lambda done: [audit.duty(duty, summary(done))],
-        )
-    except TermLost as error:
-        raise click.ClickException(str(error)) from error
+    return target.act(
+        lambda store: once(store, duty, target.settings), lambda done: [audit.duty(duty, summary(done))]
+    )
 
 
 def _count(target: Target, duty: Duty, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,10 +14,11 @@ from windlass.cli.output import print_json, print_listing
 from windlass.cli.settings import change, changes_of, setting_options, shown
 from windlass.cli.target import Target
 from windlass.core.names import check_name
+from windlass.handles.queue import find_queues
 from windlass.presentation import audit
 from windlass.presentation.cluster_state import ClusterState, read_state
 from windlass.presentation.flow import QueueShape
-from windlass.presentation.text import one_line, span
+from windlass.presentation.text import span
 from windlass.presentation.waiting import load_in_words
 from windlass.store.fields import QueueSettings, Unit, fields_of
 from windlass.store.protocol import Store
@@ -88,7 +89,7 @@ def resume(target: Target, names: tuple[str, ...]) -> None:
 
 def _set_paused(target: Target, names: Sequence[str], paused: bool) -> None:
     async def work(store: Store) -> None:
-        await known(store, names)
+        await find_queues(store, names)
         for name in names:
             await store.set_queue(name, {"paused": paused})
 
@@ -104,7 +105,7 @@ def warm(target: Target, name: str) -> None:
     """End the cool-down of a queue that was throttled, now."""
 
     async def work(store: Store) -> None:
-        await known(store, [name])
+        await find_queues(store, [name])
         await store.warm(name, force=True)
 
     target.act(work, lambda _: [audit.warmed(name)])
@@ -130,11 +131,8 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
 def show_(target: Target, name: str, as_json: bool) -> None:
     """The settings of a queue, and how it stands: cool-down, pressure, what was refused, its governor."""
 
-    async def work(store: Store) -> QueueRecord:
-        await known(store, [name])
-        return next(record for record in await store.queues() if record.name == name)
-
-    _print(target.run(work), target.settings.retention, as_json)
+    (record,) = target.run(lambda store: find_queues(store, [name]))
+    _print(record, target.settings.retention, as_json)
 
 
 def _print(record: QueueRecord, retention: float, as_json: bool) -> None:
@@ -144,14 +142,3 @@ def _print(record: QueueRecord, retention: float, as_json: bool) -> None:
     for name, value in msgspec.structs.asdict(record).items():
         none = f"default ({span(retention)})" if name == "retention" else "none"
         click.echo(f"{name.replace('_', '-'):15} {shown(value, _UNITS.get(name), none)}")
-
-
-async def known(store: Store, names: Iterable[str]) -> None:
-    """Refuse names that are no queue's: a mistyped one must not become a queue of its own."""
-    there = {record.name for record in await store.queues()}
-    unknown = [one_line(repr(name), 80) for name in names if name not in there]
-    if unknown:
-        raise click.ClickException(
-            f"no queue {', '.join(unknown)}; there are {', '.join(sorted(there)) or 'none'}; "
-            "`windlass queue set NAME` declares one"
-        )

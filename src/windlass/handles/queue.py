@@ -17,7 +17,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.core.durations import Duration, seconds
@@ -36,6 +36,8 @@ logger: Final = logging.getLogger("windlass.queues")
 _FIRST_NAP: Final = 0.02
 _LONGEST_NAP: Final = 0.5
 """Seconds between two looks at a queue that drains."""
+_LONGEST_NAME: Final = 80
+"""Characters that an error quotes of a name."""
 
 
 class Queue:
@@ -71,8 +73,9 @@ class Queue:
 
     def drain(self, timeout: Duration | None = None) -> Depth:
         """Wait until none of its jobs is ready or running, and return what is left: those scheduled, retrying
-        and dead. Workers run the jobs. This call only waits. Raises DrainTimeout when it takes longer than
-        `timeout` (None: wait for ever), as it does while the queue is paused with jobs ready."""
+        and dead. Workers run the jobs. This call only waits: a job that calls it for its own queue waits for
+        itself. Raises DrainTimeout when it takes longer than `timeout` (None: wait for ever), as it does
+        while the queue is paused with jobs ready."""
         return self._store_handle().call(lambda store: self._drained(store, timeout))
 
     async def adrain(self, timeout: Duration | None = None) -> Depth:
@@ -131,13 +134,7 @@ class Queue:
         return read_settings("queue", QueueRecord(name=self.name), settings)
 
     async def _look(self, store: Store) -> QueueRecord:
-        there = {record.name: record for record in await store.queues()}
-        if self.name not in there:
-            raise QueueNotFound(
-                f"there is no queue {self.name!r}; there are {', '.join(sorted(there)) or 'none'}; "
-                f"app.queue({self.name!r}).ensure() declares it"
-            )
-        return there[self.name]
+        return (await find_queues(store, [self.name]))[0]
 
     async def _depth(self, store: Store) -> Depth:
         return (await store.depth([self.name])).get(self.name, Depth())
@@ -215,6 +212,19 @@ class TaskSettings:
     async def _look(self, store: Store) -> TaskRecord:
         stored = (record for record in await store.tasks() if record.name == self.name)
         return next(stored, TaskRecord(name=self.name))
+
+
+async def find_queues(store: Store, names: Iterable[str]) -> list[QueueRecord]:
+    """The queues of these names, in their order. Raises QueueNotFound where one is not declared: a mistyped
+    name must not become a queue."""
+    there = {record.name: record for record in await store.queues()}
+    wanted = list(names)
+    if unknown := [repr(name)[:_LONGEST_NAME] for name in wanted if name not in there]:
+        raise QueueNotFound(
+            f"no queue {', '.join(unknown)}; there are {', '.join(sorted(there)) or 'none'}; "
+            "`windlass queue set NAME` or `app.queue(NAME).ensure()` declares one"
+        )
+    return [there[name] for name in wanted]
 
 
 async def ensure(
