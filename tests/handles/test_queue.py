@@ -154,3 +154,14 @@ async def test_k11_settings_of_a_task_can_be_awaited(any_app: Windlass) -> None:
     load = any_app.task_settings("shop.load")
     await load.aset(parallel=3)
     assert (await load.arecord()).parallel == 3
+
+
+def test_k11_in_a_test_it_steers_the_test_s_own_store(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a drain that nobody's worker can end fails, since the clock of the test stands still."""
+    monkeypatch.setattr("windlass.handles.queue.UNTIL_RUN", 0.1)
+    with app.testing():
+        app.queue("mail").ensure()
+        app.named("windlass.echo").using(queue="mail").enqueue(1)
+        with pytest.raises(AssertionError, match="jobs of queue mail are ready and nobody runs them"):
+            app.queue("mail").drain("30s")
+    assert app.queues() == []
