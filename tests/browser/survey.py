@@ -52,6 +52,7 @@ def every_page(filled: Filled) -> list[str]:
         *(f"/parents/{filled.parent}", f"/parents/{filled.parent}?parts=0"),
         *(
             "/bulk/new?verb=retry&q=state:dead",
+            "/tasks",
             "/schedules",
             "/budgets",
             "/workers",

@@ -82,8 +82,9 @@ async def test_everything_is_reached_by_keys_alone(opened: Opener, stage: Stage,
     await page.keyboard.press("Escape")
     await expect(page.locator("#help")).to_be_hidden()
     for key, path in (
-        *(("q", "/queues"), ("j", "/jobs"), ("p", "/parents"), ("d", "/dead"), ("s", "/schedules")),
-        *(("b", "/budgets"), ("w", "/workers"), ("m", "/operations"), ("e", "/events"), ("o", "/")),
+        *(("q", "/queues"), ("j", "/jobs"), ("p", "/parents"), ("d", "/dead"), ("t", "/tasks")),
+        *(("s", "/schedules"), ("b", "/budgets"), ("w", "/workers"), ("m", "/operations"), ("e", "/events")),
+        ("o", "/"),
     ):
         await page.keyboard.press("g")
         await page.keyboard.press(key)

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.apps import any_app, url
 from windlass import Windlass
+
+__all__ = ["any_app", "app", "memory", "url"]
 
 
 @pytest.fixture

@@ -70,9 +70,20 @@ def test_p6_settings_change_and_go_back_to_what_the_code_says(any_desk: Desk) ->
     assert said.startswith("batch            default\nbatch-timeout    default\nparallel         4\n")
     shown = any_desk.ok("tasks")
     assert "embed" in shown
-    assert shown.count("default") == 4
+    assert shown.count("default") == 5
     assert any_desk.json("task", "set", "embed")["task"]["parallel"] == 4
     any_desk.ok("task", "set", "embed", "--parallel", "default")
+    assert record(any_desk) == []
+
+
+def test_p13_a_chunk_is_a_size_or_a_number(any_desk: Desk) -> None:
+    """[P13] In the unit of the task's splitter, which the store does not know."""
+    assert "chunk            134,217,728\n" in any_desk.ok("task", "set", "embed", "--chunk", "128MiB")
+    assert record(any_desk) == [TaskRecord(name="embed", chunk=128 * 1024 * 1024)]
+    assert "134,217,728" in any_desk.ok("tasks")
+    assert any_desk.json("task", "set", "embed", "--chunk", "50")["task"]["chunk"] == 50
+    assert any_desk.json("tasks")["tasks"][0]["chunk"] == 50
+    any_desk.ok("task", "set", "embed", "--chunk", "default")
     assert record(any_desk) == []
 
 
@@ -94,6 +105,8 @@ def test_f3_limits_of_a_task(any_desk: Desk) -> None:
         (("embed", "--batch-timeout", "soon"), 2),
         (("embed", "--batch-timeout", "0s"), 1),
         (("embed", "--parallel", "-1"), 2),
+        (("embed", "--chunk", "0"), 2),
+        (("embed", "--chunk", "128 MiBs"), 2),
         (("Embed!", "--batch", "3"), 1),
     ],
 )

@@ -11,6 +11,7 @@ from windlass.store.records import TaskRecord
 NONSENSE: list[dict[str, Any]] = [
     *({"batch": value} for value in (0, -1, 1.5, "5", True)),
     *({"parallel": value} for value in (0, "many")),
+    *({"chunk": value} for value in (0, -1, 1.5, "128MiB", 2**63)),
     *({"batch_timeout": value} for value in (0, -1.0, float("nan"), float("inf"), "1m")),
     {"colour": "red"},
     {"name": "other"},
@@ -23,8 +24,8 @@ async def test_set_and_change(rig: Rig) -> None:
     assert await rig.store.tasks() == []
     new = await rig.store.set_task("imports.big", {"batch": 500})
     assert new == TaskRecord(name="imports.big", batch=500)
-    new = await rig.store.set_task("imports.big", {"batch_timeout": 30, "parallel": 4})
-    assert new == TaskRecord(name="imports.big", batch=500, batch_timeout=30.0, parallel=4)
+    new = await rig.store.set_task("imports.big", {"batch_timeout": 30, "parallel": 4, "chunk": 2**40})
+    assert new == TaskRecord(name="imports.big", batch=500, batch_timeout=30.0, parallel=4, chunk=2**40)
     assert await rig.store.tasks() == [new]
 
 

@@ -60,7 +60,7 @@ class StorePort:
     def span(self, task: str, part: PartOf) -> str:
         return part.span
 
-    async def settings(self, task: str) -> TaskRecord:
+    async def settings(self, task: str, *, fresh: bool = False) -> TaskRecord:
         return TaskRecord(name=task)
 
 

@@ -64,13 +64,15 @@ def test_m1_a_setting_is_in_the_api(what: str, field: Field) -> None:
     assert field.name in schemas[f"{what.capitalize()}View"]["properties"]
 
 
-@pytest.mark.parametrize("what", ["queue", "budget"])
+@pytest.mark.parametrize("what", SUBJECTS)
 async def test_m3_a_setting_is_in_a_form(app: Windlass, visitor: httpx.AsyncClient, what: str) -> None:
     """With its title and its value."""
     async with rigged(app) as rig:
         await rig.store.set_queue("mine", {})
         await rig.store.set_budget("mine", {"rate": 5.0})
-    page = unescape((await visitor.get({"queue": "/queues/mine", "budget": "/budgets"}[what])).text)
+        await rig.store.set_task("mine", {"batch": 5})
+    path = {"queue": "/queues/mine", "task": "/tasks", "budget": "/budgets"}[what]
+    page = unescape((await visitor.get(path)).text)
     shown = {each["name"] for tag in ("input", "select") for each in Html(page).all(tag) if "name" in each}
     wanted = [field for field in fields_of(SUBJECTS[what]).values() if not field.verbs]
     assert shown >= {field.name for field in wanted}
@@ -154,3 +156,23 @@ async def test_m3_a_budget_is_changed_by_its_form(app: Windlass, visitor: httpx.
         (budget,) = await rig.store.budgets()
     assert (budget.rate, budget.burst, budget.key) == (5000 / 3600, 9, None)
     assert (budget.breaker, budget.breaker_pause) == (3, 120.0)
+
+
+async def test_m3_p13_a_task_is_changed_by_its_form(app: Windlass, visitor: httpx.AsyncClient) -> None:
+    """[P13] A chunk may be written as a size; an empty field goes back to what the code says."""
+    async with rigged(app) as rig:
+        await rig.store.set_task("shop.load", {"batch": 500, "batch_timeout": 90.0})
+    typed = {"do": "set", "batch": "500", "batch_timeout": "", "chunk": "128MiB"}
+    done = await visitor.post("/tasks/shop.load", data=typed)
+    assert done.headers["location"].endswith("/tasks?did=changed")
+    assert "batch 500, chunk 134,217,728" in unescape((await visitor.get("/tasks")).text)
+    async with rigged(app) as rig:
+        (task,) = await rig.store.tasks()
+    assert (task.batch, task.batch_timeout, task.chunk) == (500, None, 128 * 1024 * 1024)
+    same = await visitor.post("/tasks/shop.load", data={**typed, "chunk": "134217728"})
+    assert same.headers["location"].endswith("did=unchanged")
+    for wrong in ({"chunk": "a lot"}, {"chunk": "0"}, {"batch": "many"}, {"do": "drop"}):
+        refused = await visitor.post("/tasks/shop.load", data={**typed, **wrong})
+        assert refused.status_code == 400, wrong
+    async with rigged(app) as rig:
+        assert await rig.store.tasks() == [task]

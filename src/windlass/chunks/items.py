@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from windlass.chunks.splitter import Arguments, Plans, check_call, whole
 from windlass.errors import ConfigurationError, InvalidPayload, PayloadTooLarge
@@ -90,6 +91,12 @@ class Items:
         """See Checks."""
         if callable(self._of):
             check_call(task, "Items", self._of, names)
+
+    def resized(self, size: int) -> Self:
+        """See Resizable."""
+        other = copy(self)
+        other._size = size
+        return other
 
     def plan(self, arguments: Arguments) -> Plans:
         """One part for every `size` items, the last one with the rest."""

@@ -15,9 +15,10 @@ Memory is bounded by the blocks that are read and by one batch, whatever the fil
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Literal, TypeAlias
+from copy import copy
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import msgspec
 
@@ -37,8 +38,9 @@ SPLIT_ABOVE: Final = 2
 """Chunks. Below that a second part is not worth its overhead [P1]."""
 
 
-class Span(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a part of a file covers. Without an end it is the whole file, read as a stream."""
+class Span(msgspec.Struct, frozen=True):
+    """What a part of a file covers: the lines that begin at a byte from `start` to before `end`. Without
+    an end it is the whole file, read as a stream."""
 
     start: int
     end: int | None
@@ -90,7 +92,13 @@ class NDJSON:
                 f"({', '.join(names) or 'none'}): give the handler one, such as `path: str`, or name it"
             )
 
-    def plan(self, arguments: Arguments) -> list[PartPlan]:
+    def resized(self, size: int) -> Self:
+        """See Resizable."""
+        other = copy(self)
+        other._chunk = size
+        return other
+
+    def plan(self, arguments: Arguments) -> Iterable[PartPlan]:
         """The parts of the file. No more of it is read than its first bytes, and nothing of a pipe."""
         with self._found(arguments) as file:
             stamp = file.stamp()
@@ -103,7 +111,8 @@ class NDJSON:
         step = self._chunk if stamp.size > SPLIT_ABOVE * self._chunk else stamp.size
         starts = range(0, stamp.size, step)
         spans = (Span(start, min(start + step, stamp.size), stamp) for start in starts)
-        return [_part(span, span.end - span.start) for span in spans if span.end is not None]
+        # One by one: a chunk of a few bytes by mistake would make more parts than fit into memory.
+        return (_part(span, span.end - span.start) for span in spans if span.end is not None)
 
     def read(self, span: Any, arguments: Arguments, cursor: Any) -> NDJSONReader:
         """The records of a part. Raises SourceChanged where the file is not the one that was split."""

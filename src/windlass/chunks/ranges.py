@@ -10,8 +10,9 @@ All ranges are half-open, and the last part may be short. The records of a part 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
@@ -93,6 +94,12 @@ class Ranges:
         """See Checks."""
         if callable(self._bounds):
             check_call(task, self._name, self._bounds, names)
+
+    def resized(self, size: int) -> Self:
+        """See Resizable."""
+        other = copy(self)
+        other._size = size
+        return other
 
     def plan(self, arguments: Arguments) -> Plans:
         """One part for every `size` numbers, the last one with the rest."""

@@ -69,6 +69,14 @@ class Splitter(Protocol):
 
 
 @runtime_checkable
+class Resizable(Protocol):
+    """A splitter whose parts have a size that operators may set, in its unit [P13]."""
+
+    def resized(self, size: int) -> Splitter:
+        """The same splitter with parts of this size, at least 1."""
+
+
+@runtime_checkable
 class Checks(Protocol):
     """A splitter that can tell from the names of a task's arguments whether it will find what it needs."""
 

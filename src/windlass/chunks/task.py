@@ -20,7 +20,7 @@ import msgspec
 from windlass.chunks.batches import BATCH, BATCH_TIMEOUT, Work
 from windlass.chunks.items import Planner
 from windlass.chunks.parts import FINAL, Part
-from windlass.chunks.splitter import Checks, Splitter
+from windlass.chunks.splitter import Checks, Resizable, Splitter
 from windlass.core.durations import Duration
 from windlass.errors import ConfigurationError, SourceChanged
 from windlass.running.context import Context
@@ -173,9 +173,26 @@ class ChunkedTask(RegisteredTask[P, Any], Generic[P, C]):
         signature = self._finalizer_signature
         return decode(text) if signature is None else signature.decode_result(text)
 
+    def _sized_splitter(self, part: Part, chunk: int | None) -> Splitter:
+        """How the job is split: as the code says, in parts as large as operators want them [P13]."""
+        if chunk is None:
+            return self.split
+        if isinstance(self.split, Resizable):
+            return self.split.resized(chunk)
+        part.logger.warning(
+            "the setting chunk=%d of this task is ignored: its splitter has no size of parts to set; "
+            "`windlass task set %s --chunk default` removes the setting",
+            chunk,
+            self.name,
+        )
+        return self.split
+
     def _plan(self, parts: list[PartPlan], parallel: int | None) -> Plan:
         if len(parts) > MAX_PARTS:
-            raise Dead(f"task {self.name}: more than {MAX_PARTS:,} parts are too many; make each part larger")
+            raise Dead(
+                f"task {self.name}: more than {MAX_PARTS:,} parts are too many; make each part larger, in "
+                f"code or with `windlass task set {self.name} --chunk`"
+            )
         return Plan(
             parts=parts,
             parallel=parallel or self.parallel,
@@ -204,10 +221,10 @@ class ChunkedTask(RegisteredTask[P, Any], Generic[P, C]):
             work.close()
 
     async def _asplit(self, part: Part, arguments: dict[str, Any]) -> None:
-        found = await asyncio.to_thread(_planned, self.split, arguments)
-        parts = _some(await found) if isinstance(found, Awaitable) else found
         port = part._port
-        settings = await hop(port.loop, port.settings(self.name))
+        settings = await hop(port.loop, port.settings(self.name, fresh=True))
+        found = await asyncio.to_thread(_planned, self._sized_splitter(part, settings.chunk), arguments)
+        parts = _some(await found) if isinstance(found, Awaitable) else found
         await hop(port.loop, port.split(part._job, self._plan(parts, settings.parallel)))
         part._ended = True
 
@@ -224,13 +241,13 @@ class ChunkedTask(RegisteredTask[P, Any], Generic[P, C]):
             work.close()
 
     def _split(self, part: Part, arguments: dict[str, Any]) -> None:
-        found = _planned(self.split, arguments)
         port = part._port
+        settings = wait(port.loop, "split", lambda: port.settings(self.name, fresh=True))
+        found = _planned(self._sized_splitter(part, settings.chunk), arguments)
         if isinstance(found, Awaitable):
             promised = found
             found = _some(wait(port.loop, "split", lambda: _awaited(promised)))
         parts = found
-        settings = wait(port.loop, "split", lambda: port.settings(self.name))
         wait(port.loop, "split", lambda: port.split(part._job, self._plan(parts, settings.parallel)))
         part._ended = True
 

@@ -14,7 +14,7 @@ import click
 
 from windlass.cli.target import Target
 from windlass.core import ids
-from windlass.core.durations import seconds
+from windlass.core.durations import seconds, size
 from windlass.core.rates import per_second
 from windlass.core.states import State
 from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
@@ -155,6 +155,22 @@ class PerSecond(Reader):
             return per_second(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class Count(Reader):
+    """A count from 1 on, which may be written as a size, such as 128MiB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read a count."""
+        try:
+            count = size(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if count < 1:
+            self.fail(f"{value!r} is too small; the minimum is 1", param, ctx)
+        return count
 
 
 class OrWord(Reader):

@@ -10,7 +10,7 @@ import click
 import msgspec
 from click.types import convert_type
 
-from windlass.cli.options import JobId, OrWord, PerSecond, Reader, Span, header, moment
+from windlass.cli.options import Count, JobId, OrWord, PerSecond, Reader, Span, header, moment
 from windlass.cli.target import Target, refusals
 from windlass.core.rates import rate_text
 from windlass.presentation.audit import AuditEntry
@@ -30,6 +30,7 @@ _TEXTS: Final[tuple[Unit, ...]] = ("argument", "name", "key", "text")
 _READERS: Final[Mapping[Unit, tuple[Reader, str | None]]] = {
     "time": (Span(), "DURATION"),
     "rate": (PerSecond(), "RATE"),
+    "size": (Count(), "SIZE"),
     "on, off": (click.BOOL, "on|off"),
     "moment": (convert_type(moment), "TIME"),
     "ids": (JobId(), "ID"),

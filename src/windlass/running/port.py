@@ -49,8 +49,8 @@ class Port(Protocol):
     def span(self, task: str, part: PartOf) -> str:
         """What a part of this task covers, as JSON text."""
 
-    async def settings(self, task: str) -> TaskRecord:
-        """The settings of a task as the store has them, at most a few seconds old [P6]."""
+    async def settings(self, task: str, *, fresh: bool = False) -> TaskRecord:
+        """The settings of a task as the store has them, seconds old at most [P6]; `fresh`: as of now."""
 
     def transaction(
         self, job: ClaimedJob, outcome: Callable[[], Outcome]

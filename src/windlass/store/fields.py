@@ -24,12 +24,12 @@ from windlass.core.states import Priority
 from windlass.signals import MAX_ATTEMPTS, MAX_DELAY
 
 Unit: TypeAlias = Literal[
-    "yes, no", "on, off", "time", "rate", "slots", "jobs", "records", "parts", "tokens", "failures",
+    "yes, no", "on, off", "time", "rate", "size", "slots", "jobs", "records", "parts", "tokens", "failures",
     "argument", "name", "priority", "moment", "attempts", "key", "choice", "ids", "tags", "headers", "text",
     "connection",
 ]  # fmt: skip
-"""`time` is in seconds and `rate` is so many a second; people write and read them as 30s and 10/s. Those
-behind `argument` are of options of jobs alone."""
+"""`time` is in seconds and `rate` is so many a second; people write and read them as 30s and 10/s. `size` is
+a count that people may write as 128MiB. Those behind `argument` are of options of jobs alone."""
 _LISTS: Final = {"ids": "a list of ids of jobs", "tags": "a list of texts", "headers": "texts by name"}
 OnConflict = Literal["skip", "replace", "reject"]
 Otherwise = Literal["dead", "cancel", "run"]
@@ -230,6 +230,11 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     parallel: Annotated[int | None, Field(
         "How many parts of a parent may run at a time, if split from now.", "parts", label="Parallel",
         most=_MAX_BIG, unset="as the code says",
+    )] = None  # fmt: skip
+    chunk: Annotated[int | None, Field(
+        "How much a part covers, if split from now: bytes of a file (128MiB), or numbers, shards, items.",
+        "size", label="Chunk", most=_MAX_BIG, unset="as the code says",
+        more="It counts as the splitter does. A function as splitter has none.",
     )] = None  # fmt: skip
     concurrency: Annotated[int | None, Field(
         "How many of its jobs run at a time over the whole cluster.", "jobs", label="Concurrency",

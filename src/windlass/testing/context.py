@@ -194,7 +194,7 @@ class _Memory:
     def span(self, task: str, part: PartOf) -> str:
         return part.span
 
-    async def settings(self, task: str) -> TaskRecord:
+    async def settings(self, task: str, *, fresh: bool = False) -> TaskRecord:
         return TaskRecord(name=task)
 
     @asynccontextmanager

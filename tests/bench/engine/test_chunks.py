@@ -49,7 +49,7 @@ def test_the_file_has_sixteen_parts_and_the_one_to_warm_up_with_has_one(tmp_path
     split = NDJSON(plan.chunk)
     for size, parts in ((plan.size, 16), (plan.warm_up, 1)):
         dump = write(tmp_path / "dump", size)
-        assert len(split.plan({"path": str(dump.path)})) == parts
+        assert len(list(split.plan({"path": str(dump.path)}))) == parts
 
 
 async def test_the_plain_loop_parses_every_line(tmp_path: Path) -> None:

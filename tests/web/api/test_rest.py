@@ -76,6 +76,12 @@ async def test_tasks_have_settings_and_counts(app: Windlass) -> None:
         assert (tasks["mail.send"]["queue"], tasks["mail.send"]["concurrency"]) == ("mail", 3)
         assert (tasks["other"]["known"], tasks["other"]["ready"]) == (False, 2)
         assert (await visitor.put("/api/tasks/mail.send", json={"concurrency": 0})).status_code == 400
+        sized = [{"chunk": "128MiB"}, {"chunk": 134217728}, {"chunk": 50}, {"chunk": None}]  # [P13]
+        answers = [(await visitor.put("/api/tasks/mail.send", json=each)).json()["chunk"] for each in sized]
+        assert answers == [134217728, 134217728, 50, None]
+        for wrong in ("a lot", "0", 0, 1.5):
+            refused = await visitor.put("/api/tasks/mail.send", json={"chunk": wrong})
+            assert refused.status_code == 400, wrong
         assert (await visitor.put("/api/tasks/No", json={})).status_code == 400
 
 

@@ -21,6 +21,7 @@ PAGES = [
     "/queues",
     "/jobs",
     "/parents",
+    "/tasks",
     "/schedules",
     "/budgets",
     "/workers",

@@ -3,21 +3,26 @@ that is left out stays as it is; null restores the default."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from windlass.core.durations import size
 from windlass.core.rates import per_second
-from windlass.store.fields import Field, NewBudget, QueueSettings, TaskRecord, fields_of
+from windlass.store.fields import Field, NewBudget, QueueSettings, TaskRecord, Unit, fields_of
 from windlass.web.api.endpoint import Text
 from windlass.web.http.problems import Invalid
+
+_READERS: Final[Mapping[Unit, Callable[[str], float]]] = {"rate": per_second, "size": size}
+"""Units of which a value may be a text."""
 
 
 def _body(name: str, what: str, record: type[msgspec.Struct]) -> type[msgspec.Struct]:
     doc = (
         f"Settings of a {what}; what is left out stays as it is, null brings the default back. Times are in "
-        "seconds, rates are so many a second or a text such as 5000/h."
+        "seconds, rates are so many a second or a text such as 5000/h, a size may be a text such as 128MiB."
     )
     fields = [(field.name, _type(field), UNSET) for field in fields_of(record).values()]
     return msgspec.defstruct(
@@ -34,7 +39,7 @@ def _body(name: str, what: str, record: type[msgspec.Struct]) -> type[msgspec.St
 def _type(field: Field) -> Any:
     kind: Any = Text if field.kind is str else field.kind
     kind |= UnsetType
-    if field.unit == "rate":
+    if field.unit in _READERS:
         kind |= str
     if field.optional or (field.default is not None and field.kind is not bool):
         kind |= None
@@ -64,9 +69,9 @@ def given(record: type[msgspec.Struct], body: msgspec.Struct) -> dict[str, Any]:
 def _value(field: Field, value: Any) -> Any:
     if value is None:
         return field.default
-    if field.unit != "rate" or not isinstance(value, str):
+    if field.unit not in _READERS or not isinstance(value, str):
         return value
     try:
-        return per_second(value)
+        return _READERS[field.unit](value)
     except ValueError as error:
         raise Invalid(str(error), field.name) from None

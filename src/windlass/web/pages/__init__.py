@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from windlass.web.http.principal import Role
 from windlass.web.http.problems import problem_of
-from windlass.web.pages import budgets, bulk, dead, jobs, overview, parents, queues, schedules, workers
+from windlass.web.pages import budgets, bulk, dead, jobs, overview, parents, queues, schedules, tasks, workers
 from windlass.web.pages.errors import error_page
 from windlass.web.pages.rendering import READ_ONLY, principal_of
 from windlass.web.pages.static import Files
@@ -52,6 +52,8 @@ PAGES: Final = (
     Page("/parents", *_GET, parents.listing),
     Page("/parents/{id}", *_GET, parents.one),
     Page("/parents/{id}", *_POST, parents.act),
+    Page("/tasks", *_GET, tasks.listing),
+    Page("/tasks/{name}", *_POST, tasks.act),
     Page("/schedules", *_GET, schedules.listing),
     Page("/schedules/{name}", *_POST, schedules.act),
     Page("/budgets", *_GET, budgets.listing),

@@ -1,17 +1,21 @@
-"""Settings in a form: an input for each setting of a queue or a budget, made from `windlass.store.fields`,
-and what a form changes."""
+"""Settings in a form: an input for each setting of a queue, a task or a budget, made from
+`windlass.store.fields`, and what a form changes."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
-from windlass.core.durations import seconds
+from windlass.core.durations import seconds, size
 from windlass.core.rates import per_second
-from windlass.store.fields import Field, fields_of
+from windlass.store.fields import Field, Unit, fields_of
 from windlass.web.http.problems import Invalid, Problem
 from windlass.web.pages.forms import Form
+
+_READERS: Final[Mapping[Unit, Callable[[str], float]]] = {"rate": per_second, "size": size, "time": seconds}
+"""Units that people write as texts."""
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -70,7 +74,7 @@ def _fields(record: type[msgspec.Struct]) -> list[Field]:
 
 def _read(field: Field, form: Form) -> Any:
     text = form.text(field.name)
-    if field.kind is int:
+    if field.kind is int and field.unit != "size":
         return form.whole(field.name)
     if field.kind is bool:
         yes, _no = field.unit.split(", ")
@@ -78,6 +82,6 @@ def _read(field: Field, form: Form) -> Any:
     if not text or field.kind is str:
         return text or None
     try:
-        return per_second(text) if field.unit == "rate" else seconds(text)
+        return _READERS[field.unit](text)
     except ValueError as error:
         raise Invalid(f"{field.label.lower()}: {error}", field.name) from error

@@ -2,7 +2,7 @@
 
 const PLACES = {
   o: "/", q: "/queues", j: "/jobs", p: "/parents", d: "/dead", s: "/schedules", b: "/budgets",
-  w: "/workers", m: "/operations", e: "/events",
+  t: "/tasks", w: "/workers", m: "/operations", e: "/events",
 };
 const PATIENCE = 1200;
 

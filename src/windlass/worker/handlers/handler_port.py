@@ -108,9 +108,9 @@ class HandlerPort:
         else:
             self._log.record.flushed([outcome], monotonic())
 
-    async def settings(self, task: str) -> TaskRecord:
+    async def settings(self, task: str, *, fresh: bool = False) -> TaskRecord:
         """The settings of a task; while the store is away, the last ones that were read."""
-        if monotonic() - self._settings_at > SETTINGS_KEPT:
+        if fresh or monotonic() - self._settings_at > SETTINGS_KEPT:
             self._settings_at = monotonic()
             try:
                 self._settings = {each.name: each for each in await self._store.tasks()}

@@ -103,6 +103,7 @@ CREATE TABLE windlass.task_setting (
     batch           bigint CHECK (batch > 0),
     batch_timeout   float8 CHECK (batch_timeout > 0),
     parallel        bigint CHECK (parallel > 0),
+    chunk           bigint CHECK (chunk > 0),
     concurrency     bigint CHECK (concurrency > 0),
     key_concurrency bigint CHECK (key_concurrency > 0)
 );

@@ -93,6 +93,7 @@ CREATE TABLE windlass_task (
     batch           INTEGER,
     batch_timeout   REAL,
     parallel        INTEGER,
+    chunk           INTEGER,
     concurrency     INTEGER,
     key_concurrency INTEGER
 ) STRICT, WITHOUT ROWID;
