@@ -111,7 +111,7 @@ class Windlass(_Registry):
 
     def parent(self, id: int | str) -> Parent:
         """The handle of a job that was split into parts, from its id."""
-        return Parent(int(id), store_handle=self._store_handle)
+        return Parent(int(id), store_handle=self._store_handle, codec=self.codec)
 
     def jobs(
         self,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.app import sealed_tasks
@@ -126,7 +127,10 @@ def test_parts_carry_sealed_arguments_and_spans(coded: Windlass, codec: Backward
     assert sorted(read) == [f"{ADA} {n}" for n in range(5)]
     assert job.result() == f"5 of {ADA}"
     parent = coded.parent(job.id)
-    assert all(sealed(part.span) for part in parent.parts())
+    items = [f"{ADA} {n}" for n in range(5)]
+    assert [part.span for part in parent.parts()] == [items[:2], items[2:4], items[4:]]
+    kept = coded._store_handle().call(lambda store: store.parts(job.id))
+    assert all(sealed(msgspec.json.encode(part.span).decode()) for part in kept)
     assert parent.record().records == 5  # the store adds them up
     assert {purpose.kind for purpose in codec.purposes} == {"payload", "result", "checkpoint", "span"}
 

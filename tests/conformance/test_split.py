@@ -84,8 +84,8 @@ async def test_a_part_is_told_of_before_its_release(rig: Rig) -> None:
     id = await rig.parent(worker, 2, parallel=1)
     parts = await rig.store.parts(id)
     assert [(part.parent, part.index, part.total, part.span) for part in parts] == [
-        (id, 0, 2, "[0]"),
-        (id, 1, 2, "[1]"),
+        (id, 0, 2, [0]),
+        (id, 1, 2, [1]),
     ]
     assert [(part.size, part.done, part.records, part.error) for part in parts] == [(10, 0, 0, None)] * 2
     assert (parts[0].attempt, parts[1].attempt, parts[1].job) == (1, 0, None)

@@ -30,7 +30,7 @@ STAMPS_OF_INFO: Final = ("ETag", "etag", "md5Hash", "mtime", "LastModified")
 """What file systems of fsspec call the thing that changes with a file; the first that is there counts."""
 
 
-class Stamp(msgspec.Struct, frozen=True, omit_defaults=True):
+class Stamp(msgspec.Struct, frozen=True):
     """What tells a file from a later one of the same name. All None: nothing is known, as of a pipe."""
 
     size: int | None = None

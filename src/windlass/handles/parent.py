@@ -6,7 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from windlass.codec import Codec, Purpose, unseal
 from windlass.errors import JobNotFound
+from windlass.running.encoding import decode, encode
+from windlass.store.protocol import Store
 from windlass.store.records import ParentRecord, PartRecord
 
 if TYPE_CHECKING:
@@ -18,12 +23,15 @@ _PAGE: Final = 10_000
 class Parent:
     """A job that was split into parts."""
 
-    __slots__ = ("_store_handle", "id")
+    __slots__ = ("_codec", "_store_handle", "id")
 
-    def __init__(self, id: int, *, store_handle: Callable[[], StoreHandle]) -> None:
+    def __init__(
+        self, id: int, *, store_handle: Callable[[], StoreHandle], codec: Codec | None = None
+    ) -> None:
         self.id: Final = id
         """The id of the job that was split."""
         self._store_handle = store_handle
+        self._codec = codec
 
     def __repr__(self) -> str:
         return f"<Parent {self.id}>"
@@ -37,12 +45,13 @@ class Parent:
         return self._found(await self._store_handle().acall(lambda store: store.parent(self.id)))
 
     def parts(self, *, start: int = 0, limit: int = _PAGE) -> list[PartRecord]:
-        """Its parts by index, from `start` on [P4]."""
-        return self._store_handle().call(lambda store: store.parts(self.id, start=start, limit=limit))
+        """Its parts by index, from `start` on [P4]. Raises CodecError when the app's codec cannot read what
+        they cover."""
+        return self._store_handle().call(lambda store: self._parts(store, start, limit))
 
     async def aparts(self, *, start: int = 0, limit: int = _PAGE) -> list[PartRecord]:
-        """Its parts by index, from `start` on [P4]."""
-        return await self._store_handle().acall(lambda store: store.parts(self.id, start=start, limit=limit))
+        """Its parts by index, from `start` on; see `parts`."""
+        return await self._store_handle().acall(lambda store: self._parts(store, start, limit))
 
     def set(self, *, parallel: int | None) -> ParentRecord:
         """Change how many of its parts may run at a time, while it runs; None: any number [P8]."""
@@ -64,6 +73,16 @@ class Parent:
     async def aredrive(self) -> int:
         """Run those of its parts again that are dead or cancelled; see `redrive`."""
         return await self._store_handle().acall(lambda store: store.redrive(self.id))
+
+    async def _parts(self, store: Store, start: int, limit: int) -> list[PartRecord]:
+        found = await store.parts(self.id, start=start, limit=limit)
+        if self._codec is None or not found:
+            return found
+        purpose = Purpose("span", self._found(await store.parent(self.id)).task)
+        spans = (unseal(self._codec, encode(part.span), purpose) for part in found)
+        return [
+            msgspec.structs.replace(part, span=decode(span)) for part, span in zip(found, spans, strict=True)
+        ]
 
     def _found(self, record: ParentRecord | None) -> ParentRecord:
         if record is None:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, Self
 
 import msgspec
 
+from windlass.codec import MARK
 from windlass.core.progress import Look, progress
 from windlass.core.states import State
 from windlass.presentation.text import parsed, rounded, shaped
@@ -89,7 +90,12 @@ class PartShape(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, part: PartRecord, **more: Any) -> Self:
         """A part as JSON has it; `more` is what a larger shape adds."""
-        return shaped(cls, part, span=parsed(part.span), **more)
+        return shaped(cls, part, span=_span(part.span), **more)
+
+
+def _span(value: Any) -> Any:
+    """What a part covers; what a codec has sealed in words alone."""
+    return parsed(msgspec.json.encode(value).decode()) if isinstance(value, dict) and MARK in value else value
 
 
 # -- drawing parts --------------------------------------------------------------------------------------

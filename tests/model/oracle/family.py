@@ -164,7 +164,7 @@ class Parent:
             parent=self.job.id,
             index=part.index,
             total=len(self.parts),
-            span=part.plan.span,
+            span=msgspec.json.decode(part.plan.span),
             size=part.plan.size,
             state=part.state,
             job=part.job.id if part.job is not None else None,

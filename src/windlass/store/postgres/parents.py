@@ -73,7 +73,7 @@ class Parents:
         if not 0 < parent < 2**63:
             return []
         rows = await self._db.query("parts", parent, min(start, LARGEST), limit)
-        return [record_of(PartRecord, row) for row in rows]
+        return [record_of(PartRecord, row, span=msgspec.json.decode(row["span"])) for row in rows]
 
     async def set_parent(self, id: int, *, parallel: int | None) -> ParentRecord | None:
         """See Store.set_parent."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -82,7 +83,8 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True):
     parent: int
     index: int
     total: int
-    span: str
+    span: Any
+    """What it covers, as `Part.span` has it; its shape is the splitter's. Sealed, where a codec sealed it."""
     size: int
     state: State
     """`waiting` before its release, then the state of its job."""

@@ -203,6 +203,7 @@ def _parent(connection: apsw.Connection, row: dict[str, Any]) -> ParentRecord:
 
 def _part(connection: apsw.Connection, row: dict[str, Any]) -> PartRecord:
     job, state = row["job"], row["state"]
+    row["span"] = msgspec.json.decode(row["span"])
     row["state"] = State.WAITING if state == PENDING else STATES.get(state, State.READY)
     if state == OUT:
         seen = seen_job(connection, job)
