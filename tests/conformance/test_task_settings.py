@@ -20,7 +20,7 @@ NONSENSE: list[dict[str, Any]] = [
 
 
 async def test_set_and_change(rig: Rig) -> None:
-    """[P6] What is not named stays."""
+    """[P6] [P13] What is not named stays."""
     assert await rig.store.tasks() == []
     new = await rig.store.set_task("imports.big", {"batch": 500})
     assert new == TaskRecord(name="imports.big", batch=500)
@@ -48,7 +48,7 @@ async def test_what_makes_no_sense(rig: Rig) -> None:
     """[P6] Refused, and nothing is changed."""
     before = await rig.store.set_task("t", {"batch": 3})
     for changes in NONSENSE:
-        with pytest.raises(ValueError, match=r"batch|parallel|colour|name"):
+        with pytest.raises(ValueError, match=r"batch|parallel|chunk|colour|name"):
             await rig.store.set_task("t", changes)
         assert await rig.store.tasks() == [before], changes
 
