@@ -143,6 +143,9 @@ def test_k11_settings_of_a_task(any_app: Windlass) -> None:
     assert load.set(batch=200, batch_timeout="2m") == load.record()
     assert (load.record().batch, load.record().batch_timeout) == (200, 120.0)
     assert load.set(batch=None) == TaskRecord(name="shop.load", batch_timeout=120.0)
+    assert load.set(chunk="128MiB").chunk == 128 * 1024 * 1024  # [P13]
+    with pytest.raises(ValueError, match=r"chunk of task 'shop.load'"):
+        load.set(chunk="a lot")
     with pytest.raises(ValueError, match="no setting called bach"):
         load.set(bach=3)
     with pytest.raises(InvalidName):

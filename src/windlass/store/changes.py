@@ -9,15 +9,15 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from windlass.core.durations import seconds
+from windlass.core.durations import seconds, size
 from windlass.core.names import check_name
 from windlass.core.rates import per_second
 from windlass.store.fields import TaskRecord, Unit, fields_of
 from windlass.store.records import QueueRecord
 
 R = TypeVar("R", bound=msgspec.Struct)
-_READERS: Final[Mapping[Unit, Callable[[Any], Any]]] = {"time": seconds, "rate": per_second}
-"""Of what people write in code; values of other units are written as they are kept."""
+READERS: Final[Mapping[Unit, Callable[[Any], Any]]] = {"time": seconds, "rate": per_second, "size": size}
+"""Of what people write; values of other units are written as they are kept. They raise ValueError."""
 
 
 def merged(what: str, name: str, old: R, changes: Mapping[str, Any]) -> R:
@@ -47,8 +47,8 @@ def changed_task(old: TaskRecord, changes: Mapping[str, Any]) -> TaskRecord:
 
 
 def read_settings(what: str, blank: QueueRecord | TaskRecord, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as code writes them, such as "30s" and "10/s", as a store takes them; None is the default.
-    `blank` has nothing but its name. Raises ValueError, as `merged` does."""
+    """Settings as code writes them, such as "30s", "10/s" and "128MiB", as a store takes them; None is the
+    default. `blank` has nothing but its name. Raises ValueError, as `merged` does."""
     fields = fields_of(type(blank))
     changes: dict[str, Any] = {}
     for setting, value in settings.items():
@@ -59,7 +59,7 @@ def read_settings(what: str, blank: QueueRecord | TaskRecord, settings: Mapping[
             changes[setting] = field.default
         else:
             try:
-                changes[setting] = _READERS.get(field.unit, _as_is)(value)
+                changes[setting] = READERS.get(field.unit, _as_is)(value)
             except ValueError as error:
                 raise ValueError(f"{setting} of {what} {blank.name!r}: {error}") from None
     new = merged(what, blank.name, blank, changes)

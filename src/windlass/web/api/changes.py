@@ -3,19 +3,17 @@ that is left out stays as it is; null restores the default."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from windlass.core.durations import size
-from windlass.core.rates import per_second
-from windlass.store.fields import Field, NewBudget, QueueSettings, TaskRecord, Unit, fields_of
+from windlass.store.changes import READERS
+from windlass.store.fields import Field, NewBudget, QueueSettings, TaskRecord, fields_of
 from windlass.web.api.endpoint import Text
 from windlass.web.http.problems import Invalid
 
-_READERS: Final[Mapping[Unit, Callable[[str], float]]] = {"rate": per_second, "size": size}
+_TEXTS: Final = ("rate", "size")
 """Units of which a value may be a text."""
 
 
@@ -39,7 +37,7 @@ def _body(name: str, what: str, record: type[msgspec.Struct]) -> type[msgspec.St
 def _type(field: Field) -> Any:
     kind: Any = Text if field.kind is str else field.kind
     kind |= UnsetType
-    if field.unit in _READERS:
+    if field.unit in _TEXTS:
         kind |= str
     if field.optional or (field.default is not None and field.kind is not bool):
         kind |= None
@@ -69,9 +67,9 @@ def given(record: type[msgspec.Struct], body: msgspec.Struct) -> dict[str, Any]:
 def _value(field: Field, value: Any) -> Any:
     if value is None:
         return field.default
-    if field.unit not in _READERS or not isinstance(value, str):
+    if field.unit not in _TEXTS or not isinstance(value, str):
         return value
     try:
-        return _READERS[field.unit](value)
+        return READERS[field.unit](value)
     except ValueError as error:
         raise Invalid(str(error), field.name) from None

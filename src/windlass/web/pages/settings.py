@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from windlass.core.durations import seconds, size
-from windlass.core.rates import per_second
-from windlass.store.fields import Field, Unit, fields_of
+from windlass.store.changes import READERS
+from windlass.store.fields import Field, fields_of
 from windlass.web.http.problems import Invalid, Problem
 from windlass.web.pages.forms import Form
-
-_READERS: Final[Mapping[Unit, Callable[[str], float]]] = {"rate": per_second, "size": size, "time": seconds}
-"""Units that people write as texts."""
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -82,6 +77,6 @@ def _read(field: Field, form: Form) -> Any:
     if not text or field.kind is str:
         return text or None
     try:
-        return _READERS[field.unit](text)
+        return READERS[field.unit](text)
     except ValueError as error:
         raise Invalid(f"{field.label.lower()}: {error}", field.name) from error
