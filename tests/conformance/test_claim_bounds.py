@@ -69,3 +69,22 @@ async def test_unknown_queues_give_nothing(rig: Rig) -> None:
     worker = await rig.worker()
     assert await taken(rig, worker, {"nobody": 5, "a": 1}) == {"a": 1}
     assert [queue.name for queue in await rig.store.queues()] == ["a"]
+
+
+async def test_k10_a_share_counts_what_can_be_claimed(rig: Rig) -> None:
+    """[K10] Jobs that wait, and parts that are not released; of a parent no more than it lets run, or the
+    first worker would take all of these."""
+    worker = await rig.worker()
+
+    async def share(crowd: int) -> int:
+        claims = await rig.store.claim(worker, {"default": 16}, 16, {}, {"default": crowd})
+        return sum(len(claim.jobs) for claim in claims)
+
+    await rig.add(*["t"] * 9)
+    assert [await share(3), await share(3), await share(100)] == [3, 2, 1]
+    assert await share(1) == 3
+    await rig.parent(worker, 12)
+    assert await share(3) == 4
+    assert await share(1) == 8
+    await rig.parent(worker, 100, parallel=4)
+    assert [await share(4), await share(3), await share(1), await share(1)] == [1, 1, 2, 0]
