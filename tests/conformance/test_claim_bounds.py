@@ -3,6 +3,7 @@
 from collections import Counter
 
 from tests.conformance.kit import Rig
+from windlass.core.slots import MAX_SLOTS
 
 
 async def taken(rig: Rig, worker: int, bounds: dict[str, int], limit: int = 100) -> Counter[str]:
@@ -88,3 +89,11 @@ async def test_k10_a_share_counts_what_can_be_claimed(rig: Rig) -> None:
     assert await share(1) == 8
     await rig.parent(worker, 100, parallel=4)
     assert [await share(4), await share(3), await share(1), await share(1)] == [1, 1, 2, 0]
+
+
+async def test_p8_parts_are_not_claimed_far_ahead(rig: Rig) -> None:
+    """[P8] A worker that knows its queue for short jobs has room for a thousand. What it took of one parent's
+    parts beyond its slots would go back to the lane a second later, before those of all other parents."""
+    worker = await rig.worker()
+    await rig.parent(worker, 300)
+    assert len(await rig.claim(worker, limit=1000)) == 1 + MAX_SLOTS
