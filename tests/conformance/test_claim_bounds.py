@@ -3,6 +3,7 @@
 from collections import Counter
 
 from tests.conformance.kit import Rig
+from windlass.core.slots import MAX_SLOTS
 
 
 async def taken(rig: Rig, worker: int, bounds: dict[str, int], limit: int = 100) -> Counter[str]:
@@ -69,3 +70,30 @@ async def test_unknown_queues_give_nothing(rig: Rig) -> None:
     worker = await rig.worker()
     assert await taken(rig, worker, {"nobody": 5, "a": 1}) == {"a": 1}
     assert [queue.name for queue in await rig.store.queues()] == ["a"]
+
+
+async def test_k10_a_share_counts_what_can_be_claimed(rig: Rig) -> None:
+    """[K10] Jobs that wait, and parts that are not released; of a parent no more than it lets run, or the
+    first worker would take all of these."""
+    worker = await rig.worker()
+
+    async def share(crowd: int) -> int:
+        claims = await rig.store.claim(worker, {"default": 16}, 16, {}, {"default": crowd})
+        return sum(len(claim.jobs) for claim in claims)
+
+    await rig.add(*["t"] * 9)
+    assert [await share(3), await share(3), await share(100)] == [3, 2, 1]
+    assert await share(1) == 3
+    await rig.parent(worker, 12)
+    assert await share(3) == 4
+    assert await share(1) == 8
+    await rig.parent(worker, 100, parallel=4)
+    assert [await share(4), await share(3), await share(1), await share(1)] == [1, 1, 2, 0]
+
+
+async def test_p8_parts_are_not_claimed_far_ahead(rig: Rig) -> None:
+    """[P8] A worker that knows its queue for short jobs has room for a thousand. What it took of one parent's
+    parts beyond its slots would go back to the lane a second later, before those of all other parents."""
+    worker = await rig.worker()
+    await rig.parent(worker, 300)
+    assert len(await rig.claim(worker, limit=1000)) == 1 + MAX_SLOTS

@@ -16,7 +16,7 @@ from tests.model.oracle.tables import Lane, Worker
 from tests.model.oracle.tokens import take_for
 from tests.model.oracle.turns import refill
 from windlass.core.order import LaneHead, claim_order
-from windlass.core.slots import fair_share
+from windlass.core.slots import MAX_SLOTS, fair_share
 from windlass.core.states import WORKERS_OWN, Kind, State
 from windlass.errors import ClaimLost, ConfigurationError
 from windlass.store.protocol import NOTHING
@@ -56,7 +56,8 @@ class Claims(Base):
             left = 0
         more: list[Claim] = []
         for queue, mine in parts_of(claims).items():
-            bound = min(left, room[queue] - sum(len(each.jobs) for each in claims if each.queue == queue))
+            taken = sum(len(each.jobs) for each in claims if each.queue == queue)
+            bound = min(left, room[queue] - taken, MAX_SLOTS)
             self._make_way(mine, max(1, -(-bound // len(mine))), now)
             if bound > 0:
                 found = self._claim(worker, {queue: bound}, bound, needs, now)

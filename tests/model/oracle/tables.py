@@ -161,10 +161,18 @@ class Tables:
         return [lane for lane in self.lanes.values() if lane.queue in opened and lane.waiting]
 
     def waiting_in(self, queue: str) -> int:
-        """How many jobs of a queue wait for a worker, with parts that are not released yet."""
+        """How many jobs of a queue wait for a worker, with parts that are not released yet and that
+        `parallel` does not hold back."""
         lanes = sum(len(lane.waiting) for lane in self.lanes.values() if lane.queue == queue)
-        mine = [parent for parent in self.parents.values() if parent.job.queue == queue and not parent.ended]
-        return lanes + sum(parent.standing().pending for parent in mine if not parent.job.cancel_requested)
+        mine = [
+            parent.standing()
+            for parent in self.parents.values()
+            if parent.job.queue == queue and not parent.ended and not parent.job.cancel_requested
+        ]
+        return lanes + sum(
+            one.pending if one.parallel is None else max(0, min(one.pending, one.parallel - one.out))
+            for one in mine
+        )
 
     def gate(self, name: str) -> Gateway:
         """A gate, made where nobody is at it."""

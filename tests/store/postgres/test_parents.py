@@ -214,6 +214,31 @@ async def test_a_parent_that_cannot_be_brought_up_to_date_holds_up_no_other(
     assert await alone.state(first.id) == "succeeded"
 
 
+async def test_a_parent_that_was_held_hears_later_that_its_part_was_claimed(base: Base) -> None:
+    """[P8] [S2] Its worker has no slot left and claims nothing more, and nobody else finds a part: without
+    another word the other parts would wait until the first one ends."""
+    kin = await family(base, 3)
+    (keeper,) = await base.sessions(1)
+    await keeper.begin()
+    await keeper.run("SELECT FROM windlass.parent WHERE id = $1 FOR UPDATE", kin.id)
+    assert len(await kin.claim(1)) == 1
+    await keeper.rollback()
+    await base.until(f"SELECT out = 2 FROM windlass.parent WHERE id = {kin.id}")
+    assert len(await kin.claim(1)) == 1
+
+
+async def test_a_claim_gives_out_its_parts_though_their_parent_cannot_be_told(
+    alone: Base, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[P8] They are claimed, so they are to be run; and the parent hears of it once it can."""
+    kin = await family(alone, 3)
+    await alone.look.run("ALTER TABLE windlass.part ADD CONSTRAINT broken CHECK (NOT claimed) NOT VALID")
+    assert len(await kin.claim(1)) == 1
+    assert f"parent {kin.id} does not know yet" in caplog.text
+    await alone.look.run("ALTER TABLE windlass.part DROP CONSTRAINT broken")
+    await alone.until(f"SELECT out = 2 FROM windlass.parent WHERE id = {kin.id}")
+
+
 async def test_a_dropped_parent_is_gone_at_once_and_its_parts_step_by_step(alone: Base) -> None:
     """[K6] [P9] Nobody can redrive one that has lost some of its parts."""
     kin = await family(alone, 4)

@@ -4,6 +4,7 @@ import asyncio
 import gc
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.worker.line import Line, until, until_it_is
@@ -11,7 +12,7 @@ from tests.worker.shifts import Handlers, on_shift
 from windlass import Context, Retry, State, Windlass
 from windlass.errors import StoreUnavailable, WorkerLost
 from windlass.store.records import QueueRecord
-from windlass.worker.engine import capacity, claimer
+from windlass.worker.engine import capacity, claimer, unanswered_claims
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.shift import Shift
 from windlass.worker.handlers.runner import Runner
@@ -182,6 +183,26 @@ async def test_in_a_crowd_one_that_is_woken_in_vain_gives_way(
         shift.claimer._woken_at = float("-inf")
         await shift.claimer._give_way()  # quiet since long
         assert shift.claimer._in_vain == 0
+
+
+class EarlyTimers:
+    """What uvloop does now and then: it calls a millisecond too soon."""
+
+    def call_later(self, delay: float, callback: Any, *args: Any) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(max(0.0, delay - 0.002), callback, *args)
+
+
+async def test_k10_who_held_back_for_others_claims_again_though_its_timer_was_early(
+    wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[K10] Nothing ends, nothing is enqueued, and nothing is compared: only the timer brings it back."""
+    monkeypatch.setattr(unanswered_claims, "EVERY", 1000)
+    await line.open()
+    async with on_shift(wired, line) as shift:
+        monkeypatch.setattr(shift.claimer, "_loop", EarlyTimers())
+        shift.steer(msgspec.structs.replace(shift.assignment, serving={"default": 2}))
+        await handlers.waits.aenqueue_many([()] * 4)
+        await until(lambda: len(handlers.running) == 4)
 
 
 async def test_a_job_ahead_goes_back_when_its_queue_is_paused(

@@ -17,7 +17,7 @@ import msgspec
 
 from windlass.core import ids
 from windlass.core.order import LaneHead, claim_order, effective
-from windlass.core.slots import fair_share
+from windlass.core.slots import MAX_SLOTS, fair_share
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import Listener
@@ -156,11 +156,12 @@ class Claims:
         limit: int,
     ) -> list[Claim]:
         """A parent has one part waiting at a time, so that parents take turns [P8]. Parts that were claimed
-        make way for others: for as many as there is room for here, and then for one of each parent."""
+        make way for others: for as many as there is room for here, and then for one of each parent. Parts are
+        not held ahead of slots, whatever room a queue of short jobs has."""
         more: list[Claim] = []
         left = 0 if claims[-1].jobs[0].deaths else limit - sum(len(claim.jobs) for claim in claims)
         for queue, mine in parts.items():
-            bound = min(left, room[queue])
+            bound = min(left, room[queue], MAX_SLOTS)
             await self._parents.claimed(mine, wanted=max(1, -(-bound // len(mine))))
             if bound > 0:
                 found = await self._sweep(worker, {queue: bound}, bound, all_lanes=True)

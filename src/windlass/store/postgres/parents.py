@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import asyncpg
 import msgspec
 
 from windlass.core.gates import gates_of
-from windlass.errors import ClaimLost, WindlassError
+from windlass.errors import ClaimLost, StoreBusy, StoreUnavailable, WindlassError
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.errors import translated
@@ -23,6 +25,10 @@ LARGEST: Final = 2**31 - 1
 PARENT_WAIT: Final = 100
 """Milliseconds to wait for a parent that somebody else is working on, before it is left to promote."""
 
+TELL_PAUSE: Final = 1.0
+"""Seconds until a parent is told again that parts of it were claimed, where that failed. A worker that is
+full, or finds nothing, claims no more: the parent would release nothing until one of its parts ends."""
+
 logger: Final = logging.getLogger("windlass.store")
 
 
@@ -34,6 +40,7 @@ class Parents:
         self._limits = limits
         self._claimed: dict[int, dict[int, ClaimedJob]] = {}
         """Jobs of parts that were claimed here, by parent, until their parent knows."""
+        self._telling: asyncio.Task[None] | None = None
 
     async def split(self, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
         """See Store.split."""
@@ -112,19 +119,46 @@ class Parents:
                     return
 
     async def claimed(self, parts: Parts, wanted: int = 1) -> None:
-        """Parts of these parents were claimed: each releases others, until so many wait [P8]. What fails is
-        done with the next call; till then fewer wait."""
+        """Parts of these parents were claimed: each releases others, until so many wait [P8]. A parent that
+        could not be told is told again and again, whether or not anything else is claimed here."""
         for parent, jobs in parts.items():
             self._claimed.setdefault(parent, {}).update((job.id, job) for job in jobs)
-        for parent, known in list(self._claimed.items()):
+        await self._tell(list(parts), wanted, PARENT_WAIT)
+        if self._claimed and (self._telling is None or self._telling.done()):
+            self._telling = asyncio.create_task(self._tell_again())
+
+    async def close(self) -> None:
+        """Tell nobody anything any more."""
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.wait([self._telling])
+
+    async def _tell_again(self) -> None:
+        while self._claimed:
+            await asyncio.sleep(TELL_PAUSE)
+            await self._tell(list(self._claimed), 1, 0)
+
+    async def _tell(self, parents: Sequence[int], wanted: int, wait: int) -> None:
+        """Nothing that fails here is the claim's failure: its jobs are to be run. Once one was waited for in
+        vain, the others are only tried [S2]."""
+        for parent in parents:
+            known = self._claimed.get(parent, {})
+            jobs = list(known.values())
             try:
-                if await self._db.value("advance", parent, PARENT_WAIT, wanted, list(known)) == "busy":
+                answer = await self._db.value("advance", parent, wait, wanted, list(known))
+                if answer == "busy":
+                    wait = 0
                     continue
-            except WindlassError as error:
+                for job in jobs:  # more may have been claimed meanwhile
+                    known.pop(job.id, None)
+                if not self._claimed.get(parent, True):
+                    del self._claimed[parent]
+                with suppress(StoreUnavailable):  # then promote does it
+                    await self._admit(jobs[:1])
+            except (WindlassError, asyncpg.PostgresError) as error:
                 logger.warning("parent %d does not know yet that its parts were claimed: %s", parent, error)
-                continue
-            self._claimed.pop(parent, None)
-            await self._admit(list(known.values())[:1])
+                if isinstance(error, StoreUnavailable) and not isinstance(error, StoreBusy):
+                    return
 
     async def _admit(self, jobs: Sequence[ClaimedJob]) -> None:
         """What jobs had to pass, parts that were released for them have to pass, too."""

@@ -175,6 +175,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         """See Store.close."""
+        await self._parents.close()
         await self._listener.close()
         await self._db.close()
 

@@ -13,7 +13,7 @@ from typing import Final
 from windlass.core.counts import plural
 from windlass.core.ids import SEQ_BITS
 from windlass.core.parents import Standing, Step, next_step, to_release, why_dead
-from windlass.core.slots import fair_share
+from windlass.core.slots import MAX_SLOTS, fair_share
 from windlass.core.states import State
 from windlass.errors import AlreadyEnqueued, StoreCorrupt
 from windlass.store.protocol import NOTHING
@@ -260,8 +260,8 @@ def claim(
     crowds: Mapping[str, int] = NOTHING,
 ) -> list[Claim]:
     """Lease ready jobs. A parent has one part waiting at a time, so that parents take turns [P8]. Parts that
-    were claimed make way for others: for as many as there is room for here, and then for one of each
-    parent."""
+    were claimed make way for others: for as many as there is room for here, and then for one of each parent.
+    Parts are not held ahead of slots, whatever room a queue of short jobs has."""
     room = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
     for queue, crowd in crowds.items():
         if room.get(queue, 0) > 1:
@@ -272,7 +272,8 @@ def claim(
         left = 0
     more: list[Claim] = []
     for queue, mine in parts_of(claims).items():
-        bound = min(left, room[queue] - sum(len(each.jobs) for each in claims if each.queue == queue))
+        taken = sum(len(each.jobs) for each in claims if each.queue == queue)
+        bound = min(left, room[queue] - taken, MAX_SLOTS)
         _make_way(tx, mine, max(1, -(-bound // len(mine))))
         if bound > 0:
             tx.save()

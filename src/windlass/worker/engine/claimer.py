@@ -43,6 +43,10 @@ PASS_ON: Final = 0.5
 YIELD: Final = 0.3
 """Seconds that nothing is claimed after that, so that the others come first."""
 
+SLACK: Final = 0.01
+"""Seconds that a timer is set later than it is due: uvloop may call a millisecond too soon, and nothing would
+call again."""
+
 PAUSES: Final = Backoff(0.02, 5.0, jitter=0.5)
 """Between claims that fail."""
 
@@ -172,7 +176,7 @@ class Claimer:
                 self._capacity.put(claim.queue, claim.jobs)
         for queue in {claim.queue for claim in claims}:
             if ramp := self._capacity.ramp(queue):
-                self._loop.call_later(ramp, self._changed.set)
+                self._loop.call_later(ramp + SLACK, self._changed.set)
             self._slots.fill(queue)
         self._slots.admit()
         return found
@@ -183,7 +187,7 @@ class Claimer:
         """A job that has seen a worker die [C8]. Where others run, it waits for them; and now and then it is
         offered to workers that have nothing to do, like the one that was started in the dead one's place."""
         left = self._quarantine.receive(job)
-        self._loop.call_later(left + 0.01, self._slots.admit)  # uvloop may call a little too soon
+        self._loop.call_later(left + SLACK, self._slots.admit)
         if left > PASS_ON and not self._alone:
             self._loop.call_later(PASS_ON, self._pass_on, job)
 

@@ -386,10 +386,11 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :waiting_in
--- How many jobs of queues wait for a worker, with parts that are not released yet. $1 queues.
+-- How many jobs of queues wait for a worker, with parts that are not released yet and that the `parallel` of
+-- their parent does not hold back. $1 queues.
 -- Callers: the store's claim, for queues whose jobs take long. Lock: none.
 SELECT q.queue,
        (SELECT coalesce(sum(windlass.lane_depth(l.id)), 0) FROM windlass.lane l WHERE l.queue = q.queue)
-       + (SELECT coalesce(sum(p.pending), 0) FROM windlass.parent p
+       + (SELECT coalesce(sum(greatest(least(p.pending, p.parallel - p.out), 0)), 0) FROM windlass.parent p
            WHERE p.queue = q.queue AND p.state = 'waiting' AND p.pending > 0 AND NOT p.cancelling) AS n
   FROM unnest($1::text[]) AS q (queue)

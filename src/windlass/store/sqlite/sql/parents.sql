@@ -34,9 +34,11 @@ DELETE FROM windlass_parent WHERE id = ?;
 -- :remove_parts
 DELETE FROM windlass_part WHERE parent = ?;
 
--- :waiting_in  the jobs of a queue that wait in lanes, and the parts that are not released yet
+-- :waiting_in  the jobs of a queue that wait in lanes, and the parts that are not released yet and that
+-- `parallel` does not hold back
 SELECT coalesce(sum(l.ready + (
-           SELECT coalesce(sum(p.total - p.succeeded - p.dead - p.cancelled - p.out), 0)
+           SELECT coalesce(sum(max(min(p.total - p.succeeded - p.dead - p.cancelled - p.out,
+                                       coalesce(p.parallel - p.out, p.total)), 0)), 0)
            FROM windlass_parent p
            WHERE p.lane = l.id AND p.finished_at IS NULL AND NOT p.cancelling
              AND p.succeeded + p.dead + p.cancelled + p.out < p.total)), 0)
