@@ -9,7 +9,14 @@ import pytest
 from tests.running.ports import StorePort, claimed, claimed_again
 from windlass import Context
 from windlass.core.states import Kind
-from windlass.errors import ClaimLost, ConfigurationError, InvalidPayload, StoreUnavailable, WorkerLost
+from windlass.errors import (
+    ClaimLost,
+    ConfigurationError,
+    InvalidOption,
+    InvalidPayload,
+    StoreUnavailable,
+    WorkerLost,
+)
 from windlass.store.records import Outcome, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
 
@@ -37,6 +44,27 @@ async def test_c5_what_is_saved_is_found_by_the_next_attempt(port: StorePort) ->
         await ctx.asave({"row": 7})
     with pytest.raises(InvalidPayload):
         await again.asave(object())
+
+
+@pytest.mark.parametrize("count", [0.5, "x", 10**20, -(10**20)])
+async def test_a_count_that_no_store_keeps_is_refused_before_anything_is_written(
+    port: StorePort, count: Any
+) -> None:
+    ctx = Context(await claimed(port), port)
+    await ctx.asave("kept", done=1, total=2)
+    for coroutine in (
+        ctx.asave("lost", done=count),
+        ctx.asave("lost", done=1, total=count),
+        ctx.aprogress(count),
+        ctx.aprogress(1, count),
+    ):
+        with pytest.raises(InvalidOption, match=r"(done|total)=.* is not a count of units; write a whole"):
+            await coroutine
+    with pytest.raises(InvalidOption, match="done="):
+        await asyncio.to_thread(ctx.save, "lost", done=count)
+    assert [(each.data, each.done, each.total) for each in port.writes] == [('"kept"', 1, 2)]
+    await ctx.asave("next")
+    assert (port.writes[-1].done, port.writes[-1].total) == (1, 2)  # what was refused is not remembered
 
 
 async def test_plain_functions_save_from_their_threads(port: StorePort) -> None:

@@ -13,12 +13,14 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, Final
 
-from windlass.errors import StoreError
+from windlass.errors import InvalidOption, StoreError
 from windlass.running.port import Port
 from windlass.store.records import Checkpoint, ClaimedJob
 
 PROGRESS_EVERY: Final = 1.0
 NO_DATA: Final = "null"
+_MAX: Final = 2**63 - 1
+"""What both stores can keep as a number."""
 
 
 class Checkpoints:
@@ -43,6 +45,7 @@ class Checkpoints:
 
     async def save(self, data: str, done: int | None, total: int | None, connection: Any = None) -> None:
         """Write data with the progress given here or before; with a connection, in its transaction."""
+        _check(done=done, total=total)
         async with self._turn:
             if done is not None or total is not None:
                 self._done, self._total = done, total
@@ -61,6 +64,7 @@ class Checkpoints:
     def is_due(self, done: int, total: int | None) -> bool:
         """Note progress, from any thread. True: write it now. What is not written goes along with the next
         write."""
+        _check(done=done, total=total)
         self._done, self._total = done, total
         now = monotonic()
         if done != total and self._progress_at is not None and now - self._progress_at < PROGRESS_EVERY:
@@ -90,3 +94,13 @@ class Checkpoints:
         checkpoint = Checkpoint(data, self._done, self._total)
         await self._port.save(self._job, checkpoint, connection)
         self._last, self._loaded = checkpoint, True
+
+
+def _check(**counts: Any) -> None:
+    """Refuse what no store can keep, before anything is written or noted."""
+    for name, count in counts.items():
+        if count is not None and not (isinstance(count, int) and abs(count) <= _MAX):
+            raise InvalidOption(
+                f"{name}={count!r} is not a count of units; write a whole number below 2**63, such as "
+                "done=5, total=10"
+            )

@@ -196,7 +196,7 @@ class Context:
     async def asave(self, data: Any, *, done: int | None = None, total: int | None = None) -> None:
         """Make `data` (anything JSON can carry) durable for the next attempt, with `done` of `total` where
         they are told. Raises ClaimLost or WorkerLost when the job belongs to somebody else now [C5]: let it
-        pass."""
+        pass. Raises InvalidPayload or InvalidOption, with nothing written, for what no store can keep."""
         text = self._encoded(data)
         await hop(self._port.loop, self._kept.save(text, done, total))
 
