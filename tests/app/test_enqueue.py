@@ -105,6 +105,35 @@ def test_e3_by_name_is_checked_where_the_code_is_here(app: Windlass) -> None:
         app.enqueue("mail.send", 5)
 
 
+def test_e3_an_option_among_the_arguments_is_told_where_it_goes(app: Windlass) -> None:
+    @app.task(name="mail.send")
+    def send(to: str, queue: str = "x") -> None: ...
+
+    with pytest.raises(InvalidArguments, match=r"; delay is an option .*send\.using\(delay='5s'\)\.enqueue"):
+        send.enqueue("a", delay="5s")  # type: ignore[call-arg]
+    with pytest.raises(InvalidArguments, match=r"delay, tags are options .*\(delay=5, tags=…\)\.enqueue"):
+        app.enqueue("mail.send", "a", delay=5, tags=["x"])
+    with pytest.raises(InvalidArguments) as other:
+        send.enqueue("a", queue="y", colour="red")  # type: ignore[call-arg]
+    assert "using" not in str(other.value)
+    assert send.enqueue("a", queue="y").record().payload == '{"to":"a","queue":"y"}'
+
+
+@pytest.mark.parametrize("name", ["delay", "apply_async", "send", "send_with_options", "defer"])
+def test_what_other_libraries_call_enqueue_is_told_what_to_write(app: Windlass, name: str) -> None:
+    @app.task
+    def add(number: int) -> None: ...
+
+    wanted = rf"'{name}'; .* add\.enqueue\(…\), with options add\.using\(delay='5s'\)\.enqueue"
+    with pytest.raises(AttributeError, match=wanted):
+        getattr(add.using(priority="high"), name)
+    with pytest.raises(AttributeError, match=r"task\.enqueue\(…\)"):
+        getattr(app.named("far.away"), name)
+    with pytest.raises(AttributeError, match=r"no attribute 'colour'$"):
+        add.colour  # type: ignore[attr-defined] # noqa: B018
+    assert not hasattr(add, name)
+
+
 def test_calling_a_task_runs_it_inline(app: Windlass) -> None:
     @app.task
     def double(value: int) -> int:

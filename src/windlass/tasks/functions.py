@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from windlass.core.durations import Duration, seconds
 from windlass.core.names import derive_name
@@ -60,3 +60,35 @@ def time_limit(option: str, value: Duration) -> float:
     if limit <= 0:
         raise ConfigurationError(f"{option}={value!r} leaves no time; write it like '10m'")
     return limit
+
+
+class Elsewhere:
+    """The name that another library has for `enqueue`: not there, and the error says what to write instead.
+
+    Not a `__getattr__`, which would make every other attribute of a task slower to reach."""
+
+    def __init__(self, method: str = "enqueue") -> None:
+        self._method = method
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, task: object | None, owner: type) -> NoReturn:
+        own = "task" if task is None else vars(task).get("__name__", "task")
+        raise AttributeError(
+            f"{owner.__name__!r} object has no attribute {self._name!r}; to make a job write "
+            f"{own}.{self._method}(…), with options {own}.using(delay='5s').{self._method}(…)",
+            name=self._name,
+            obj=task,
+        )
+
+
+def misplaced_options(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    """What to write for options that were passed as arguments of a job."""
+    shown = ", ".join(
+        f"{name}={value!r}" if isinstance(value, str | int | float) else f"{name}=…"
+        for name, value in options.items()
+    )
+    what = "is an option of the job" if len(options) == 1 else "are options of the job"
+    name = getattr(function, "__name__", "task")
+    return f"{', '.join(options)} {what}, not of its handler: write {name}.using({shown}).enqueue(…)"

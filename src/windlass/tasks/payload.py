@@ -27,6 +27,8 @@ from windlass.codec import MARK
 from windlass.errors import CodecError, ConfigurationError, InvalidArguments, InvalidPayload, PayloadTooLarge
 from windlass.running.context import Context
 from windlass.running.encoding import Decoder, decoder, encode
+from windlass.store.fields import JobOptions
+from windlass.tasks.functions import misplaced_options
 
 POSITIONALS: Final = "*"
 _ABSENT: Final = object()
@@ -34,6 +36,7 @@ _RAW: Final = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw])
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _NOT_SHOWN: Final = "it does not fit its annotation; the value is not shown, since this app has a codec"
 _NAMED: Final = frozenset({Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY})
+_OPTIONS: Final = frozenset(JobOptions.__annotations__)
 
 Values = dict[str, Any]
 Call = tuple[tuple[Any, ...], Values]
@@ -190,7 +193,10 @@ class Signature:
         try:
             return self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise InvalidArguments(f"task {self._task}: {error}") from None
+            unknown = () if self.takes_any else kwargs.keys() - self._signature.parameters.keys()
+            options = {name: kwargs[name] for name in kwargs if name in unknown and name in _OPTIONS}
+            advice = f"; {misplaced_options(self._function, options)}" if options else ""
+            raise InvalidArguments(f"task {self._task}: {error}{advice}") from None
 
     def _by_name(self, bound: inspect.BoundArguments) -> Call:
         """The call with as much as possible by name: a positional argument would take the context's place."""

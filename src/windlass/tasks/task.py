@@ -47,7 +47,7 @@ from windlass.signals import Retry
 from windlass.store.budgets import bucket_key
 from windlass.store.fields import JobOptions
 from windlass.store.records import JobRecord, Need, NewJob, Receipt
-from windlass.tasks.functions import check_function, check_options, name_of
+from windlass.tasks.functions import Elsewhere, check_function, check_options, name_of
 from windlass.tasks.gaps import EVERY, Gaps, Reconciled
 from windlass.tasks.limits import FlowOptions, Limits
 from windlass.tasks.options import Template
@@ -107,6 +107,11 @@ class Task(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
+
+    if not TYPE_CHECKING:  # a type checker knows what there is
+        delay, apply_async, send = Elsewhere(), Elsewhere(), Elsewhere()
+        send_with_options, defer = Elsewhere(), Elsewhere()
+        defer_async = Elsewhere("aenqueue")
 
     def using(self, **options: Unpack[JobOptions]) -> Self:
         """This task with options for its next jobs; see `JobOptions` for what there is."""

@@ -208,8 +208,8 @@ def _members(kind: type) -> Iterator[tuple[str, str]]:
     hidden = HIDDEN.get(kind.__name__, set())
     for owner in [each for each in reversed(kind.__mro__) if each is kind or each.__name__.startswith("_")]:
         for name, value in vars(owner).items():
-            if name.startswith("_") or name in hidden or name in attributes:
-                continue
+            if name.startswith("_") or name in hidden or name in attributes or not hasattr(kind, name):
+                continue  # also what is there only to say that it is not: see windlass.tasks.functions
             if isinstance(value, property | staticmethod | classmethod) or inspect.isroutine(value):
                 yield name, sentence(inspect.getdoc(getattr(kind, name)) or "")
             elif isinstance(value, cached_property):
