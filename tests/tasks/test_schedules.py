@@ -13,6 +13,7 @@ from windlass.cluster.schedules import fire_due
 from windlass.core.states import Priority
 from windlass.errors import ConfigurationError, StoreUnavailable, TermLost
 from windlass.store.protocol import Store
+from windlass.store.records import NewSchedule
 from windlass.store.sqlite import SQLiteStore
 from windlass.testing import Clock
 from windlass.worker.engine.declare import declare
@@ -133,11 +134,31 @@ async def test_k4_fault_15_a_paused_coordinator_never_fires_twice(fixed: Fixed) 
     assert await fixed.times() == ["2026-03-02T01:00:00+00:00"]
 
 
+@pytest.mark.parametrize(
+    ("cron", "tz", "wrong"),
+    [
+        ("61 * * * *", "UTC", r"'61 \* \* \* \*' is not a cron expression \(Bad minute\)"),
+        ("0 9 * *", "UTC", r"'0 9 \* \*' is not a cron expression \(Wrong number of fields\)"),
+        ("every day", "UTC", "'every day' is not a cron expression"),
+        ("0 0 30 2 *", "UTC", r"'0 0 30 2 \*' .*day"),
+        ("0 9 * * *", "Mars/Olympus", "there is no time zone 'Mars/Olympus' here"),
+    ],
+)
+def test_k4_a_wrong_schedule_is_refused_where_it_is_written(
+    fixed: Fixed, cron: str, tz: str, wrong: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"^schedule bad: {wrong}"):
+        fixed.app.schedule(cron, name="bad", tz=tz)(fixed.report)
+    assert fixed.app.schedules.declared == []
+
+
 async def test_k4_a_bad_expression_is_recorded_and_the_rest_go_on(
     fixed: Fixed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fixed.app.schedule("61 * * * *", name="bad")(fixed.report)
-    fixed.app.schedule("0 * * * *", name="nowhere", tz="Mars/Olympus")(fixed.report)
+    fixed.app.schedules.declare(NewSchedule(name="bad", cron="61 * * * *", task="report"))
+    fixed.app.schedules.declare(
+        NewSchedule(name="nowhere", cron="0 * * * *", task="report", tz="Mars/Olympus")
+    )
     fixed.app.schedule("0 * * * *", name="good")(fixed.report)
     await declare(fixed.app, fixed.store)
     assert await fixed.tick(3600) == 1

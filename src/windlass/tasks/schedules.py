@@ -9,8 +9,9 @@
 
 A worker that starts puts the schedules of its app into the store, where the coordinator of the cluster fires
 them by the store's clock. One that is new waits for its first time; a changed expression takes effect with
-the next start of a worker. One that is no longer in the code goes on until `remove`. An expression that is
-wrong is recorded and logged, and the others go on.
+the next start of a worker. One that is no longer in the code goes on until `remove`. A wrong expression or
+time zone is refused by the decorator. A worker whose system lacks the time zone records and logs that, and
+the others go on.
 
 `missed` says what becomes of fires that nobody was there for (later than `grace`): skip them, make up for the
 latest, or for all. `overlap` says what a fire does whose last job has not ended: skip, queue another, or
@@ -104,11 +105,16 @@ class Scheduled:  # the overloads are those of `app.task`
         job = task._job(task._encode(tuple(options.get("args", ())), dict(options.get("kwargs", {}))))
         name = check_name("schedule", options.get("name", task.name))
         _check_kept(name, task._template)
+        tz = _zone(name, options.get("tz", "UTC"))
+        try:
+            crons.check(self._cron, tz)
+        except BadSchedule as error:
+            raise ConfigurationError(f"schedule {name}: {error}") from None
         return NewSchedule(
             name=name,
             cron=self._cron,
             task=task.name,
-            tz=_zone(name, options.get("tz", "UTC")),
+            tz=tz,
             payload=job.payload,
             queue=job.queue,
             priority=job.priority,
@@ -309,7 +315,7 @@ def _check_kept(name: str, template: Template) -> None:
 
 
 def _zone(name: str, value: Any) -> str:
-    """The name of a time zone; whether there is one of it is for the worker to see."""
+    """The name of a time zone."""
     zone = value.key if isinstance(value, ZoneInfo) else value
     if not isinstance(zone, str):
         raise ConfigurationError(f"schedule {name}: tz={value!r} is not a time zone; write tz='Europe/Paris'")
