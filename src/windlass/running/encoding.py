@@ -1,7 +1,7 @@
 """Values to JSON text and back. What the store could not keep, or would change, is refused here [E4].
 
-Anything msgspec knows is accepted (builtins, dataclasses, structs, datetime, UUID, Decimal, enums, bytes, …)
-and pydantic models besides. Never pickle.
+Anything msgspec knows is accepted (builtins, dataclasses, structs, datetime, UUID, Decimal, enums, bytes, …),
+paths and pydantic models besides. Never pickle.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
+from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -59,6 +60,8 @@ def decoder(annotation: Any) -> Decoder:
 
 
 def _enc_hook(value: Any) -> Any:
+    if isinstance(value, PurePath):
+        return str(value)
     dump = getattr(value, "model_dump", None)
     if dump is None:
         raise TypeError(f"objects of type {type(value).__qualname__} are not supported")
@@ -66,6 +69,10 @@ def _enc_hook(value: Any) -> Any:
 
 
 def _dec_hook(kind: Any, value: Any) -> Any:
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        if not isinstance(value, str):
+            raise ValueError(f"Expected a path as `str`, got `{type(value).__name__}`")
+        return kind(value)
     validate = getattr(kind, "model_validate", None)
     if validate is None:
         raise TypeError(f"{getattr(kind, '__qualname__', kind)} cannot be read from JSON")
