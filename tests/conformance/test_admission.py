@@ -69,6 +69,23 @@ async def run(rig: Rig, n: int) -> None:
     await rig.finish(worker, claimed)
 
 
+async def test_a_refusal_has_the_same_words_on_every_store(rig: Rig) -> None:
+    """[F4] [F5]"""
+    await limited(rig, 1, max_depth=1)
+    assert str(await refusal(rig, job())) == (
+        "queue default is full: 1 job is ready, and its max_depth is 1. Try again in 5 s; it takes jobs "
+        "again when it has fallen to 60%"
+    )
+    await rig.store.set_queue("default", {"max_depth": 1000})
+    await fill(rig, 999)
+    assert "1,000 jobs are ready, and its max_depth is 1,000. Try again" in str(await refusal(rig, job()))
+    await rig.store.set_queue("default", {"max_depth": None, "shed_depth": 1000})
+    assert str(await refusal(rig, job(), job())) == (
+        "queue default is overloaded, at 100% of its limit, and refuses jobs of priority normal. Try again "
+        "in 10 s, or enqueue with a higher priority what cannot wait"
+    )
+
+
 # -- backpressure -------------------------------------------------------------------------------------------
 
 

@@ -42,8 +42,10 @@ async def test_c5_what_is_saved_is_found_by_the_next_attempt(port: StorePort) ->
     assert await again.asaved() == {"row": 6}
     with pytest.raises(ClaimLost):
         await ctx.asave({"row": 7})
-    with pytest.raises(InvalidPayload):
+    with pytest.raises(InvalidPayload, match=f"task imports.load, job {job.id}: .*save.* cannot be written"):
         await again.asave(object())
+    with pytest.raises(InvalidPayload, match=f"task imports.load, job {job.id}: .*save.* holds a NUL byte"):
+        await again.asave(["a\0b"])
 
 
 @pytest.mark.parametrize("count", [0.5, "x", 10**20, -(10**20)])

@@ -72,11 +72,13 @@ def hint(depth: int, max_depth: int | None) -> float | None:
 def refusal(
     queue: str, priority: int, depth: int, max_depth: int | None, now: Pressure, level: float
 ) -> Refused | None:
-    """Why a queue does not take a new job of this priority; None where it does. Shedding is judged first."""
+    """Why a queue does not take a new job of this priority; None where it does. Shedding is judged first.
+    PostgreSQL says it in the same words: see windlass.check_load."""
     if is_shed(level, priority):
         return Shed(
             f"queue {queue} is overloaded, at {level:.0%} of its limit, and refuses jobs of priority "
-            f"{Priority(priority).name.lower()}; try again in {SHED_RETRY_AFTER:g} s",
+            f"{Priority(priority).name.lower()}. Try again in {SHED_RETRY_AFTER:g} s, or enqueue with a "
+            "higher priority what cannot wait",
             queue,
             SHED_RETRY_AFTER,
             level,
@@ -84,7 +86,8 @@ def refusal(
     if is_full(depth, max_depth, now, priority):
         return QueueFull(
             f"queue {queue} is full: {plural(depth, 'job is', 'jobs are')} ready, and its max_depth is "
-            f"{max_depth}; try again in {FULL_RETRY_AFTER:g} s",
+            f"{max_depth:,}. Try again in {FULL_RETRY_AFTER:g} s; it takes jobs again when it has fallen to "
+            f"{CLEAR:.0%}",
             queue,
             FULL_RETRY_AFTER,
         )

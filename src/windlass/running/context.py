@@ -23,7 +23,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Unpack
 
 from windlass.core.states import Kind
-from windlass.errors import ConfigurationError
+from windlass.errors import ConfigurationError, EnqueueError
 from windlass.running.checkpoints import Checkpoints
 from windlass.running.encoding import decode, encode
 from windlass.running.port import Port, hop, runs_on, wait
@@ -233,7 +233,13 @@ class Context:
     def _encoded(self, data: Any) -> str:
         if not self._writable:
             raise RuntimeError(f"job {self.id} ends with its transaction: save before it, not in it or after")
-        return encode(data)
+        return self._as_json("what save() was given", data)
+
+    def _as_json(self, what: str, value: Any) -> str:
+        try:
+            return encode(value)
+        except EnqueueError as error:
+            raise type(error)(f"task {self.task}, job {self.id}: {what} {error}") from error.__cause__
 
     # -- a transaction of the handler's own ---------------------------------------------------------------
 
@@ -266,7 +272,7 @@ class Context:
             raise RuntimeError(
                 "ctx.result is set inside `async with ctx.transaction()`; elsewhere, return the value instead"
             )
-        self._result = None if value is None else encode(value)
+        self._result = None if value is None else self._as_json("ctx.result", value)
 
     def _outcome(self) -> Outcome:
         return Outcome(job=self._job, kind=Kind.SUCCEEDED, result=self._result)

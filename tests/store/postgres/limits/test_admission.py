@@ -102,7 +102,8 @@ async def test_a_refusal_by_sql_says_what_to_do(base: Base) -> None:
     store = await base.store()
     await store.enqueue([job(base)] * 9)
     await store.set_queue(base.queue, {"shed_depth": 10})
-    with pytest.raises(asyncpg.PostgresError, match=r"sheds 1 new job of priority normal.* 90%") as refused:
+    wanted = "at 90% of its limit, and refuses jobs of priority normal"
+    with pytest.raises(asyncpg.PostgresError, match=wanted) as refused:
         await base.look.enqueue()
     assert refused.value.sqlstate == "WL012"
     assert "higher priority" in str(refused.value.hint)

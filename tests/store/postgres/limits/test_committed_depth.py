@@ -35,7 +35,7 @@ async def test_an_open_bulk_fills_no_queue(base: Base, n: int) -> None:
     (queue,) = [each for each in await store.queues() if each.name == base.queue]
     assert (queue.pressure, queue.refused) == ("none", 0)
     await producer.commit()
-    with pytest.raises(QueueFull, match=f"{n + 2} jobs are ready"):
+    with pytest.raises(QueueFull, match=f"{n + 2:,} jobs are ready"):
         await store.enqueue([job(base)] * 2)
 
 
@@ -101,4 +101,4 @@ async def test_a_queue_stays_full_when_an_epoch_begins(alone: Base) -> None:
         await alone.look.run(BULK[:-1] + ", p_judge => false)", alone.queue, 100)
     with pytest.raises(QueueFull) as refused:
         await store.enqueue([job(alone)] * 2)
-    assert "3200 jobs are ready" in str(refused.value)
+    assert "3,200 jobs are ready" in str(refused.value)

@@ -180,17 +180,17 @@ BEGIN
         END IF;
     END LOOP;
     IF v_sheds THEN
-        RAISE EXCEPTION 'queue % sheds % of priority %: its load is % of what is allowed', p_queue,
-            CASE p_n WHEN 1 THEN '1 new job' ELSE p_n || ' new jobs' END,
-            (ARRAY['urgent', 'high', 'normal', 'low'])[p_priority + 1], to_char(v_level * 100, 'FM999999990%')
+        RAISE EXCEPTION 'queue % is overloaded, at % of its limit, and refuses jobs of priority %', p_queue,
+            to_char(v_level * 100, 'FM999999990%'), (ARRAY['urgent', 'high', 'normal', 'low'])[p_priority + 1]
             USING ERRCODE = 'WL012',
                   DETAIL = json_build_object('queue', p_queue, 'retry_after', 10, 'level', v_level, 'n', p_n),
-                  HINT = 'Try again in 10 s, or enqueue with a higher priority what cannot wait.';
+                  HINT = 'Try again in 10 s, or enqueue with a higher priority what cannot wait';
     ELSE
         RAISE EXCEPTION 'queue % is full: % ready, and its max_depth is %', p_queue,
-            CASE l.depth WHEN 1 THEN '1 job is' ELSE l.depth || ' jobs are' END, q.max_depth
+            CASE l.depth WHEN 1 THEN '1 job is' ELSE to_char(l.depth, 'FM999,999,999,990') || ' jobs are' END,
+            to_char(q.max_depth, 'FM999,999,999,990')
             USING ERRCODE = 'WL011', DETAIL = json_build_object('queue', p_queue, 'retry_after', 5, 'n', p_n),
-                  HINT = 'Try again in 5 s; it takes jobs again when it has fallen to 60 %.';
+                  HINT = 'Try again in 5 s; it takes jobs again when it has fallen to 60%';
     END IF;
 END $$;
 
