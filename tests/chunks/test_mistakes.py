@@ -80,6 +80,29 @@ def test_c6_a_batch_timeout_beyond_the_lease_is_told(app: Windlass, caplog: pyte
     assert "WINDLASS_LEASE" in caplog.text
 
 
+async def test_c6_one_that_the_store_says_is_told_once(
+    memory: Windlass, caplog: pytest.LogCaptureFixture
+) -> None:
+    """[C6] Also where an operator has set it, when a worker learns of it; and again when it is changed."""
+
+    @memory.chunked(split=Ranges(4, size=1), name="load")
+    async def load(part: Part) -> None:
+        async for batch in part.batches():
+            await batch.done()
+
+    async def told(timeout: float) -> int:
+        await memory._store_handle().acall(lambda store: store.set_task("load", {"batch_timeout": timeout}))
+        await load.aenqueue()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "windlass.worker"):
+            await memory.arun_until_idle()
+        return caplog.text.count(f"task load has batch_timeout={timeout:g} s, which is not below the lease")
+
+    assert await told(memory.settings.lease) == 1
+    assert await told(3600.0) == 1
+    assert await told(memory.settings.lease / 2) == 0
+
+
 async def test_a_splitter_that_fails_is_a_failed_attempt(memory: Windlass) -> None:
     def broken() -> list[int]:
         raise OSError("no such bucket")

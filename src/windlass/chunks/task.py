@@ -257,13 +257,18 @@ def warn_of_long_batches(tasks: Iterable[RegisteredTask[..., Any]], lease: float
     dead worker is noticed by the lease and not by the timeout [C6]."""
     for task in tasks:
         if isinstance(task, ChunkedTask) and task.has_batch_timeout and task.batch_timeout >= lease:
-            logger.warning(
-                "task %s has batch_timeout=%g s, which is not below the lease of %g s (WINDLASS_LEASE): that "
-                "is fine while beats arrive, and a batch may outlast the lease many times over",
-                task.name,
-                task.batch_timeout,
-                lease,
-            )
+            warn_of_long_batch(task.name, task.batch_timeout, lease)
+
+
+def warn_of_long_batch(task: str, timeout: float, lease: float) -> None:
+    """The same of one task, whether its code says so or the store."""
+    logger.warning(
+        "task %s has batch_timeout=%g s, which is not below the lease of %g s (WINDLASS_LEASE): that "
+        "is fine while beats arrive, and a batch may outlast the lease many times over",
+        task,
+        timeout,
+        lease,
+    )
 
 
 def _planned(split: Splitter, arguments: Mapping[str, Any]) -> list[PartPlan] | Awaitable[Iterable[PartPlan]]:

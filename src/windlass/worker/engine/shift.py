@@ -65,7 +65,7 @@ class Shift:
         )
         self.capacity: Final = Capacity(total, runner.batches())
         self.feedback: Final = Feedback(store, runner.needs)
-        port = HandlerPort(store, worker, self.log, asyncio.get_running_loop(), runner.codec)
+        port = HandlerPort(store, worker, self.log, asyncio.get_running_loop(), runner.lease, runner.codec)
         self.slots: Slots = Slots(
             runner, port, self.log, self.capacity, self.feedback, self.changed, board=board, ended=ended
         )

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from windlass.chunks.task import warn_of_long_batch
 from windlass.codec import NULL, Codec, Purpose, seal, unseal
 from windlass.core.counts import plural
 from windlass.core.retry import Backoff
@@ -41,6 +42,7 @@ class HandlerPort:
         worker: int,
         log: OutcomeLog,
         loop: asyncio.AbstractEventLoop,
+        lease: float,
         codec: Codec | None = None,
     ) -> None:
         self._store = store
@@ -50,6 +52,9 @@ class HandlerPort:
         self._split: set[Fence] = set()
         self._settings: dict[str, TaskRecord] = {}
         self._settings_at = float("-inf")
+        self._lease = lease
+        self._long_batches: dict[str, float] = {}
+        """The batch timeouts beyond the lease that were warned of."""
         self.worker = worker
         self.loop = loop
 
@@ -117,7 +122,12 @@ class HandlerPort:
                 self._outages.recovered("settings")
             except StoreError as error:
                 self._outages.failed("settings", "cannot read the settings of tasks: %s", error)
-        return self._settings.get(task) or TaskRecord(name=task)
+        found = self._settings.get(task) or TaskRecord(name=task)
+        timeout = found.batch_timeout or 0.0
+        if timeout >= self._lease and self._long_batches.get(task) != timeout:
+            self._long_batches[task] = timeout
+            warn_of_long_batch(task, timeout, self._lease)
+        return found
 
     def transaction(
         self, job: ClaimedJob, outcome: Callable[[], Outcome]
