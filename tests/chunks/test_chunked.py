@@ -118,6 +118,37 @@ async def test_p9_cancel_cascades(memory: Windlass) -> None:
     assert states == [State.CANCELLED] * 2 + [State.WAITING] * 3
 
 
+async def test_p9_cancel_of_a_parent_reaches_parts_of_this_process_at_once(url: str) -> None:
+    """[P9] [O5] They do not wait for a beat, which comes every 20 s here; one that waits for a slot does not
+    start."""
+    with Windlass(url, lease=60) as app:
+        begun: list[int] = []
+        stopped: list[int] = []
+        full, empty = asyncio.Event(), asyncio.Event()
+
+        @app.chunked(split=Ranges(4, size=1), queue="imports")
+        async def load(part: Part) -> None:
+            begun.append(part.index)
+            if len(begun) == 2:
+                full.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stopped.append(part.index)
+                if len(stopped) == 2:
+                    empty.set()
+                raise
+
+        async with app.worker({"imports": 2}):
+            job = await load.aenqueue()
+            await asyncio.wait_for(full.wait(), 30)
+            assert await job.acancel() == "requested"
+            await asyncio.wait_for(empty.wait(), 5)
+        assert sorted(begun) == sorted(stopped)
+        states = [part.state for part in await app.parent(job.id).aparts()]
+        assert set(states) <= {State.CANCELLED, State.WAITING}
+
+
 def test_planners_may_be_generators_and_async(app: Windlass) -> None:
     seen: list[Any] = []
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from windlass.core.states import Kind
 from windlass.store.protocol import Store
-from windlass.store.records import Outcome
+from windlass.store.records import ClaimedJob, Outcome
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.claimer import Claimer
@@ -104,15 +104,15 @@ class Shift:
             self.slots.withdraw(Kind.RELEASED)
 
     def cancel(self, jobs: frozenset[int] | set[int]) -> None:
-        """Somebody wants these jobs cancelled [O5]."""
-        for run in [run for run in self.running if run.job.id in jobs]:
+        """Somebody wants these jobs cancelled [O5]; of a parent, its parts and its finalizer [P9]."""
+        for run in [run for run in self.running if _is_meant(run.job, jobs)]:
             self.slots.stop(run, Why.CANCELLED)
         for job in self.capacity.waiting():
-            if job.id in jobs:
+            if _is_meant(job, jobs):
                 self.capacity.remove(job)
                 self.slots.hand_back(job, Kind.CANCELLED)
         suspect = self.slots.quarantine.waiting
-        if suspect is not None and suspect.id in jobs:
+        if suspect is not None and _is_meant(suspect, jobs):
             self.slots.withdraw(Kind.CANCELLED)
 
     def _look_at(self, assignment: Assignment) -> None:
@@ -155,3 +155,8 @@ class Shift:
         buffer = self.capacity.buffers[queue]
         while buffer:
             self.slots.hand_back(buffer.popleft())
+
+
+def _is_meant(job: ClaimedJob, jobs: frozenset[int] | set[int]) -> bool:
+    part = job.options.part
+    return job.id in jobs or (part is not None and part.parent in jobs)
