@@ -34,7 +34,7 @@ from windlass.running.encoding import decode
 from windlass.running.producer import Producer
 from windlass.running.store_handle import StoreHandle
 from windlass.settings import Settings, SettingsInCode, load
-from windlass.store.factory import POSTGRES, is_in_memory, kind_of, make_store
+from windlass.store.factory import POSTGRES, describe, is_in_memory, kind_of, make_store
 from windlass.store.protocol import Store
 from windlass.store.records import JobRecord, Migration, QueueRecord
 from windlass.tasks import builtin
@@ -90,6 +90,19 @@ class Windlass(_Registry):
         self._built: Producer | None = None
         self.task(name=builtin.ECHO)(builtin.echo)
         self.task(name=RECONCILE)(reconciler(self))
+
+    def __repr__(self) -> str:
+        """Where its jobs are, without password."""
+        return f"<Windlass {'in test mode' if self._test_mode is not None else self._place()}>"
+
+    def _place(self) -> str:
+        try:
+            # Not `self.settings`: to show an app must not decide when its settings are read.
+            url = (self.__dict__.get("settings") or load(code=self._code)).database_url
+            given = self._given is not None and not is_in_memory(url)
+            return f"on {type(self._given).__name__ if given else describe(url)}"
+        except ConfigurationError:  # whose text might hold a password
+            return "with settings that cannot be read"
 
     # -- jobs -------------------------------------------------------------------------------------------
 

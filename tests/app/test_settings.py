@@ -9,6 +9,7 @@ from windlass import Windlass
 from windlass.errors import ConfigurationError
 from windlass.settings import Settings, load
 from windlass.store.factory import describe, kind_of, make_store, sqlite_path
+from windlass.store.sqlite import SQLiteStore
 
 SHOP_URL = "postgresql://ada:s3cret@db.example.org:5432/shop?sslmode=require"
 PROJECT = """
@@ -81,6 +82,20 @@ def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("not [toml")
     with pytest.raises(ConfigurationError, match=r"cannot read pyproject\.toml"):
         load(environ={}, directory=tmp_path)
+
+
+def test_m6_an_app_shows_where_its_jobs_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[M6] Without a password, and without settling when its settings are read."""
+    monkeypatch.delenv("WINDLASS_DATABASE_URL", raising=False)
+    assert repr(Windlass(SHOP_URL)) == "<Windlass on postgresql://db.example.org:5432/shop>"
+    assert repr(Windlass("mysql://ada:s3cret@x/y")) == "<Windlass with settings that cannot be read>"
+    assert repr(Windlass(store=SQLiteStore(":memory:"))) == "<Windlass on SQLiteStore>"
+    app = Windlass("sqlite:///:memory:")
+    assert repr(app) == "<Windlass on sqlite:///:memory:>"
+    monkeypatch.setenv("WINDLASS_DATABASE_URL", "sqlite:///own.db")
+    assert repr(app) == "<Windlass on sqlite:///own.db>"
+    with app.testing():
+        assert repr(app) == "<Windlass in test mode>"
 
 
 def test_m6_a_url_is_never_shown() -> None:

@@ -87,8 +87,14 @@ class Job(Generic[R]):
 
         Raises ResultTimeout when it takes longer than `timeout` (None: wait for ever), JobFailed when it
         ended dead or cancelled, JobNotFound when there is no such job, ResultInvalid when the result does not
-        fit the task's return annotation, CodecError when the app's codec cannot read it.
+        fit the task's return annotation, CodecError when the app's codec cannot read it. On the loop of a
+        worker of this process it raises RuntimeError for a job that has not ended: it would wait for itself.
         """
+        if self._store_handle().on_a_workers_loop and self.status() not in _ENDED:
+            raise RuntimeError(
+                f"job {self.id} has not ended, and result() would block the event loop that a worker of this "
+                "process runs on, so it could not end there: write `await job.aresult()` instead"
+            )
         return self._value(self._store_handle().call(lambda store: self._finished(store, timeout)))
 
     async def aresult(self, timeout: Duration | None = None) -> R:

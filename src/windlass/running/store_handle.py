@@ -23,7 +23,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from windlass.errors import StoreReadOnly, StoreUnavailable, WindlassError
 from windlass.running import loopthread
-from windlass.running.port import finish_here
+from windlass.running.port import finish_here, runs_on
 from windlass.store.protocol import Store
 from windlass.store.records import Migration
 
@@ -50,6 +50,8 @@ class StoreHandle:
         self._door = threading.Lock()
         self.listeners: set[Callable[[frozenset[int]], None]] = set()
         """Workers of this process: they hear at once of cancels that this process asks for [O5]."""
+        self.worker_loops: list[asyncio.AbstractEventLoop] = []
+        """The loops that they run on."""
         self._settle()
         _store_handles.add(self)
 
@@ -130,6 +132,11 @@ class StoreHandle:
         """Cancel was requested for these running jobs: some may run right here."""
         for listener in list(self.listeners):
             listener(jobs)
+
+    @property
+    def on_a_workers_loop(self) -> bool:
+        """Whether the caller is on the loop of a worker, which stands still while the caller waits."""
+        return any(runs_on(loop) for loop in self.worker_loops)
 
     def close(self) -> None:
         """Close the store that the process shares; the next call opens it again."""

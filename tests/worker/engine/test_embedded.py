@@ -11,7 +11,7 @@ import pytest
 from tests.worker.line import Line, set_quick, until, until_it_is
 from windlass import Context, Retry, State, Windlass
 from windlass.core.retry import Backoff
-from windlass.errors import ConfigurationError, StoreError, StoreUnavailable
+from windlass.errors import ConfigurationError, ResultTimeout, StoreError, StoreUnavailable
 from windlass.store.records import Outcome
 from windlass.worker.handlers.threads import Threads
 
@@ -41,6 +41,29 @@ async def test_as_a_block(wired: Windlass, line: Line) -> None:
     assert await line.workers() == []
     later = await wired.aenqueue("windlass.echo", 1)
     assert await later.astatus() == State.READY
+
+
+async def test_a_result_that_cannot_come_is_told(wired: Windlass) -> None:
+    """A plain call of result() on the worker's own loop would keep the job from ending; one that has ended
+    is no trouble, nor is one without a worker here, nor another thread."""
+    inside: list[str] = []
+
+    @wired.task(name="calls")
+    async def calls() -> None:
+        with pytest.raises(RuntimeError) as told:
+            wired.enqueue("windlass.echo", 1).result()
+        inside.append(str(told.value))
+
+    async with wired.worker(["default"]):
+        job = await wired.aenqueue("windlass.echo", 5)
+        with pytest.raises(RuntimeError, match=rf"job {job.id} has not ended, .*await job\.aresult\(\)"):
+            job.result("10s")
+        assert await asyncio.to_thread(job.result, "10s") == 5
+        assert job.result() == 5
+        await (await wired.aenqueue("calls")).aresult("10s")
+    assert "await job.aresult()" in inside[0]
+    with pytest.raises(ResultTimeout):
+        (await wired.aenqueue("windlass.echo", 1)).result(0.01)
 
 
 @pytest.mark.parametrize("line", ["memory"], indirect=True)

@@ -103,6 +103,7 @@ class Worker:
             membership = asyncio.run_coroutine_threadsafe(self._run_member(ready, leaving), chores)
             membership.add_done_callback(lambda done: _fail(ready, done))
             store_handle.listeners.add(self.cancel)
+            store_handle.worker_loops.append(self._loop)
             try:
                 self._member = await asyncio.wrap_future(ready)
                 reconciling = asyncio.create_task(reconcile_for_ever(app, store, self._queues))
@@ -112,6 +113,7 @@ class Worker:
                     reconciling.cancel()
             finally:
                 store_handle.listeners.discard(self.cancel)
+                store_handle.worker_loops.remove(self._loop)
                 chores.call_soon_threadsafe(leaving.set)
                 try:
                     await asyncio.wrap_future(membership)
