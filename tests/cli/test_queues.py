@@ -158,6 +158,7 @@ def test_f2_queues_show_what_the_governor_allows(desk: Desk) -> None:
         (("mail", "--retention", "soon"), 2),
         (("mail", "--window", "-1"), 2),
         (("mail", "--cool-cap", "0s"), 1),
+        (("mail", "--retention", "8d"), 1),
         (("Mail!",), 1),
     ],
 )

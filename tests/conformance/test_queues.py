@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.conformance.conftest import SETTINGS
 from tests.conformance.kit import Rig
 from windlass.store.records import QueueRecord
 
@@ -31,6 +32,20 @@ async def test_every_setting_lasts(rig: Rig) -> None:
     assert await rig.store.queues() == [record]
     cleared = await rig.store.set_queue("q", {"max_workers": None, "retention": None, "paused": False})
     assert cleared == QueueRecord(name="q", dead_retention=120.0, window=9)
+
+
+async def test_a_retention_beyond_the_stores_is_refused(rig: Rig) -> None:
+    """[K1] [K6] The job would go with the store's, whatever its queue says."""
+    await rig.store.set_queue("q", {"retention": SETTINGS.retention})
+    with pytest.raises(ValueError, match="retention") as refused:
+        await rig.store.set_queue("q", {"retention": SETTINGS.retention + 1, "window": 3})
+    assert str(refused.value) == (
+        "retention of queue q cannot be above that of the store, 28800 s. Raise that first with "
+        "WINDLASS_RETENTION, or set a shorter one"
+    )
+    assert await rig.store.queues() == [QueueRecord(name="q", retention=SETTINGS.retention)]
+    record = await rig.store.set_queue("q", {"dead_retention": 2 * SETTINGS.retention, "retention": None})
+    assert (record.retention, record.dead_retention) == (None, 2 * SETTINGS.retention)
 
 
 async def test_enqueue_does_not_reset_settings(rig: Rig) -> None:

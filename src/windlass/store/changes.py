@@ -32,11 +32,18 @@ def merged(what: str, name: str, old: R, changes: Mapping[str, Any]) -> R:
     return msgspec.structs.replace(old, **kept)
 
 
-def changed_queue(old: QueueRecord, changes: Mapping[str, Any]) -> QueueRecord:
-    """The queue with these settings changed. Raises ValueError, also where two do not go together."""
+def changed_queue(old: QueueRecord, changes: Mapping[str, Any], retention: float) -> QueueRecord:
+    """The queue with these settings changed. Raises ValueError, also where two do not go together, or one
+    does not go with the retention of the store."""
     new = merged("queue", old.name, old, changes)
     if new.rate_min > new.rate_max:
         raise ValueError(f"rate_min of queue {old.name!r} cannot be above its rate_max, {new.rate_max:g}")
+    # One that is as it was may stay: forms send it along, and the store's may have been shortened since.
+    if new.retention != old.retention and new.retention is not None and new.retention > retention:
+        raise ValueError(
+            f"retention of queue {old.name} cannot be above that of the store, {retention:.0f} s. Raise that "
+            "first with WINDLASS_RETENTION, or set a shorter one"
+        )
     return new
 
 

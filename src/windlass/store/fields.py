@@ -149,7 +149,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     )] = None  # fmt: skip
     retention: Annotated[float | None, Field(
         "How long succeeded and cancelled jobs are shown.", "time", label="Keep succeeded jobs", zero=True,
-        unset="as the store says", when="its history is of no use",
+        unset="as the store says", more="At most the retention of the store.",
+        when="its history is of no use",
     )] = None  # fmt: skip
     dead_retention: Annotated[float, Field(
         "How long dead jobs are kept.", "time", label="Keep dead jobs", zero=True,

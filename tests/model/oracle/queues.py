@@ -25,7 +25,7 @@ class Queues(Base):
 
     @atomic
     async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
-        new = changed_queue(self._tables.queue(name, self._clock()), changes)
+        new = changed_queue(self._tables.queue(name, self._clock()), changes, self._settings.retention)
         self._tables.queues[name] = new
         return new
 

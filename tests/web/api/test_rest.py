@@ -49,6 +49,7 @@ NONSENSE: list[dict[str, Any]] = [
     {"max_workers": "many"},
     {"max_workers": 10**12},
     {"retention": -1.0},
+    {"retention": 8 * 86400.0},
     {"safety_bound": 0},
     {"rate_min": 5000.0},
     {"paused": None},

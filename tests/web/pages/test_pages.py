@@ -249,6 +249,8 @@ async def test_a_queue_is_paused_resumed_and_set(
         assert queue.safety_bound == bound
     wrong = await visitor.post("/queues/mail", data={"do": "set", "max_workers": "-1"})
     assert wrong.status_code == 400
+    wrong = await visitor.post("/queues/mail", data={"do": "set", "retention": "8d"})
+    assert (wrong.status_code, "cannot be above that of the store, 604800 s" in wrong.text) == (400, True)
     assert (await visitor.post("/queues/mail", data={"do": "explode"})).status_code == 400
 
 

@@ -206,7 +206,7 @@ def queues(connection: apsw.Connection, now: float) -> list[QueueRecord]:
 
 def set_queue(tx: Transaction, name: str, changes: Mapping[str, Any]) -> QueueRecord:
     """Declare a queue, or change its settings."""
-    new = changed_queue(_declared(tx, name), changes)
+    new = changed_queue(_declared(tx, name), changes, tx.settings.retention)
     bounded = new.max_depth is not None
     tx.run(_SQL["change_queue"], (*(getattr(new, setting) for setting in _QUEUE), bounded, name))
     tx.notify = True  # it may just have been resumed

@@ -230,10 +230,12 @@ CREATE OR REPLACE FUNCTION windlass.set_queue(
     p_name text, p_changes jsonb DEFAULT '{}') RETURNS windlass.queue
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
-    q          windlass.queue;
-    v_governed boolean;
-    v_limited  boolean;
-    v_paused   boolean;
+    q           windlass.queue;
+    v_governed  boolean;
+    v_limited   boolean;
+    v_paused    boolean;
+    v_retention float8;
+    v_kept      float8 := (SELECT m.retention FROM windlass.meta m);
 BEGIN
     PERFORM windlass.check_settings('queue', p_name, p_changes);
     INSERT INTO windlass.queue (name) VALUES (p_name) ON CONFLICT DO NOTHING;
@@ -241,10 +243,17 @@ BEGIN
     v_governed := q.governor;
     v_limited := q.concurrency IS NOT NULL;
     v_paused := q.paused;
+    v_retention := q.retention;
     q := jsonb_populate_record(q, p_changes);
     IF q.rate_min > q.rate_max THEN
         RAISE EXCEPTION 'rate_min of queue % cannot be above its rate_max, %', p_name, q.rate_max
             USING ERRCODE = 'WL005', HINT = 'Set both at once, or rate_max first.';
+    END IF;
+    -- The logs go with their segments: no queue can keep a job for longer [K6].
+    IF q.retention IS DISTINCT FROM v_retention AND q.retention > v_kept THEN
+        RAISE EXCEPTION 'retention of queue % cannot be above that of the store, % s', p_name, round(v_kept)
+            USING ERRCODE = 'WL005',
+                  HINT = 'Raise that first with WINDLASS_RETENTION, or set a shorter one';
     END IF;
     -- Those that were named, which are settings: that was checked.
     IF p_changes <> '{}' THEN
