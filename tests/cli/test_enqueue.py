@@ -1,6 +1,8 @@
 """windlass enqueue: by name [E1], with options [E2], checked by annotations [E3], waited for [O8]."""
 
 import json
+import signal
+import subprocess
 import sys
 import time
 from datetime import datetime
@@ -10,7 +12,8 @@ import pytest
 
 from tests.cli.kit import Desk
 from tests.conformance.kit import failure
-from windlass.core.states import Kind
+from windlass import Windlass
+from windlass.core.states import Kind, State
 from windlass.store.records import JobRecord
 
 SHOP = """
@@ -182,3 +185,51 @@ def test_f3_f6_keys_and_debounce_reach_the_job(desk: Desk) -> None:
     assert (options.key_limit, options.unique_key) == (3, "u")
     assert job.run_at is not None
     assert job.run_at > time.time() + 3000
+
+
+def test_e5_by_name_it_goes_to_the_queue_that_workers_publish(any_desk: Desk) -> None:
+    app = Windlass(any_desk.url)
+
+    @app.task(name="mail.send", queue="mail")
+    def send(to: str) -> str:
+        return f"to {to}"
+
+    with app.worker(["mail"]):
+        result = any_desk.run("enqueue", "mail.send", "ann", "--wait=60s")
+        assert result.stdout.splitlines()[1] == '"to ann"'
+        assert result.stderr == ""
+        elsewhere = any_desk.run("enqueue", "mail.send", "bob", "--queue", "mial")
+        assert "no live worker serves queue mial; the job waits until one does" in elsewhere.stderr
+        unknown = any_desk.run("enqueue", "mail.sned", "cid", "--queue", "mail")
+        assert "no live worker knows task mail.sned" in unknown.stderr
+        assert {unknown.exit_code, elsewhere.exit_code} == {0}
+    app.close()
+    jobs = {job.id: job for job in any_desk.visit(lambda rig: rig.listing())}
+    assert sorted(job.queue for job in jobs.values()) == ["mail", "mail", "mial"]
+
+
+def test_e5_where_nobody_serves_it_that_is_said(any_desk: Desk) -> None:
+    result = any_desk.run("enqueue", "mail.send", "--json")
+    assert json.loads(result.stdout)["status"] == "enqueued"
+    assert result.stderr == (
+        "Note: no live worker serves queue default; the job waits until one does: "
+        "windlass worker MODULE:APP -q default\n"
+    )
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_o8_ctrl_c_ends_the_wait_and_not_the_job(desk: Desk, more: list[str]) -> None:
+    """[O8] The id comes first, also into a pipe; then Ctrl-C says how to go on."""
+    command = [sys.executable, "-m", "windlass", "enqueue", "t", "--database", desk.url, *more, "--wait"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stderr is not None
+        first = "" if more else waiting.stdout.readline()
+        assert waiting.stderr.readline().startswith("Note: no live worker")  # it has been sent by now
+        waiting.send_signal(signal.SIGINT)
+        rest, said = waiting.communicate(timeout=60)
+    job = only_job(desk)
+    assert (first + rest, waiting.returncode) == ("" if more else f"{job.id} enqueued\n", 130)
+    assert f"Job {job.id} goes on: `windlass job show {job.id}`" in said
+    assert job.state is State.READY

@@ -155,6 +155,28 @@ async def test_who_serves_what(rig: Rig) -> None:
     assert (await rig.store.cluster_view([])).serving == {}
 
 
+async def test_the_queue_that_workers_publish_for_a_task(rig: Rig) -> None:
+    """[E5] Of workers that are alive: one that serves the queue it names, then the one that started last."""
+    assert await rig.store.published_queue("mail.send") is None
+    idle = await rig.worker("other", tasks={"mail.send": "post", "load": "imports"})
+    assert await rig.store.published_queue("mail.send") == "post"
+    assert await rig.store.published_queue("load") == "imports"
+    assert await rig.store.published_queue("mail.sent") is None
+    old = await rig.worker("mail", tasks={"mail.send": "mail"})
+    await rig.worker("other", tasks={"mail.send": "elsewhere"})
+    assert await rig.store.published_queue("mail.send") == "mail"
+    await rig.clock.advance(1)
+    new = await rig.worker("mail", "letters", tasks={"mail.send": "letters", 'it\'s "odd".$': "x"})
+    assert await rig.store.published_queue("mail.send") == "letters"
+    assert await rig.store.published_queue('it\'s "odd".$') == "x"
+    await rig.store.retire(new)
+    assert await rig.store.published_queue("mail.send") == "mail"
+    await rig.die(old)
+    assert await rig.store.published_queue("mail.send") == "elsewhere"
+    await rig.store.retire(idle)
+    assert await rig.store.published_queue("load") is None
+
+
 async def test_the_queues_as_they_stand(rig: Rig) -> None:
     """[K1] [K2] Settings and cool-downs, of every queue that is declared."""
     await rig.one(queue="plain")

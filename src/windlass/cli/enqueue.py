@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -14,7 +14,7 @@ from windlass.cli.output import print_json
 from windlass.cli.settings import given_options, job_options
 from windlass.cli.target import Target
 from windlass.core.states import State
-from windlass.errors import ConfigurationError, ResultTimeout
+from windlass.errors import ConfigurationError, ResultTimeout, StoreForbidden
 from windlass.handles.job import Job
 from windlass.presentation.jobs import failure_as_json
 from windlass.presentation.text import kept_line, one_line, parsed
@@ -23,6 +23,8 @@ from windlass.store.records import JobRecord
 from windlass.tasks.task import Task
 
 _EVER = "ever"
+INTERRUPTED: Final = 130
+"""The exit code of a program that Ctrl-C has ended: 128 + SIGINT."""
 
 
 @click.command()
@@ -53,24 +55,60 @@ def enqueue(
 
     An ARG that is valid JSON is read as JSON, any other as text: 7 is a number, '"7"' and seven are text.
     Write -- before an ARG that begins with a dash. With --app, arguments are checked against the task's
-    annotations, and the task's own queue and attempts apply.
+    annotations, and the task's own queue and attempts apply. Without --queue and --app the job goes to the
+    queue that live workers say it belongs to.
     """
     args, kwargs = _arguments(words, named)
     wanted = find_task(target, task).using(**given_options(options))
+    made: list[Job[Any]] = []
 
     async def work(store: Store) -> tuple[Job[Any], JobRecord | None]:
-        job = await wanted.aenqueue(*args, **kwargs)
+        placed = await wanted._aplaced()
+        job = await placed.aenqueue(*args, **kwargs)
+        made.append(job)
         if not as_json:
             click.echo(f"{job.id} {job.receipt}")
+        if note := await _nobody(store, task, placed.queue):
+            click.echo(f"Note: {note}", err=True)
         return job, None if wait is None else await _end(store, job, wait)
 
-    job, ended = target.run(work, create=True)
+    try:
+        job, ended = target.run(work, create=True)
+    except KeyboardInterrupt:
+        if not made:
+            raise
+        _let_go(made[0])
     if as_json:
         print_json({"id": str(job.id), "status": job.receipt, "task": task, **_end_as_json(ended)})
     elif ended is not None and ended.state is State.SUCCEEDED:
         click.echo(kept_line(ended.result or "null", 1_100_000))
     if ended is not None and ended.state is not State.SUCCEEDED:
         _fail(ended)
+
+
+async def _nobody(store: Store, task: str, queue: str) -> str | None:
+    """What to say where no live worker would run a job of this task in this queue."""
+    try:
+        if not (await store.cluster_view([])).serving.get(queue):
+            return (
+                f"no live worker serves queue {queue}; the job waits until one does: "
+                f"windlass worker MODULE:APP -q {queue}"
+            )
+        if await store.published_queue(task) is None:
+            return f"no live worker knows task {task}; the job waits until one of queue {queue} does"
+    except StoreForbidden:  # a role that may only enqueue cannot know
+        pass
+    return None
+
+
+def _let_go(job: Job[Any]) -> NoReturn:
+    """End on Ctrl-C as programs do; the job is none of those that it stops."""
+    click.echo(
+        f"No longer waiting. Job {job.id} goes on: `windlass job show {job.id}` shows how it stands, "
+        f"`windlass job cancel {job.id}` stops it.",
+        err=True,
+    )
+    raise SystemExit(INTERRUPTED)
 
 
 async def _end(store: Store, job: Job[Any], wait: float) -> JobRecord:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.running.hooks import Hooks
+from windlass.running.published import PublishedQueues
 from windlass.running.store_handle import StoreHandle
 from windlass.store.factory import POSTGRES, kind_of
 from windlass.store.records import NewJob, Receipt
@@ -23,6 +24,7 @@ class Producer:
         self._url = url
         self._schema = schema
         self._hooks = hooks
+        self._queues = PublishedQueues()
 
     def send(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Receipt]:
         """Add jobs, all or none, from any thread."""
@@ -43,6 +45,28 @@ class Producer:
         with self._hooks.sending(jobs) as sending:
             sending.receipts = receipts = await self._put(sending.jobs, connection)
         return receipts
+
+    def queue_of(self, task: str, connection: Any = None) -> str:
+        """The queue that workers publish for a task whose code is not here, from any thread [E5]."""
+        return self._queues.get(task) or self._queues.keep(task, self._published(task, connection))
+
+    async def aqueue_of(self, task: str, connection: Any = None) -> str:
+        """The same, from any loop."""
+        return self._queues.get(task) or self._queues.keep(task, await self._apublished(task, connection))
+
+    def _published(self, task: str, connection: Any) -> str | None:
+        if connection is None or not self._on_postgres:
+            return self.store_handle.call(lambda store: store.published_queue(task))
+        from windlass.store.postgres.adapters import published_queue
+
+        return published_queue(connection, self._schema, task)
+
+    async def _apublished(self, task: str, connection: Any) -> str | None:
+        if connection is None or not self._on_postgres:
+            return await self.store_handle.acall(lambda store: store.published_queue(task))
+        from windlass.store.postgres.adapters import apublished_queue
+
+        return await apublished_queue(connection, self._schema, task)
 
     def _send(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
         if connection is None:

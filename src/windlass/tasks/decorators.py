@@ -1,4 +1,5 @@
-"""The types of what `app.task(...)` and `app.chunked(...)` return: they keep the types of the function."""
+"""The types of what `app.task(...)` and `app.chunked(...)` return: they keep the types of the function.
+At run time each is a plain task, and nothing of this is called."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from windlass.running.context import Context
-from windlass.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask
+from windlass.tasks.task import AsyncTask, RegisteredTask, SyncTask
 
 if TYPE_CHECKING:
     from windlass.chunks.parts import Part
@@ -14,6 +15,24 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class SyncContextTask(RegisteredTask[P, R]):
+    """A SyncTask whose function takes its context first, as a type checker sees it: `enqueue` does without
+    the context, a direct call does not. At run time there is no difference to tell."""
+
+    def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here and now; `Context.for_test()` makes a context."""
+        raise NotImplementedError
+
+
+class AsyncContextTask(RegisteredTask[P, R]):
+    """An AsyncTask whose function takes its context first, as a type checker sees it; see
+    SyncContextTask."""
+
+    def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Run the function here and now, when awaited; `Context.for_test()` makes a context."""
+        raise NotImplementedError
 
 
 class TaskDecorator(Protocol):

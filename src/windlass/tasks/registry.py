@@ -13,15 +13,13 @@ from windlass.handles.budget import Budget, read_budget
 from windlass.running.context import Context
 from windlass.running.hooks import F, Hooks, Life, M
 from windlass.tasks.batch import BatchDecorator, BatchTask
-from windlass.tasks.decorators import ChunkedDecorator, TaskDecorator
+from windlass.tasks.decorators import AsyncContextTask, ChunkedDecorator, SyncContextTask, TaskDecorator
 from windlass.tasks.discovery import import_all
 from windlass.tasks.options import Template
 from windlass.tasks.schedules import Scheduled, ScheduleOptions
 from windlass.tasks.task import (
-    AsyncContextTask,
     AsyncTask,
     RegisteredTask,
-    SyncContextTask,
     SyncTask,
     Task,
     TaskOptions,

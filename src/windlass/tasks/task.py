@@ -100,6 +100,9 @@ class Task(Generic[P, R]):
     """Makes jobs of one name. `app.named("mail.send")` gives one without the code; `@app.task` one with
     it."""
 
+    is_registered: ClassVar[bool] = False
+    """Whether its code is here."""
+
     def __init__(self, app: Windlass, name: str, template: Template) -> None:
         self.app = app
         self.name: Final = check_name("task", name)
@@ -121,17 +124,20 @@ class Task(Generic[P, R]):
 
     @property
     def queue(self) -> str:
-        """The queue its jobs go to: the one named, else the one the app's routes say [E5]."""
+        """The queue its jobs go to: the one named, else the one the app's routes say [E5]. Where neither
+        does and its code is elsewhere, jobs go where live workers say, and this is `default`."""
         return self._template.queue or self.app._routes.queue(self.name)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make one job."""
-        job = self._job(self._encode(args, kwargs))
+        task = self if self.is_registered else self._placed()
+        job = task._job(self._encode(args, kwargs))
         return self._handle(self.app._producer.send([job], self._template.connection)[0])
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make one job."""
-        job = self._job(self._encode(args, kwargs))
+        task = self if self.is_registered else await self._aplaced()
+        job = task._job(self._encode(args, kwargs))
         return self._handle((await self.app._producer.asend([job], self._template.connection))[0])
 
     def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[int]:
@@ -140,13 +146,32 @@ class Task(Generic[P, R]):
         Each item is a tuple of positional arguments or a mapping of named ones. With an idempotency key, job
         number n is remembered as `key/n`, so sending the same list again adds nothing [E7].
         """
-        receipts = self.app._producer.send(self._jobs(calls), self._template.connection)
+        task = self if self.is_registered else self._placed()
+        receipts = self.app._producer.send(task._jobs(calls), self._template.connection)
         return [receipt.id for receipt in receipts]
 
     async def aenqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[int]:
         """Make many jobs in one call; see `enqueue_many`."""
-        receipts = await self.app._producer.asend(self._jobs(calls), self._template.connection)
+        task = self if self.is_registered else await self._aplaced()
+        receipts = await self.app._producer.asend(task._jobs(calls), self._template.connection)
         return [receipt.id for receipt in receipts]
+
+    def _placed(self) -> Self:
+        """This task with the queue that its jobs go to, as live workers say where nobody else does [E5]."""
+        if not self._is_unplaced:
+            return self
+        return self.using(queue=self.app._producer.queue_of(self.name, self._template.connection))
+
+    async def _aplaced(self) -> Self:
+        if not self._is_unplaced:
+            return self
+        return self.using(queue=await self.app._producer.aqueue_of(self.name, self._template.connection))
+
+    @property
+    def _is_unplaced(self) -> bool:
+        """Whether nothing here says where its jobs go."""
+        named = self._template.queue or self.app._routes.find(self.name)
+        return not self.is_registered and named is None
 
     def job(self, id: int | str) -> Job[R]:
         """The handle of a job of this task, from its id."""
@@ -213,6 +238,7 @@ class RegisteredTask(Task[P, R]):
     `has_policy` tells whether `retry=` was given; the back-off of the others is their queue's to say [O2].
     """
 
+    is_registered: ClassVar[bool] = True
     context_type: ClassVar[type[Context]] = Context
     """What the worker makes for each run."""
     batch_size: int = 1
@@ -364,24 +390,6 @@ class AsyncTask(RegisteredTask[P, R]):
         """Run the function here and now, when awaited."""
         coroutine: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
         return coroutine
-
-
-class SyncContextTask(RegisteredTask[P, R]):
-    """A SyncTask whose function takes its context first, as a type checker sees it: `enqueue` does without
-    the context, a direct call does not. At run time there is no difference to tell."""
-
-    def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the function here and now; `Context.for_test()` makes a context."""
-        raise NotImplementedError
-
-
-class AsyncContextTask(RegisteredTask[P, R]):
-    """An AsyncTask whose function takes its context first, as a type checker sees it; see
-    SyncContextTask."""
-
-    def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        """Run the function here and now, when awaited; `Context.for_test()` makes a context."""
-        raise NotImplementedError
 
 
 def make_task(app: Windlass, function: Any, options: TaskOptions) -> RegisteredTask[..., Any]:

@@ -138,6 +138,12 @@ class _Memory(Producer):
     def __init__(self, app: Windlass, store_handle: StoreHandle) -> None:
         super().__init__(store_handle, None, "", app.hooks)
 
+    def _published(self, task: str, connection: Any) -> str | None:
+        return self.store_handle.call_here(lambda store: store.published_queue(task))
+
+    async def _apublished(self, task: str, connection: Any) -> str | None:
+        return self._published(task, connection)
+
     def _send(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
         return self.store_handle.call_here(lambda store: store.enqueue(jobs))
 

@@ -8,6 +8,7 @@ from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.job import Job
 from tests.model.oracle.tables import Worker
 from windlass.core.retry import DeathPolicy
+from windlass.core.routing import Published, choose_published
 from windlass.core.states import Kind, State
 from windlass.store.records import Beat, Rescued, WorkerInfo, WorkerRecord
 
@@ -39,6 +40,15 @@ class Workers(Base):
         mine.beat += 1
         mine.beat_at = self._clock()
         return Beat(frozenset(job.id for job in mine.running if job.cancel_requested))
+
+    @atomic
+    async def published_queue(self, task: str) -> str | None:
+        alive = [worker for worker in self._tables.workers.values() if worker.alive]
+        return choose_published(
+            Published(queue, queue in worker.info.queues, worker.started_at)
+            for worker in alive
+            if (queue := worker.info.tasks.get(task)) is not None
+        )
 
     @atomic
     async def workers(self) -> list[WorkerRecord]:

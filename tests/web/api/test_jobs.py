@@ -56,6 +56,17 @@ async def test_a_job_is_enqueued_with_its_options(any_app: Windlass) -> None:
         assert (twin.status_code, twin.json()) == (201, {"id": id, "status": "skipped", "pressure": None})
 
 
+async def test_e5_without_a_queue_it_goes_where_live_workers_say(any_app: Windlass) -> None:
+    async with any_app, visiting(any_app) as visitor, rigged(any_app) as rig:
+        await rig.worker("mail", tasks={"mail.send": "mail"})
+        one = await enqueued(visitor)
+        jobs = [{"task": "mail.send"}, {"task": "mail.send", "queue": "own"}, {"task": "no.such"}]
+        answer = (await visitor.post("/api/jobs/batch", json={"jobs": jobs})).json()["jobs"]
+        ids = [one, *(receipt["id"] for receipt in answer)]
+        queues = [(await visitor.get(f"/api/jobs/{id}")).json()["queue"] for id in ids]
+    assert queues == ["mail", "mail", "own", "default"]
+
+
 async def test_many_are_enqueued_in_order_all_or_none(any_app: Windlass) -> None:
     async with any_app, visiting(any_app) as visitor:
         jobs = [{"task": f"t{n}", "kwargs": {"n": n}} for n in range(50)]

@@ -18,7 +18,7 @@ def maker() -> Maker:
     return Maker(Windlass("sqlite:///:memory:"))
 
 
-def test_each_job_has_its_own_options_whatever_came_before(maker: Maker) -> None:
+async def test_each_job_has_its_own_options_whatever_came_before(maker: Maker) -> None:
     """[E2]"""
     asked = [
         body(task="a", queue="x", tags=["t"]),
@@ -28,7 +28,7 @@ def test_each_job_has_its_own_options_whatever_came_before(maker: Maker) -> None
         body(task="b", queue="y", tags=["u"], unique_key="k"),
         body(task="b"),
     ]
-    made = [maker.make(each) for each in asked]
+    made = [await maker.make(each) for each in asked]
     assert [(job.task, job.queue, job.options.tags) for job in made] == [
         ("a", "x", ("t",)), ("a", "x", ("t",)), ("a", "x", ("u",)), ("a", "y", ("u",)), ("b", "y", ("u",)),
         ("b", "default", ()),
@@ -37,24 +37,24 @@ def test_each_job_has_its_own_options_whatever_came_before(maker: Maker) -> None
     assert made[1].payload == "[1]"
 
 
-def test_what_is_wrong_stays_wrong(maker: Maker) -> None:
+async def test_what_is_wrong_stays_wrong(maker: Maker) -> None:
     """[E4] A refusal leaves nothing behind that a later one could profit from."""
     for _ in range(2):
         with pytest.raises(InvalidOption):
-            maker.make(body(task="a", delay=-1))
+            await maker.make(body(task="a", delay=-1))
         with pytest.raises(InvalidName):
-            maker.make(body(task="No Name"))
-        assert maker.make(body(task="a")).delay is None
+            await maker.make(body(task="No Name"))
+        assert (await maker.make(body(task="a"))).delay is None
 
 
-def test_a_task_that_comes_to_be_known_is_checked_from_then_on() -> None:
+async def test_a_task_that_comes_to_be_known_is_checked_from_then_on() -> None:
     """[E3]"""
     app = Windlass("sqlite:///:memory:")
     maker = Maker(app)
-    maker.make(body(task="send", args=["much"]))
+    await maker.make(body(task="send", args=["much"]))
 
     @app.task(name="send")
     def send(n: int) -> None: ...
 
     with pytest.raises(InvalidArguments):
-        maker.make(body(task="send", args=["much"]))
+        await maker.make(body(task="send", args=["much"]))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from windlass.errors import ConfigurationError, StoreReadOnly
 from windlass.store.postgres.connections.errors import typed
-from windlass.store.postgres.enqueue import Call, enqueue_call, receipts_of
+from windlass.store.postgres.enqueue import Call, enqueue_call, published_call, receipts_of
 
 if TYPE_CHECKING:
     from windlass.store.records import NewJob, Receipt
@@ -34,25 +34,43 @@ _PLACEHOLDER: Final = re.compile(r"\$(\d+)")
 
 def send(connection: Any, schema: str, jobs: Sequence[NewJob]) -> list[Receipt]:
     """Enqueue on a synchronous connection, in this thread."""
-    name = _recognise(connection)
-    if name not in _SYNC:
-        raise ConfigurationError(f"{_shown(connection)} is asynchronous: await aenqueue or aenqueue_many")
-    call = enqueue_call(schema, jobs)
-    with _translated():
-        return receipts_of(jobs, _SYNC[name](connection, call))
+    return receipts_of(jobs, _run(connection, enqueue_call(schema, jobs)))
 
 
 async def asend(connection: Any, schema: str, jobs: Sequence[NewJob]) -> list[Receipt]:
     """Enqueue on an asynchronous connection, on this loop."""
+    return receipts_of(jobs, await _arun(connection, enqueue_call(schema, jobs)))
+
+
+def published_queue(connection: Any, schema: str, task: str) -> str | None:
+    """The queue that live workers say a task goes to [E5], asked on a synchronous connection."""
+    found: str | None = _run(connection, published_call(schema, task))[0]
+    return found
+
+
+async def apublished_queue(connection: Any, schema: str, task: str) -> str | None:
+    """The same on an asynchronous connection, on this loop."""
+    found: str | None = (await _arun(connection, published_call(schema, task)))[0]
+    return found
+
+
+def _run(connection: Any, call: Call) -> Row:
+    name = _recognise(connection)
+    if name not in _SYNC:
+        raise ConfigurationError(f"{_shown(connection)} is asynchronous: await aenqueue or aenqueue_many")
+    with _translated():
+        return _SYNC[name](connection, call)
+
+
+async def _arun(connection: Any, call: Call) -> Row:
     name = _recognise(connection)
     if name not in _ASYNC:
         raise ConfigurationError(
             f"{_shown(connection)} is synchronous and would block the event loop: "
             "call enqueue or enqueue_many where you use it"
         )
-    call = enqueue_call(schema, jobs)
     with _translated():
-        return receipts_of(jobs, await _ASYNC[name](connection, call))
+        return await _ASYNC[name](connection, call)
 
 
 async def run_one(connection: Any, call: Call) -> Row:

@@ -16,6 +16,7 @@ import msgspec
 from windlass.core import ids
 from windlass.core.admission import SOFT
 from windlass.errors import ConfigurationError, Refused, Shed, StoreForbidden, StoreUnavailable
+from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.errors import refused_jobs, translated
 from windlass.store.postgres.rows import encode_options
 from windlass.store.records import DEFAULT_OPTIONS, NewJob, Receipt
@@ -157,6 +158,11 @@ def enqueue_call(schema: str, jobs: Sequence[NewJob]) -> Call:
     if all(is_plain(job) and job.queue == first.queue and job.priority == first.priority for job in jobs):
         return _many(schema, first.queue, first.priority, jobs)
     return _one(schema, first) if len(jobs) == 1 else _mixed(schema, jobs)
+
+
+def published_call(schema: str, task: str) -> Call:
+    """The statement that asks which queue live workers publish for a task [E5]."""
+    return Call(schemas.call("published_queue", 1, schema), (task,))
 
 
 def receipts_of(jobs: Sequence[NewJob], row: Sequence[Any]) -> list[Receipt]:

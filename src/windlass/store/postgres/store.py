@@ -87,6 +87,7 @@ class PostgresStore:
         self.retire: Final = self._workers.retire
         self.beat: Final = self._workers.beat
         self.workers: Final = self._workers.workers
+        self.published_queue: Final = self._workers.published_queue
         self.rescue: Final = self._workers.rescue
 
         self.promote: Final = self._deferred.promote

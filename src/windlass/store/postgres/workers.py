@@ -31,7 +31,8 @@ class Workers:
     async def register(self, worker: WorkerInfo) -> None:
         """See Store.register."""
         try:
-            await self._db.value("register", *msgspec.structs.astuple(worker))
+            *about, tasks = msgspec.structs.astuple(worker)
+            await self._db.value("register", *about, msgspec.json.encode(tasks).decode())
         except asyncpg.UniqueViolationError:
             raise ValueError(f"worker id {worker.id} was used before; draw a new one") from None
         except StoreForbidden as error:
@@ -56,6 +57,11 @@ class Workers:
             record_of(WorkerRecord, row, vitals=_vitals_of(row["vitals"]))
             for row in await self._db.query("workers")
         ]
+
+    async def published_queue(self, task: str) -> str | None:
+        """See Store.published_queue."""
+        found: str | None = await self._db.value("published_queue", task)
+        return found
 
     async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> Rescued | None:
         """See Store.rescue. Declaring it dead and taking its jobs back are separate transactions."""

@@ -179,6 +179,10 @@ class Workers(Protocol):
     async def workers(self) -> list[records.WorkerRecord]:
         """Every worker that is alive or still has unfinished claims."""
 
+    async def published_queue(self, task: str) -> str | None:
+        """The queue that live workers say a task of this name goes to; None where none of them knows it [E5].
+        Of those who do not agree, see `core.routing.choose_published`."""
+
     async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> records.Rescued | None:
         """Take the jobs of a dead worker back [C8]. The caller has watched its beat counter stand at `beat`
         for a whole lease; if it has moved since, or the worker is in the middle of a write, nothing happens

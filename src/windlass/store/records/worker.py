@@ -17,6 +17,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] = ()
     lease: float = 30.0
     """Seconds without a beat after which observers may take it for dead [C4]."""
+    tasks: dict[str, str] = {}
+    """The tasks that it knows, and the queue that each goes to: those who enqueue by name ask for it [E5]."""
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):

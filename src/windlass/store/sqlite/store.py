@@ -147,6 +147,7 @@ class SQLiteStore:
     retire: Final = _write(workers.retire)
     beat: Final = _write(workers.beat)
     rescue: Final = _write(workers.rescue)
+    published_queue: Final = _read(workers.published_queue)
     workers: Final = _read(workers.workers)
 
     # -- claim and finish -------------------------------------------------------------------------------

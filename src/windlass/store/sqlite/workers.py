@@ -14,6 +14,7 @@ import apsw
 import msgspec
 
 from windlass.core.retry import DeathPolicy
+from windlass.core.routing import Published, choose_published
 from windlass.core.states import Kind
 from windlass.errors import ConfigurationError
 from windlass.store.records import Beat, Rescued, Vitals, WorkerInfo, WorkerRecord
@@ -44,8 +45,8 @@ def register(tx: Transaction, worker: WorkerInfo) -> None:
             f"host ({worker.host or machine.id}). SQLite serves the processes of one machine only: use "
             "PostgreSQL for several hosts, or stop the workers there"
         )
-    queues = encode(worker.queues).decode()
-    about = (worker.id, worker.label, worker.host, worker.pid, queues, machine.id, machine.boot)
+    queues, tasks = encode(worker.queues).decode(), encode(worker.tasks).decode()
+    about = (worker.id, worker.label, worker.host, worker.pid, queues, tasks, machine.id, machine.boot)
     tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now))
 
 
@@ -71,6 +72,12 @@ def workers(connection: apsw.Connection) -> list[WorkerRecord]:
         )
         for row in named(connection, _SQL["alive"])
     ]
+
+
+def published_queue(connection: apsw.Connection, task: str) -> str | None:
+    """The queue that live workers say a task goes to [E5]."""
+    rows = fetch(connection, _SQL["published"], (task,))
+    return choose_published(Published(queue, bool(serves), since) for queue, serves, since in rows)
 
 
 def _vitals(text: str | None) -> Vitals | None:

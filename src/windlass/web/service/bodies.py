@@ -76,7 +76,7 @@ class Maker:
         self._known: Task[..., Any] | None = None
         self._task: Task[..., Any] | None = None
 
-    def make(self, body: NewJobBody) -> NewJob:
+    async def make(self, body: NewJobBody) -> NewJob:
         """The job that is asked for. Raises an EnqueueError that says what is wrong with it."""
         name, args, kwargs, *asked = msgspec.structs.astuple(body)
         known, task = self._app.tasks.get(name), self._task
@@ -84,7 +84,8 @@ class Maker:
             self._task = None
             task = self._read(name, asked)
             self._asked, self._known, self._task = asked, known, task
-        return task._job(task._encode(tuple(args), kwargs))
+        placed = task if task.is_registered else await task._aplaced()
+        return placed._job(task._encode(tuple(args), kwargs))
 
     def _read(self, name: str, asked: list[Any]) -> Task[..., Any]:
         pairs = zip(_OPTIONS, asked, strict=True)

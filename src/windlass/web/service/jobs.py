@@ -125,13 +125,13 @@ class Jobs(Actions):
         if not 1 <= len(jobs) <= MAX_AT_ONCE:
             raise Invalid(f"send 1 to {MAX_AT_ONCE:,} jobs at once, not {len(jobs):,}", "jobs")
         if len(jobs) == 1:
-            made = [self._maker.make(jobs[0])]
+            made = [await self._maker.make(jobs[0])]
             with self._intake.admit(made):
                 return [receipt_shape(receipt) for receipt in await self._app._producer.asend(made)]
         made = []
         for place, body in enumerate(jobs):
             try:
-                made.append(self._maker.make(body))
+                made.append(await self._maker.make(body))
             except EnqueueError as error:
                 error.args = (f"jobs[{place}]: {error}",)
                 raise

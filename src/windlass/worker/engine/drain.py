@@ -75,7 +75,7 @@ async def drain(  # noqa: PLR0913 - all but two say what is not as in a worker
     if isinstance(queues, str):
         raise ConfigurationError(f"queues must be a list of names; write queues=[{queues!r}]")
     names = None if queues is None else [check_name("queue", name) for name in queues]
-    work = _Drain(store, names, concurrency, seconds(wait), settings or Settings())
+    work = _Drain(store, tasks, names, concurrency, seconds(wait), settings or Settings())
     runner = Runner(tasks, work, hooks=hooks, observe=observe, threads=threads, interruptible=True)
     try:
         return await work.run(runner)
@@ -85,9 +85,16 @@ async def drain(  # noqa: PLR0913 - all but two say what is not as in a worker
 
 class _Drain:
     def __init__(
-        self, store: Store, queues: list[str] | None, concurrency: int, wait: float, settings: Settings
+        self,
+        store: Store,
+        tasks: Tasks,
+        queues: list[str] | None,
+        concurrency: int,
+        wait: float,
+        settings: Settings,
     ) -> None:
         self._store = store
+        self._tasks = tasks
         self._wanted = queues
         self._queues: list[str] = queues or []
         self._concurrency = concurrency
@@ -102,7 +109,8 @@ class _Drain:
 
     async def run(self, runner: Runner) -> Drained:
         worker = secrets.randbelow(2**62) + 1
-        await self._store.register(worker_info(worker, self._label, self._queues, self.lease))
+        tasks = self._tasks.values()
+        await self._store.register(worker_info(worker, self._label, self._queues, self.lease, tasks))
         assignment = Assignment(dict.fromkeys(self._queues, self._concurrency))
         self._shift = shift = Shift(
             self._store,

@@ -214,7 +214,8 @@ class Worker:
     # -- how --------------------------------------------------------------------------------------------
 
     def _worker_info(self, worker: int) -> WorkerInfo:
-        return worker_info(worker, self._label, self._queues, self._app.settings.lease)
+        app = self._app
+        return worker_info(worker, self._label, self._queues, app.settings.lease, app.tasks.values())
 
     async def _work(self, engine: Engine, store: Store) -> None:
         working = asyncio.create_task(engine.run())

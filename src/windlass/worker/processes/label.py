@@ -7,8 +7,12 @@ import os
 import secrets
 import socket
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from windlass.store.records import WorkerInfo
+
+if TYPE_CHECKING:
+    from windlass.tasks.task import Task
 
 
 def make_label(prefix: str = "", version: str = "") -> str:
@@ -18,8 +22,11 @@ def make_label(prefix: str = "", version: str = "") -> str:
     return "-".join(part for part in parts if part)
 
 
-def worker_info(worker: int, label: str, queues: Iterable[str], lease: float) -> WorkerInfo:
-    """What an identity of this process registers in the store."""
+def worker_info(
+    worker: int, label: str, queues: Iterable[str], lease: float, tasks: Iterable[Task[..., Any]] = ()
+) -> WorkerInfo:
+    """What an identity of this process registers in the store. It publishes the queues of its tasks for those
+    who enqueue by name [E5]."""
     return WorkerInfo(
         id=worker,
         label=label,
@@ -27,4 +34,5 @@ def worker_info(worker: int, label: str, queues: Iterable[str], lease: float) ->
         pid=os.getpid(),
         queues=tuple(queues),
         lease=lease,
+        tasks={task.name: task.queue for task in tasks},
     )

@@ -122,3 +122,15 @@ async def test_an_asynchronous_connection_is_refused_by_enqueue(dsn: str, note: 
             note.using(connection=connection).enqueue("x")
     finally:
         await connection.close()
+
+
+@every_async_caller
+async def test_e5_a_job_by_name_goes_where_live_workers_say(
+    app: Windlass, dsn: str, note: Note, caller: AsyncCaller
+) -> None:
+    """[E5] Asked on the caller's own connection: the app's store is not opened for it."""
+    producer = Windlass(dsn, schema=app.settings.schema)
+    async with app.worker([note.queue]), caller(dsn, True) as connection:
+        job = await producer.named(note.name).using(connection=connection).aenqueue(HARD)
+        assert producer._producer.store_handle._store is None
+    assert (await app.job(job.id).arecord()).queue == note.queue

@@ -199,3 +199,15 @@ def test_an_app_without_postgresql_joins_no_foreign_transaction(url: str, why: s
     app = Windlass(url.format(tmp_path))
     with pytest.raises(ConfigurationError, match=why):
         app.named("notes.add").using(connection=object()).enqueue("x")
+
+
+@every_sync_caller
+def test_e5_a_job_by_name_goes_where_live_workers_say(
+    app: Windlass, dsn: str, note: Note, caller: SyncCaller
+) -> None:
+    """[E5] Asked on the caller's own connection: the app's store is not opened for it."""
+    producer = Windlass(dsn, schema=app.settings.schema)
+    with app.worker([note.queue]), caller(dsn, True) as connection:
+        job = producer.named(note.name).using(connection=connection).enqueue(HARD)
+        assert producer._producer.store_handle._store is None
+    assert app.job(job.id).record().queue == note.queue

@@ -294,7 +294,8 @@ CREATE TABLE windlass.worker (
     queues     text[] NOT NULL,
     started_at timestamptz NOT NULL,
     flushed    bigint NOT NULL DEFAULT 0,
-    lease      float8 NOT NULL DEFAULT 30
+    lease      float8 NOT NULL DEFAULT 30,
+    tasks      jsonb NOT NULL DEFAULT '{}'  -- those that it knows, and the queue of each
 );
 CREATE TABLE windlass.worker_life (
     id      bigint PRIMARY KEY,

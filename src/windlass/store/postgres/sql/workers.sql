@@ -7,7 +7,8 @@
 -- Callers: the store. May call: worker. Lock: the row of meta FOR KEY SHARE, so that no epoch begins which
 -- passes it over.
 CREATE OR REPLACE FUNCTION windlass.register(
-    p_id bigint, p_label text, p_host text, p_pid int, p_queues text[], p_lease float8 DEFAULT 30)
+    p_id bigint, p_label text, p_host text, p_pid int, p_queues text[], p_lease float8 DEFAULT 30,
+    p_tasks jsonb DEFAULT '{}')
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
@@ -18,13 +19,28 @@ BEGIN
     INSERT INTO windlass.worker_life (id, epoch)
     SELECT p_id, m.epoch FROM windlass.meta m WHERE m.single FOR KEY SHARE;
     INSERT INTO windlass.worker_beat (id, at) VALUES (p_id, windlass.now());
-    INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease)
-    VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease);
+    INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease, tasks)
+    VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease, p_tasks);
     -- Jobs may wait for somebody who serves their queue.
     IF EXISTS (SELECT FROM windlass.held h WHERE h.gate >= 'shut:' AND h.gate < 'shut;') THEN
         PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('shut:', 'shut;', '', 1000), true);
     END IF;
 END $$;
+
+-- The queue that live workers say a task goes to; NULL where none of them knows it [E5].
+-- Callers: the store, producer adapters, users. May call: worker, producer, reader. Lock: none. Of workers that
+-- do not agree it chooses as core/routing.py does.
+--   SELECT windlass.enqueue('mail.send', '{}',
+--                           queue => coalesce(windlass.published_queue('mail.send'), 'default'));
+CREATE OR REPLACE FUNCTION windlass.published_queue(p_task text) RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    SELECT w.tasks ->> p_task
+      FROM windlass.worker_life l JOIN windlass.worker w USING (id)
+     WHERE l.alive AND w.tasks ? p_task
+     ORDER BY w.tasks ->> p_task = ANY (w.queues) DESC, w.started_at DESC,
+              (w.tasks ->> p_task) COLLATE "C" DESC
+     LIMIT 1
+$$;
 
 -- Counts one heartbeat and returns the jobs of this worker that should be cancelled [C4] [O5].
 -- Callers: the store. May call: worker. Lock: the life row, FOR NO KEY UPDATE if no claim or flush has it,

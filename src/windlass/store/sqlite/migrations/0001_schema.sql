@@ -220,6 +220,7 @@ CREATE TABLE windlass_worker (
     host       TEXT NOT NULL,
     pid        INTEGER NOT NULL,
     queues     TEXT NOT NULL,               -- JSON
+    tasks      TEXT NOT NULL,               -- JSON: the queue of each task that it knows
     machine    TEXT NOT NULL,
     boot       TEXT NOT NULL,
     lease      REAL NOT NULL,

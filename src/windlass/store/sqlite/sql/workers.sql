@@ -1,4 +1,4 @@
--- Workers. Called by workers: `alive` and `elsewhere` also by readers, the rest under the write lock.
+-- Workers. Called by workers: `alive`, `published` and `elsewhere` also by readers, the rest under the write lock.
 
 -- :known
 SELECT 1 FROM windlass_worker WHERE id = ?;
@@ -7,8 +7,13 @@ SELECT 1 FROM windlass_worker WHERE id = ?;
 SELECT host, label FROM windlass_worker WHERE alive AND machine <> ? AND boot <> ? AND beat_at > ? LIMIT 1;
 
 -- :register
-INSERT INTO windlass_worker (id, label, host, pid, queues, machine, boot, lease, alive, started_at, beat_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?);
+INSERT INTO windlass_worker
+    (id, label, host, pid, queues, tasks, machine, boot, lease, alive, started_at, beat_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?);
+
+-- :published  what live workers say of a task
+SELECT t.value, t.value IN (SELECT q.value FROM json_each(w.queues) q), w.started_at
+FROM windlass_worker w, json_each(w.tasks) t WHERE w.alive AND t.key = ?;
 
 -- :beat
 UPDATE windlass_worker SET beat = beat + 1, beat_at = ? WHERE id = ?;
