@@ -26,7 +26,7 @@ from windlass.store.protocol import Store
 from windlass.store.records import BudgetRecord
 
 T = TypeVar("T")
-COLUMNS: Final = ("budget", ">rate", ">burst", ">tokens", "breaker", ">blocked for", ">waiting")
+COLUMNS: Final = ("budget", ">rate", "??>burst", ">tokens", "?breaker", "?>blocked for", ">waiting")
 """What is shown of a budget wherever budgets are listed; see `budget_row`."""
 
 

@@ -29,7 +29,7 @@ from windlass.store.records import JobFilter
 F = TypeVar("F", bound=Callable[..., Any])
 _SAID = {"retry": "retry", "delete": "remove"}
 _FILTERS = ("queue", "task", "tag", "text", "error")
-_COLUMNS = (">jobs", "task", "error", "last", "message")
+_COLUMNS = (">jobs", "task", "error", "?last", "message")
 _optional_ids = click.argument("ids", metavar="[ID]...", type=JobId(), nargs=-1)
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from windlass import __version__
 from windlass.cli.options import with_json
-from windlass.cli.output import console, print_json
+from windlass.cli.output import make_sheet, print_json, show
 from windlass.cli.target import Target
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew, StoreForbidden, WindlassError
 from windlass.presentation.findings import examine
@@ -127,10 +127,12 @@ def _advice(error: WindlassError) -> str:
 
 
 def _print(found: Sequence[Finding]) -> None:
-    shown = console()
+    show(make_sheet(_lines(found), gap=0))
+
+
+def _lines(found: Sequence[Finding]) -> Iterator[tuple[Text, str]]:
     for finding in found:
         mark, style = _MARKS[finding.level]
-        line = Text.assemble((f"{mark:8}", style), f"{one_line(finding.name)}: {one_line(finding.text)}")
-        shown.print(line, soft_wrap=True)
+        yield Text(f"{mark:8}", style), f"{one_line(finding.name)}: {one_line(finding.text)}"
         if finding.advice:
-            shown.print(Text(f"        → {one_line(finding.advice)}"), soft_wrap=True)
+            yield Text(), f"→ {one_line(finding.advice)}"

@@ -15,7 +15,7 @@ from windlass.presentation.events import EventShape
 from windlass.presentation.text import local
 from windlass.store.records import EventRecord
 
-_COLUMNS: Final = ("when", "what", "queue", "task", ">job", "text", "worker")
+_COLUMNS: Final = ("when", "what", "??queue", "?task", "!>job", "text", "??worker")
 
 
 @click.command()

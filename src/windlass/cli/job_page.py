@@ -38,7 +38,7 @@ def print_job(
     for error in job.errors:
         when = local(error.at, now) if error.at else ""
         head = f"attempt {error.attempt}, {when}: {error.type}: {error.message}"
-        shown.print(Text(one_line(head)), soft_wrap=True)
+        shown.print(Text(one_line(head)), overflow="fold")
         if traceback and error.traceback:
             shown.print(Text(harmless(error.traceback.rstrip(), lines=True)), soft_wrap=True)
 

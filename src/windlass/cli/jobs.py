@@ -30,7 +30,7 @@ _WHY_NOT = {
     "finished": "has already finished; nothing was changed",
     "requested": "is running and was asked to stop",
 }
-_COLUMNS = ("id", "task", "queue", "priority", "state", ">attempt", ">age", "reason")
+_COLUMNS = ("!id", "task", "queue", "??priority", "state", ">attempt", "?>age", "reason")
 cursor_option: Final = click.option("--cursor", metavar="TEXT", help="Continue an earlier listing.")
 
 

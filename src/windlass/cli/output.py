@@ -6,15 +6,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import click
 import msgspec
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -45,32 +47,115 @@ def print_answer(as_json: bool, shape: Any, text: str, *, ok: bool = True) -> No
 
 # -- tables ---------------------------------------------------------------------------------------------
 
+_GAP: Final = 2
+"""Columns of the screen between two columns of a table."""
+_LEAST: Final = 10
+"""No column of text becomes narrower than this while others are wider."""
+_NOTHING: Final = frozenset({"", "0", "–", "default"})
+"""Cells that say nothing: of columns that may go, those that are all like this go first."""
+
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables go. Into a pipe or a file they are as wide as they need to be."""
+    """Where tables go: as wide as the terminal. Into a pipe or a file they are as wide as they need to be, or
+    as COLUMNS says. With NO_COLOR there are no codes at all, neither for colours nor for bold."""
     stream = sys.stderr if stderr else sys.stdout
-    wide = None if stream.isatty() else 1000
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=wide)
+    asked = os.environ.get("COLUMNS", "")
+    wide = None if stream.isatty() else int(asked) if asked.isdecimal() and int(asked) else 1000
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False, width=wide, color_system=colours
+    )
 
 
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A plain table. A column whose name begins with > stands to the right."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        name = column.removeprefix(">")
-        table.add_column(name, justify="right" if column != name else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(_cell, row))
-    return table
+class Column(NamedTuple):
+    """A column of a table, by how its name is written: `>` before it puts it to the right, `!` keeps what
+    people copy in one piece, and `?` says that it may go where the terminal is narrow: those with most of
+    them go first."""
+
+    name: str
+    right: bool
+    whole: bool
+    spare: int
+
+    @classmethod
+    def read(cls, written: str) -> Column:
+        """A column, as it is written."""
+        name = written.lstrip("?!>")
+        marks = written[: len(written) - len(name)]
+        return cls(name, ">" in marks, "!" in marks, marks.count("?"))
 
 
-def make_sheet(lines: Iterable[tuple[str, str | Text]]) -> Table:
+class Listing:
+    """A table that fits where it is drawn. Where there is too little room, columns that may go do so, and a
+    line below names them; long texts are wrapped, and none is cut."""
+
+    def __init__(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        self._columns = [Column.read(column) for column in columns]
+        self._rows = [[_cell(value) for value in row] for row in rows]
+        self._natural = [
+            max([cell_len(column.name), *(row[place].cell_len for row in self._rows)])
+            for place, column in enumerate(self._columns)
+        ]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        shown = self._chosen(options.max_width)
+        widths = self._widths(shown, options.max_width)
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+        for place, width in zip(shown, widths, strict=True):
+            column = self._columns[place]
+            side: Literal["left", "right"] = "right" if column.right else "left"
+            table.add_column(column.name, justify=side, overflow="fold", width=width)
+        for row in self._rows:
+            table.add_row(*(row[place] for place in shown))
+        yield table
+        if gone := [column.name for place, column in enumerate(self._columns) if place not in shown]:
+            yield Text(f"not shown: {', '.join(gone)}; a wider terminal or --json has them", style="dim")
+
+    def _chosen(self, room: int) -> list[int]:
+        """Which columns there is room for."""
+        shown = list(range(len(self._columns)))
+        spare = [place for place in shown if self._columns[place].spare]
+        # By what they say, by what they are, and of equals the one to the right.
+        spare.sort(key=lambda place: (not self._is_blank(place), -self._columns[place].spare, -place))
+        while spare and sum(map(self._least, shown)) + _GAP * (len(shown) - 1) > room:
+            shown.remove(spare.pop(0))
+        return shown
+
+    def _widths(self, shown: Sequence[int], room: int) -> list[int]:
+        """How wide they are: as they like, or the widest of them narrower, until all fit."""
+        widths = [self._natural[place] for place in shown]
+        least = [self._least(place) for place in shown]
+        over = sum(widths) + _GAP * (len(shown) - 1) - room
+        for bounds in (least, [1] * len(shown)):  # the second for a terminal that is narrower than names
+            while over > 0:
+                slack = [at for at, width in enumerate(widths) if width > bounds[at]]
+                if not slack:
+                    break
+                widths[max(slack, key=lambda at: widths[at])] -= 1
+                over -= 1
+        return widths
+
+    def _least(self, place: int) -> int:
+        """How narrow a column may get: not so narrow that its name is broken."""
+        column, natural = self._columns[place], self._natural[place]
+        return natural if column.whole else max(cell_len(column.name), min(natural, _LEAST))
+
+    def _is_blank(self, place: int) -> bool:
+        return all(row[place].plain in _NOTHING for row in self._rows)
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> RenderableType:
+    """A plain table; how columns are written, see `Column`."""
+    return Listing(columns, rows)
+
+
+def make_sheet(lines: Iterable[tuple[str | Text, str | Text]], gap: int = 2) -> Table:
     """Names to the left and what is said about them to the right."""
-    grid = Table.grid(padding=(0, 2))
+    grid = Table.grid(padding=(0, gap))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in lines:
-        grid.add_row(Text(name), value if isinstance(value, Text) else Text(value))
+    for line in lines:
+        grid.add_row(*(part if isinstance(part, Text) else Text(part) for part in line))
     return grid
 
 

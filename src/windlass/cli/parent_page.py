@@ -24,8 +24,8 @@ from windlass.store.records import JobRecord, ParentRecord, PartRecord
 _PAGE: Final = 10_000
 FINAL: Final = -1
 """The index of a finalizer."""
-COLUMNS: Final = ("id", "task", "state", ">parts", "progress", ">rate", ">left", ">age")
-_NEEDING: Final = (">part", "job", "state", ">attempt", ">progress", ">records", "error")
+COLUMNS: Final = ("!id", "task", "state", ">parts", "progress", "??>rate", "?>left", "??>age")
+_NEEDING: Final = (">part", "!job", "state", ">attempt", "?>progress", "??>records", "error")
 _BAR: Final = 30
 
 

@@ -24,7 +24,7 @@ from windlass.store.fields import QueueSettings, Unit, fields_of
 from windlass.store.protocol import Store
 from windlass.store.records import QueueRecord
 
-COLUMNS: Final = ("queue", ">ready", ">running", ">scheduled", ">retrying", ">dead", ">oldest")
+COLUMNS: Final = ("queue", ">ready", ">running", "?>scheduled", "?>retrying", ">dead", ">oldest")
 """What is shown of a queue wherever queues are listed; see `queue_row`."""
 _UNITS: Final[Mapping[str, Unit]] = {
     **{name: field.unit for name, field in fields_of(QueueRecord).items()},
@@ -39,7 +39,7 @@ _UNITS: Final[Mapping[str, Unit]] = {
 def queues(target: Target, as_json: bool) -> None:
     """Every queue: its jobs, its oldest wait, and what holds it up or limits it."""
     state = target.run(read_state)
-    columns = (*COLUMNS, ">slots", ">workers", "state")
+    columns = (*COLUMNS, "??>slots", "??>workers", "state")
     print_listing(
         as_json, "queues", state.names(), partial(QueueShape.of, state), columns, partial(_row, state)
     )

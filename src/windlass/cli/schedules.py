@@ -22,7 +22,7 @@ from windlass.store.records import ScheduleRecord
 from windlass.tasks import schedules as clock
 
 T = TypeVar("T")
-_COLUMNS: Final = ("schedule", "cron", "tz", "task", "next", "last", ">skipped", "state")
+_COLUMNS: Final = ("schedule", "cron", "?tz", "??task", "next", "??last", "??>skipped", "state")
 _name = click.argument("name")
 
 

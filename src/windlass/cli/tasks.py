@@ -25,7 +25,7 @@ from windlass.tasks.gaps import Reconciled
 
 _DEFAULT: Final = "default"
 _FIELDS: Final = fields_of(TaskRecord)
-_COLUMNS: Final = ("task", *(f">{field.label.lower()}" for field in _FIELDS.values()))
+_COLUMNS: Final = ("task", *(f"?>{field.label.lower()}" for field in _FIELDS.values()))
 _COUNTS: Final = ("task", ">found", ">enqueued", ">under way", ">parked")
 
 

@@ -26,7 +26,7 @@ from windlass.presentation.waiting import load_in_words
 from windlass.store.protocol import Store
 from windlass.store.records import Depth, WorkerRecord
 
-_QUEUES = (*COLUMNS, ">±/s", ">dead/s", "state")
+_QUEUES = (*COLUMNS, ">±/s", "?>dead/s", "state")
 _WORKERS = ("worker", ">beat", "alive", "queues")
 
 
@@ -131,7 +131,7 @@ def _unfinished(depth: Depth) -> int:
 
 # -- workers --------------------------------------------------------------------------------------------
 
-_LISTED = ("worker", "host", ">pid", "queues", ">slots", ">beat", ">up", "alive")
+_LISTED = ("worker", "?host", "??>pid", "queues", ">slots", ">beat", "?>up", "alive")
 
 
 @click.command()

@@ -77,9 +77,9 @@ def iso(moment: float | None) -> str | None:
 
 
 def local(moment: float, now: float | None = None) -> str:
-    """A time as people read it: local, with how far away it is."""
+    """A time as people read it: local, with its zone and how far away it is."""
     shown = datetime.fromtimestamp(moment, UTC).astimezone()
-    return f"{shown:%Y-%m-%d %H:%M:%S} ({_away(moment, time.time() if now is None else now)})"
+    return f"{shown:%Y-%m-%d %H:%M:%S %Z} ({_away(moment, time.time() if now is None else now)})"
 
 
 def in_zone(moment: float, zone: tzinfo, now: float) -> str:

@@ -41,7 +41,7 @@ SELECT p.oid, p.oid::regprocedure::text AS name, p.proname, p.prokind::text AS k
 WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 PRODUCES = {
     "enqueue", "enqueue_many", "enqueue_mixed", "enqueue_one", "check_call_load", "lock_keys", "pressure_of",
-    "statuses_of", "note_refused", "change_pressure", "take_tokens", "give_tokens",
+    "statuses_of", "note_refused", "change_pressure", "take_tokens", "give_tokens", "published_queue",
 }  # fmt: skip
 READS = {
     "breaker_left", "breaker_length", "breaker_state", "bucket_at", "bucket_of", "cooldown_left", "cursor_of",
@@ -50,7 +50,7 @@ READS = {
     "list_found", "list_gates", "list_judged", "list_lanes", "list_parents", "list_spans",
     "list_watermarks", "locate", "next_waiting_lists", "now", "offered", "place_claim", "place_outcome",
     "deferred_reason", "records_of", "saved_of", "segment_bytes", "shown_as", "count_seqs", "standing_of",
-    "task_depths", "unfinished",
+    "task_depths", "unfinished", "published_queue",
 }  # fmt: skip
 LOOKS = {"schema_version"}  # what every role may ask, so that a store can be opened
 

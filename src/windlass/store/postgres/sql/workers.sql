@@ -28,7 +28,7 @@ BEGIN
 END $$;
 
 -- The queue that live workers say a task goes to; NULL where none of them knows it [E5].
--- Callers: the store, producer adapters, users. May call: worker, producer, reader. Lock: none. Of workers that
+-- Callers: users, the store, producer adapters. May call: worker, producer, reader. Lock: none. Of workers that
 -- do not agree it chooses as core/routing.py does.
 --   SELECT windlass.enqueue('mail.send', '{}',
 --                           queue => coalesce(windlass.published_queue('mail.send'), 'default'));
