@@ -8,12 +8,15 @@ written is exit code 2; anything else is a bug and keeps its traceback. No line 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from windlass import __version__
 from windlass.errors import WindlassError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 VERBS: Final = {
     "bench": ("demo", ""),
@@ -74,6 +77,14 @@ class Verbs(Commands):
         command = getattr(import_module(f"windlass.cli.{VERBS[name][0]}"), name)
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs that begin like this, without importing any, and the options of `windlass` itself."""
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(name, help=line) for name, (_, line) in VERBS.items() if line]
+        options = click.Command.shell_complete(self, context, incomplete)
+        return [*(verb for verb in verbs if verb.value.startswith(incomplete)), *options]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of verbs without importing any."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from windlass.cli.options import JobId, limit_option, with_json
+from windlass.cli.options import JobId, QueueName, limit_option, with_json
 from windlass.cli.output import print_listing
 from windlass.cli.target import Target
 from windlass.presentation.events import EventShape
@@ -20,7 +20,7 @@ _COLUMNS: Final = ("when", "what", "??queue", "?task", "!>job", "text", "??worke
 
 @click.command()
 @click.option("--job", metavar="ID", type=JobId(), help="Only events of this job.")
-@click.option("--queue", metavar="NAME", help="Only events of this queue.")
+@click.option("--queue", type=QueueName(), metavar="NAME", help="Only events of this queue.")
 @limit_option(100)
 @with_json
 def events(target: Target, job: int | None, queue: str | None, limit: int, as_json: bool) -> None:

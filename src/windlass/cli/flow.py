@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from windlass.cli.options import limit_option, with_json
+from windlass.cli.options import QueueName, limit_option, with_json
 from windlass.cli.output import print_listing
 from windlass.cli.target import Target, with_now
 from windlass.core.gates import reason
@@ -51,7 +51,7 @@ def gate_row(gate: GateRecord, budgets: Iterable[BudgetRecord]) -> Sequence[obje
 
 
 @click.command()
-@click.argument("queue")
+@click.argument("queue", type=QueueName())
 @click.option("--key", metavar="KEY", help="Only this ordering key.")
 @limit_option(100)
 @with_json

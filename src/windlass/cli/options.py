@@ -3,6 +3,7 @@ error, exit code 2, and says how to write it."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import math
 import os
@@ -11,12 +12,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from windlass.cli.target import Target
 from windlass.core import ids
 from windlass.core.durations import seconds, size
 from windlass.core.rates import per_second
 from windlass.core.states import State
+from windlass.errors import WindlassError
+from windlass.store.protocol import Store
 from windlass.worker.reports.logs import FORMATS, LEVELS, set_up_logs
 
 if TYPE_CHECKING:
@@ -25,6 +29,8 @@ else:
     Reader = click.ParamType  # a plain class up to click 8.3
 
 F = TypeVar("F", bound=Callable[..., Any])
+COMPLETION_TIME: Final = 2.0
+"""Seconds that a shell may wait for names."""
 
 database_option: Final = click.option(
     "--database",
@@ -82,7 +88,35 @@ def limit_option(default: int) -> Callable[[F], F]:
     )
 
 
-queue_filter: Final = click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+class QueueName(Reader):
+    """The name of a queue, which a shell completes from those in the store."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """A name, as it is: who uses it checks it."""
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The queues that begin like this; none where the store cannot be asked, or not at once."""
+
+        async def find(store: Store) -> list[str]:
+            async with asyncio.timeout(COMPLETION_TIME):
+                return [queue.name for queue in await store.queues()]
+
+        target = Target(**{name: ctx.params.get(name) for name in ("database", "schema", "app")})
+        try:
+            names = [] if target.missing() else target.ask(find)
+        except (WindlassError, OSError, TimeoutError):
+            return []  # a line that is being typed is no place for an error
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+queue_filter: Final = click.option(
+    "--queue", type=QueueName(), metavar="NAME", help="Only jobs of this queue."
+)
 task_filter: Final = click.option("--task", metavar="NAME", help="Only jobs of this task.")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from windlass.cli.options import on_store, with_json
+from windlass.cli.options import QueueName, on_store, with_json
 from windlass.cli.output import print_json, print_listing
 from windlass.cli.settings import change, changes_of, setting_options, shown
 from windlass.cli.target import Target
@@ -68,7 +68,7 @@ def queue() -> None:
     """Pause, resume and set single queues, for the whole cluster and without a restart."""
 
 
-_names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
+_names = click.argument("names", metavar="NAME...", type=QueueName(), nargs=-1, required=True)
 
 
 @queue.command()
@@ -99,7 +99,7 @@ def _set_paused(target: Target, names: Sequence[str], paused: bool) -> None:
 
 
 @queue.command()
-@click.argument("name")
+@click.argument("name", type=QueueName())
 @on_store
 def warm(target: Target, name: str) -> None:
     """End the cool-down of a queue that was throttled, now."""
@@ -113,7 +113,7 @@ def warm(target: Target, name: str) -> None:
 
 
 @queue.command("set")
-@click.argument("name")
+@click.argument("name", type=QueueName())
 @setting_options(QueueSettings)
 @with_json
 def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
@@ -126,7 +126,7 @@ def set_(target: Target, name: str, as_json: bool, **given: Any) -> None:
 
 
 @queue.command("show")
-@click.argument("name")
+@click.argument("name", type=QueueName())
 @with_json
 def show_(target: Target, name: str, as_json: bool) -> None:
     """The settings of a queue, and how it stands: cool-down, pressure, what was refused, its governor."""

@@ -10,7 +10,7 @@ import click
 import msgspec
 from click.types import convert_type
 
-from windlass.cli.options import Count, JobId, OrWord, PerSecond, Reader, Span, header, moment
+from windlass.cli.options import Count, JobId, OrWord, PerSecond, QueueName, Reader, Span, header, moment
 from windlass.cli.target import Target, refusals
 from windlass.core.rates import rate_text
 from windlass.presentation.audit import AuditEntry
@@ -26,7 +26,7 @@ _HOW: Final = {
     **dict.fromkeys(_LISTS, " It may be repeated."),
     "moment": " ISO 8601, local without an offset.",
 }
-_TEXTS: Final[tuple[Unit, ...]] = ("argument", "name", "key", "text")
+_TEXTS: Final[tuple[Unit, ...]] = ("argument", "key", "text")
 _READERS: Final[Mapping[Unit, tuple[Reader, str | None]]] = {
     "time": (Span(), "DURATION"),
     "rate": (PerSecond(), "RATE"),
@@ -37,6 +37,7 @@ _READERS: Final[Mapping[Unit, tuple[Reader, str | None]]] = {
     "tags": (click.STRING, "TAG"),
     "headers": (convert_type(header), "KEY=TEXT"),
     **{unit: (click.STRING, unit.upper()) for unit in _TEXTS},
+    "name": (QueueName(), "NAME"),
 }
 """Other units are whole numbers, or have choices."""
 
