@@ -4,8 +4,13 @@ right number."""
 import configparser
 import json
 import math
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +37,8 @@ FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and "__pycac
 YAML = [path for path in FILES if path.suffix in (".yaml", ".yml")]
 SUFFIXES = {"histogram": ("_bucket", "_count", "_sum")}
 KNOWN = {m.name + suffix for m in MEASURES for suffix in SUFFIXES.get(m.kind, ("",))}
+INSTALLED = "/opt/windlass/bin/"
+SCRIPTS = Path(sys.executable).parent
 OURS = ("migrate", "web", "worker")
 NAME = re.compile(r"\bwindlass_[a-z_]+\b")
 
@@ -206,13 +213,68 @@ def test_units_can_be_read(path: Path) -> None:
     unit.read(path, encoding="utf-8")
     assert unit.sections() == ["Unit", "Service", "Install"]
     assert unit["Service"]["NoNewPrivileges"] == "yes"
-    for page in unit["Unit"].get("Documentation", "").split():
-        assert (DEPLOY.parent / "docs" / page.partition("/doc/windlass/")[2]).is_file()
+    assert "Documentation" not in unit["Unit"], "pip installs no documentation"
 
 
-def test_workers_have_time_to_leave() -> None:
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed here")
+@pytest.mark.parametrize("path", [path for path in FILES if path.suffix == ".service"], ids=shown)
+def test_systemd_takes_the_units(path: Path, tmp_path: Path) -> None:
+    """As they are, but for where the command is: systemd looks whether it can be run."""
+    unit = tmp_path / path.name
+    unit.write_text(path.read_text(encoding="utf-8").replace(INSTALLED, f"{SCRIPTS}/"))
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False
+    )
+    assert (verified.returncode, verified.stderr) == (0, "")
+
+
+def test_the_unit_for_sqlite_runs_jobs_and_drains(tmp_path: Path) -> None:
+    """Its own command and environment, with its folders elsewhere: the first start makes the file."""
+    text = (DEPLOY / "systemd" / "windlass-sqlite.service").read_text(encoding="utf-8")
+    (start,) = re.findall(r"^ExecStart=(.+)$", text, re.M)
+    (url,) = re.findall(r"^Environment=WINDLASS_DATABASE_URL=(.+)$", text, re.M)
+    assert re.findall(r"^StateDirectory=(.+)$", text, re.M) == ["windlass"]
+    (tmp_path / "windlass").mkdir()
+    url = url.replace("%S", str(tmp_path))
+    command = shlex.split(start.replace(INSTALLED, f"{SCRIPTS}/").replace(":8080", ":0"))
+    environ = {**os.environ, "WINDLASS_DATABASE_URL": url, "PYTHONPATH": str(DEPLOY)}
+    with Windlass(url) as app, subprocess.Popen(command, env=environ, cwd=tmp_path) as worker:
+        try:
+            assert app.named("mail.send").using(queue="mail").enqueue("a@b.c", "welcome").result(60) is None
+            assert app.enqueue("imports.load", "x").result(60) is None  # where the worker says
+        finally:
+            worker.terminate()
+        assert worker.wait(60) == 0
+    assert (tmp_path / "windlass" / "jobs.db").is_file()
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "pip/Dockerfile"])
+def test_dockerfiles_are_well_formed(name: str) -> None:
+    """No engine runs here: instructions that exist, lists that are JSON, settings that Windlass has."""
+    text = (DEPLOY / name).read_text(encoding="utf-8")
+    lines = re.sub(r"\\\n\s*", " ", re.sub(r"^#.*\n", "", text, flags=re.M)).splitlines()
+    said = [line.partition(" ")[::2] for line in lines if line.strip()]
+    assert {word for word, _ in said} <= {
+        "FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "VOLUME", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT",
+        "CMD",
+    }  # fmt: skip
+    assert said[0][0] == "FROM"
+    assert [json.loads(rest) for word, rest in said if word == "ENTRYPOINT"] == [["windlass"]]
+    assert [rest for word, rest in said if word == "USER"] == ["10001:10001"]
+    environ = dict(pair.split("=", 1) for word, rest in said if word == "ENV" for pair in shlex.split(rest))
+    load(environ={key: value for key, value in environ.items() if key.startswith("WINDLASS_")})
+    for word, rest in said:
+        if word == "RUN":
+            assert shlex.split(rest)[0] in ("python", "pip", "useradd", "/opt/windlass/bin/pip")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for named in re.findall(r"(?:windlass|\.)\[([a-z,0-9]+)\]", text):
+        assert set(named.split(",")) <= set(extras)
+
+
+@pytest.mark.parametrize("name", ["windlass-worker.service", "windlass-sqlite.service"])
+def test_workers_have_time_to_leave(name: str) -> None:
     worker = documents("kubernetes/worker.yaml")[0]["spec"]["template"]["spec"]
-    unit = (DEPLOY / "systemd" / "windlass-worker.service").read_text(encoding="utf-8")
+    unit = (DEPLOY / "systemd" / name).read_text(encoding="utf-8")
     compose = documents("compose.yaml")[0]["services"]["worker"]
     settings = Settings()
     killed = settings.shutdown + settings.grace + LEAVE_TIME + WATCH_EVERY  # a child that does not leave
