@@ -156,7 +156,8 @@ async def test_tolerated_failures(rig: Rig, tolerated: int) -> None:
         assert parent.state is record.state is (State.SUCCEEDED if failed <= tolerated else State.DEAD)
         assert parent.dead + parent.cancelled == failed
         if failed > tolerated:
-            reason = f"{failed} of its parts failed, {tolerated} are tolerated"
+            verb = "is" if tolerated == 1 else "are"
+            reason = f"{failed} of its parts failed, {tolerated} {verb} tolerated"
             assert (parent.reason, record.reason) == (reason, reason)
 
 

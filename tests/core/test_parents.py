@@ -109,6 +109,6 @@ def test_it_always_ends(parallel: int) -> None:
 def test_the_reason_of_a_dead_parent() -> None:
     """[P9]"""
     assert why_dead(Standing(**{**NONE, "dead": 2, "cancelled": 1, "tolerated": 1})) == (
-        "3 of its parts failed, 1 are tolerated"
+        "3 of its parts failed, 1 is tolerated"
     )
     assert why_dead(Standing(**NONE, finalizer=True, final=State.DEAD)) == "its finalizer is dead"

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Literal
 
+from windlass.core.counts import plural
 from windlass.errors import BadArchive, ConfigurationError
 
 if TYPE_CHECKING:
@@ -111,12 +112,12 @@ class Unpacked:
 
     def _cut_short(self, kind: Compression) -> BadArchive:
         return BadArchive(
-            f"{self._name} is cut short: the {kind} data ends after {self.packed:,} bytes, without its end "
-            "mark; write the file again and enqueue the job anew"
+            f"{self._name} is cut short: the {kind} data ends after {plural(self.packed, 'byte')}, without "
+            "its end mark; write the file again and enqueue the job anew"
         )
 
     def _damaged(self, kind: Compression, error: Exception) -> BadArchive:
         return BadArchive(
-            f"{self._name} is damaged: the {kind} data in its first {self.packed:,} bytes cannot be "
+            f"{self._name} is damaged: the first {plural(self.packed, 'byte')} of {kind} data cannot be "
             f"unpacked ({error}); write the file again and enqueue the job anew"
         )

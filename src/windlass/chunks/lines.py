@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from windlass.core.counts import plural
 from windlass.errors import BadRecord, SourceChanged, SourceError
 
 BLOCK: Final = 256 * 1024
@@ -190,8 +191,8 @@ def skip(stream: Readable, count: int, name: str) -> None:
         found = len(stream.read(min(BLOCK, left)))
         if not found:
             raise SourceChanged(
-                f"{name} ends after {count - left:,} bytes and was read to byte {count:,} before: it has "
-                "changed; enqueue the job anew"
+                f"{name} ends after {plural(count - left, 'byte')} and was read to byte {count:,} before: "
+                "it has changed; enqueue the job anew"
             )
         left -= found
 

@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
+from windlass.core.counts import plural
 from windlass.errors import ConfigurationError
 
 SECRETS: Final = re.compile(r"(?<=://)[^/@]*@|\?.*")
@@ -194,8 +195,8 @@ class RangedStream:
         found = bytes(self._origin.read(self._position, length))
         if len(found) > length:
             raise ConfigurationError(
-                f"{self._name}: read({self._position}, {length}) gave {len(found)} bytes; it may give fewer "
-                "than asked for, never more"
+                f"{self._name}: read({self._position}, {length}) gave {plural(len(found), 'byte')}; it may "
+                "give fewer than asked for, never more"
             )
         self._position += len(found)
         return found

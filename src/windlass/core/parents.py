@@ -78,5 +78,6 @@ def why_dead(parent: Standing, cause: str | None = None) -> str:
     """The reason that a dead parent shows; `cause` is what its finalizer died of."""
     failed = parent.dead + parent.cancelled
     if failed > parent.tolerated:
-        return f"{failed} of its parts failed, {parent.tolerated} are tolerated"
+        verb = "is" if parent.tolerated == 1 else "are"
+        return f"{failed} of its parts failed, {parent.tolerated} {verb} tolerated"
     return "its finalizer is dead" if cause is None else f"its finalizer is dead: {cause}"

@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
 from windlass.demo.app import app, load
 from windlass.demo.crew import LOOK, WORKERS, Crew, Killed, crew, strike
@@ -204,7 +205,7 @@ def _report(
 
 
 def _ended(parent: ParentRecord) -> Check:
-    message = f"{parent.state}, {parent.succeeded} of {parent.total} parts"
+    message = f"{parent.state}, {parent.succeeded} of {plural(parent.total, 'part')}"
     if parent.reason:
         message += f": {parent.reason}"
     return Check(name="the import", ok=parent.state is State.SUCCEEDED, text=message)
@@ -220,7 +221,7 @@ async def _play(url: str, folder: Path, data: Data, show: Show) -> tuple[ParentR
         await workers.ready(store)
         job = await load.aenqueue(data.path, batch=batch, pause=pause)
         parent = await _split(store, job.id, workers)
-        show.say(f"split into {parent.total} parts, which the workers take in turn")
+        show.say(f"split into {plural(parent.total, 'part')}, which the workers take in turn")
         watch = Watch(store, workers, show)
         while parent.state not in FINISHED:
             parent = await watch.look(parent)

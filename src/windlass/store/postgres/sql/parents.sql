@@ -206,7 +206,8 @@ BEGIN
             WHEN 'cancel' THEN PERFORM windlass.end_parent(p, 'cancelled', NULL);
             WHEN 'die' THEN
                 PERFORM windlass.end_parent(p, 'dead', CASE WHEN p.dead + p.cancelled > p.tolerated
-                    THEN format('%s of its parts failed, %s are tolerated', p.dead + p.cancelled, p.tolerated)
+                    THEN format('%s of its parts failed, %s %s tolerated', p.dead + p.cancelled, p.tolerated,
+                                CASE p.tolerated WHEN 1 THEN 'is' ELSE 'are' END)
                     ELSE 'its finalizer is dead'
                          || coalesce(': ' || (SELECT t.error FROM windlass.part t
                                                WHERE t.parent = p.id AND t.index = -1), '') END);
