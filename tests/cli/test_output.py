@@ -137,6 +137,12 @@ def test_every_reading_verb_fits_80_columns(busy: Desk, verb: list[str]) -> None
     assert max(map(cell_len, lines)) <= 80, result.stdout
 
 
+def test_a_page_of_a_job_fits_80_columns(busy: Desk) -> None:
+    for job in busy.json("jobs")["jobs"]:
+        lines = busy.run("job", "show", job["id"], COLUMNS="80").stdout.splitlines()
+        assert max(map(cell_len, lines)) <= 80
+
+
 def test_every_verb_that_lists_is_tried() -> None:
     tried = {verb[0] for verb in READING}
     assert {name for name in VERBS if name.endswith("s")} <= tried

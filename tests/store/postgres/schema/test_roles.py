@@ -1,5 +1,7 @@
 """Who may do what: every table, sequence and function of the schema, asked and tried [rule 11]."""
 
+import asyncio
+import json
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -7,6 +9,7 @@ import asyncpg
 import msgspec
 import pytest
 
+from tests.cli.kit import Desk
 from tests.store.postgres.kit import Base, Session
 from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind, State
@@ -92,6 +95,18 @@ async def test_a_producer_may_enqueue_and_nothing_else(alone: Base, role: MakeRo
             await denied(session, f"{verb} windlass.{function['proname']}({function['arguments']})")
     await denied(session, "CREATE TABLE windlass.mine ()")
     await denied(session, "CREATE SCHEMA mine")
+
+
+async def test_a_producer_learns_where_a_job_belongs(alone: Base, role: MakeRole) -> None:
+    """[E5] [rule 11] A role that reads no table; of workers the command tells it nothing, since it may not
+    know."""
+    store = await alone.store()
+    await store.register(WorkerInfo(id=7, queues=("mail",), tasks={"mail.send": "mail"}))
+    made = await asyncio.to_thread(Desk(role("producer")).run, "enqueue", "mail.send", "--json")
+    assert (made.exit_code, made.stderr) == (0, "")
+    job = await store.job(int(json.loads(made.stdout)["id"]))
+    assert job is not None
+    assert job.queue == "mail"
 
 
 async def test_a_producer_enqueues_in_every_way(alone: Base, role: MakeRole) -> None:
