@@ -13,6 +13,7 @@ import msgspec
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
 from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
+from windlass.handles.progress import JobProgress, progress_of
 from windlass.running.stopped_clock import UNTIL_RUN, StoppedClock
 from windlass.store.records import CancelAnswer, DeleteAnswer, JobRecord, NewJob, Receipt, RetryAnswer
 
@@ -81,6 +82,15 @@ class Job(Generic[R]):
         """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled; a chunked
         one also splitting or waiting."""
         return (await self.arecord()).state
+
+    def progress(self) -> JobProgress:
+        """How far the job is: what its handler said last, or what its parts have done. It stays when the job
+        has ended [P6]. Raises JobNotFound."""
+        return self._store_handle().call(self._progress)
+
+    async def aprogress(self) -> JobProgress:
+        """How far the job is; see `progress`."""
+        return await self._store_handle().acall(self._progress)
 
     def result(self, timeout: Duration | None = None) -> R:
         """Wait for the job to end and return what its task returned [O8].
@@ -154,6 +164,10 @@ class Job(Generic[R]):
 
     def _look(self, store: Store) -> Awaitable[JobRecord | None]:
         return store.job(self.id)
+
+    async def _progress(self, store: Store) -> JobProgress:
+        record = self._found(await store.job(self.id))
+        return progress_of(record, await store.parent(self.id) if record.options.chunked else None)
 
     def _found(self, record: JobRecord | None) -> JobRecord:
         if record is None:

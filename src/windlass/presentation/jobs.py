@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from windlass.core.states import Priority
-from windlass.presentation.text import Shape, iso, parsed, plain
+from windlass.presentation.text import Shape, iso, parsed, plain, shaped
 from windlass.store.fields import Field, Unit
 from windlass.store.records import CARRIED, Causes, Failure, JobRecord, Options, PartOf
 
@@ -34,9 +34,15 @@ class FailureShape(msgspec.Struct, frozen=True):
 
 
 class CheckpointShape(msgspec.Struct, frozen=True):
-    """The durable progress of a job: what its handler saved, and n of m where it said so."""
+    """What the handler of a job has saved for its next attempt."""
 
     data: Any
+    at: str | None
+
+
+class JobProgressShape(msgspec.Struct, frozen=True):
+    """How far a job is, or was when it ended, in units of its handler [P6]."""
+
     done: int | None
     total: int | None
     at: str | None
@@ -76,6 +82,7 @@ class _JobShape(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     errors: list[FailureShape]
     checkpoint: CheckpointShape | None
+    progress: JobProgressShape | None
     enqueued_at: str | None
     run_at: str | None
     claimed_at: str | None
@@ -139,6 +146,7 @@ def job_fields(job: JobRecord) -> dict[str, Any]:
         "result": parsed(job.result),
         "errors": [FailureShape.of(error) for error in job.errors],
         "checkpoint": _checkpoint(job),
+        "progress": None if job.progress is None else shaped(JobProgressShape, job.progress),
         "enqueued_at": iso(job.enqueued_at),
         "run_at": iso(job.run_at),
         "claimed_at": iso(job.claimed_at),
@@ -181,7 +189,7 @@ def id_text(number: int | None) -> str | None:
 
 def _checkpoint(job: JobRecord) -> CheckpointShape | None:
     kept = job.checkpoint
-    return None if kept is None else CheckpointShape(parsed(kept.data), kept.done, kept.total, iso(kept.at))
+    return None if kept is None else CheckpointShape(parsed(kept.data), iso(kept.at))
 
 
 def job_as_json(job: JobRecord) -> Shape:
