@@ -167,7 +167,9 @@ class Job(Generic[R]):
 
     async def _progress(self, store: Store) -> JobProgress:
         record = self._found(await store.job(self.id))
-        return progress_of(record, await store.parent(self.id) if record.options.chunked else None)
+        # Any job may be a parent: one enqueued by name does not know that its task is chunked.
+        alone = record.progress is not None or record.options.part is not None
+        return progress_of(record, None if alone else await store.parent(self.id))
 
     def _found(self, record: JobRecord | None) -> JobRecord:
         if record is None:
