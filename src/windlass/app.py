@@ -119,6 +119,7 @@ class Windlass(_Registry):
             int(id),
             store_handle=self._store_handle,
             decode=lambda record: decode(self._unsealed_result(record)),
+            codec=self.codec,
         )
 
     def parent(self, id: int | str) -> Parent:

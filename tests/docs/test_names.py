@@ -34,7 +34,7 @@ def _parameters(method: Callable[..., Any]) -> list[tuple[str, Any]]:
     return [(each.name, each.default) for each in inspect.signature(method).parameters.values()]
 
 
-@pytest.mark.parametrize("owner", sorted(set(_public()), key=lambda each: str(each)))
+@pytest.mark.parametrize("owner", sorted(set(_public()), key=str))
 def test_what_is_awaited_has_a_plain_name_beside_it(owner: type) -> None:
     methods = _methods(owner)
     for name, method in methods.items():
