@@ -87,6 +87,7 @@ def test_the_keys_of_a_job_in_json(any_desk: Desk) -> None:
             "claimed_at",
             "finished_at",
             "worker",
+            "worker_label",
         ),
         *(
             "claim",
