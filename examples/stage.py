@@ -1,11 +1,13 @@
-"""What the larger examples stand on: a database in a temporary place, a worker beside it, and transactions
-that look the same on SQLite and on PostgreSQL. Nothing here is about jobs."""
+"""What the examples stand on: a database in a temporary place, workers beside it, and transactions that
+look the same on SQLite and on PostgreSQL. Nothing here is about jobs."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,15 +29,33 @@ def place() -> Iterator[Path]:
 
 
 @contextmanager
-def worker(app: str, *flags: str) -> Iterator[None]:
-    """`windlass worker APP …`, started as you would and stopped as an orchestrator would, with SIGTERM."""
+def worker(app: str, *flags: str) -> Iterator[Callable[[], None]]:
+    """`windlass worker APP …`, started as you would and stopped as an orchestrator would, with SIGTERM. What
+    it gives kills it with its children and without a warning, as the loss of its host would."""
     command = [sys.executable, "-m", "windlass", "worker", app, *flags, "--log-level", "error"]
-    process = subprocess.Popen(command, cwd=ROOT)
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
     try:
-        yield
+        yield lambda: os.killpg(process.pid, signal.SIGKILL)
     finally:
         process.terminate()
         process.wait()
+
+
+def prepare(app: Windlass, *tables: str) -> None:
+    """Make the schema of the jobs, and tables beside it."""
+    app.migrate()
+    with transaction(app) as connection:
+        for table in tables:
+            connection.execute(table)
+
+
+def until(holds: Callable[[], bool], timeout: float = 60.0) -> None:
+    """Wait for something that can only be asked for."""
+    deadline = time.monotonic() + timeout
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"it has not come true within {timeout:.0f} s")
+        time.sleep(0.02)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from examples.embed_catalog.document import write_document
 from examples.embed_catalog.tasks import TABLE, Refreshed, app, refresh, search
-from examples.stage import place, transaction
+from examples.stage import place, prepare, transaction
 
 QUERY = "create a refund"
 
@@ -39,9 +39,7 @@ def main() -> None:
         document = folder / "openapi.json"
         path = str(document)
         write_document(document)
-        app.migrate()
-        with transaction(app) as connection:
-            connection.execute(TABLE)
+        prepare(app, TABLE)
         print(f"first     {refreshed(path)}")
         print(f"again     {refreshed(path)}")
         change(document)

@@ -3,7 +3,7 @@
 import argparse
 
 from examples.reshard.tasks import TABLES, app, move, old_shard
-from examples.stage import place, transaction, worker
+from examples.stage import place, prepare, transaction, worker
 from windlass.errors import JobFailed
 
 OWNERS = 97
@@ -16,9 +16,8 @@ def fill(accounts: int) -> None:
     rows = [
         (id, old_shard(id), None if id == ORPHAN else f"owner {id % OWNERS}") for id in range(1, accounts + 1)
     ]
+    prepare(app, *TABLES)
     with transaction(app) as connection:
-        for table in TABLES:
-            connection.execute(table)
         insert = "INSERT INTO account_by_id (id, shard, owner) VALUES ($1, $2, $3)"
         connection.cursor().executemany(insert, rows)
 
@@ -29,7 +28,6 @@ def main() -> None:
     parser.add_argument("--accounts", type=int, default=20_000, metavar="N", help="accounts to move [20000]")
     accounts = parser.parse_args().accounts
     with place(), app:
-        app.migrate()
         fill(accounts)
         print(f"made      {accounts:,} accounts, one of them without an owner")
         with worker("examples.reshard.tasks:app", "-q", "reshard=8", "-p", "2"):

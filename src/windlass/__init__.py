@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from windlass.handles.budget import Budget
     from windlass.handles.job import Job
     from windlass.handles.parent import Parent
+    from windlass.handles.progress import JobProgress
     from windlass.handles.queue import Queue
     from windlass.running.context import Context, current_context
     from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
@@ -48,6 +49,7 @@ __all__ = [
     "Dead",
     "Items",
     "Job",
+    "JobProgress",
     "Parent",
     "Part",
     "Priority",
@@ -79,6 +81,7 @@ _HOMES: Final = {
     "handles.budget": ("Budget",),
     "handles.job": ("Job",),
     "handles.parent": ("Parent",),
+    "handles.progress": ("JobProgress",),
     "handles.queue": ("Queue",),
     "running.context": ("Context", "current_context"),
     "signals": ("Cancelled", "Dead", "Retry", "Snooze", "SourceGone", "Throttled"),

@@ -6,8 +6,7 @@ What it knows by name is in `windlass.tasks.registry`. Making jobs is the busine
 sending them that of `windlass.running.producer`, and opening the store that of
 `windlass.running.store_handle`.
 An app works from any thread and any event loop, also after a fork. Every method that asks the store has a
-synchronous name and one beginning with `a` for use with `await`. Those of a `Budget` are the other way
-round: `acquire` is awaited, and `acquire_sync` is plain.
+synchronous name and one beginning with `a` for use with `await`.
 """
 
 from __future__ import annotations
@@ -120,6 +119,7 @@ class Windlass(_Registry):
             int(id),
             store_handle=self._store_handle,
             decode=lambda record: decode(self._unsealed_result(record)),
+            codec=self.codec,
         )
 
     def parent(self, id: int | str) -> Parent:

@@ -189,7 +189,7 @@ class JobFailed(WindlassError):
 
 class ResultInvalid(WindlassError):
     """The job has succeeded, and what it returned is not what its task's return annotation says. The value is
-    kept: `job.record().result` is its JSON text."""
+    kept: `job.record().result` has it as JSON does."""
 
 
 class CodecError(WindlassError):

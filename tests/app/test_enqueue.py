@@ -73,17 +73,17 @@ def test_e1_many_jobs_in_one_call_return_ids_in_order(any_app: Windlass) -> None
 async def test_e1_many_jobs_async(any_app: Windlass) -> None:
     ids = await any_app.named("somewhere.else").aenqueue_many([(number,) for number in range(2500)])
     assert len(set(ids)) == 2500
-    assert (await any_app.job(ids[7]).arecord()).payload == "[7]"
+    assert (await any_app.job(ids[7]).arecord()).payload == [7]
 
 
 def test_e1_by_name_without_the_code(any_app: Windlass) -> None:
     plain = any_app.enqueue("mail.send", "a@b.c", template="welcome")
     named = any_app.named("mail.send").using(queue="mail", priority="high").enqueue(to="a@b.c")
     bare = any_app.enqueue("mail.tick")
-    assert msgspec.json.decode(plain.record().payload) == {"*": ["a@b.c"], "template": "welcome"}
-    assert msgspec.json.decode(named.record().payload) == {"to": "a@b.c"}
+    assert plain.record().payload == {"*": ["a@b.c"], "template": "welcome"}
+    assert named.record().payload == {"to": "a@b.c"}
     assert named.record().queue == "mail"
-    assert bare.record().payload == "{}"
+    assert bare.record().payload == {}
 
 
 async def test_e1_by_name_reaches_the_code_elsewhere(any_app: Windlass) -> None:
@@ -116,7 +116,7 @@ def test_e3_an_option_among_the_arguments_is_told_where_it_goes(app: Windlass) -
     with pytest.raises(InvalidArguments) as other:
         send.enqueue("a", queue="y", colour="red")  # type: ignore[call-arg]
     assert "using" not in str(other.value)
-    assert send.enqueue("a", queue="y").record().payload == '{"to":"a","queue":"y"}'
+    assert send.enqueue("a", queue="y").record().payload == {"to": "a", "queue": "y"}
 
 
 @pytest.mark.parametrize("name", ["delay", "apply_async", "send", "send_with_options", "defer"])
@@ -222,7 +222,7 @@ def test_o8_a_result_that_is_not_what_was_promised_says_so(any_app: Windlass) ->
     any_app.run_until_idle()
     with pytest.raises(ResultInvalid, match=rf"job {job.id} of task counts succeeded.* `int`, got `str`"):
         job.result(timeout="5s")
-    assert job.record().result == '"many"'
+    assert job.record().result == "many"
 
 
 async def test_o5_o6_a_handle_steers_its_job(any_app: Windlass) -> None:

@@ -35,13 +35,14 @@ PEOPLE: Final = ("ada", "grace", "edsger", "barbara", "donald", "radia", "tony",
 
 
 def shots(filled: Filled) -> dict[str, tuple[str, str, tuple[int, int]]]:
-    """By name: the page, the theme and the size of the window."""
+    """By name: the page, the theme and the size of the window. First what lasts for seconds only:
+    charts without a spike at their end, a part that is to be retried."""
     return {
         "overview-light": ("/", "light", WIDE),
         "overview-dark": ("/", "dark", WIDE),
+        "parent": (f"/parents/{filled.parent}", "dark", WIDE),
         "queue": ("/queues/mail", "light", WIDE),
         "job": (f"/jobs/{filled.retrying}", "light", WIDE),
-        "parent": (f"/parents/{filled.parent}", "dark", WIDE),
         "dead": ("/dead", "light", WIDE),
         "workers": ("/workers", "light", WIDE),
         "narrow": ("/", "dark", NARROW),

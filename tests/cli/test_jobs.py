@@ -77,7 +77,18 @@ def test_the_keys_of_a_job_in_json(any_desk: Desk) -> None:
             "deaths",
             "payload",
         ),
-        *("result", "errors", "checkpoint", "enqueued_at", "run_at", "claimed_at", "finished_at", "worker"),
+        *(
+            "result",
+            "errors",
+            "checkpoint",
+            "progress",
+            "enqueued_at",
+            "run_at",
+            "claimed_at",
+            "finished_at",
+            "worker",
+            "worker_label",
+        ),
         *(
             "claim",
             "cancel_requested",
@@ -162,7 +173,7 @@ def test_show_tells_progress_result_and_times(desk: Desk) -> None:
     assert '{"sum": 8}' in said[1]
     assert "finished" in said[1]
     assert "took" in said[1]
-    assert desk.json("job", "show", running)["jobs"][0]["checkpoint"]["done"] == 1200
+    assert desk.json("job", "show", running)["jobs"][0]["progress"]["done"] == 1200
 
 
 def test_m5_hostile_text_is_shown_as_text(desk: Desk) -> None:

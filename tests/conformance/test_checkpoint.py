@@ -5,7 +5,7 @@ import pytest
 from tests.conformance.kit import Rig
 from windlass.core.states import Kind, State
 from windlass.errors import ClaimLost
-from windlass.store.records import Checkpoint
+from windlass.store.records import Checkpoint, JobFilter
 
 
 async def test_progress_is_kept_and_overwritten(rig: Rig) -> None:
@@ -59,6 +59,84 @@ async def test_it_goes_when_the_job_ends_for_good(rig: Rig, kind: Kind) -> None:
     await rig.finish(worker, job, kind)
     assert await rig.store.checkpoints([id]) == {}
     assert (await rig.look(id)).checkpoint is None
+
+
+@pytest.mark.parametrize("kind", [Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED])
+@pytest.mark.parametrize("result", [None, '"made"'])
+async def test_p6_how_far_it_was_stays_with_a_job_that_ended(
+    rig: Rig, kind: Kind, result: str | None
+) -> None:
+    """[P6] The last progress it told of, and when; beside its result, where it has one."""
+    worker = await rig.worker()
+    (id,) = await rig.add("t")
+    job = await rig.run(worker, id)
+    assert (await rig.look(id)).progress is None
+    await rig.store.checkpoint(worker, job, Checkpoint('"here"', done=3, total=10))
+    await rig.store.checkpoint(worker, job, Checkpoint('"there"', done=7, total=10))
+    before = (await rig.look(id)).progress
+    assert before is not None
+    assert (before.done, before.total) == (7, 10)
+    await rig.finish(worker, job, kind, result=result if kind is Kind.SUCCEEDED else None)
+    ended = await rig.look(id)
+    assert (ended.progress, ended.checkpoint) == (before, None)
+    assert ended.result == (result if kind is Kind.SUCCEEDED else None)
+    (listed,) = (await rig.store.jobs(JobFilter())).jobs
+    assert listed.progress == before
+
+
+async def test_p6_a_job_that_told_of_no_progress_ends_with_none(rig: Rig) -> None:
+    """[P6]"""
+    worker = await rig.worker()
+    silent, other = await rig.add("t", "t")
+    jobs = {job.id: job for job in await rig.claim(worker)}
+    await rig.store.checkpoint(worker, jobs[silent], Checkpoint('"here"'))
+    await rig.store.checkpoint(worker, jobs[other], Checkpoint("null", total=5))
+    for job in jobs.values():
+        await rig.finish(worker, job)
+    assert (await rig.look(silent)).progress is None
+    kept = (await rig.look(other)).progress
+    assert kept is not None
+    assert (kept.done, kept.total) == (None, 5)
+
+
+async def test_p6_a_dead_job_that_runs_again_begins_without_progress(rig: Rig) -> None:
+    """[P6] [O6] What it told of in its first life is not taken for that of the second."""
+    worker = await rig.worker()
+    (id,) = await rig.add("t")
+    job = await rig.run(worker, id)
+    await rig.store.checkpoint(worker, job, Checkpoint("1", done=4, total=5))
+    await rig.finish(worker, job, Kind.DEAD)
+    await rig.store.retry([id])
+    assert (await rig.look(id)).progress is None
+    await rig.finish(worker, await rig.run(worker, id))
+    assert (await rig.look(id)).progress is None
+
+
+async def test_p6_a_job_cancelled_between_two_attempts_keeps_its_progress(rig: Rig) -> None:
+    """[P6] [O5]"""
+    worker = await rig.worker()
+    (id,) = await rig.add("t")
+    job = await rig.run(worker, id)
+    await rig.store.checkpoint(worker, job, Checkpoint("1", done=4, total=5))
+    await rig.finish(worker, job, Kind.RETRY, delay=60)
+    await rig.store.cancel([id])
+    kept = (await rig.look(id)).progress
+    assert kept is not None
+    assert (kept.done, kept.total) == (4, 5)
+
+
+@pytest.mark.parametrize("kind", [Kind.SUCCEEDED, Kind.DEAD, Kind.CANCELLED])
+async def test_p6_the_job_of_a_part_keeps_its_progress(rig: Rig, kind: Kind) -> None:
+    """[P6] [P10]"""
+    worker = await rig.worker()
+    await rig.parent(worker, 1)
+    (job,) = await rig.claim(worker)
+    await rig.store.checkpoint(worker, job, Checkpoint('{"n":2}', done=2, total=3))
+    await rig.finish(worker, job, kind)
+    ended = await rig.look(job.id)
+    assert ended.progress is not None
+    assert (ended.progress.done, ended.progress.total) == (2, 3)
+    assert ended.checkpoint is None
 
 
 @pytest.mark.parametrize("end", ["cancel", "delete"])

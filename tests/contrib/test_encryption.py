@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import Desk
+from tests.stored import stored
 from tests.web.kit import visiting
 from windlass import Retry, State, Windlass
 from windlass.codec import Purpose, seal, unseal
@@ -49,7 +50,7 @@ def test_jobs_run_and_nothing_can_be_read_in_the_store(url: str) -> None:
     with make(Windlass(url, codec=Encrypted({"2026": NEW}))) as app:
         job = app.enqueue("mail.send", ADA)
         assert app.run_until_idle().succeeded == 1
-        record = job.record()
+        record = stored(job)
         for text in (record.payload, record.result or ""):
             inside = json.loads(text)["$windlass"]
             assert inside.keys() == {"codec", "key", "data"}
@@ -105,7 +106,7 @@ def test_a_job_whose_key_is_missing_waits_and_is_done_when_the_key_is_there() ->
     late = make(Windlass(store=store, codec=Encrypted({"old": OLD})), attempts=2)
     job = make(Windlass(store=store, codec=Encrypted({"new": NEW})), attempts=2).enqueue("mail.send", ADA)
     assert late.run_until_idle().retried == 1
-    record = job.record()
+    record = stored(job)
     assert record.state == State.RETRYING
     assert record.run_at is not None
     assert record.run_at - clock() >= 60
@@ -124,7 +125,7 @@ def test_a_job_that_cannot_be_opened_here_waits_as_long(codec: Encrypted | None)
     writer = None if codec is not None and codec.require else Encrypted({"k": NEW})
     job = make(Windlass(store=store, codec=writer), attempts=2).enqueue("mail.send", ADA)
     assert make(Windlass(store=store, codec=codec), attempts=2).run_until_idle().retried == 1
-    record = job.record()
+    record = stored(job)
     assert record.errors[-1].type == "windlass.errors.CodecError"
     assert record.run_at is not None
     assert record.run_at - clock() >= 60
@@ -184,7 +185,7 @@ async def test_mission_control_and_the_commands_name_the_key_and_show_nothing(tm
     async with make(Windlass(url, codec=Encrypted({"2026-01": NEW}))) as app:
         job = await app.aenqueue("mail.send", ADA)
         await app.arun_until_idle()
-        data = json.loads((await job.arecord()).payload)["$windlass"]["data"]
+        data = json.loads(stored(job).payload)["$windlass"]["data"]
         async with visiting(app) as visitor:
             answer = (await visitor.get(f"/api/jobs/{job.id}")).json()
             texts = [(await visitor.get(page)).text for page in ("/jobs", f"/jobs/{job.id}")]

@@ -29,7 +29,7 @@ from tests.docs.pages import PAGES, ROOT, Block, blocks, name_of, prose, store_o
 from windlass import Windlass
 from windlass.cli import main
 
-LANGUAGES = {"python", "sh", "console", "sql", "toml", "yaml", "json", "text", "nginx", ""}
+LANGUAGES = {"python", "sh", "console", "sql", "toml", "yaml", "json", "text", "html", "nginx", ""}
 FILE = re.compile(r"# (\w+)\.py\b")
 MAX_NOT_RUN = 8
 """Blocks of all pages that are not run. Rather make one run than raise this."""

@@ -353,6 +353,7 @@ class Side:
                 record.worker if record.state in BEGUN else None,
                 record.cancel_requested if record.state in BEGUN else False,
                 record.checkpoint.data if record.checkpoint else None,
+                record.progress.done if record.progress else None,
                 self._reason(record),
                 (sorted if self.set_back else list)(
                     (error.message, error.attempt) for error in record.errors
@@ -388,7 +389,12 @@ class Side:
     def finished(self) -> dict[str, Answer]:
         """What has ended well or was cancelled, for as long as it is remembered."""
         return {
-            label: (str(record.state), record.result, len(record.errors))
+            label: (
+                str(record.state),
+                record.result,
+                len(record.errors),
+                record.progress.done if record.progress else None,
+            )
             for label, record in self.seen.items()
             if record.state in GOES
         }

@@ -162,7 +162,7 @@ async def test_a_task_is_called_directly_with_a_context_for_tests(app: Windlass)
     assert await asyncio.to_thread(load_plainly, plain, path="file") == 2
     assert plain.written == [(9, None, None)]
     job = await load.aenqueue("file")
-    assert (await job.arecord()).payload == '{"path":"file"}'
+    assert (await job.arecord()).payload == {"path": "file"}
     with pytest.raises(InvalidArguments, match="too many"):
         await load.aenqueue(ctx, "file")  # type: ignore[arg-type, call-arg]
     with pytest.raises(EnqueueError, match="no field colour"):

@@ -81,35 +81,35 @@ async def test_f1_by_hand_from_the_same_tokens(any_app: Windlass) -> None:
 
     @any_app.task(name="call")
     async def call() -> None:
-        await budget.acquire()
+        await budget.aacquire()
 
-    await budget.acquire(2)
+    await budget.aacquire(2)
     await call.aenqueue()
     assert (await any_app.arun_until_idle()).succeeded == 1
     with pytest.raises(BudgetTimeout):
-        await any_app.budget("api").acquire(timeout=0)
-    await budget.give_back(1)
-    await budget.acquire(timeout=0)
+        await any_app.budget("api").aacquire(timeout=0)
+    await budget.agive_back(1)
+    await budget.aacquire(timeout=0)
     with pytest.raises(ValueError, match="4"):
-        await budget.acquire(4)
+        await budget.aacquire(4)
 
 
 async def test_f1_acquire_waits_for_its_tokens(app: Windlass) -> None:
     budget = app.budget("api", rate=100, burst=1)
     began = asyncio.get_running_loop().time()
     for _ in range(4):
-        await budget.acquire()
+        await budget.aacquire()
     assert asyncio.get_running_loop().time() - began >= 0.03
-    await asyncio.to_thread(budget.acquire_sync)
+    await asyncio.to_thread(budget.acquire)
 
 
 async def test_f1_drain_stops_everybody(any_app: Windlass) -> None:
     budget = any_app.budget("api", rate=1000, burst=10)
-    await budget.acquire()
-    await budget.drain("1h")
+    await budget.aacquire()
+    await budget.adrain("1h")
     with pytest.raises(BudgetTimeout):
-        await budget.acquire(timeout=0)
-    record = await budget.record()
+        await budget.aacquire(timeout=0)
+    record = await budget.arecord()
     assert record is not None
     assert record.blocked > 3500
 
@@ -327,10 +327,10 @@ async def test_f1_an_undeclared_budget_says_so_to_who_waits(
     app: Windlass, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(BudgetTimeout, match="nobody has declared it"):
-        await app.budget("nix").acquire(timeout=0)
+        await app.budget("nix").aacquire(timeout=0)
     assert "windlass budget set nix" in caplog.text
-    with pytest.raises(RuntimeError, match=r"await budget\.acquire"):
-        app.budget("nix").acquire_sync()
+    with pytest.raises(RuntimeError, match=r"await budget\.aacquire"):
+        app.budget("nix").acquire()
     with pytest.raises(ConfigurationError, match="rate="):
         app.budget("nix", burst=5)
     with pytest.raises(ConfigurationError, match="give it a rate="):
@@ -367,9 +367,9 @@ def test_f3_limits_hold_for_parts(any_app: Windlass) -> None:
 async def test_f1_a_budget_is_declared_in_each_store_it_is_used_in(app: Windlass) -> None:
     """A testing block has a store of its own; the handle must not think that it knows it already."""
     budget = app.budget("api", rate=0, burst=1)
-    await budget.acquire(timeout=0)
+    await budget.aacquire(timeout=0)
     for _ in range(2):
         async with app.testing():
-            await budget.acquire(timeout=0)
+            await budget.aacquire(timeout=0)
     with pytest.raises(BudgetTimeout):
-        await budget.acquire(timeout=0)
+        await budget.aacquire(timeout=0)

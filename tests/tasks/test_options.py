@@ -35,7 +35,8 @@ def test_e2_every_option_reaches_the_store(any_app: Windlass) -> None:
     )
     record = job.record()
     assert (record.queue, record.priority, record.state) == ("elsewhere", Priority.HIGH, State.SCHEDULED)
-    assert record.run_at == pytest.approx(record.enqueued_at + 5400, abs=5)
+    assert record.run_at is not None
+    assert abs(record.run_at - record.enqueued_at - timedelta(seconds=5400)) < timedelta(seconds=5)
     options = record.options
     assert (options.max_attempts, options.timeout, options.unique_key) == (3, 20.0, "u")
     assert (options.fair_key, options.tags) == ("tenant-1", ("a", "b"))
@@ -55,8 +56,9 @@ def test_e2_a_tasks_own_options_are_its_jobs_defaults(app: Windlass) -> None:
 
 def test_e2_options_add_up_and_later_ones_win(app: Windlass) -> None:
     base = app.named("the.task").using(delay="1h", tags=["a"])
-    record = base.using(run_at=datetime(2030, 1, 1, tzinfo=UTC), priority=0).enqueue().record()
-    assert (record.run_at, record.priority, record.options.tags) == (1893456000.0, Priority.URGENT, ("a",))
+    moment = datetime(2030, 1, 1, tzinfo=UTC)
+    record = base.using(run_at=moment, priority=0).enqueue().record()
+    assert (record.run_at, record.priority, record.options.tags) == (moment, Priority.URGENT, ("a",))
     assert base.enqueue().record().priority == Priority.NORMAL
 
 

@@ -184,7 +184,7 @@ async def test_k4_pause_resume_run_next_and_backfill(fixed: Fixed) -> None:
     await schedules.apause("report")
     assert await fixed.tick(3 * 86400) == 0
     resumed = await schedules.aresume("report")
-    assert resumed.next_at == MIDNIGHT + 3 * 86400 + 5400
+    assert resumed.next_at == datetime.fromtimestamp(MIDNIGHT + 3 * 86400 + 5400, UTC)
     assert await fixed.tick() == 0
     assert await schedules.arun("report") is not None
     paris = ZoneInfo("Europe/Paris")

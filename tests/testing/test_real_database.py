@@ -73,7 +73,7 @@ budget = limited.budget("upstream", rate="1/h", burst=1)
 
 @limited.task
 async def call() -> None:
-    await budget.acquire()
+    await budget.aacquire()
 
 
 @limited.task
@@ -101,8 +101,8 @@ def test_a_handler_that_waits_for_a_job_is_told_that_the_clock_stands_still() ->
 def test_who_moves_the_clock_may_wait_for_it() -> None:
     async def work() -> None:
         with limited.testing() as kit:
-            await budget.acquire()
-            waiting = asyncio.create_task(budget.acquire())
+            await budget.aacquire()
+            waiting = asyncio.create_task(budget.aacquire())
             await asyncio.sleep(0)
             kit.clock.advance("1h")
             await waiting

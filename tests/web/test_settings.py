@@ -114,7 +114,7 @@ async def test_m3_m4_an_option_that_a_job_carries_is_shown(
         (id,) = await rig.add("t", **given)
         record = await rig.look(id)
     value = given[field.kept]
-    shape = job_as_json(record)[field.kept]
+    shape = job_as_json(record, {})[field.kept]
     assert shape == ([str(each) for each in value] if isinstance(value, tuple) else value)
     print_job(record, ClusterView({}, {}, {}), 0.0, traceback=False)
     page = unescape((await visitor.get(f"/jobs/{id}")).text)

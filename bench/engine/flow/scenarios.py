@@ -81,11 +81,11 @@ class Scenarios:
             budget = app.budget("by_hand", rate=PLENTY, burst=PLENTY)
             async with app:
                 for _ in range(10):
-                    await budget.acquire()
+                    await budget.aacquire()
                 began = time.perf_counter()
                 until, done = began + self._plan.seconds, 0
                 while done < self._plan.singles and time.perf_counter() < until:
-                    await budget.acquire()
+                    await budget.aacquire()
                     done += 1
                 return Taken(done, time.perf_counter() - began)
 

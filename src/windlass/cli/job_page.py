@@ -99,9 +99,12 @@ def _data(job: JobRecord, now: float) -> Iterator[Line]:
         yield "replay of", str(job.options.replay_of)
     yield "payload", kept_line(job.payload)
     if job.checkpoint is not None:
-        point = job.checkpoint
-        if point.done is not None:
-            yield "progress", f"{point.done:,}" + (f" of {point.total:,}" if point.total is not None else "")
-        yield "checkpoint", f"{kept_line(point.data)}, {local(point.at, now)}"
+        yield "checkpoint", f"{kept_line(job.checkpoint.data)}, {local(job.checkpoint.at, now)}"
+    if job.progress is not None:
+        done, total = job.progress.done or 0, job.progress.total
+        yield (
+            "progress",
+            f"{done:,}{'' if total is None else f' of {total:,}'}, {local(job.progress.at, now)}",
+        )
     if job.result is not None:
         yield "result", kept_line(job.result)

@@ -17,11 +17,11 @@ from windlass.errors import EnqueueError, JobNotFound, WindlassError
 from windlass.handles import bulk
 from windlass.handles.bulk import Verb
 from windlass.presentation import audit
-from windlass.presentation.jobs import job_as_json, listing_as_json, priority_name, unwrap, wrap
+from windlass.presentation.jobs import job_as_json, labels_of, listing_as_json, priority_name, unwrap, wrap
 from windlass.presentation.text import span
 from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
-from windlass.store.records import ClusterView, JobFilter, JobRecord, Page
+from windlass.store.records import ClusterView, JobFilter, JobRecord, Page, WorkerRecord
 
 _GOOD = frozenset({"dead", "retried", "cancelled", "requested", "deleted"})
 _WHY_NOT = {
@@ -47,12 +47,13 @@ def jobs(target: Target, limit: int, cursor: str | None, as_json: bool, **where:
 def list_jobs(target: Target, where: JobFilter, limit: int, cursor: str | None, as_json: bool) -> None:
     """Print one listing and, where there is more, how to go on."""
 
-    async def work(store: Store) -> tuple[Page, ClusterView]:
-        return await _page(store, where, limit, cursor), await store.cluster_view([])
+    async def work(store: Store) -> tuple[Page, ClusterView, list[WorkerRecord]]:
+        page = await _page(store, where, limit, cursor)
+        return page, await store.cluster_view([]), await store.workers() if as_json else []
 
-    page, view = target.run(work)
+    page, view, workers = target.run(work)
     if as_json:
-        print_json(listing_as_json(page.jobs, page.cursor))
+        print_json(listing_as_json(page.jobs, page.cursor, labels_of(workers)))
         return
     now = time.time()
     print_table(_COLUMNS, [_row(job, view, now) for job in page.jobs])
@@ -111,7 +112,8 @@ def show(target: Target, ids: tuple[int, ...], traceback: bool, as_json: bool) -
         looked = {id: await store.job(id) for id in ids}
         found = [record for record in looked.values() if record is not None]
         if as_json:
-            print_json({"jobs": [job_as_json(record) for record in found]})
+            labels = labels_of(await store.workers())
+            print_json({"jobs": [job_as_json(record, labels) for record in found]})
         else:
             await _print_pages(store, found, traceback)
         return [id for id, record in looked.items() if record is None]

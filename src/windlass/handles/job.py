@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
+from windlass.codec import Codec
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
 from windlass.errors import EnqueueError, JobFailed, JobNotFound, ResultInvalid, ResultTimeout
+from windlass.handles.details import JobDetails, job_details
+from windlass.handles.progress import JobProgress, progress_of
 from windlass.running.stopped_clock import UNTIL_RUN, StoppedClock
 from windlass.store.records import CancelAnswer, DeleteAnswer, JobRecord, NewJob, Receipt, RetryAnswer
 
@@ -34,7 +37,7 @@ class Job(Generic[R]):
     for a handle made from an id alone. `str(job)` is the id, as JSON would have it.
     """
 
-    __slots__ = ("_decode", "_store_handle", "id", "pressure", "receipt", "task")
+    __slots__ = ("_codec", "_decode", "_store_handle", "id", "pressure", "receipt", "task")
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class Job(Generic[R]):
         decode: Callable[[JobRecord], Any],
         task: str | None = None,
         receipt: Receipt | None = None,
+        codec: Codec | None = None,
     ) -> None:
         self.id: Final = id
         """The job's id, an int; JSON has it as a string."""
@@ -55,6 +59,7 @@ class Job(Generic[R]):
         """How full the queue is, from 0.7 on, where it has a max_depth; else None [F4]."""
         self._store_handle = store_handle
         self._decode = decode
+        self._codec = codec
 
     def __repr__(self) -> str:
         return f"<Job {self.id}{f' of {self.task}' if self.task else ''}>"
@@ -64,23 +69,32 @@ class Job(Generic[R]):
 
     # -- looking ----------------------------------------------------------------------------------------
 
-    def record(self) -> JobRecord:
+    def record(self) -> JobDetails:
         """Everything the store knows about the job. Raises JobNotFound."""
-        return self._found(self._store_handle().call(self._look))
+        return self._store_handle().call(self._details)
 
-    async def arecord(self) -> JobRecord:
+    async def arecord(self) -> JobDetails:
         """Everything the store knows about the job. Raises JobNotFound."""
-        return self._found(await self._store_handle().acall(self._look))
+        return await self._store_handle().acall(self._details)
 
     def status(self) -> State:
         """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled; a chunked
         one also splitting or waiting."""
-        return self.record().state
+        return self._found(self._store_handle().call(self._look)).state
 
     async def astatus(self) -> State:
         """Where the job stands: scheduled, ready, running, retrying, succeeded, dead or cancelled; a chunked
         one also splitting or waiting."""
-        return (await self.arecord()).state
+        return self._found(await self._store_handle().acall(self._look)).state
+
+    def progress(self) -> JobProgress:
+        """How far the job is: what its handler said last, or what its parts have done. It stays when the job
+        has ended [P6]. Raises JobNotFound."""
+        return self._store_handle().call(self._progress)
+
+    async def aprogress(self) -> JobProgress:
+        """How far the job is; see `progress`."""
+        return await self._store_handle().acall(self._progress)
 
     def result(self, timeout: Duration | None = None) -> R:
         """Wait for the job to end and return what its task returned [O8].
@@ -152,8 +166,17 @@ class Job(Generic[R]):
             self._store_handle().notify_cancelled(frozenset({self.id}))
         return answer
 
+    async def _details(self, store: Store) -> JobDetails:
+        return await job_details(store, self._found(await store.job(self.id)), self._codec)
+
     def _look(self, store: Store) -> Awaitable[JobRecord | None]:
         return store.job(self.id)
+
+    async def _progress(self, store: Store) -> JobProgress:
+        record = self._found(await store.job(self.id))
+        # Any job may be a parent: one enqueued by name does not know that its task is chunked.
+        alone = record.progress is not None or record.options.part is not None
+        return progress_of(record, None if alone else await store.parent(self.id))
 
     def _found(self, record: JobRecord | None) -> JobRecord:
         if record is None:
@@ -193,6 +216,7 @@ class Job(Generic[R]):
             decode=self._decode,
             task=record.task,
             receipt=receipt,
+            codec=self._codec,
         )
 
     async def _finished(self, store: Store, timeout: Duration | None) -> JobRecord:

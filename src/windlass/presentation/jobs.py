@@ -7,15 +7,19 @@ The schemas of the OpenAPI document are made from these shapes. `…_as_json` is
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from windlass.core.states import Priority
-from windlass.presentation.text import Shape, iso, parsed, plain
+from windlass.presentation.text import Shape, iso, parsed, plain, shaped
+from windlass.presentation.waiting import worker_name
 from windlass.store.fields import Field, Unit
-from windlass.store.records import CARRIED, Causes, Failure, JobRecord, Options, PartOf
+from windlass.store.records import CARRIED, Causes, Failure, JobRecord, Options, PartOf, WorkerRecord
+
+Labels: TypeAlias = Mapping[int, str]
+"""What people call workers, by their ids."""
 
 
 class FailureShape(msgspec.Struct, frozen=True):
@@ -34,9 +38,15 @@ class FailureShape(msgspec.Struct, frozen=True):
 
 
 class CheckpointShape(msgspec.Struct, frozen=True):
-    """The durable progress of a job: what its handler saved, and n of m where it said so."""
+    """What the handler of a job has saved for its next attempt."""
 
     data: Any
+    at: str | None
+
+
+class JobProgressShape(msgspec.Struct, frozen=True):
+    """How far a job is, or was when it ended, in units of its handler [P6]."""
+
     done: int | None
     total: int | None
     at: str | None
@@ -76,11 +86,13 @@ class _JobShape(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     errors: list[FailureShape]
     checkpoint: CheckpointShape | None
+    progress: JobProgressShape | None
     enqueued_at: str | None
     run_at: str | None
     claimed_at: str | None
     finished_at: str | None
     worker: str | None
+    worker_label: str | None
     claim: str | None
     cancel_requested: bool
     replay_of: str | None
@@ -118,12 +130,17 @@ class JobsShape(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
-def job_shape(job: JobRecord) -> JobShape:
+def labels_of(workers: Iterable[WorkerRecord]) -> Labels:
+    """What people call these workers: their labels, else where they run."""
+    return {worker.id: worker_name(worker) for worker in workers}
+
+
+def job_shape(job: JobRecord, labels: Labels) -> JobShape:
     """The job as JSON has it."""
-    return JobShape(**job_fields(job))
+    return JobShape(**job_fields(job, labels))
 
 
-def job_fields(job: JobRecord) -> dict[str, Any]:
+def job_fields(job: JobRecord, labels: Labels) -> dict[str, Any]:
     """What a JobShape, or one that says more, is made of."""
     options = job.options
     return {
@@ -139,11 +156,13 @@ def job_fields(job: JobRecord) -> dict[str, Any]:
         "result": parsed(job.result),
         "errors": [FailureShape.of(error) for error in job.errors],
         "checkpoint": _checkpoint(job),
+        "progress": None if job.progress is None else shaped(JobProgressShape, job.progress),
         "enqueued_at": iso(job.enqueued_at),
         "run_at": iso(job.run_at),
         "claimed_at": iso(job.claimed_at),
         "finished_at": iso(job.finished_at),
         "worker": id_text(job.worker),
+        "worker_label": None if job.worker is None else labels.get(job.worker),
         "claim": id_text(job.claim),
         "cancel_requested": job.cancel_requested,
         "replay_of": id_text(options.replay_of),
@@ -181,12 +200,12 @@ def id_text(number: int | None) -> str | None:
 
 def _checkpoint(job: JobRecord) -> CheckpointShape | None:
     kept = job.checkpoint
-    return None if kept is None else CheckpointShape(parsed(kept.data), kept.done, kept.total, iso(kept.at))
+    return None if kept is None else CheckpointShape(parsed(kept.data), iso(kept.at))
 
 
-def job_as_json(job: JobRecord) -> Shape:
+def job_as_json(job: JobRecord, labels: Labels) -> Shape:
     """A job with everything the store knows about it."""
-    return plain(job_shape(job))
+    return plain(job_shape(job, labels))
 
 
 def failure_as_json(error: Failure) -> Shape:
@@ -194,9 +213,10 @@ def failure_as_json(error: Failure) -> Shape:
     return plain(FailureShape.of(error))
 
 
-def listing_as_json(jobs: Sequence[JobRecord], cursor: str | None) -> Shape:
+def listing_as_json(jobs: Sequence[JobRecord], cursor: str | None, labels: Labels) -> Shape:
     """A page of jobs; `cursor` is what --cursor takes for the next one."""
-    return plain(JobsShape([job_shape(job) for job in jobs], None if cursor is None else wrap(cursor)))
+    shapes = [job_shape(job, labels) for job in jobs]
+    return plain(JobsShape(shapes, None if cursor is None else wrap(cursor)))
 
 
 class CauseShape(msgspec.Struct, frozen=True, kw_only=True):

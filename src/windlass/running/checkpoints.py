@@ -36,6 +36,8 @@ class Checkpoints:
         self._done: int | None = None
         self._total: int | None = None
         self._progress_at: float | None = None
+        self._noted = False
+        """Whether there is progress that no write has taken along."""
 
     async def saved(self) -> str | None:
         """The data of the last checkpoint, as JSON text."""
@@ -58,19 +60,24 @@ class Checkpoints:
         async with self._turn:
             async with self._port.saving(self._job, lambda: checkpoint) as connection:
                 yield connection
-            self._done, self._total = done, total
+            self._done, self._total, self._noted = done, total, False
             self._last, self._loaded = checkpoint, True
 
     def is_due(self, done: int, total: int | None) -> bool:
         """Note progress, from any thread. True: write it now. What is not written goes along with the next
         write."""
         _check(done=done, total=total)
-        self._done, self._total = done, total
+        self._done, self._total, self._noted = done, total, True
         now = monotonic()
         if done != total and self._progress_at is not None and now - self._progress_at < PROGRESS_EVERY:
             return False
         self._progress_at = now
         return True
+
+    async def settle(self, logger: logging.LoggerAdapter[logging.Logger]) -> None:
+        """The handler has returned: write progress that was too young to be written [P6]."""
+        if self._noted:
+            await self.progress(logger)
 
     async def progress(self, logger: logging.LoggerAdapter[logging.Logger]) -> None:
         """Write the progress noted last, beside the data there is. A store that fails is no reason to fail
@@ -92,6 +99,7 @@ class Checkpoints:
 
     async def _write(self, data: str, connection: Any = None) -> None:
         checkpoint = Checkpoint(data, self._done, self._total)
+        self._noted = False
         await self._port.save(self._job, checkpoint, connection)
         self._last, self._loaded = checkpoint, True
 

@@ -218,6 +218,11 @@ class Context:
         if self._kept.is_due(done, total) and self._writable:
             wait(self._port.loop, "progress", lambda: self._kept.progress(self.logger))
 
+    async def _settle(self) -> None:
+        """For the engine, on its loop: the handler has returned."""
+        if self._checkpoints is not None and self._writable:
+            await self._checkpoints.settle(self.logger)
+
     @property
     def _kept(self) -> Checkpoints:
         if self._checkpoints is None:

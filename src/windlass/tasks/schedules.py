@@ -32,6 +32,7 @@ from windlass.core.cron import BadSchedule, Missed, Overlap
 from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
 from windlass.errors import ConfigurationError
+from windlass.handles.details import ScheduleDetails, schedule_details
 from windlass.store.records import NewSchedule, Receipt, ScheduleRecord
 from windlass.tasks.functions import check_options
 from windlass.tasks.options import Template
@@ -161,13 +162,13 @@ class Schedules:
 
     # -- what can be done, in two tongues -----------------------------------------------------------------
 
-    def records(self) -> list[ScheduleRecord]:
+    def records(self) -> list[ScheduleDetails]:
         """Every schedule in the store."""
-        return self._store_handle.call(lambda store: store.schedules())
+        return self._details(self._store_handle.call(lambda store: store.schedules()))
 
-    async def arecords(self) -> list[ScheduleRecord]:
+    async def arecords(self) -> list[ScheduleDetails]:
         """Every schedule in the store."""
-        return await self._store_handle.acall(lambda store: store.schedules())
+        return self._details(await self._store_handle.acall(lambda store: store.schedules()))
 
     def run(self, name: str) -> int | None:
         """Fire it now, whatever its clock, its pause and its overlap say; the answer is its job's id, None
@@ -178,21 +179,21 @@ class Schedules:
         """Fire it now; see `run`."""
         return await self._store_handle.acall(lambda store: run_now(store, name))
 
-    def pause(self, name: str) -> ScheduleRecord:
+    def pause(self, name: str) -> ScheduleDetails:
         """Fire it no more until `resume`."""
-        return self._store_handle.call(lambda store: pause(store, name))
+        return self._details([self._store_handle.call(lambda store: pause(store, name))])[0]
 
-    async def apause(self, name: str) -> ScheduleRecord:
+    async def apause(self, name: str) -> ScheduleDetails:
         """Fire it no more until `aresume`."""
-        return await self._store_handle.acall(lambda store: pause(store, name))
+        return self._details([await self._store_handle.acall(lambda store: pause(store, name))])[0]
 
-    def resume(self, name: str) -> ScheduleRecord:
+    def resume(self, name: str) -> ScheduleDetails:
         """Let it fire again, from its next time on: what the pause covered is not made up for."""
-        return self._store_handle.call(lambda store: resume(store, name))
+        return self._details([self._store_handle.call(lambda store: resume(store, name))])[0]
 
-    async def aresume(self, name: str) -> ScheduleRecord:
+    async def aresume(self, name: str) -> ScheduleDetails:
         """Let it fire again; see `resume`."""
-        return await self._store_handle.acall(lambda store: resume(store, name))
+        return self._details([await self._store_handle.acall(lambda store: resume(store, name))])[0]
 
     def next(self, name: str, n: int = 5) -> list[datetime]:
         """The next times it fires for, in its own time zone."""
@@ -218,6 +219,9 @@ class Schedules:
     async def aremove(self, name: str) -> bool:
         """Forget it; see `remove`."""
         return await self._store_handle.acall(lambda store: store.drop_schedule(name))
+
+    def _details(self, found: Sequence[ScheduleRecord]) -> list[ScheduleDetails]:
+        return [schedule_details(each, self._app.codec) for each in found]
 
     @property
     def _store_handle(self) -> StoreHandle:

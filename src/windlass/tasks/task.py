@@ -175,15 +175,19 @@ class Task(Generic[P, R]):
 
     def job(self, id: int | str) -> Job[R]:
         """The handle of a job of this task, from its id."""
-        return Job(int(id), store_handle=self.app._store_handle, decode=self._result, task=self.name)
+        return self._made(int(id), None)
 
     def _handle(self, receipt: Receipt) -> Job[R]:
+        return self._made(receipt.id, receipt)
+
+    def _made(self, id: int, receipt: Receipt | None) -> Job[R]:
         return Job(
-            receipt.id,
+            id,
             store_handle=self.app._store_handle,
             decode=self._result,
             task=self.name,
             receipt=receipt,
+            codec=self.app.codec,
         )
 
     def _job(self, payload: str, place: int | None = None) -> NewJob:

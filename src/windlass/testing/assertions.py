@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from windlass.codec import Purpose, unseal
 from windlass.core.counts import plural
+from windlass.handles.details import JobDetails, details_of
 from windlass.running.encoding import decode, encode
 from windlass.store.records import JobFilter, JobRecord
 from windlass.tasks.payload import POSITIONALS
@@ -30,12 +30,13 @@ def enqueued(
     tag: str | None = None,
     arguments: Mapping[str, Any] | None = None,
     **kwargs: Any,
-) -> list[JobRecord]:
+) -> list[JobDetails]:
     """The jobs that fit, oldest first, in whatever state they are."""
     known = app.named(task) if isinstance(task, str) else task
     where = JobFilter(queue=queue, task=known.name if known else None, tag=tag)
     wanted = _wanted(known, args, {**kwargs, **(arguments or {})})
-    return [job for job in _all(app, where) if _fits(known, payload_of(app, job), wanted)]
+    found = [details_of(job, app.codec) for job in _all(app, where)]
+    return [job for job in found if _fits(known, job.payload, wanted)]
 
 
 def assert_enqueued(
@@ -47,7 +48,7 @@ def assert_enqueued(
     count: int | None = None,
     arguments: Mapping[str, Any] | None = None,
     **kwargs: Any,
-) -> JobRecord:
+) -> JobDetails:
     """Assert that a job fits (with `count`: exactly so many) and return the newest that does."""
     __tracebackhide__ = True
     found = enqueued(app, task, *args, queue=queue, tag=tag, arguments=arguments, **kwargs)
@@ -93,13 +94,7 @@ def _wanted(task: Task[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str
     return plain
 
 
-def payload_of(app: Windlass, job: JobRecord) -> str:
-    """The arguments of a job as JSON text, past the app's codec."""
-    return unseal(app.codec, job.payload, Purpose("payload", job.task))
-
-
-def _fits(task: Task[..., Any] | None, text: str, wanted: dict[str, Any]) -> bool:
-    payload = decode(text)
+def _fits(task: Task[..., Any] | None, payload: Any, wanted: dict[str, Any]) -> bool:
     args = payload if isinstance(payload, list) else payload.pop(POSITIONALS, [])
     kwargs = {} if isinstance(payload, list) else payload
     if isinstance(task, RegisteredTask):
@@ -118,8 +113,7 @@ def _call(task: Task[..., Any] | str, args: tuple[Any, ...], kwargs: Mapping[str
 
 def _listing(app: Windlass, most: int = 20) -> str:
     jobs = _all(app, JobFilter())
-    lines = [
-        f"\n  {job.task} {payload_of(app, job)} on {job.queue}, {job.state.value}" for job in jobs[:most]
-    ]
+    shown = [(job, encode(details_of(job, app.codec).payload)) for job in jobs[:most]]
+    lines = [f"\n  {job.task} {payload} on {job.queue}, {job.state.value}" for job, payload in shown]
     more = f"\n  and {len(jobs) - most} more" if len(jobs) > most else ""
     return "".join(lines) + more or "nothing"

@@ -16,6 +16,7 @@ import msgspec
 from windlass.cluster.schedules import fire_due
 from windlass.core.durations import Duration, seconds
 from windlass.core.states import State
+from windlass.handles.details import JobDetails, details_of
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, JobFilter, JobRecord, Outcome
 from windlass.worker.engine.declare import declare
@@ -37,12 +38,12 @@ class Ran(msgspec.Struct, frozen=True):
     """What a drain did: every job that ran, in one of these lists, by where it stands now; each list in
     the order in which they ended by the clock. A chunked job stands for its parts and its finalizer."""
 
-    succeeded: list[JobRecord]
-    retrying: list[JobRecord]
+    succeeded: list[JobDetails]
+    retrying: list[JobDetails]
     """Failed, and to be tried again at `run_at`."""
-    dead: list[JobRecord]
-    cancelled: list[JobRecord]
-    waiting: list[JobRecord]
+    dead: list[JobDetails]
+    cancelled: list[JobDetails]
+    waiting: list[JobDetails]
     """Snoozed, throttled, of a task that nobody knows, or parents whose parts are not through."""
     errors: list[BaseException]
     """What the jobs raised that are dead or retrying now, parts included."""
@@ -54,7 +55,7 @@ class Ran(msgspec.Struct, frozen=True):
         return f"<Ran {', '.join(parts) or 'nothing'}>"
 
 
-def _named(jobs: Sequence[JobRecord]) -> str:
+def _named(jobs: Sequence[JobRecord | JobDetails]) -> str:
     return ", ".join(sorted({job.task for job in jobs}))
 
 
@@ -178,8 +179,8 @@ class Draining:
         records.sort(key=lambda record: (record.finished_at or now, record.enqueued_at, record.id))
         failed = {record.id async for record in self._records(self._raised) if record.state in _OPEN}
 
-        def standing(*states: State) -> list[JobRecord]:
-            return [record for record in records if record.state in states]
+        def standing(*states: State) -> list[JobDetails]:
+            return [details_of(record, self._app.codec) for record in records if record.state in states]
 
         ended = (State.SUCCEEDED, State.RETRYING, State.DEAD, State.CANCELLED)
         return Ran(

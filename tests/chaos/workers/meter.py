@@ -42,7 +42,7 @@ class Meter:
         async with Windlass(self.scene.url) as app:
             budget = app.budget(BUDGET)
             while True:
-                await budget.acquire()
+                await budget.aacquire()
                 self.by_hand.append(time.monotonic())
                 await asyncio.sleep(0.1)
 

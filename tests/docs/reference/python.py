@@ -29,7 +29,7 @@ MODULES: Final = (
 CONTRIB: Final = "windlass.contrib"
 GROUPS: Final = {
     "The app and its tasks": ("Windlass", "Task", "Retry", "Priority", "Budget", "Queue"),
-    "Jobs": ("Job", "Parent", "State"),
+    "Jobs": ("Job", "JobProgress", "Parent", "State"),
     "Inside a handler": ("Context", "current_context", "Part"),
     "What a handler may raise": ("Snooze", "Throttled", "Dead", "SourceGone", "Cancelled"),
     "Splitters": ("NDJSON", "Ranges", "Shards", "Items", "planner"),
@@ -42,8 +42,9 @@ HANDED: Final = {
     "windlass.chunks.task": ("ChunkedTask",), "windlass.tasks.task": ("RegisteredTask",),
     "windlass.chunks.batches": ("Batch", "AsyncBatch"), "windlass.worker.engine.embedded": ("Worker",),
     "windlass.worker.engine.drain": ("Drained",), "windlass.tasks.commands": ("CommandResult",),
-    "windlass.store.records": ("JobRecord", "ParentRecord", "PartRecord", "Failure",
-                               "ScheduleRecord", "BudgetRecord", "QueueRecord", "Depth", "TaskRecord"),
+    "windlass.handles.details": ("JobDetails", "PartOfDetails", "FailureDetails", "ParentDetails",
+                                 "PartDetails", "ScheduleDetails"),
+    "windlass.store.records": ("BudgetRecord", "QueueRecord", "Depth", "TaskRecord"),
 }  # fmt: skip
 """What nobody imports, and everybody meets: it is handed out by the names above."""
 BARE: Final = ("NDJSON", "Items", "Ranges", "Shards", "Planner", "WindlassError")
@@ -134,7 +135,7 @@ def _entry(name: str, value: Any) -> str:
     if inspect.isclass(value) and issubclass(value, enum.Enum):
         lines.append(f"Its values: {', '.join(code(each.name) for each in value)}.\n")
     elif inspect.isclass(value) and issubclass(value, msgspec.Struct):
-        lines.append(f"Its fields: {', '.join(code(each) for each in value.__struct_fields__)}.\n")
+        lines.append(f"Its fields: {', '.join(code(each) for each in _fields(value))}.\n")
     elif inspect.isclass(value) and name not in BARE:
         rows = [(signature, found) for signature, found in _paired(value)]
         if rows:
@@ -142,6 +143,12 @@ def _entry(name: str, value: Any) -> str:
             lines += [f"Has all that `{base}` has, and:\n" for base in known]
             lines.append(table(("member", "what"), rows))
     return "\n".join(lines)
+
+
+def _fields(record: type[msgspec.Struct]) -> list[str]:
+    """What a record has, also what it reads on demand."""
+    computed = [name for name, _ in inspect.getmembers(record, lambda each: isinstance(each, property))]
+    return [name for name in (*record.__struct_fields__, *computed) if not name.startswith("_")]
 
 
 def _docstring(name: str, value: Any) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from windlass.core.counts import plural
-from windlass.core.states import State
-from windlass.store.records import Checkpoint, ClaimedJob, Failure, JobRecord, Options
+from windlass.core.states import FINISHED, State
+from windlass.store.records import Checkpoint, ClaimedJob, Failure, JobRecord, Options, Progress
 
 KEPT_FAILURES = 32
 
@@ -39,6 +39,8 @@ class Job:
     errors: tuple[Failure, ...] = ()
     result: str | None = None
     checkpoint: Checkpoint | None = None
+    last: Checkpoint | None = None
+    """What it had saved when it ended."""
     after: tuple[int, ...] = ()
     """Jobs that it still waits for [P12]."""
     gate: str | None = None
@@ -73,6 +75,11 @@ class Job:
         self.place, self.gate = place, None
         if place is not None:
             place.append(self)
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far it is, or was when it ended [P6]."""
+        return Progress.of(self.last if self.state in FINISHED else self.checkpoint)
 
     def record(self) -> JobRecord:
         """The job as callers see it."""

@@ -289,6 +289,7 @@ class Tables:
         job.state, job.finished_at, job.reason = state, now, reason
         depart(self, job, now)
         saved, job.run_at, job.checkpoint, job.after = job.checkpoint, None, None, ()
+        job.last = saved
         key = job.options.unique_key
         if key is not None:
             self._count_death(key, state, now)

@@ -36,7 +36,7 @@ def test_o4_attempts_exhausted_is_death_with_every_error(any_app: Windlass) -> N
     job = broken.enqueue(5)
     assert any_app.run_until_idle() == Drained(dead=1, retried=2)
     record = job.record()
-    assert (record.state, record.payload) == (State.DEAD, '{"number":5}')
+    assert (record.state, record.payload) == (State.DEAD, {"number": 5})
     assert [error.attempt for error in record.errors] == [1, 2, 3]
     assert {error.type for error in record.errors} == {"KeyError"}
     assert "the reason\\0why" in record.errors[0].traceback

@@ -72,7 +72,7 @@ async def test_o2_queue_settings_space_the_retries_of_tasks_without_a_policy(
 
 
 def _waits(record: Any) -> float:
-    return float(record.run_at - record.errors[-1].at)
+    return float((record.run_at - record.errors[-1].at).total_seconds())
 
 
 async def test_o3_a_throttle_closes_the_queue_and_gives_its_siblings_back(

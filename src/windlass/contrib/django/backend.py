@@ -28,7 +28,6 @@ from windlass.contrib.django.app import app_and_place, known_task, register
 from windlass.contrib.django.place import place_of
 from windlass.contrib.django.task import WindlassTask, job_name, job_priority
 from windlass.core import ids
-from windlass.errors import JobNotFound
 from windlass.store.factory import POSTGRES, kind_of
 from windlass.store.fields import JobOptions
 from windlass.store.records import JobRecord
@@ -107,10 +106,11 @@ class WindlassBackend(BaseTaskBackend):
                 f"{result_id[:40]!r} is not the id of a job; a job that waits for a commit has none before it"
             )
         app, _ = app_and_place(self.alias)
-        try:
-            job = app.job(result_id).record()
-        except JobNotFound as error:
-            raise TaskResultDoesNotExist(str(error)) from error
+        job = app._store_handle().call(lambda store: store.job(int(result_id)))
+        if job is None:
+            raise TaskResultDoesNotExist(
+                f"there is no job {result_id}: it never existed, was deleted, or its retention has passed"
+            )
         return results.kept_result(self._task_of(job), self.alias, job, app.codec)
 
     def _task_of(self, job: JobRecord) -> Any:

@@ -17,7 +17,7 @@ from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import DONE, Listener
 from windlass.store.postgres.listing_walk import MAX_ROWS, Walk
 from windlass.store.postgres.rows import decode_options, record_of
-from windlass.store.records import Checkpoint, Depth, Failure, JobFilter, JobRecord, Matches, Page
+from windlass.store.records import Checkpoint, Depth, Failure, JobFilter, JobRecord, Matches, Page, Progress
 
 _failures = msgspec.json.Decoder(tuple[Failure, ...]).decode
 
@@ -100,7 +100,8 @@ class Listing:
         return depths if queues is None else {name: depths.get(name, Depth()) for name in queues}
 
     async def _complete(self, connection: Any, rows: Sequence[Any]) -> list[JobRecord]:
-        """Rows of the job view with what hangs on the jobs: result, failures, cancel request, checkpoint."""
+        """Rows of the job view with what hangs on the jobs: result, failures, cancel request, checkpoint,
+        progress."""
         extras = await connection.fetch(
             schemas.query("job_extras", self._schema),
             [row["id"] for row in rows],
@@ -116,10 +117,12 @@ def record(row: Any, **extras: Any) -> JobRecord:
 
 def _extras(row: Any) -> dict[str, Any]:
     checkpoint = None if row["data"] is None else record_of(Checkpoint, row)
+    progress = None if row["done"] is None and row["total"] is None else record_of(Progress, row)
     errors = _failures(row["errors"] or "[]")
     return {
         "result": row["result"],
         "errors": errors,
         "cancel_requested": row["cancel"],
         "checkpoint": checkpoint,
+        "progress": progress,
     }

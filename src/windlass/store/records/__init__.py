@@ -23,6 +23,7 @@ from windlass.store.records.job import (
     NewJob,
     Options,
     Page,
+    Progress,
     Receipt,
     RetryAnswer,
 )

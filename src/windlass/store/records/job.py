@@ -120,6 +120,21 @@ class Checkpoint(msgspec.Struct, frozen=True):
     at: float = 0.0
 
 
+class Progress(msgspec.Struct, frozen=True):
+    """How far a job has said it is, in units of its own, and when that was."""
+
+    done: int | None = None
+    total: int | None = None
+    at: float = 0.0
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint | None) -> Progress | None:
+        """The progress that a checkpoint tells of, if it does."""
+        if checkpoint is None or (checkpoint.done is None and checkpoint.total is None):
+            return None
+        return cls(checkpoint.done, checkpoint.total, checkpoint.at)
+
+
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job in any state, with everything the store knows about it."""
 
@@ -143,6 +158,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[Failure, ...] = ()
     result: str | None = None
     checkpoint: Checkpoint | None = None
+    """What its next attempt starts from; None once it has ended."""
+    progress: Progress | None = None
+    """How far it is; once it has ended, how far it was [P6]."""
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,9 +19,9 @@ from windlass.core import gates
 from windlass.core.ids import SEQ_BITS
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound
-from windlass.store.records import Checkpoint, Depth, JobFilter, JobRecord, Matches, Page
+from windlass.store.records import Checkpoint, Depth, JobFilter, JobRecord, Matches, Page, Progress
 from windlass.store.sqlite import rows
-from windlass.store.sqlite.rows import encode, failures, fetch, last_error, readable_options
+from windlass.store.sqlite.rows import decode_progress, encode, failures, fetch, last_error, readable_options
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("listing")
@@ -54,6 +54,7 @@ class Seen(NamedTuple):
     priority: int
     hi: int
     gate: str | None
+    progress: str | None
 
     @property
     def id(self) -> int:
@@ -105,6 +106,7 @@ def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
         reason = _awaits(connection, id)
     elif seen.state_number == rows.HELD:
         reason = gates.reason(seen.gate or gates.FAIR)
+    checkpoint = None if ended else checkpoints(connection, [id]).get(id)
     return JobRecord(
         id=id,
         task=seen.task,
@@ -125,7 +127,10 @@ def _record(connection: apsw.Connection, seen: Seen) -> JobRecord:
         reason=reason,
         errors=failures(seen.errors),
         result=seen.result,
-        checkpoint=None if ended else checkpoints(connection, [id]).get(id),
+        checkpoint=checkpoint,
+        progress=Progress.of(checkpoint)
+        if seen.progress is None
+        else Progress(*decode_progress(seen.progress)),
     )
 
 

@@ -53,6 +53,7 @@ decode_options: Final = msgspec.json.Decoder(Options).decode
 decode_failures: Final = msgspec.json.Decoder(tuple[Failure, ...]).decode
 _decode_types = msgspec.json.Decoder(tuple[_Type, ...]).decode
 decode_new_job: Final = msgspec.json.Decoder(NewJob).decode
+decode_progress: Final = msgspec.json.Decoder(tuple[int | None, int | None, float]).decode
 decode_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 

@@ -10,7 +10,7 @@ from windlass.core.states import Kind
 from windlass.store import unknown_tasks
 from windlass.store.sqlite import rows
 from windlass.store.sqlite.limits import BUDGET
-from windlass.store.sqlite.rows import Ending, Row, decode_new_job, options_json
+from windlass.store.sqlite.rows import Ending, Row, decode_new_job, encode, options_json
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 
@@ -118,8 +118,8 @@ def defer(tx: Transaction, row: Row, state: int, run_at: float) -> None:
 def end(
     tx: Transaction, row: Row, state: int, *, reason: str | None = None, result: str | None = None
 ) -> None:
-    """End a job for good: its checkpoint goes, its key is free, and its rerun begins [E6]. What that means
-    for its parent and for jobs that come after it is for `settle` to see to."""
+    """End a job for good: its checkpoint goes but for the progress [P6], its key is free, and its rerun
+    begins [E6]. What that means for its parent and for jobs that come after it is for `settle` to see to."""
     waits = row.state in rows.OFFERED and not tx.lanes.numbered(row.lane).runs(row)
     _leave(tx, row)
     if row.gate is not None:  # it may have asked for more room than those behind it
@@ -129,9 +129,13 @@ def end(
     cancel = None if row.cancel is None else 0
     if row.state != rows.PLAIN:
         tx.gates.drop(row.id, ended=True)
-    _move(tx, row, pos, state, touched_at=tx.now, cancel=cancel, reason=reason, result=result)
-    options = row.options
     saved = tx.one(_SQL["drop_checkpoint"], (row.id,))
+    progress = None if saved is None or saved[1:3] == (None, None) else encode(saved[1:]).decode()
+    _move(
+        tx, row, pos, state,
+        touched_at=tx.now, cancel=cancel, reason=reason, result=result, progress=progress,
+    )  # fmt: skip
+    options = row.options
     rerun = None
     if options.unique_key is not None:
         _note_end_of_key(tx, options.unique_key, state)
@@ -266,6 +270,7 @@ def _move(  # noqa: PLR0913 - what changes in a row
     result: str | None = None,
     gate: str | None = None,
     need: int | None = None,
+    progress: str | None = None,
 ) -> None:
     """Write the row at its new place, and count it there."""
     old, own_id = row.pos, row.id if pos != row.pos else row.own_id
@@ -275,7 +280,7 @@ def _move(  # noqa: PLR0913 - what changes in a row
         _SQL["move"],
         (
             pos, own_id, state, touched_at, row.attempt, row.deaths, run_at, cancel, reason,
-            row.errors_json, result, row.options_json, gate, need, old,
+            row.errors_json, result, row.options_json, gate, need, progress, old,
         ),
     )  # fmt: skip
     tx.lanes.numbered(row.lane).count(row, 1)

@@ -13,10 +13,10 @@ from windlass.errors import EnqueueError, JobNotFound
 from windlass.handles import bulk as walks
 from windlass.handles.bulk import Verb
 from windlass.presentation import audit
-from windlass.presentation.jobs import CausesShape, causes_shape, job_fields, unwrap, wrap
+from windlass.presentation.jobs import CausesShape, causes_shape, job_fields, labels_of, unwrap, wrap
 from windlass.presentation.parents import ParentShape
 from windlass.presentation.text import iso
-from windlass.presentation.waiting import state_in_words, why_it_waits, worker_name
+from windlass.presentation.waiting import state_in_words, why_it_waits
 from windlass.store.protocol import Store
 from windlass.store.records import EventRecord, JobFilter, JobRecord, Page, ParentRecord, QueueRecord, Receipt
 from windlass.web.http.intake_limit import IntakeLimit
@@ -62,8 +62,9 @@ class Jobs(Actions):
         page = await self._store.ask(
             lambda store: _page(store, where, max(1, min(limit, MAX_LISTED)), cursor)
         )
+        labels = labels_of((await self._store.state()).workers)
         return ListedJobs(
-            jobs=[views.listed_job(job) for job in page.jobs],
+            jobs=[views.listed_job(job, labels) for job in page.jobs],
             cursor=None if page.cursor is None else wrap(page.cursor),
             looked=page.looked,
             back_to=iso(page.back_to),
@@ -100,19 +101,19 @@ class Jobs(Actions):
         record, parent, events = await self._store.ask(read)
         state = await self._store.state()
         now = await self._store.now()
-        label = next((worker_name(worker) for worker in state.workers if worker.id == record.worker), None)
+        labels = labels_of(state.workers)
+        label = labels.get(record.worker or 0)
         serving = state.view.serving.get(record.queue, 0)
         queue = state.view.queues.get(record.queue, QueueRecord(name=record.queue))
         task = self._app.tasks.get(record.task)
         began = views.running_since(record, state.workers)
         limit = views.time_limit(record, queue, None if task is None else task.timeout)
         return JobView(
-            **job_fields(record),
+            **job_fields(record, labels),
             state_text=state_in_words(record),
             why=why_it_waits(record, state.view.queues.get(record.queue), serving, now),
             running_since=iso(began),
             deadline=None if began is None else iso(began + limit),
-            worker_label=label,
             timeline=timeline(record, events, label),
             parent=None if parent is None else ParentShape.of(parent, (time.time(), parent)),
         )

@@ -115,7 +115,6 @@ class JobView(JobShape, frozen=True, kw_only=True):
     """When its current run started; null where it does not run."""
     deadline: str | None
     """The deadline of that run: from the timeout of the job or its task, or the queue's limit."""
-    worker_label: str | None
     timeline: list[EventShape]
     """Its events, the earliest first."""
     parent: ParentShape | None

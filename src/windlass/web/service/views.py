@@ -11,7 +11,7 @@ import msgspec
 from windlass.core import cron
 from windlass.core.states import State
 from windlass.presentation.cluster_state import ClusterState
-from windlass.presentation.jobs import job_fields
+from windlass.presentation.jobs import Labels, job_fields
 from windlass.presentation.text import iso, shaped
 from windlass.presentation.waiting import (
     budget_in_words,
@@ -84,7 +84,7 @@ def worst_first(queue: QueueView) -> tuple[Any, ...]:
     return (not stands, not refuses, -(queue.oldest or 0.0), -queue.ready, -queue.running, queue.name)
 
 
-def listed_job(job: JobRecord) -> ListedJob:
+def listed_job(job: JobRecord, labels: Labels) -> ListedJob:
     """A job as a listing has it: never large."""
     kept = {name: _short(getattr(job, name)) for name in ("payload", "result")}
     checkpoint = job.checkpoint
@@ -96,7 +96,7 @@ def listed_job(job: JobRecord) -> ListedJob:
         for error in job.errors[-1:]
     )
     short = msgspec.structs.replace(job, errors=errors, checkpoint=checkpoint, **kept)
-    return ListedJob(**job_fields(short), state_text=state_in_words(job), cut=cut)
+    return ListedJob(**job_fields(short, labels), state_text=state_in_words(job), cut=cut)
 
 
 def running_since(job: JobRecord, workers: Iterable[WorkerRecord]) -> float | None:

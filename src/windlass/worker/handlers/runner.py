@@ -99,7 +99,7 @@ class Runner:
                 found[task.queue] = max(task.batch_size, found.get(task.queue, 1))
         return found
 
-    async def run(self, job: ClaimedJob, context: Context) -> Outcome:
+    async def run(self, job: ClaimedJob, context: Context) -> Outcome:  # noqa: PLR0912 - one frame for all
         """Run one attempt to its end. Raises CancelledError if, and only if, it is cancelled from outside."""
         task = self.tasks.get(job.task)
         if task is None:
@@ -116,6 +116,8 @@ class Runner:
             else:
                 value = await self._call(task, job, context)
             result = None if value is None else keep(value, task)
+            if context._checkpoints is not None:
+                await context._settle()
             outcome = Outcome(job=job, result=result, run_ms=(time.monotonic() - began) * 1000.0)
             if self._observe is not None:
                 self._observe(job, outcome, None)

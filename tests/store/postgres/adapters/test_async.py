@@ -1,6 +1,7 @@
 """Asynchronous connections: asyncpg, psycopg and SQLAlchemy. Rolled back = never existed [E1]."""
 
 import json
+from datetime import UTC, datetime
 
 import asyncpg
 import pytest
@@ -70,7 +71,7 @@ async def test_e2_every_option_arrives(app: Windlass, dsn: str, note: Note, call
         ).aenqueue("later")
     record = await job.arecord()
     assert (record.queue, record.priority, record.state) == ("elsewhere", 3, State.SCHEDULED)
-    assert record.run_at == 4_000_000_000
+    assert record.run_at == datetime.fromtimestamp(4_000_000_000, UTC)
     assert (record.options.max_attempts, record.options.fair_key) == (7, "tenant")
     assert (record.options.tags, record.options.headers) == (("a", "b%"), {"x": HARD})
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
@@ -76,7 +77,7 @@ def test_e2_every_option_arrives(app: Windlass, dsn: str, note: Note, caller: Sy
         ).enqueue("later")
     record = job.record()
     assert (record.queue, record.priority, record.state) == ("elsewhere", 0, State.SCHEDULED)
-    assert record.run_at == 4_000_000_000
+    assert record.run_at == datetime.fromtimestamp(4_000_000_000, UTC)
     assert (record.options.max_attempts, record.options.timeout) == (7, 120.0)
     assert (record.options.unique_key, record.options.tags) == (note.queue, ("a", "b%"))
     assert (record.options.headers, record.options.trace) == ({"x": HARD}, "00-1-2-01")

@@ -203,11 +203,14 @@ CREATE TABLE windlass.failure (
     traceback text NOT NULL
 ) PARTITION BY LIST (segment);
 
+-- What a job returned, and in a row of its own (result NULL) the last progress of one that had saved some [P6].
 CREATE TABLE windlass.result (
     job     bigint NOT NULL,
     at      timestamptz NOT NULL,
+    done    bigint,
+    total   bigint,
     segment smallint NOT NULL,
-    result  json NOT NULL
+    result  json
 ) PARTITION BY LIST (segment);
 
 -- Autovacuum is off on log partitions: nothing in them is ever updated, and TRUNCATE gives the space back.
@@ -436,7 +439,10 @@ CREATE TABLE windlass.dead (
     payload     json NOT NULL,
     options     json,
     errors      json NOT NULL DEFAULT '[]',
-    error       text NOT NULL DEFAULT ''
+    error       text NOT NULL DEFAULT '',
+    done        bigint,
+    total       bigint,
+    saved_at    timestamptz
 );
 CREATE INDEX ON windlass.dead (queue, died_at);
 CREATE INDEX ON windlass.dead (enqueued_at, (id + 0));

@@ -386,7 +386,7 @@ SELECT p.id, p.task, p.queue, p.priority, p.state, p.attempt, p.deaths, p.payloa
                       OR p.finished_at > windlass.now() - make_interval(secs => q.retention))
 
 -- :job_extras
--- What hangs on jobs: result, failures, cancel request, checkpoint. $1 ids, $2 their states.
+-- What hangs on jobs: result, failures, cancel request, checkpoint, progress. $1 ids, $2 their states.
 -- Callers: the store's listings. Lock: none.
 -- Each is looked up by its index, job by job (LIMIT 1 and OFFSET 0 are fences [rule 8]); most jobs have none
 -- of them.
@@ -394,17 +394,24 @@ SELECT coalesce(r.result, p.result) AS result,
        CASE WHEN d.errors IS NOT NULL THEN d.errors
             WHEN EXISTS (SELECT FROM windlass.failure f WHERE f.job = j.id OFFSET 0)
             THEN windlass.failures_of(j.id) END AS errors,
-       q.job IS NOT NULL OR coalesce(p.cancelling, false) AS cancel, k.data, k.done, k.total, k.at
+       q.job IS NOT NULL OR coalesce(p.cancelling, false) AS cancel, k.data,
+       coalesce(k.done, e.done, d.done) AS done, coalesce(k.total, e.total, d.total) AS total,
+       coalesce(k.at, e.at, d.saved_at) AS at
   FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS j (id, state, i)
   LEFT JOIN LATERAL (SELECT x.result FROM windlass.result x
-                      WHERE x.job = j.id AND j.state = 'succeeded' ORDER BY x.at DESC LIMIT 1) AS r ON true
-  LEFT JOIN LATERAL (SELECT x.errors FROM windlass.dead x WHERE x.id = j.id AND j.state = 'dead'
-                      LIMIT 1) AS d ON true
+                      WHERE x.job = j.id AND j.state = 'succeeded' AND x.result IS NOT NULL
+                      ORDER BY x.at DESC LIMIT 1) AS r ON true
+  LEFT JOIN LATERAL (SELECT x.done, x.total, x.at FROM windlass.result x
+                      WHERE x.job = j.id AND j.state IN ('succeeded', 'cancelled') AND x.result IS NULL
+                      LIMIT 1) AS e ON true
+  LEFT JOIN LATERAL (SELECT x.errors, x.done, x.total, x.saved_at FROM windlass.dead x
+                      WHERE x.id = j.id AND j.state = 'dead' LIMIT 1) AS d ON true
   LEFT JOIN LATERAL (SELECT x.result, x.cancelling FROM windlass.parent x
                       WHERE x.id = j.id AND j.state NOT IN ('running', 'splitting') LIMIT 1) AS p ON true
   LEFT JOIN LATERAL (SELECT x.job FROM windlass.cancel_request x
                       WHERE x.job = j.id AND j.state IN ('running', 'splitting') LIMIT 1) AS q ON true
-  LEFT JOIN LATERAL (SELECT x.data, x.done, x.total, x.at FROM windlass.checkpoint x WHERE x.job = j.id
+  LEFT JOIN LATERAL (SELECT x.data, x.done, x.total, x.at FROM windlass.checkpoint x
+                      WHERE x.job = j.id AND j.state NOT IN ('succeeded', 'dead', 'cancelled')
                       LIMIT 1) AS k ON true
  ORDER BY j.i
 

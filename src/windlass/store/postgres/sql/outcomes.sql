@@ -302,7 +302,8 @@ END $$;
 -- unique_key, by trying only; none of a parent (see note_part_ends).
 -- p_claims and p_lanes name the claim each job ended in, or NULL where it ended waiting; p_snapshot is that
 -- claim's, where the caller has kept it. A key that a producer's transaction holds is left to settle_rest: no
--- worker waits for a producer. A part that did not succeed keeps its checkpoint, for its redrive [P9].
+-- worker waits for a producer. A part that did not succeed keeps its checkpoint, for its redrive [P9]. The
+-- progress of a job stays with it when its checkpoint goes: in the result log, or with the dead letter [P6].
 CREATE OR REPLACE FUNCTION windlass.settle(
     p_jobs bigint[], p_lanes int[], p_claims bigint[], p_kind text, p_snapshot pg_snapshot DEFAULT NULL)
 RETURNS void
@@ -311,6 +312,17 @@ DECLARE
     u record;
 BEGIN
     PERFORM windlass.drop_passes(p_jobs, 'all', true);
+    IF EXISTS (SELECT FROM windlass.checkpoint WHERE job = ANY (p_jobs)) THEN
+        IF p_kind = 'dead' THEN
+            UPDATE windlass.dead d SET done = k.done, total = k.total, saved_at = k.at
+              FROM windlass.checkpoint k
+             WHERE k.job = ANY (p_jobs) AND d.id = k.job AND (k.done IS NOT NULL OR k.total IS NOT NULL);
+        ELSIF p_kind IN ('succeeded', 'cancelled') THEN
+            INSERT INTO windlass.result (segment, job, at, done, total)
+            SELECT windlass.pin_segment(), k.job, k.at, k.done, k.total FROM windlass.checkpoint k
+             WHERE k.job = ANY (p_jobs) AND (k.done IS NOT NULL OR k.total IS NOT NULL);
+        END IF;
+    END IF;
     IF EXISTS (SELECT FROM windlass.part WHERE job = ANY (p_jobs)) THEN
         PERFORM windlass.note_part_ends(p_jobs, p_kind);
         DELETE FROM windlass.checkpoint k

@@ -238,7 +238,8 @@ BEGIN
             UPDATE windlass.parent p
                SET final_state = v_state,
                    result = (SELECT r.result FROM windlass.result r
-                              WHERE r.job = e.job AND v_state = 'succeeded' ORDER BY r.at DESC LIMIT 1)
+                              WHERE r.job = e.job AND v_state = 'succeeded' AND r.result IS NOT NULL
+                              ORDER BY r.at DESC LIMIT 1)
              WHERE p.id = p_parent;
         ELSE
             UPDATE windlass.parent p

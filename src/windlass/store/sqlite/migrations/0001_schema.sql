@@ -130,7 +130,8 @@ CREATE TABLE windlass_job (
     errors      TEXT,                       -- JSON: the last 32 failures [O4]
     result      TEXT,
     gate        TEXT,
-    need        INTEGER                     -- the tokens that it waits for
+    need        INTEGER,                    -- the tokens that it waits for
+    progress    TEXT                        -- JSON: what it had done when it ended [P6]: [done, total, at]
 ) STRICT;
 
 -- None of these holds an entry for a plain job that is enqueued, claimed and succeeds.

@@ -4,7 +4,7 @@
 -- =seen  the columns of listing.Seen
 j.number, j.pos, j.id, j.state, j.touched_at, j.enqueued_at, j.attempt, j.deaths, j.task, j.payload,
 j.options, j.run_at, j.cancel, j.reason, j.errors, j.result, l.queue, l.priority, l.id << 44 | l.hi,
-j.gate
+j.gate, j.progress
 
 -- ── one job, and the counts of queues ──────────────────────────────────────────────────────────────────────
 

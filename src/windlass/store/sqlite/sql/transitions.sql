@@ -11,7 +11,7 @@ SELECT {row} FROM windlass_job j WHERE pos = ?;
 -- :move
 UPDATE windlass_job
 SET pos = ?, id = ?, state = ?, touched_at = ?, attempt = ?, deaths = ?, run_at = ?, cancel = ?, reason = ?,
-    errors = ?, result = ?, options = ?, gate = ?, need = ?
+    errors = ?, result = ?, options = ?, gate = ?, need = ?, progress = ?
 WHERE pos = ?;
 
 -- :remove
