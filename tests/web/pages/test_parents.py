@@ -39,6 +39,6 @@ async def test_m4_a_parent_tells_which_parts_are_tried_again(any_app: Windlass) 
             assert "1 part retrying (1 try)" in page, path
             assert ERROR not in page, f"{path}: as markup"
             assert ERROR in unescape(page), path
-        page = Html((await visitor.get(f"/parents/{id}")).text)
-    cells = [each["title"] for each in page.all("i") if "title" in each]
+        strip = Html((await visitor.get(f"/parents/{id}")).text)
+    cells = [each["title"] for each in strip.all("i") if "title" in each]
     assert cells == ["part 0: succeeded", f"part 1: retrying (1 try): {ERROR}", "part 2: running"]
