@@ -85,6 +85,7 @@ def test_p10_parents_tells_how_far_each_is(any_desk: Desk) -> None:
     assert "██░░░░░░░░ 25 %" in said
     assert "records/s" in said
     assert " 1/6, 1 failed " in said
+    assert "1 part retrying (1 try)" in said
 
 
 def test_p10_show_tells_everything(any_desk: Desk) -> None:
@@ -98,8 +99,8 @@ def test_p10_show_tells_everything(any_desk: Desk) -> None:
     assert "1 of its parts may fail" in said
     assert "\n█x~▓░·\n" in said
     assert "x dead 1" in said
-    assert "retrying (1 try)" in said
-    assert "ValueError: not yet" in said
+    assert "retrying   1 part retrying (1 try), last: ValueError: not yet" in said
+    assert said.count("ValueError: not yet") == 2, "on the parent, and with the part"
     assert " 50% " in said
 
 
@@ -116,9 +117,22 @@ def test_p4_the_parts_in_json(any_desk: Desk) -> None:
         *("succeeded", "dead", "retrying", "running", "ready", "waiting"),
     ]
     assert parts[1]["error"].startswith("ValueError: [red]")
+    assert parts[2]["error"] == "ValueError: not yet"
     assert (parts[3]["done"], parts[3]["size"], parts[3]["records"], parts[3]["attempt"]) == (5, 10, 30, 1)
     assert parts[2]["span"] == [2]
     assert isinstance(parts[0]["job"], str)
+
+
+def test_m4_parts_that_are_tried_again_are_told_on_their_parent(any_desk: Desk) -> None:
+    """[M4] [P10] How often, and what the last one failed of: in JSON, and where its job is shown."""
+    over, id = made(any_desk, ended), made(any_desk, on_the_way)
+    told = {"parts": 1, "tries": 1, "error": "ValueError: not yet", "text": "1 part retrying (1 try)"}
+    assert any_desk.json("parents")["parents"][0]["retrying"] == told
+    assert any_desk.json("parent", "show", id)["parent"]["retrying"] == told
+    assert any_desk.json("parent", "set", id, "--parallel", "4")["parent"]["retrying"] == told
+    assert "1 part retrying (1 try), last: ValueError: not yet" in any_desk.ok("job", "show", id)
+    assert any_desk.json("parent", "show", over)["parent"]["retrying"] is None
+    assert "retrying" not in any_desk.ok("job", "show", over)
 
 
 def test_m5_hostile_errors_are_shown_as_text(desk: Desk) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from windlass.cli.output import console, make_sheet, show
-from windlass.cli.parent_page import FINAL
+from windlass.cli.parent_page import FINAL, retrying_in_words
 from windlass.cli.settings import shown
 from windlass.core.counts import plural
 from windlass.core.harmless import harmless
 from windlass.core.progress import progress
 from windlass.core.states import FINISHED
 from windlass.presentation.jobs import options_shown, priority_name
+from windlass.presentation.retries import RetryingShape
 from windlass.presentation.text import kept_line, local, one_line, span
 from windlass.presentation.waiting import state_in_words, why_or_reason, worker_name
 from windlass.store.records import ClusterView, JobRecord, ParentRecord, WorkerRecord
@@ -29,10 +30,12 @@ def print_job(
     traceback: bool,
     parent: ParentRecord | None = None,
     worker: WorkerRecord | None = None,
+    retrying: RetryingShape | None = None,
 ) -> None:
     """Print everything about a job. Without `traceback`, an error is its type and message. `parent` is how
-    far its parts are, where it was split; `worker` who has it, where the store still knows that one."""
-    state, family = _state(job, view, now, worker), _family(job, parent, now)
+    far its parts are, where it was split, and `retrying` those that are tried again; `worker` who has it,
+    where the store still knows that one."""
+    state, family = _state(job, view, now, worker), _family(job, parent, retrying, now)
     show(make_sheet([*state, *family, *_times(job, now), *_data(job, now)]))
     shown = console()
     for error in job.errors:
@@ -58,13 +61,17 @@ def _state(job: JobRecord, view: ClusterView, now: float, worker: WorkerRecord |
         yield "worker", one_line(f"{message}, claim {job.claim}")
 
 
-def _family(job: JobRecord, parent: ParentRecord | None, now: float) -> Iterator[Line]:
+def _family(
+    job: JobRecord, parent: ParentRecord | None, retrying: RetryingShape | None, now: float
+) -> Iterator[Line]:
     """Its parts, and its parent [P4]."""
     part = job.options.part
     if parent is not None:
         percent = progress([(now, parent)]).percent
         how = f"{parent.succeeded:,} of {plural(parent.total, 'part')} succeeded, {percent} %"
         yield "parent", f"it was split: {how}; see `windlass parent show {job.id}`"
+        if retrying is not None:
+            yield "retrying", retrying_in_words(retrying)
     elif job.options.chunked and job.state not in FINISHED:
         yield "parent", "a worker splits it into parts"
     if part is not None:

@@ -18,6 +18,7 @@ from windlass.handles import bulk
 from windlass.handles.bulk import Verb
 from windlass.presentation import audit
 from windlass.presentation.jobs import job_as_json, labels_of, listing_as_json, priority_name, unwrap, wrap
+from windlass.presentation.retries import retrying_of
 from windlass.presentation.text import span
 from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
@@ -129,7 +130,16 @@ async def _print_pages(store: Store, found: Sequence[JobRecord], traceback: bool
             click.echo()
         # Any of them may be a parent: one enqueued by name does not know that its task is chunked.
         parent, worker = await store.parent(record.id), workers.get(record.worker or 0)
-        print_job(record, view, time.time(), traceback=traceback, parent=parent, worker=worker)
+        retrying = {} if parent is None else await retrying_of(store, [parent])
+        print_job(
+            record,
+            view,
+            time.time(),
+            traceback=traceback,
+            parent=parent,
+            worker=worker,
+            retrying=retrying.get(record.id),
+        )
 
 
 def _steer_by_id(verb: Verb, help: str) -> None:

@@ -15,7 +15,8 @@ from windlass.cli.output import bar, make_sheet, make_table, strip
 from windlass.core.counts import plural
 from windlass.core.progress import Look, Progress, progress
 from windlass.core.states import FINISHED, State
-from windlass.presentation.parents import NEEDING, Parts, read_parts
+from windlass.presentation.parents import NEEDING, Parts, read_parts, with_errors
+from windlass.presentation.retries import RetryingShape, retrying_of
 from windlass.presentation.text import local, one_line, parts_at_a_time, span
 from windlass.presentation.waiting import state_in_words
 from windlass.store.protocol import Store
@@ -35,13 +36,15 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     parent: ParentRecord
     parts: Parts
     final: JobRecord | None = None
+    retrying: RetryingShape | None = None
 
 
 async def look_at(store: Store, parent: ParentRecord) -> Family:
     """All parts of a parent, of which only the states are kept, and few of them as a whole."""
     parts = await read_parts(store, parent.id)
     final = None if parent.final is None else await store.job(parent.final)
-    return Family(parent=parent, parts=parts, final=final)
+    retrying = (await retrying_of(store, [parent])).get(parent.id)
+    return Family(parent=parent, parts=parts, final=final, retrying=retrying)
 
 
 async def every_part(store: Store, parent: int) -> list[PartRecord]:
@@ -49,7 +52,7 @@ async def every_part(store: Store, parent: int) -> list[PartRecord]:
     parts: list[PartRecord] = []
     while page := await store.parts(parent, start=len(parts), limit=_PAGE):
         parts += page
-    return parts
+    return await with_errors(store, parts)
 
 
 async def find_parent(store: Store, id: int) -> ParentRecord:
@@ -87,13 +90,13 @@ def not_a_parent(id: int, job: JobRecord | None) -> str:
 # -- drawing --------------------------------------------------------------------------------------------
 
 
-def row(parent: ParentRecord, now: float) -> Sequence[object]:
+def row(parent: ParentRecord, now: float, retrying: RetryingShape | None = None) -> Sequence[object]:
     """A parent as a line of a listing."""
     current, failed = progress([(now, parent)]), parent.dead + parent.cancelled
     return (
         str(parent.id),
         parent.task,
-        parent_in_words(parent),
+        parent_in_words(parent) + (f", {retrying.text}" if retrying else ""),
         f"{parent.succeeded:,}/{parent.total:,}" + (f", {failed:,} failed" if failed else ""),
         Text.assemble(bar(current.fraction, 10), f" {current.percent} %"),
         rate_in_words(parent, current),
@@ -121,6 +124,11 @@ def parent_in_words(parent: ParentRecord) -> str:
     """Its state, and whether it is being cancelled."""
     asked = parent.cancel_requested and parent.state not in FINISHED
     return f"{parent.state} (cancel requested)" if asked else str(parent.state)
+
+
+def retrying_in_words(retrying: RetryingShape) -> str:
+    """How many parts are tried again, and what the last one failed of [M4]."""
+    return one_line(f"{retrying.text}, last: {retrying.error}" if retrying.error else retrying.text, 300)
 
 
 def rate_in_words(parent: ParentRecord, current: Progress) -> str | None:
@@ -157,6 +165,8 @@ def _lines(family: Family, looks: Sequence[Look]) -> Iterator[tuple[str, str | T
         "parts",
         f"{parent.succeeded:,} of {parent.total:,} succeeded, {failed:,} failed, {parent.out:,} out",
     )
+    if family.retrying is not None:
+        yield "retrying", retrying_in_words(family.retrying)
     if parent.size or parent.records:
         yield "done", f"{parent.done:,} of {plural(parent.size, 'unit')}, {plural(parent.records, 'record')}"
     yield "parallel", parts_at_a_time(parent.parallel)

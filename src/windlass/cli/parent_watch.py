@@ -83,7 +83,7 @@ class Watched:
             return {"at": iso(time.time()), "parent": None, "state": self._state}
         return {
             "at": iso(self._looks[-1][0]),
-            "parent": ParentShape.of(self._family.parent, *self._looks),
+            "parent": ParentShape.of(self._family.parent, *self._looks, retrying=self._family.retrying),
             "states": {str(state): count for state, count in Counter(self._family.parts.states).items()},
         }
 

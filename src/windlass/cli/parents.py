@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -19,6 +20,7 @@ from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
 from windlass.presentation import audit
 from windlass.presentation.parents import ParentShape, PartShape
+from windlass.presentation.retries import RetryingShape, retrying_of
 from windlass.presentation.text import parts_at_a_time
 from windlass.store.protocol import Store
 from windlass.store.records import CancelAnswer, ParentRecord
@@ -32,13 +34,26 @@ _id = click.argument("id", metavar="ID", type=JobId())
 @with_json
 def parents(target: Target, active: bool, limit: int, as_json: bool) -> None:
     """List jobs that were split into parts, newest first, with their progress."""
-    found = target.run(lambda store: store.parents(active=active, limit=limit))
+
+    async def work(store: Store) -> tuple[list[ParentRecord], dict[int, RetryingShape]]:
+        found = await store.parents(active=active, limit=limit)
+        return found, await retrying_of(store, found)
+
+    found, retrying = target.run(work)
     now = time.time()
-    print_listing(as_json, "parents", found, _shape, COLUMNS, lambda parent: row(parent, now))
+
+    def shape(parent: ParentRecord) -> ParentShape:
+        return ParentShape.of(parent, (now, parent), retrying=retrying.get(parent.id))
+
+    def line(parent: ParentRecord) -> Sequence[object]:
+        return row(parent, now, retrying.get(parent.id))
+
+    print_listing(as_json, "parents", found, shape, COLUMNS, line)
 
 
-def _shape(parent: ParentRecord) -> ParentShape:
-    return ParentShape.of(parent, (time.time(), parent))
+async def _shape(store: Store, parent: ParentRecord) -> ParentShape:
+    retrying = await retrying_of(store, [parent])
+    return ParentShape.of(parent, (time.time(), parent), retrying=retrying.get(parent.id))
 
 
 @click.group()
@@ -63,7 +78,8 @@ def show(target: Target, id: int, watch: bool, as_json: bool) -> None:
         found = await find_parent(store, id)
         if as_json:
             parts = await every_part(store, id)
-            print_json({"parent": _shape(found), "parts": [PartShape.of(part) for part in parts]})
+            shape = await _shape(store, found)
+            print_json({"parent": shape, "parts": [PartShape.of(part) for part in parts]})
         else:
             print_out(draw(await look_at(store, found), [(time.time(), found)], console().width))
 
@@ -103,7 +119,7 @@ def set_(target: Target, id: int, parallel: Any, as_json: bool) -> None:
     else:
         counts = f"{found.out:,} {'is' if found.out == 1 else 'are'} out now; see `windlass parent show {id}`"
     said = f"{id} runs {parts_at_a_time(found.parallel)}; {counts}"
-    print_answer(as_json, {"parent": _shape(found)}, said)
+    print_answer(as_json, {"parent": target.run(lambda store: _shape(store, found))}, said)
 
 
 @parent.command()
@@ -123,7 +139,8 @@ def redrive(target: Target, id: int, as_json: bool) -> None:
     if again:
         what = "its finalizer" if only_final else f"{plural(again, 'part')} (a finalizer counts as one)"
         said = f"{id} runs {what} again; {_follow(id)}"
-    print_answer(as_json, {"parent": _shape(found), "redriven": again}, said, ok=again > 0)
+    shape = {"parent": target.run(lambda store: _shape(store, found)), "redriven": again}
+    print_answer(as_json, shape, said, ok=again > 0)
 
 
 @parent.command()
@@ -144,7 +161,7 @@ def cancel(target: Target, id: int, as_json: bool) -> None:
         said = f"{id} {found.state}; `windlass parent redrive {id}` would go on with it"
     else:
         said = f"{id} is being cancelled and waits for {plural(found.out, 'part')} to stop; {_follow(id)}"
-    shape = {"parent": _shape(found), "answer": answer}
+    shape = {"parent": target.run(lambda store: _shape(store, found)), "answer": answer}
     print_answer(as_json, shape, said, ok=answer != "finished")
 
 

@@ -11,6 +11,7 @@ import msgspec
 from windlass.codec import MARK
 from windlass.core.progress import Look, progress
 from windlass.core.states import State
+from windlass.presentation.retries import RetryingShape
 from windlass.presentation.text import parsed, rounded, shaped
 from windlass.store.protocol import Store
 from windlass.store.records import ParentRecord, PartRecord
@@ -63,12 +64,16 @@ class ParentShape(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     finished_at: str | None
     progress: ProgressShape
+    retrying: RetryingShape | None
+    """Parts that failed and will be tried again; null where there are none [M4]."""
 
     @classmethod
-    def of(cls, parent: ParentRecord, *looks: Look, **more: Any) -> Self:
+    def of(
+        cls, parent: ParentRecord, *looks: Look, retrying: RetryingShape | None = None, **more: Any
+    ) -> Self:
         """A parent and how far it is, from looks at it, the latest last; `more` is what a larger shape
         adds."""
-        return shaped(cls, parent, progress=ProgressShape.of(*looks), **more)
+        return shaped(cls, parent, progress=ProgressShape.of(*looks), retrying=retrying, **more)
 
 
 class PartShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,12 +162,20 @@ async def read_parts(store: Store, parent: int, most: int | None = None) -> Part
             if part.state in found and len(found[part.state]) < _KEPT:
                 found[part.state].append(part)
     needing = [part for state in NEEDING for part in found[state]][:_KEPT]
-    return Parts(states, list(await asyncio.gather(*(_with_error(store, part) for part in needing))))
+    return Parts(states, await with_errors(store, needing))
+
+
+async def with_errors(store: Store, parts: Sequence[PartRecord]) -> list[PartRecord]:
+    """The parts, the first of those that are tried again with what they failed of last [M4]."""
+    told = [part.index for part in parts if part.state is State.RETRYING][:_KEPT]
+    found = await asyncio.gather(*(_with_error(store, part) for part in parts if part.index in told))
+    erred = {part.index: part for part in found}
+    return [erred.get(part.index, part) for part in parts]
 
 
 async def _with_error(store: Store, part: PartRecord) -> PartRecord:
-    """A part that is tried again, with what its last attempt failed of [M4]; a dead one knows already."""
-    if part.state is not State.RETRYING or part.job is None or part.error:
+    """A part that is tried again, with what its last attempt failed of."""
+    if part.job is None or part.error:
         return part
     job = await store.job(part.job)
     if job is None or not job.errors:

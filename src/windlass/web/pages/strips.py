@@ -6,7 +6,8 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from windlass.web.service.shapes import ParentView
+from windlass.presentation.text import one_line
+from windlass.web.service.shapes import ParentView, PartView
 
 _PLAIN: Final = frozenset({"succeeded", "waiting"})
 """States that say nothing more on a closer look; of a long strip most cells have one of them."""
@@ -15,8 +16,8 @@ _SHORT: Final = 400
 
 def cells(parent: ParentView) -> Markup:
     """The strip, cell by cell. Put together here: a template takes ten times as long for two thousand.
-    Nothing
-    in it comes from jobs; states are words of ours."""
+    Of
+    jobs only the errors of parts that are tried again come here, escaped."""
     short = len(parent.strip) <= _SHORT
     states = {letter: str(escape(parent.letters.get(letter, "waiting"))) for letter in set(parent.strip)}
     plain = {letter: f'<i class="cell {state}"></i>' for letter, state in states.items()}
@@ -27,10 +28,20 @@ def cells(parent: ParentView) -> Markup:
         else plain[letter]
         for at, letter in enumerate(parent.strip)
     )
-    return Markup(drawn)  # noqa: S704 - numbers, and states, escaped
+    return Markup(drawn)  # noqa: S704 - numbers; states and errors, escaped
 
 
 def _name(at: int, state: str, parent: ParentView) -> str:
     first = at * parent.strip_each
+    if parent.strip_each == 1 and state == "retrying":
+        return next(
+            (_retried(part) for part in parent.needing if part.index == first), f"part {first:,}: {state}"
+        )
     last = min(first + parent.strip_each, parent.total) - 1
     return f"part {first:,}: {state}" if first >= last else f"parts {first:,} to {last:,}: worst is {state}"
+
+
+def _retried(part: PartView) -> str:
+    """A part that is tried again, with what it failed of last [M4]."""
+    error = f": {one_line(part.error, 300)}" if part.error else ""
+    return str(escape(f"part {part.index:,}: {part.state_text}{error}"))

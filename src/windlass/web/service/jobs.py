@@ -15,10 +15,11 @@ from windlass.handles.bulk import Verb
 from windlass.presentation import audit
 from windlass.presentation.jobs import CausesShape, causes_shape, job_fields, labels_of, unwrap, wrap
 from windlass.presentation.parents import ParentShape
+from windlass.presentation.retries import retrying_of
 from windlass.presentation.text import iso
 from windlass.presentation.waiting import state_in_words, why_it_waits
 from windlass.store.protocol import Store
-from windlass.store.records import EventRecord, JobFilter, JobRecord, Page, ParentRecord, QueueRecord, Receipt
+from windlass.store.records import EventRecord, JobFilter, JobRecord, Page, QueueRecord, Receipt
 from windlass.web.http.intake_limit import IntakeLimit
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Conflict, Invalid
@@ -88,7 +89,7 @@ class Jobs(Actions):
         """Everything about one job: its state, why it waits, what has happened to it. Raises JobNotFound."""
         principal.require(Role.READ)
 
-        async def read(store: Store) -> tuple[JobRecord, ParentRecord | None, list[EventRecord]]:
+        async def read(store: Store) -> tuple[JobRecord, ParentShape | None, list[EventRecord]]:
             found = await store.job(id)
             if found is None:
                 raise JobNotFound(
@@ -96,7 +97,11 @@ class Jobs(Actions):
                 )
             # Any job may be a parent: one enqueued by name does not know that its task is chunked.
             parent = None if found.options.part is not None else await store.parent(id)
-            return found, parent, await store.events(job=id, limit=_MAX_EVENTS)
+            shape = None
+            if parent is not None:
+                retrying = (await retrying_of(store, [parent])).get(id)
+                shape = ParentShape.of(parent, (time.time(), parent), retrying=retrying)
+            return found, shape, await store.events(job=id, limit=_MAX_EVENTS)
 
         record, parent, events = await self._store.ask(read)
         state = await self._store.state()
@@ -115,7 +120,7 @@ class Jobs(Actions):
             running_since=iso(began),
             deadline=None if began is None else iso(began + limit),
             timeline=timeline(record, events, label),
-            parent=None if parent is None else ParentShape.of(parent, (time.time(), parent)),
+            parent=parent,
         )
 
     # -- actions ----------------------------------------------------------------------------------------

@@ -10,8 +10,10 @@ from typing import Final
 from windlass.core.progress import Look
 from windlass.core.states import State
 from windlass.presentation import audit
-from windlass.presentation.parents import DRAWN, ParentShape, Parts, read_parts, strip_of
+from windlass.presentation.parents import DRAWN, ParentShape, Parts, read_parts, strip_of, with_errors
+from windlass.presentation.retries import RetryingShape, retrying_of
 from windlass.presentation.waiting import state_in_words
+from windlass.store.protocol import Store
 from windlass.store.records import ParentRecord, PartRecord
 from windlass.web.http.principal import Principal, Role
 from windlass.web.http.problems import Invalid, NotFound
@@ -55,10 +57,15 @@ class Parents(Actions):
         """Parents, the one split last first; with `active` only those that have not ended."""
         principal.require(Role.READ)
         limit = max(1, min(limit, 500))
-        found = await self._store.shared(
-            ("parents", active, limit), 1.0, lambda store: store.parents(active=active, limit=limit)
-        )
-        return [ParentShape.of(parent, *self._read(parent)) for parent in found]
+
+        async def read(store: Store) -> tuple[list[ParentRecord], dict[int, RetryingShape]]:
+            found = await store.parents(active=active, limit=limit)
+            return found, await retrying_of(store, found)
+
+        found, retrying = await self._store.shared(("parents", active, limit), 1.0, read)
+        return [
+            ParentShape.of(parent, *self._read(parent), retrying=retrying.get(parent.id)) for parent in found
+        ]
 
     async def get(self, principal: Principal, id: int) -> ParentView:
         """One parent, with its strip and the parts that need attention. Raises NotFound."""
@@ -69,10 +76,12 @@ class Parents(Actions):
                 f"there is no parent {id}: its job was not split, was deleted, or its retention has passed"
             )
         parts = await self._all_parts(found)
+        retrying = await self._store.shared(("retrying", id), 1.0, lambda store: retrying_of(store, [found]))
         drawn, each = strip(parts.states)
         return ParentView.of(
             found,
             *self._read(found),
+            retrying=retrying.get(id),
             strip=drawn,
             strip_parts=len(parts.states),
             strip_each=each,
@@ -85,8 +94,11 @@ class Parents(Actions):
         """Parts by index, from `start` on."""
         principal.require(Role.READ)
         limit = max(1, min(limit, MAX_LISTED))
-        found = await self._store.ask(lambda store: store.parts(id, start=max(start, 0), limit=limit))
-        return [part_view(part) for part in found]
+
+        async def read(store: Store) -> list[PartRecord]:
+            return await with_errors(store, await store.parts(id, start=max(start, 0), limit=limit))
+
+        return [part_view(part) for part in await self._store.ask(read)]
 
     async def _all_parts(self, parent: ParentRecord) -> Parts:
         """Shared for longer where there are many: the more a read costs, the less often it is done."""

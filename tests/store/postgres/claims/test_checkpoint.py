@@ -100,3 +100,21 @@ async def test_an_old_snapshot_does_not_outlive_the_worker(base: Base) -> None:
     with pytest.raises(asyncpg.SerializationError):
         await handler.value(SAVE, worker, job.id, lane, job.claim, job.seq)
     await handler.rollback()
+
+
+async def test_p6_only_jobs_that_told_of_progress_leave_a_row_for_it(base: Base) -> None:
+    """[P6] The others write what they wrote before: a row for a result, nothing without one."""
+    store, worker = await base.store(), await base.worker()
+    await store.enqueue([NewJob(task="t", payload="{}", queue=base.queue) for _ in range(9)])
+    jobs = [job for claim in await store.claim(worker, [base.queue], 9) for job in claim.jobs]
+    await store.checkpoint(worker, jobs[0], Checkpoint('"data alone"'))
+    await store.checkpoint(worker, jobs[1], Checkpoint("null", done=1, total=2))
+    outcomes = [Outcome(job=job, result="1" if place < 5 else None) for place, job in enumerate(jobs)]
+    assert (await store.finish(worker, 1, outcomes)).applied == 9
+    rows = await base.look.rows(
+        "SELECT job, done, total, result FROM windlass.result WHERE job = ANY ($1) ORDER BY job, done",
+        [job.id for job in jobs],
+    )
+    told = [(row["done"], row["total"]) for row in rows if row["result"] is None]
+    assert (len(rows), told) == (6, [(1, 2)])
+    assert await base.look.value("SELECT count(*) FROM windlass.checkpoint WHERE job = $1", jobs[1].id) == 0
