@@ -57,7 +57,7 @@ class BudgetShape(BudgetRecord, frozen=True, kw_only=True):
     @classmethod
     def of(cls, budget: BudgetRecord, **more: Any) -> Self:
         """A budget as JSON has it; `more` is what a larger shape adds."""
-        given = {"tokens": round(budget.tokens, 3), "blocked": round(budget.blocked, 3)}
+        given = {"tokens": round(budget.tokens, 3), "paused_for": round(budget.paused_for, 3)}
         return shaped(cls, budget, rate_text=rate_text(budget.rate), **given, **more)
 
 

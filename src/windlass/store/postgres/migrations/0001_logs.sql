@@ -608,7 +608,7 @@ CREATE TABLE windlass.budget (
 CREATE TABLE windlass.bucket (
     tokens        float8 NOT NULL,
     at            float8 NOT NULL,
-    blocked_until float8 NOT NULL DEFAULT 0,
+    paused_until  float8 NOT NULL DEFAULT 0,
     drains        int NOT NULL DEFAULT 0,
     budget        text NOT NULL,
     key           text COLLATE "C" NOT NULL,

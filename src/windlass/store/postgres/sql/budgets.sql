@@ -69,8 +69,8 @@ BEGIN
     PERFORM FROM windlass.bucket k WHERE k.budget = p_name ORDER BY k.key FOR UPDATE;
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_name;
     v_now := windlass.unix_time(p_now);
-    UPDATE windlass.bucket k SET (tokens, at, blocked_until, drains) =
-           (SELECT least(r.tokens, (jsonb_populate_record(b, p_changes)).burst), r.at, r.blocked_until,
+    UPDATE windlass.bucket k SET (tokens, at, paused_until, drains) =
+           (SELECT least(r.tokens, (jsonb_populate_record(b, p_changes)).burst), r.at, r.paused_until,
                    r.drains
               FROM windlass.bucket_at(b, k, v_now) AS r)
      WHERE k.budget = p_name;
@@ -292,7 +292,7 @@ END $$;
 -- [F7]. How many wait is counted up to 10,000.
 -- Callers: Budgets. Lock: none.
 SELECT b.*, greatest(0, k.tokens) AS tokens, windlass.breaker_state(b, t.now) AS state,
-       greatest(0, k.blocked_until - t.now, windlass.breaker_left(b, t.now)) AS blocked,
+       greatest(0, k.paused_until - t.now, windlass.breaker_left(b, t.now)) AS paused_for,
        (SELECT count(*) FROM (SELECT FROM windlass.held h
                                WHERE h.gate >= 'budget:' || b.name || '/'
                                  AND h.gate < 'budget:' || b.name || '0'

@@ -27,7 +27,7 @@ CREATE OR REPLACE FUNCTION windlass.bucket_at(
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF k.at > p_now + 1 THEN
-        k.blocked_until := greatest(0, k.blocked_until - (k.at - p_now));
+        k.paused_until := greatest(0, k.paused_until - (k.at - p_now));
         k.at := p_now;
     END IF;
     IF k.drains < b.drains THEN
@@ -35,12 +35,12 @@ BEGIN
             b.drained_until := b.drained_until - (b.drained_at - p_now);
             b.drained_at := p_now;
         END IF;
-        k.blocked_until := greatest(k.blocked_until, b.drained_until);
+        k.paused_until := greatest(k.paused_until, b.drained_until);
         k.at := greatest(k.at, b.drained_at);
         k.tokens := 0;
         k.drains := b.drains;
     END IF;
-    k.tokens := least(b.burst, k.tokens + b.rate * greatest(0, p_now - greatest(k.at, k.blocked_until)));
+    k.tokens := least(b.burst, k.tokens + b.rate * greatest(0, p_now - greatest(k.at, k.paused_until)));
     k.at := greatest(k.at, p_now);
     RETURN k;
 END $$;
@@ -63,7 +63,7 @@ BEGIN
         RETURN 0;
     END IF;
     k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), v_now);
-    IF v_now < k.blocked_until OR windlass.breaker_left(b, v_now) > 0 THEN
+    IF v_now < k.paused_until OR windlass.breaker_left(b, v_now) > 0 THEN
         RETURN 0;
     END IF;
     RETURN floor(greatest(0, least(k.tokens, 1e9, CASE WHEN windlass.breaker_state(b, v_now) <> 'closed'
@@ -91,9 +91,9 @@ BEGIN
     IF k.tokens < p_n THEN
         -- It grows from then on.
         v_grown := CASE WHEN b.rate > 0 THEN (p_n - k.tokens) / b.rate ELSE 'Infinity' END
-                 + greatest(0, k.at - v_now, k.blocked_until - v_now);
+                 + greatest(0, k.at - v_now, k.paused_until - v_now);
     END IF;
-    RETURN greatest(v_grown, k.blocked_until - v_now, 0.001, windlass.breaker_left(b, v_now));
+    RETURN greatest(v_grown, k.paused_until - v_now, 0.001, windlass.breaker_left(b, v_now));
 END $$;
 
 -- ==== By hand ====
@@ -166,8 +166,8 @@ BEGIN
         IF FOUND THEN
             v_now := windlass.unix_time(p_now);
             k := windlass.bucket_at(b, k, v_now);
-            k.blocked_until := greatest(k.blocked_until, v_now + v_pause);
-            UPDATE windlass.bucket x SET tokens = 0, at = k.at, blocked_until = k.blocked_until,
+            k.paused_until := greatest(k.paused_until, v_now + v_pause);
+            UPDATE windlass.bucket x SET tokens = 0, at = k.at, paused_until = k.paused_until,
                    drains = k.drains
              WHERE x.budget = p_budget AND x.key = k.key;
             RETURN;
@@ -249,7 +249,7 @@ BEGIN
     END IF;
     v_now := windlass.unix_time(p_now);
     k := windlass.bucket_at(b, k, v_now);
-    IF v_now < k.blocked_until THEN
+    IF v_now < k.paused_until THEN
         RETURN 0;
     END IF;
     v_n := CASE WHEN p_all THEN p_n ELSE floor(least(p_n, k.tokens))::int / p_each * p_each END;
@@ -272,7 +272,7 @@ BEGIN
         RETURN 0;
     END IF;
     UPDATE windlass.bucket x
-       SET tokens = k.tokens - v_n, at = k.at, blocked_until = k.blocked_until, drains = k.drains
+       SET tokens = k.tokens - v_n, at = k.at, paused_until = k.paused_until, drains = k.drains
      WHERE x.budget = p_budget AND x.key = p_key;
     RETURN v_n;
 END $$;
@@ -292,10 +292,10 @@ BEGIN
     IF FOUND AND k.budget IS NOT NULL THEN
         k := windlass.bucket_at(b, k, windlass.unix_time(p_now));
         UPDATE windlass.bucket x
-           SET tokens = least(b.burst, k.tokens + CASE WHEN windlass.unix_time(p_now) < k.blocked_until THEN 0
+           SET tokens = least(b.burst, k.tokens + CASE WHEN windlass.unix_time(p_now) < k.paused_until THEN 0
                                                        ELSE greatest(0,
                                                                      p_n - b.rate * greatest(0, p_age)) END),
-                at = k.at, blocked_until = k.blocked_until, drains = k.drains
+                at = k.at, paused_until = k.paused_until, drains = k.drains
          WHERE x.budget = p_budget AND x.key = p_key;
     END IF;
 END $$;

@@ -162,8 +162,8 @@ DECLARE
     v_now  float8 := windlass.unix_time();
     v_done int;
 BEGIN
-    UPDATE windlass.bucket x SET (tokens, at, blocked_until, drains) =
-           (SELECT r.tokens, r.at, r.blocked_until, r.drains FROM windlass.bucket_at(b, x, v_now) AS r)
+    UPDATE windlass.bucket x SET (tokens, at, paused_until, drains) =
+           (SELECT r.tokens, r.at, r.paused_until, r.drains FROM windlass.bucket_at(b, x, v_now) AS r)
       FROM windlass.budget b
      WHERE b.name = x.budget
        AND (x.budget, x.key) IN (SELECT y.budget, y.key FROM windlass.bucket y WHERE y.at > v_now + 1

@@ -360,7 +360,7 @@ CREATE TABLE windlass_bucket (
     key           TEXT NOT NULL,
     tokens        REAL NOT NULL,
     at            REAL NOT NULL,
-    blocked_until REAL NOT NULL,
+    paused_until  REAL NOT NULL,
     PRIMARY KEY (budget, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_bucket_at ON windlass_bucket (at);
