@@ -144,7 +144,7 @@ class Process:
 
     async def dismiss(self) -> None:
         """End it, politely at first."""
-        self.release()
+        self.stop_now()
         await first(self.exited(), asyncio.sleep(LAST_WORDS))
         self.kill()
         await self.exited()
@@ -159,10 +159,10 @@ class Process:
         self.leaving = True
         self._channel.send(protocol.Drain(stacks))
 
-    def release(self) -> None:
+    def stop_now(self) -> None:
         """Tell the child to hand everything back and leave now."""
         self.leaving = True
-        self._channel.send(protocol.Release())
+        self._channel.send(protocol.StopNow())
 
     def kill(self) -> None:
         """End it, whatever it does."""
