@@ -150,5 +150,5 @@ async def depth_is_a_scan(store: PostgresStore, dsn: str) -> None:
     for queue, depth in (await store.depth()).items():
         for state in ("ready", "running", "scheduled", "retrying", "dead"):
             found, scanned = getattr(depth, state), seen.get((queue, state), 0)
-            scanned += depth.unreleased if state == "ready" else 0
+            scanned += depth.pending_parts if state == "ready" else 0
             assert found == scanned, f"{queue}: depth says {found} {state}, the view shows {scanned}"

@@ -33,8 +33,8 @@ class QueueShape(QueueRecord, frozen=True, kw_only=True):
     oldest: float | None
     """Seconds for which the oldest ready job has waited."""
     offered: int
-    unreleased: int
-    """Parts that their parents have not released yet; `ready` counts them, too."""
+    pending_parts: int
+    """Parts that their parents have not offered yet; `ready` counts them, too."""
     runnable: int
     """How many more slots would run now."""
     slots: int | None

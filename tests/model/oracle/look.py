@@ -108,7 +108,7 @@ class Look(Base):
         return "requested"
 
     def _cancel_parts(self, parent: Parent, now: float) -> None:
-        """Cancel what is out of a parent; what was not released never will be [P9]."""
+        """Cancel what is out of a parent; what was not offered never will be [P9]."""
         for job in (*(part.job for part in parent.parts), parent.final):
             if job is not None:
                 self._cancel(job.id, now)

@@ -161,7 +161,7 @@ class Tables:
         return [lane for lane in self.lanes.values() if lane.queue in opened and lane.waiting]
 
     def waiting_in(self, queue: str) -> int:
-        """How many jobs of a queue wait for a worker, with parts that are not released yet and that
+        """How many jobs of a queue wait for a worker, with parts that are not offered yet and that
         `parallel` does not hold back."""
         lanes = sum(len(lane.waiting) for lane in self.lanes.values() if lane.queue == queue)
         mine = [

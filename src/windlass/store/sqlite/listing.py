@@ -156,7 +156,7 @@ def depth(connection: apsw.Connection, now: float, queues: Sequence[str] | None 
 
 
 def waited(connection: apsw.Connection, now: float, queue: str) -> float:
-    """How long the oldest ready job of a queue has waited; parts that are not released yet do not count."""
+    """How long the oldest ready job of a queue has waited; parts that are not offered yet do not count."""
     lanes = [lane for (lane,) in fetch(connection, _SQL["busy_lanes"], (queue,))]
     return max(
         (now - connection.execute(_SQL["oldest"], (lane, OLDEST_AMONG)).get for lane in lanes), default=0.0
@@ -167,7 +167,7 @@ def _lane_depth(connection: apsw.Connection, lane: int, counts: list[int], now: 
     """The counters of a lane, and the age of its oldest ready job among the first of the lane. A job that a
     gate let in late may stand behind younger ones. Who is put into a lane draws a place."""
     ready, held, running, scheduled, retrying, dead, drawn = counts
-    ((parts, free_parts, split_at),) = fetch(connection, _SQL["unreleased"], (lane,))
+    ((parts, free_parts, split_at),) = fetch(connection, _SQL["pending_parts"], (lane,))
     times = [] if split_at is None else [split_at]
     gated = 0
     if ready + held:
@@ -181,7 +181,7 @@ def _lane_depth(connection: apsw.Connection, lane: int, counts: list[int], now: 
         dead=dead,
         oldest=now - min(times) if times else None,
         offered=drawn,
-        unreleased=parts,
+        pending_parts=parts,
         free=ready + held - gated + free_parts,
     )
 

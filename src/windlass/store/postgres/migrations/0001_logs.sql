@@ -636,7 +636,7 @@ INSERT INTO windlass.observed DEFAULT VALUES;
 -- ==== Parents ====
 
 -- A job from its split on, also after its end, until expire removes it [P4] [P9]. The counters are those of
--- its parts by state; `pending` have not been released, or wait for their redrive. done and records are those
+-- its parts by state; `pending` have not been offered, or wait for their redrive. done and records are those
 -- of parts that have succeeded: what the others have saved is in their checkpoints. final_state: NULL, out,
 -- or how the finalizer ended.
 CREATE TABLE windlass.parent (
@@ -681,7 +681,7 @@ CREATE INDEX ON windlass.parent (queue) WHERE state = 'waiting' AND pending > 0;
 CREATE INDEX ON windlass.parent (state, enqueued_at, (id + 0));
 
 -- A part: what it covers and the job that runs it, or ran it last. state: pending, out, succeeded, dead,
--- cancelled. -1 is the finalizer, once it was released. attempt, records and error are those it ended with.
+-- cancelled. -1 is the finalizer, once it was offered. attempt, records and error are those it ended with.
 CREATE TABLE windlass.part (
     parent  bigint NOT NULL,
     size    bigint NOT NULL,
@@ -689,7 +689,7 @@ CREATE TABLE windlass.part (
     records bigint NOT NULL DEFAULT 0,
     index   int NOT NULL,
     attempt smallint NOT NULL DEFAULT 0,
-    claimed boolean NOT NULL DEFAULT false,   -- since it was released
+    claimed boolean NOT NULL DEFAULT false,   -- since it was offered
     state   text NOT NULL DEFAULT 'pending',
     span    json NOT NULL,
     error   text,

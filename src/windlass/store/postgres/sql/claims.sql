@@ -386,7 +386,7 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :waiting_in
--- How many jobs of queues wait for a worker, with parts that are not released yet and that the `parallel` of
+-- How many jobs of queues wait for a worker, with parts that are not offered yet and that the `parallel` of
 -- their parent does not hold back. $1 queues.
 -- Callers: the store's claim, for queues whose jobs take long. Lock: none.
 SELECT q.queue,

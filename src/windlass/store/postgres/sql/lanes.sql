@@ -23,7 +23,7 @@ BEGIN
 END $$;
 
 -- The lane to offer in, declared if need be.
--- Callers: try_lane, offer_held, offer_one, offer_parts, end_waiting, end_aside: never a producer's
+-- Callers: try_lane, offer_held, offer_one, offer_part_jobs, end_waiting, end_aside: never a producer's
 -- transaction. May call: worker. Lock: those of declare_lane where it must.
 CREATE OR REPLACE FUNCTION windlass.ensure_lane(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql AS $$
@@ -113,7 +113,7 @@ END $$;
 
 -- Puts jobs at the back of a lane and returns their seqs, in order. The only writer of new ready rows.
 -- Callers: enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, promote, offer_held, offer_one,
--- offer_parts, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Lock: ROW EXCLUSIVE on
+-- offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Lock: ROW EXCLUSIVE on
 -- ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the numbers, all of
 -- them before the first insert. A hole in a claim belongs to a transaction that had its xid before the hole
 -- could be seen, and that shows in pg_locks for as long as it lives.

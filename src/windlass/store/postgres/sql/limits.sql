@@ -18,7 +18,7 @@ $$;
 
 -- The first gate that a job must pass and has no pass for; NULL: it may go to its lane [F3] [F6]. p_job NULL:
 -- the job is new.
--- Callers: enqueue_one, promote, offer_one, offer_parts, retry_many, admit_gate, admit_unserved.
+-- Callers: enqueue_one, promote, offer_one, offer_part_jobs, retry_many, admit_gate, admit_unserved.
 -- May call: worker. Lock: none.
 -- gates_of and next_gate in windlass.core.gates say the same.
 CREATE OR REPLACE FUNCTION windlass.next_gate(
@@ -353,7 +353,7 @@ END $$;
 
 -- Notes that something has changed at some gates, so that no admission is missed, and calls the coordinator
 -- where an admission may be due. p_call NULL: only where nobody waited before.
--- Callers: enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_parts, claim_aside (before they set jobs
+-- Callers: enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_part_jobs, claim_aside (before they set jobs
 -- aside), drop_passes, set_task, set_queue, register, budget_change. May call: worker. Lock: none.
 -- It only adds rows.
 CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(

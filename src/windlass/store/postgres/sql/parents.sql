@@ -1,9 +1,9 @@
--- Parents and their parts: the split, the release of parts, and how their ends are folded into the parent.
+-- Parents and their parts: the split, the offer of parts, and how their ends are folded into the parent.
 -- Redrive, retention and the views are in parents_redrive.sql.
 
 -- ==== The split ====
 
--- Ends a claimed attempt by making its job a parent, with its parts, and releases the first of them [P4].
+-- Ends a claimed attempt by making its job a parent, with its parts, and offers the first of them [P4].
 -- Returns 'split', 'cancelled' (its cancel had been asked for), 'repeated' or 'refused'.
 -- Callers: the store. May call: worker. Lock: the worker's life row FOR NO KEY UPDATE, so that of two that
 -- were sent at once the second sees what the first has done; ACCESS SHARE on claim, as in finish; then those
@@ -68,20 +68,20 @@ BEGIN
     RETURN v_kind;
 END $$;
 
--- ==== Releasing parts ====
+-- ==== Offering parts ====
 
--- How many parts a parent releases now: so many that p_wanted of them wait to be claimed, and no more than
+-- How many parts a parent offers now: so many that p_wanted of them wait to be claimed, and no more than
 -- may run beside those that are out. Few wait, so that parts of several parents take turns in a lane [P8].
 -- Callers: next_step, advance. May call: worker. Lock: none. core/parents.py has the same rule.
-CREATE OR REPLACE FUNCTION windlass.to_release(p windlass.parent, p_waiting int, p_wanted int) RETURNS int
+CREATE OR REPLACE FUNCTION windlass.parts_to_offer(p windlass.parent, p_waiting int, p_wanted int) RETURNS int
 LANGUAGE sql IMMUTABLE AS $$
     SELECT greatest(least(p.pending, p.parallel - p.out, p_wanted - p_waiting), 0)
 $$;
 
--- Releases the next parts of a parent, the lowest index first [P8].
+-- Offers the next parts of a parent, the lowest index first [P8].
 -- Callers: advance. May call: worker. Lock: the parent's row, held by the caller; those of offer.
 -- A part that had a job before goes on from what that one saved: its checkpoint passes to the new job.
-CREATE OR REPLACE FUNCTION windlass.release(p windlass.parent, p_n int) RETURNS void
+CREATE OR REPLACE FUNCTION windlass.offer_parts(p windlass.parent, p_n int) RETURNS void
 LANGUAGE plpgsql SET enable_sort = off SET jit = off AS $$
 DECLARE
     v_indexes int[];
@@ -94,7 +94,7 @@ BEGIN
       FROM (SELECT x.index, x.span, x.size, x.job FROM windlass.part x
              WHERE x.parent = p.id AND x.state = 'pending'
              ORDER BY x.index LIMIT p_n) AS t;
-    v_new := windlass.offer_parts(p, v_options);
+    v_new := windlass.offer_part_jobs(p, v_options);
     UPDATE windlass.checkpoint k SET job = u.new FROM unnest(v_old, v_new) AS u (old, new)
      WHERE k.job = u.old;
     UPDATE windlass.part t SET state = 'out', job = u.job, attempt = 1, claimed = false
@@ -103,12 +103,12 @@ BEGIN
      WHERE x.id = p.id;
 END $$;
 
--- Releases the finalizer of a parent, whose parts have all ended [P9].
+-- Offers the finalizer of a parent, whose parts have all ended [P9].
 -- Callers: advance. May call: worker. Lock: the parent's row, held by the caller; those of offer.
-CREATE OR REPLACE FUNCTION windlass.release_final(p windlass.parent) RETURNS void
+CREATE OR REPLACE FUNCTION windlass.offer_finalizer(p windlass.parent) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_job bigint := (windlass.offer_parts(p, ARRAY[windlass.part_options(p, -1, 'null', 0)]))[1];
+    v_job bigint := (windlass.offer_part_jobs(p, ARRAY[windlass.part_options(p, -1, 'null', 0)]))[1];
 BEGIN
     INSERT INTO windlass.part (parent, index, span, size, state, job, attempt)
     VALUES (p.id, -1, 'null', 0, 'out', v_job, 1);
@@ -117,9 +117,9 @@ END $$;
 
 -- Puts the jobs of parts where jobs of their parent's queue and priority wait, and returns their ids, in
 -- order.
--- Callers: release, release_final. May call: worker. Lock: those of offer. Gates and fair keys are honoured
--- as in enqueue_one; the ordering key is the parent's alone.
-CREATE OR REPLACE FUNCTION windlass.offer_parts(p windlass.parent, p_options text[]) RETURNS bigint[]
+-- Callers: offer_parts, offer_finalizer. May call: worker. Lock: those of offer. Gates and fair keys are
+-- honoured as in enqueue_one; the ordering key is the parent's alone.
+CREATE OR REPLACE FUNCTION windlass.offer_part_jobs(p windlass.parent, p_options text[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_fair text := p.options ->> 'fair_key';
@@ -147,7 +147,7 @@ END $$;
 
 -- The options of a part's job: those of its parent, but for what is the parent's alone, and which part it is
 -- [P4].
--- Callers: release, release_final. May call: worker. Lock: none.
+-- Callers: offer_parts, offer_finalizer. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.part_options(
     p windlass.parent, p_index int, p_span json, p_size bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
@@ -200,8 +200,9 @@ BEGIN
         v_waiting := (SELECT count(*) FROM windlass.part t
                        WHERE t.parent = p_parent AND t.state = 'out' AND NOT t.claimed AND t.index >= 0);
         CASE windlass.next_step(p, v_waiting, p_wanted)
-            WHEN 'release' THEN PERFORM windlass.release(p, windlass.to_release(p, v_waiting, p_wanted));
-            WHEN 'finalize' THEN PERFORM windlass.release_final(p);
+            WHEN 'offer' THEN
+                PERFORM windlass.offer_parts(p, windlass.parts_to_offer(p, v_waiting, p_wanted));
+            WHEN 'finalize' THEN PERFORM windlass.offer_finalizer(p);
             WHEN 'succeed' THEN PERFORM windlass.end_parent(p, 'succeeded', NULL);
             WHEN 'cancel' THEN PERFORM windlass.end_parent(p, 'cancelled', NULL);
             WHEN 'die' THEN
@@ -251,7 +252,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- What a parent does next, by its parts' states [P9]: wait, release, finalize, succeed, die or cancel.
+-- What a parent does next, by its parts' states [P9]: wait, offer, finalize, succeed, die or cancel.
 -- Callers: advance. May call: worker. Lock: none.
 -- core/parents.py says the same.
 CREATE OR REPLACE FUNCTION windlass.next_step(
@@ -260,7 +261,7 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p.state <> 'waiting' THEN 'wait'
                 WHEN p.cancelling THEN CASE WHEN p.out > 0 OR p.final_state = 'out' THEN 'wait'
                                             ELSE 'cancel' END
-                WHEN windlass.to_release(p, p_waiting, p_wanted) > 0 THEN 'release'
+                WHEN windlass.parts_to_offer(p, p_waiting, p_wanted) > 0 THEN 'offer'
                 WHEN p.pending > 0 OR p.out > 0 THEN 'wait'
                 WHEN p.dead + p.cancelled > p.tolerated THEN 'die'
                 WHEN NOT p.finalizer THEN 'succeed'
@@ -326,7 +327,7 @@ END $$;
 
 -- ==== Cancelling ====
 
--- Stops the releases of a parent and cancels those of its parts that are out [P9]: 'requested', or 'finished'
+-- Stops the offers of a parent and cancels those of its parts that are out [P9]: 'requested', or 'finished'
 -- where it has ended. NULL: there is no such parent.
 -- Callers: cancel, delete. May call: worker. Lock: the parent's row, then the lanes of its parts, in order.
 -- Nobody takes a parent's row who holds a lane, so that no two of these deadlock.

@@ -24,7 +24,7 @@ BEGIN
     RETURN r.parts;
 END $$;
 
--- Makes the failed parts of a parent wait for their release again, and those that a cancel kept from it [P9].
+-- Makes the failed parts of a parent wait to be offered again, and those that a cancel kept from it [P9].
 -- `parts`: how many, counting a finalizer that did not succeed. `holder`: the job that holds the parent's
 -- unique key by now; `final`: its finalizer while that waits or runs, which never happens beside parts. Where
 -- either is set, nothing was changed.
@@ -242,8 +242,8 @@ BEGIN
 END $$;
 
 -- Every parent and how far its parts are, one row each [P4] [P9]. Lock: none.
---   total                                     parts in all; out: released and not ended
---   succeeded, dead, cancelled, out           how many have that state; the rest was never released
+--   total                                     parts in all; out: offered and not ended
+--   succeeded, dead, cancelled, out           how many have that state; the rest was never offered
 --   parallel, tolerated                       how many run at a time, and how many may fail
 --   size, done, records                       their sizes together, and how much is done, as saved
 --   final                                     the finalizer's job, once all parts have ended
@@ -258,7 +258,7 @@ SELECT p.id, p.task, p.queue, p.state, p.total, p.succeeded, p.dead, p.cancelled
 -- Every part of every parent, one row each, the finalizer as index -1 [P4]. Lock: none.
 --   parent, index (from 0), total   which part it is
 --   span, size                      what it covers, in the splitter's words and unit
---   state                           waiting before its release, then the state of its job
+--   state                           waiting before it is offered, then the state of its job
 --   job, attempt                    the job that runs it, or ran it last
 --   done, records                   its progress, by what it has saved
 --   error                           what it died of;  created_at: when the parent was split

@@ -34,7 +34,7 @@ DELETE FROM windlass_parent WHERE id = ?;
 -- :remove_parts
 DELETE FROM windlass_part WHERE parent = ?;
 
--- :waiting_in  the jobs of a queue that wait in lanes, and the parts that are not released yet and that
+-- :waiting_in  the jobs of a queue that wait in lanes, and the parts that are not offered yet and that
 -- `parallel` does not hold back
 SELECT coalesce(sum(l.ready + (
            SELECT coalesce(sum(max(min(p.total - p.succeeded - p.dead - p.cancelled - p.out,
