@@ -92,7 +92,7 @@ END $$;
 -- given out and forgotten is not given out again, and a restored or switched-over copy is made fit to work.
 -- Returns how many jobs were offered again.
 -- Callers: users; the store at open, and where check_epoch has refused a call. May call: worker. Lock: the
--- rotation row; for a copy those of adopt_copy. Then by trying only: the row of meta, which whoever declares
+-- rotation row; for a copy those of adopt_copy. Then without waiting: the row of meta, which whoever declares
 -- a lane or registers a worker holds until that can be seen here; workers' life rows, since a flush may hold
 -- its own while it waits for ready; lanes. Of several processes that come at once, the first adopts it:
 -- without p_force it looks again, under the lock, whether there is need. After a crash workers live on: their
@@ -165,7 +165,7 @@ END $$;
 -- What a copy needs beside a new epoch [rule 15]: its transaction numbers mean nothing here, and its
 -- sequences may stand anywhere, or not be there.
 -- Callers: adopt, which holds the rotation row. May call: worker. Lock: the watermark; SHARE ROW EXCLUSIVE on
--- ready, so that no producer is under way; the rows of touched keys, by trying only.
+-- ready, so that no producer is under way; the rows of touched keys, without waiting.
 -- The lock is on ready alone, without its partitions: whoever draws a number takes it there first (see
 -- offer), and retry, which holds a partition by then, would wait for us while we wait for it.
 CREATE OR REPLACE FUNCTION windlass.adopt_copy() RETURNS void
@@ -216,7 +216,7 @@ END $$;
 
 -- Makes the numbers of a lane new [S3], and a copy's lane fit to work [rule 15]. Returns how many
 -- orphans it offered again.
--- Callers: adopt. May call: worker. Lock: the lane's, by trying only; the lane's row. Between the numbers of
+-- Callers: adopt. May call: worker. Lock: the lane's, without waiting; the lane's row. Between the numbers of
 -- the last epoch and those of this one lie some that nobody will ever have. They are taken ahead of the
 -- cursor [rule 13], so that neither depth nor a claim takes them for jobs under way. Nobody draws a number of
 -- a lane before it is in this epoch (see lane_for, check_epoch), so the last one stays the last one; prepared

@@ -224,8 +224,8 @@ END $$;
 
 -- The queues that have a governor, each with what was reported since the last call, which this call forgets,
 -- and with the state that its governor kept [F2] [K3].
--- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, then the governor's rows, by trying
--- only.
+-- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, then the governor's rows, without
+-- waiting.
 CREATE OR REPLACE FUNCTION windlass.governed(p_term bigint)
 RETURNS TABLE (queue text, rate_min float8, rate_max float8, succeeded bigint, failed bigint,
                throttled bigint, times jsonb, waiting bigint, state jsonb)
@@ -251,7 +251,7 @@ END $$;
 
 -- Keeps what the governor of a queue decided. From then on its claims give out no more than the rate, over
 -- the whole cluster [F2] [K3].
--- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, the queue's row, by trying only, the
+-- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, the queue's row, without waiting, the
 -- governor's row, then those of budget_change. Where the governor was switched off meanwhile, or somebody is
 -- about to, nothing is kept.
 CREATE OR REPLACE FUNCTION windlass.govern(p_term bigint, p_queue text, p_state jsonb) RETURNS void

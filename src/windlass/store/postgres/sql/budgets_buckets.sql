@@ -227,7 +227,7 @@ END $$;
 -- p_n. Returns how many [F1]. A half-open breaker grants once, p_n or p_each: that is the probe [F7]. An
 -- unknown budget grants nothing.
 -- Callers: claim_count, claim_tokens, claim_tokens_quickly, take_tokens. May call: worker. Lock: the bucket's
--- row until the transaction ends; half-open the budget's after it, by trying only: who holds a bucket must
+-- row until the transaction ends; half-open the budget's after it, without waiting: who holds a bucket must
 -- not wait for one who may wait for that bucket, and another's probe or report of it means no. The time is
 -- read with the lock held. A claim sorts its buckets by budget and key before it takes. The same as
 -- Bucket.take, Breaker.allows and Breaker.granted in windlass.core.
@@ -304,7 +304,7 @@ END $$;
 
 -- Removes buckets of keys that have been full for a minute, and those of budgets that are gone: one without a
 -- row is full. Returns how many.
--- Callers: expire. May call: worker. Lock: the rows it removes, by trying only.
+-- Callers: expire. May call: worker. Lock: the rows it removes, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_buckets(p_limit int) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -7,7 +7,7 @@
 -- there is room get their pass; the others go to the task's waiting list. So do those that have a pass, where
 -- the limit was lowered since: see claim_called_back. Returns the jobs that stay.
 -- Callers: claim, after claim_take, where some task has a limit by setting; claim_recheck. May call: worker.
--- Lock: the gates, by trying only; the caller holds the lane, or has committed the claim.
+-- Lock: the gates, without waiting; the caller holds the lane, or has committed the claim.
 CREATE OR REPLACE FUNCTION windlass.claim_gated(
     p_lane int, p_claim bigint,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
@@ -118,8 +118,8 @@ END $$;
 
 -- Which jobs of a claim must wait again because the limit of a key or a task was lowered when they had its
 -- pass: by place the gate, or NULL. They start only while fewer run than the limit says now [F3].
--- Callers: claim_gated. May call: worker. Lock: the gates that have more passes than their limit, by trying
--- only: so of two claims the second counts what the first has started.
+-- Callers: claim_gated. May call: worker. Lock: the gates that have more passes than their limit, without
+-- waiting: so of two claims the second counts what the first has started.
 CREATE OR REPLACE FUNCTION windlass.claim_called_back(
     p_jobs bigint[], p_tasks text[], p_options text[]) RETURNS text[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -177,7 +177,7 @@ END $$;
 -- p_needs: {task: [{"budget": ..., "n": ..., "argument": ..., "place": ...}, ...]}. `busy`: a bucket is
 -- locked by another, so the caller must roll back.
 -- Callers: claim, after claim_take. May call: worker. Lock: the rows of the buckets, in the order of budget
--- and key, each waited for p_wait ms at most, then those of half-open budgets, by trying only, until the
+-- and key, each waited for p_wait ms at most, then those of half-open budgets, without waiting, until the
 -- transaction ends; the caller holds the lane. Nobody who holds such a row waits for a lane.
 -- Tokens that were promised to jobs on their way from the waiting list to a claim are left for them. Nothing
 -- is taken before all is judged: of a half-open breaker only a job that leaves with the claim is the probe

@@ -233,7 +233,7 @@ $$;
 
 -- One bounded step of retention outside the logs [K6]. `more`: of something it took as much as one step may,
 -- so that there may be more.
--- Callers: the store. May call: worker. Lock: the rows it removes, by trying only [S2]: what others make new
+-- Callers: the store. May call: worker. Lock: the rows it removes, without waiting [S2]: what others make new
 -- at this moment is not old any more.
 CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint,
                                            OUT parents bigint, OUT more boolean)

@@ -3,7 +3,7 @@
 -- ==== Due jobs ====
 
 -- One bounded step: offers deferred jobs that are due, earliest first. Returns how many.
--- Callers: the store. May call: worker. Lock: the watermark row and the rows that are due, by trying only:
+-- Callers: the store. May call: worker. Lock: the watermark row and the rows that are due, without waiting:
 -- somebody who has one of them locked must not hold up the rest; those of declare_lane where a lane must be
 -- declared, for a second at most; then those of offer. The watermark says: all that was due at (run_at, job)
 -- and visible in snapshot is gone from the table, or noted in deferred_left because somebody had it locked.
@@ -155,7 +155,7 @@ END $$;
 -- The clock was set back: buckets that have seen a later time count from now [fault 31]. Each does so by
 -- itself when it is written, but one that has nothing to grant is not. Up to p_limit; returns how many.
 -- Callers: the store's promote, when its own watermark lies in a time to come. May call: worker. Lock: the
--- rows it changes, by trying only.
+-- rows it changes, without waiting.
 CREATE OR REPLACE FUNCTION windlass.clock_back(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -198,8 +198,8 @@ END $$;
 -- gone falls due, one that can never run ends as its option says. `looked` counts edges; `around`: the walk
 -- has come to its end.
 -- Callers: the store's promote. May call: worker. Lock: the row that says how far the walk has come, and the
--- waiting jobs, by trying only; ACCESS SHARE on claim, as in finish; then those of try_lock_waiting for those
--- it cancels, by trying only.
+-- waiting jobs, without waiting; ACCESS SHARE on claim, as in finish; then those of try_lock_waiting for
+-- those it cancels, without waiting.
 -- It looks at what is, not at what happens: no finish can slip past it. A job that is gone has succeeded,
 -- unless its end is noted (see settle): nothing else is ever forgotten without a note. An edge whose job
 -- waits no more (taken back, or offered by an operator) is dropped.
@@ -299,7 +299,7 @@ END $$;
 
 -- Takes back waiting twins that were replaced, each in its lane, and lets their successors go.
 -- Callers: the store after an enqueue with "replace", and in promote. May call: worker. Lock: ACCESS SHARE on
--- claim; the successors' rows, and those of try_lock_waiting, by trying only: what somebody holds is passed
+-- claim; the successors' rows, and those of try_lock_waiting, without waiting: what somebody holds is passed
 -- over [S2]. A twin that has started in the meantime is not taken back: its successor goes when it has ended.
 -- Those are passed, so that they hold up nobody else: it looks at fifty, and the next step continues behind
 -- them.

@@ -321,7 +321,7 @@ $$;
 
 -- Frees the unique key of a job that has ended, and enqueues the rerun asked for in the meantime [E6]. False:
 -- a producer's transaction holds the key.
--- Callers: settle, settle_rest. May call: worker. Lock: the key's row, by trying only. An enqueue that met
+-- Callers: settle, settle_rest. May call: worker. Lock: the key's row, without waiting. An enqueue that met
 -- the twin waiting left `touched`; it counts only if the snapshot of the twin's claim could not see it, for
 -- then the twin may have started before the edit was there (no claim: the twin never started, and the job
 -- that was skipped for it is not owed a run). One that met the twin running left no `touched` and always
@@ -349,7 +349,7 @@ BEGIN
 END $$;
 
 -- Frees the keys that settle had to leave, or that a job got back while it may have ended: see end_waiting.
--- Callers: the store's promote. May call: worker. Lock: the rows it frees, by trying only, before they are
+-- Callers: the store's promote. May call: worker. Lock: the rows it frees, without waiting, before they are
 -- counted: many that somebody holds keep nobody else's waiting; ACCESS SHARE on claim, as in finish.
 CREATE OR REPLACE FUNCTION windlass.settle_rest(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$

@@ -260,8 +260,8 @@ END $$;
 -- Drops passes of jobs that have ended without anyone noticing, so that no gate stays shut for ever. Looks at
 -- up to p_limit passes in turn, and returns how many jobs had ended.
 -- Callers: the store's promote, now and then. May call: worker. Lock: the row that says how far it has come,
--- by trying only; ACCESS SHARE on claim, as in finish; those of drop_passes, which it has tried before: a job
--- of which somebody holds a pass is looked at again next time around.
+-- without waiting; ACCESS SHARE on claim, as in finish; those of drop_passes, which it has tried before: a
+-- job of which somebody holds a pass is looked at again next time around.
 CREATE OR REPLACE FUNCTION windlass.sweep_passes(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -314,7 +314,7 @@ END $$;
 -- their slots; returns how many [F3]. They wait in the list of their queue until it is served: see
 -- admit_unserved.
 -- Callers: admit_gate, where the gate is full. May call: worker. Lock: the gate's, held by the caller; the
--- lanes and the rows it moves, by trying only; ACCESS SHARE on claim, as in finish.
+-- lanes and the rows it moves, without waiting; ACCESS SHARE on claim, as in finish.
 -- For the log their attempts have ended as `held`, claimed ahead by worker 0 [rule 13].
 CREATE OR REPLACE FUNCTION windlass.hold_unserved(p_gate text, p_queues text[]) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

@@ -54,7 +54,7 @@ END $$;
 -- [F6]. Each gets its pass, and goes on to the waiting list of its next gate (`nexts`), to the ring of its
 -- fair key (`rings`), or (`outs`) into its lane.
 -- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, and lanes
--- that must be declared, by trying only. In the waiting list of an ordering key nobody overtakes one that
+-- that must be declared, without waiting. In the waiting list of an ordering key nobody overtakes one that
 -- somebody else has locked.
 -- What was noted of the gate is forgotten before the list is read: whoever notes more is not in it yet.
 CREATE OR REPLACE FUNCTION windlass.admit_gate(
@@ -175,8 +175,8 @@ END $$;
 
 -- Moves jobs whose need was above the budget's burst back into the waiting list for tokens, once the budget
 -- can hold that much; each to the place it had there, up to p_limit [F1].
--- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, by trying
--- only. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
+-- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, without
+-- waiting. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
 CREATE OR REPLACE FUNCTION windlass.admit_over(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
     OUT rings windlass.held[])
@@ -199,8 +199,8 @@ END $$;
 
 -- Lets jobs go on that were held because no worker served their queue, once one does: to the end of the
 -- waiting list of their first gate, or (`outs`) into their lane [F3].
--- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, by trying
--- only. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
+-- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, without
+-- waiting. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
 CREATE OR REPLACE FUNCTION windlass.admit_unserved(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
     OUT rings windlass.held[])
@@ -238,8 +238,8 @@ END $$;
 -- One bounded step over gates that nobody was called to: those with a noted change, waiting lists for tokens,
 -- which open by time, and a few others in turn as a safety net. `next_in`: seconds until the next of the
 -- waiting lists for tokens that it looked at may move.
--- Callers: the store's promote. May call: worker. Lock: the row that says how far it has come, by trying
--- only; those of admit_gates, by trying only.
+-- Callers: the store's promote. May call: worker. Lock: the row that says how far it has come, without
+-- waiting; those of admit_gates, without waiting.
 CREATE OR REPLACE FUNCTION windlass.sweep_gates(p_limit int, OUT admitted int, OUT next_in float8)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -305,7 +305,7 @@ END $$;
 -- Admits held jobs of one queue and priority into their lane while that has room, one of each fair key in
 -- turn, up to p_limit [C3]. Returns how many.
 -- Callers: admit, admit_gates, the store after an enqueue and after a claim. May call: worker. Lock: the
--- ring's row, by trying only; then those of try_lane and offer. The ring is walked in the order of the keys,
+-- ring's row, without waiting; then those of try_lane and offer. The ring is walked in the order of the keys,
 -- from the one served last: a key with a million jobs gets one turn like the others. No producer ever writes
 -- to the ring, so producers do not wait for each other.
 CREATE OR REPLACE FUNCTION windlass.admit_ring(p_queue text, p_priority smallint, p_limit int) RETURNS int

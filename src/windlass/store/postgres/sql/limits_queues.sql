@@ -27,7 +27,7 @@ END $$;
 -- claims that have not ended [F3], and no more than its governor's rate allows [F2]. Where that is none:
 -- status 'full', until one ends, or 'slow', until the rate allows more.
 -- Callers: claim. May call: worker. Lock: none; the caller holds those of the queue and of this lane. Where
--- the limit is new those of its other lanes, by trying only: a claim that began before may be under way
+-- the limit is new those of its other lanes, without waiting: a claim that began before may be under way
 -- there, and is counted when it has ended; till then 'busy'. It writes nothing: a claim must get its xid
 -- later (see claim_take).
 CREATE OR REPLACE FUNCTION windlass.claim_room(p_lane int, p_limit int, OUT room int, OUT status text)
@@ -319,7 +319,7 @@ $$;
 
 -- Keeps the pressure on each queue that has a max_depth up to date [F4].
 -- Callers: the store, with each promote. May call: worker. Lock: the rows of queues whose pressure has
--- changed, by trying only.
+-- changed, without waiting.
 CREATE OR REPLACE FUNCTION windlass.note_pressure() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -341,7 +341,7 @@ END $$;
 -- Notes the pressure that somebody has seen on a queue, in a transaction of its own, unless another has noted
 -- something else since: that a queue was full, and when it fell, must not be lost between two promotes [F4].
 -- Callers: the store, after an enqueue that saw a change. May call: worker, producer. Lock: the queue's row,
--- by trying only: who cannot note it leaves it to promote.
+-- without waiting: who cannot note it leaves it to promote.
 CREATE OR REPLACE FUNCTION windlass.change_pressure(p_queue text, p_was text, p_is text) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     UPDATE windlass.queue q SET pressure = p_is

@@ -179,7 +179,7 @@ BEGIN
 END $$;
 
 -- One bounded step: removes parts of parents that are gone, with their checkpoints. Returns how many.
--- Callers: expire. May call: worker. Lock: the rows it removes, and those of dropped_parent, by trying only.
+-- Callers: expire. May call: worker. Lock: the rows it removes, and those of dropped_parent, without waiting.
 CREATE OR REPLACE FUNCTION windlass.drop_parts(p_limit int) RETURNS int
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off

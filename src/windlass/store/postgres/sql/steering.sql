@@ -162,7 +162,7 @@ END $$;
 -- retry for many jobs at once: those it offered again. It takes only what needs no more than that: dead,
 -- scheduled and retrying jobs that are no part, hold no place of another's key and have no gate before them.
 -- The rest is for retry.
--- Callers: the store. May call: worker. Lock: the rows it moves, by trying only, so that two who do this
+-- Callers: the store. May call: worker. Lock: the rows it moves, without waiting, so that two who do this
 -- never wait for each other; those of offer.
 -- Each lane gets its jobs in one go, in the order given, with all its numbers drawn before the first row
 -- [rule 3].

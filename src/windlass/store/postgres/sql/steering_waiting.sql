@@ -47,7 +47,7 @@ $$;
 -- ==== Deleting many jobs that have ended ====
 
 -- Removes those of some jobs that are dead, and returns them.
--- Callers: the store. May call: worker. Lock: their rows, by trying only.
+-- Callers: the store. May call: worker. Lock: their rows, without waiting.
 CREATE OR REPLACE FUNCTION windlass.delete_dead(p_jobs bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -156,7 +156,7 @@ BEGIN
         HINT = 'Try again.';
 END $$;
 
--- Takes the locks that end_waiting needs for a job, by trying only; false: somebody holds one of them, so
+-- Takes the locks that end_waiting needs for a job, without waiting; false: somebody holds one of them, so
 -- leave the job for later [S2]. True as well for one that waits nowhere.
 -- Callers: replace_step, follow. May call: worker. Lock: the lane in which the job waits; else its row, and
 -- the lane in which it would be shown.
@@ -209,7 +209,7 @@ END $$;
 -- Ends jobs that wait in no lane (scheduled, retrying, held aside), as cancelled or deleted. Returns
 -- those it ended. Jobs that are to replace others are left to end_waiting.
 -- Callers: the store, with jobs that are no parts. May call: worker. Lock: ACCESS SHARE on claim, as in
--- finish; the lanes of these jobs, in order; then their rows, by trying only.
+-- finish; the lanes of these jobs, in order; then their rows, without waiting.
 -- To be shown as cancelled they are offered and taken at once, as in end_waiting, each lane's in one go.
 CREATE OR REPLACE FUNCTION windlass.end_aside(p_jobs bigint[], p_kind text) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -159,9 +159,9 @@ END $$;
 
 -- Declares a worker dead if its heartbeat has not moved since the observer began to watch it, a whole lease
 -- ago [C8].
--- Callers: the store's rescue, in a transaction of its own. May call: worker. Lock: the life row, by trying
--- only: a rescue that waited would stand before the worker's own beats. True: dead (now or before); false: it
--- lives or is writing.
+-- Callers: the store's rescue, in a transaction of its own. May call: worker. Lock: the life row, without
+-- waiting: a rescue that waited would stand before the worker's own beats. True: dead (now or before); false:
+-- it lives or is writing.
 CREATE OR REPLACE FUNCTION windlass.declare_dead(p_worker bigint, p_beat bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
