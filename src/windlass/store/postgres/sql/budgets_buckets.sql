@@ -2,8 +2,8 @@
 
 -- ==== Current state ====
 
--- The row of a bucket; where it has none, the row it would have: full, but for drains. No row: there is no
--- such budget.
+-- The row of a bucket, or the row a new one would have: full, less any drain. No row: there is no such
+-- budget.
 -- Callers: bucket_tokens, bucket_wait, the store's readings. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_of(b windlass.budget, p_key text) RETURNS windlass.bucket
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -17,9 +17,9 @@ BEGIN
     RETURN k;
 END $$;
 
--- A bucket as it is at a moment: with the tokens that have grown since, and the drains of the whole
--- budget that it has yet to apply [F1]. Where the clock was set back by more than a second, the bucket goes
--- on from the new time, and so do its pauses. The same as Bucket.refilled and Bucket.drained in
+-- A bucket at a given time: with the tokens accrued since it was written, and with drains of the whole
+-- budget that it has not applied yet [F1]. If the clock was set back by more than a second, the bucket and
+-- its pause continue from the new time. The same as Bucket.refilled and Bucket.drained in
 -- windlass.core.
 -- Callers: the functions of budgets, the store's readings. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_at(
@@ -89,7 +89,7 @@ BEGIN
     END IF;
     k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), v_now);
     IF k.tokens < p_n THEN
-        -- It grows from then on.
+        -- Tokens accrue from then on.
         v_grown := CASE WHEN b.rate > 0 THEN (p_n - k.tokens) / b.rate ELSE 'Infinity' END
                  + greatest(0, k.at - v_now, k.paused_until - v_now);
     END IF;
@@ -101,7 +101,7 @@ END $$;
 -- Takes tokens of a budget by hand, all or none [F1]: whether they were granted, and if not, in how many
 -- seconds it makes sense to ask again.
 -- Callers: users, the store. May call: worker, producer. Lock: the bucket's row until the transaction ends,
--- so outside of long ones.
+-- so do not call it in a long one.
 CREATE OR REPLACE FUNCTION windlass.take_tokens(
     p_budget text, p_n int DEFAULT 1, p_key text DEFAULT '', OUT granted boolean, OUT wait float8)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -132,8 +132,8 @@ $$;
 
 -- Empties one bucket of a budget, or with a key of NULL all of them, which then grant nothing for so many
 -- seconds [F1].
--- Callers: users, the store. May call: worker. Lock: the bucket's row; of all: the budget's, since each takes
--- it in when it is next used. The same as Bucket.drained in windlass.core.
+-- Callers: users, the store. May call: worker. Lock: the bucket's row; for all, the budget's: each bucket
+-- applies the drain when it is next used. The same as Bucket.drained in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.drain_budget(
     p_budget text, p_pause float8, p_key text DEFAULT NULL, p_now float8 DEFAULT NULL)
 RETURNS void
@@ -145,7 +145,7 @@ DECLARE
     v_now   float8;
     v_pause float8 := least(greatest(p_pause, 0), 3155760000);
 BEGIN
-    -- Not that of a queue's governor.
+    -- A governor's budget cannot be drained.
     p_budget := CASE WHEN position(':' IN p_budget) = 0 THEN p_budget ELSE '' END;
     v_now := windlass.unix_time(p_now);
     IF p_key IS NULL THEN
@@ -179,11 +179,11 @@ END $$;
 
 -- ==== Taking and giving ====
 
--- Locks the row of a bucket, which is made where the key is new.
+-- Locks the row of a bucket, and adds it if the key is new.
 -- Callers: bucket_take, bucket_try, bucket_give, drain_budget. May call: worker.
 -- Lock: that row until the transaction ends. Who locks several takes them in the order of budget and key, and
 -- the row of a budget after those of its buckets.
--- A new one is made full, as of long ago: then drains that it has not seen count as for any other.
+-- A new row starts full and with an old time, so that earlier drains apply to it as to any other.
 CREATE OR REPLACE FUNCTION windlass.bucket_lock(p_budget text, p_key text) RETURNS windlass.bucket
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -200,8 +200,8 @@ BEGIN
     RETURN k;
 END $$;
 
--- Locks the row of a bucket as bucket_lock does, but waits for p_wait ms at most; false: another has it for
--- longer, in a transaction that takes tokens by hand, say.
+-- Locks the row of a bucket as bucket_lock does, but waits for p_wait ms at most; false: it is still locked,
+-- for example by a transaction that takes tokens by hand.
 -- Callers: claim_count, claim_tokens, claim_tokens_quickly, which hold a lane meanwhile. May call: worker.
 -- Lock: that row, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_try(p_budget text, p_key text, p_wait int) RETURNS boolean
@@ -227,10 +227,10 @@ END $$;
 -- p_n. Returns how many [F1]. A half-open breaker grants once, p_n or p_each: that is the probe [F7]. An
 -- unknown budget grants nothing.
 -- Callers: claim_count, claim_tokens, claim_tokens_quickly, take_tokens. May call: worker. Lock: the bucket's
--- row until the transaction ends; half-open the budget's after it, without waiting: who holds a bucket must
--- not wait for one who may wait for that bucket, and another's probe or report of it means no. The time is
--- read with the lock held. A claim sorts its buckets by budget and key before it takes. The same as
--- Bucket.take, Breaker.allows and Breaker.granted in windlass.core.
+-- row until the transaction ends; when half-open also the budget's row, without waiting, since its holder may
+-- be waiting for this bucket; if it is locked, the answer is no. The time is read with the lock held. A claim
+-- sorts its buckets by budget and key before it takes. The same as Bucket.take, Breaker.allows and
+-- Breaker.granted in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.bucket_take(
     p_budget text, p_key text, p_n int, p_all boolean, p_each int DEFAULT 1, p_now float8 DEFAULT NULL)
 RETURNS int
@@ -242,7 +242,7 @@ DECLARE
     v_n   int;
 BEGIN
     k := windlass.bucket_lock(p_budget, p_key);
-    -- Read after the lock: set_budget holds all bucket rows until its new rate is to be seen.
+    -- Read after the lock: set_budget holds all bucket rows until its new rate is visible.
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
     IF NOT FOUND OR k.budget IS NULL THEN
         RETURN 0;
@@ -258,7 +258,7 @@ BEGIN
         IF windlass.breaker_left(b, v_now) > 0 OR v_n < 1 OR k.tokens < v_n THEN
             RETURN 0;
         END IF;
-        -- One probe over all of its buckets: whoever locks the row first and finds nobody's out.
+        -- One probe over all buckets: it goes to whoever locks the row first and finds none under way.
         PERFORM FROM windlass.budget x WHERE x.name = p_budget AND windlass.breaker_left(x, v_now) = 0
             AND x.openings > 0
             FOR NO KEY UPDATE SKIP LOCKED;
@@ -315,7 +315,7 @@ BEGIN
         SELECT k.budget, k.key FROM windlass.bucket k LEFT JOIN windlass.budget b ON b.name = k.budget
          WHERE b.name IS NULL
             OR k.key <> '' AND k.at < v_now - 60 AND (windlass.bucket_at(b, k, v_now - 60)).tokens >= b.burst
-               -- What has no row has not seen the last drain of all.
+               -- A new row would apply the last drain again; it must be full even so.
                AND (b.drains = 0 OR b.rate * (v_now - 60 - b.drained_until) >= b.burst)
          LIMIT p_limit FOR UPDATE OF k SKIP LOCKED)
     DELETE FROM windlass.bucket k USING idle i WHERE k.budget = i.budget AND k.key = i.key;

@@ -162,13 +162,13 @@ $$;
 
 -- Brings a parent up to date with its parts and takes every step that it can take now [P9]. Returns its
 -- state, NULL where there is no such parent, or 'busy' where somebody has held it for longer than
--- p_wait ms: a worker's flush must not hang on an operator's open transaction, and neither must promote.
--- p_wanted: how many of its parts are to wait for a claim; p_claimed: jobs of parts that were just claimed.
--- Callers: split, cancel_parent, redrive_parts, reopen_parent_of, set_parent, retry; the store after a claim
--- that took parts, after a flush that ended some, and in promote. May call: worker. Lock: the parent's row,
--- until the transaction ends; then those of offer. What ended or was claimed before the lock was got is seen
--- by the statements after it. What commits later is folded by whoever ended it, or by promote: each end is
--- folded once, under this lock, and so is the decision that follows from it.
+-- p_wait ms: neither a worker's flush nor promote may wait for an operator's open transaction. p_wanted: how
+-- many of its parts are to wait for a claim; p_claimed: jobs of parts that were just claimed. Callers: split,
+-- cancel_parent, redrive_parts, reopen_parent_of, set_parent, retry; the store after a claim that took parts,
+-- after a flush that ended some, and in promote. May call: worker. Lock: the parent's row, until the
+-- transaction ends; then those of offer. Statements after the lock see all that ended or was claimed before
+-- it. Later ends are folded by whoever commits them, or by promote: each end is folded once, and the decision
+-- that follows is made once, under this lock.
 CREATE OR REPLACE FUNCTION windlass.advance(
     p_parent bigint, p_wait int DEFAULT NULL, p_wanted int DEFAULT 1,
     p_claimed bigint[] DEFAULT '{}') RETURNS text
@@ -217,8 +217,8 @@ BEGIN
 END $$;
 
 -- Folds the ends of parts that were noted into their parent, and forgets the notes.
--- Callers: advance. May call: worker. Lock: the parent's row, held by the caller. The end of a job that is
--- not the part's present one has nothing to say.
+-- Callers: advance. May call: worker. Lock: the parent's row, held by the caller. The end of a job that no
+-- longer runs the part is ignored.
 CREATE OR REPLACE FUNCTION windlass.fold_ends(p_parent bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -304,8 +304,7 @@ BEGIN
      WHERE t.job = ANY (p_jobs);
 END $$;
 
--- The records that a checkpoint speaks of: the whole number n, where its data is an object that has one; else
--- 0.
+-- The number of records in a checkpoint: the integer n of its data, if that is an object with one; else 0.
 -- Callers: note_part_ends, saved_of, the view job_part. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.records_of(p_data json) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
@@ -314,8 +313,8 @@ LANGUAGE sql IMMUTABLE AS $$
                 THEN (p_data ->> 'n')::bigint ELSE 0 END
 $$;
 
--- Parents that have not taken in yet how some of their parts ended, up to p_most; in any order, so that many
--- that somebody holds keep nobody else waiting for long [S2].
+-- Parents that have not folded in some ends of their parts, up to p_most; in random order, so that many
+-- locked ones do not hold up the others for long [S2].
 -- Callers: the store's promote. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.parents_to_advance(p_most int) RETURNS TABLE (parent bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -327,10 +326,10 @@ END $$;
 
 -- ==== Cancelling ====
 
--- Stops the offers of a parent and cancels those of its parts that are out [P9]: 'requested', or 'finished'
--- where it has ended. NULL: there is no such parent.
+-- Makes a parent offer no more parts, and cancels those that are out [P9]: 'requested', or 'finished' where
+-- it has ended. NULL: there is no such parent.
 -- Callers: cancel, delete. May call: worker. Lock: the parent's row, then the lanes of its parts, in order.
--- Nobody takes a parent's row who holds a lane, so that no two of these deadlock.
+-- Nobody who holds a lane locks a parent, so no two of these deadlock.
 CREATE OR REPLACE FUNCTION windlass.cancel_parent(p_parent bigint) RETURNS text
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -355,7 +354,7 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :unheard_cancels
--- Parents whose cancel was asked for just when they were split, up to $1, in any order as in
+-- Parents whose cancel was requested while they were being split, up to $1, in random order as in
 -- parents_to_advance.
 -- Callers: PostgresStore.promote. Lock: none.
 SELECT p.id FROM windlass.cancel_request q JOIN windlass.parent p ON p.id = q.job WHERE p.state = 'waiting'

@@ -1,4 +1,4 @@
--- Parents whose parts run again, change their number or go; and what readers see of parents.
+-- Redriving parts, changing `parallel`, removing parents; and what readers see of parents.
 
 -- ==== Running parts again ====
 
@@ -26,7 +26,7 @@ END $$;
 
 -- Makes the failed parts of a parent wait to be offered again, and those that a cancel kept from it [P9].
 -- `parts`: how many, counting a finalizer that did not succeed. `holder`: the job that holds the parent's
--- unique key by now; `final`: its finalizer while that waits or runs, which never happens beside parts. Where
+-- unique key by now; `final`: its finalizer, if that waits or runs: it must not run beside parts. Where
 -- either is set, nothing was changed.
 -- Callers: redrive, retry. May call: worker. Lock: the parent's row; the dead letters of its parts; then
 -- those of advance.
@@ -84,7 +84,7 @@ BEGIN
         EXIT WHEN FOUND;
         SELECT u.job INTO v_holder FROM windlass.unique_key u WHERE u.key = v_key;
         IF v_holder = p.id THEN
-            -- Its end could not free the key yet: see settle.
+            -- Its end has not freed the key yet: see settle.
             DELETE FROM windlass.unsettled u WHERE u.job = p.id;
             EXIT;
         ELSIF v_holder IS NOT NULL THEN
@@ -107,7 +107,7 @@ END $$;
 
 -- Before a dead job is brought back: if it belongs to a part, the part is out again and its parent waits
 -- again [P9]. Returns that parent, or NULL where there is none. `held`: another job holds the parent's key,
--- or its finalizer waits or runs, which never happens beside parts; then nothing was changed.
+-- or its finalizer waits or runs, which it must not beside parts; then nothing was changed.
 -- Callers: retry. May call: worker. Lock: the parent's row, before that of the dead job, as in redrive_parts.
 CREATE OR REPLACE FUNCTION windlass.reopen_parent_of(p_job bigint, OUT parent bigint, OUT held boolean)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -123,7 +123,7 @@ BEGIN
     SELECT t.index INTO v_index FROM windlass.part t
      WHERE t.parent = reopen_parent_of.parent AND t.job = p_job AND t.state = 'dead';
     IF FOUND THEN
-        -- Somebody may be deleting it.
+        -- It may be about to be deleted.
         PERFORM FROM windlass.dead d WHERE d.id = p_job FOR UPDATE;
     END IF;
     IF NOT FOUND THEN

@@ -6,8 +6,8 @@
 -- Where jobs are in the logs: locate for many, of those that are neither a parent nor a part. claimed: it
 -- runs or has run; ended: for good.
 -- Callers: the store, before it steers many. May call: worker. Lock: ACCESS SHARE on claim, as in finish. It
--- decides nothing: what waits here may run a moment later, and who ends it looks again. What has ended stays
--- so.
+-- decides nothing: what waits now may run a moment later, so the function that ends it checks again. What has
+-- ended stays ended.
 CREATE OR REPLACE FUNCTION windlass.places_of(p_jobs bigint[])
 RETURNS TABLE (job bigint, lane int, seq bigint, claimed boolean, ended boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -89,11 +89,10 @@ END $$;
 -- the job, or its row; ACCESS SHARE on claim first, as in finish. Of a job that has yet to replace another:
 -- its key, which a producer may hold, its row, then the lanes of both.
 -- A scheduled or held job has no place in the logs; to be shown as cancelled it is offered and taken at once.
--- A job may be on its way from one place to the next (promoted, claimed, retried) while a lock is waited for;
--- then it is looked for again; one that has become a parent waits nowhere.
--- A job that has yet to replace another does so first: who ends it wants neither [E6]. Where that one has
--- begun, it gets the key back. It may end at this moment, having no key to free: settle_rest looks after
--- that.
+-- While this waits for a lock, the job may move on (be promoted, claimed, retried); then it is looked up
+-- again. A job that has become a parent waits nowhere.
+-- A job that has yet to replace another does so first, since neither is wanted any more [E6]. If the other
+-- has started, it gets the key back; in case it ends just now, without a key to free, settle_rest frees it.
 CREATE OR REPLACE FUNCTION windlass.end_waiting(p_job bigint, p_kind text) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -322,7 +321,7 @@ BEGIN
     PERFORM windlass.lane_lock(p_lane);
     c := windlass.cursor_of(p_lane);
     v_holes := windlass.gather_seqs(coalesce(c.young, '{}') + coalesce(c.old, '{}'), c.spilled);
-    -- A set written aside keeps numbers that hi has passed since.
+    -- A side row keeps numbers that hi has passed since.
     v_ahead := windlass.gather_seqs(c.ahead, c.ahead_spilled) * int8multirange(int8range(c.hi + 1, NULL));
     SELECT array_agg(r.seq), range_agg(int8range(r.seq, r.seq + 1)) INTO v_seqs, v_taken
       FROM unnest(p_seqs) AS s (seq)
