@@ -234,7 +234,7 @@ async def test_a_claim_gives_out_its_parts_though_their_parent_cannot_be_told(
     kin = await family(alone, 3)
     await alone.look.run("ALTER TABLE windlass.part ADD CONSTRAINT broken CHECK (NOT claimed) NOT VALID")
     assert len(await kin.claim(1)) == 1
-    assert f"parent {kin.id} does not know yet" in caplog.text
+    assert f"parent {kin.id} has not recorded yet" in caplog.text
     await alone.look.run("ALTER TABLE windlass.part DROP CONSTRAINT broken")
     await alone.until(f"SELECT out = 2 FROM windlass.parent WHERE id = {kin.id}")
 

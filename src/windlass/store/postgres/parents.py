@@ -63,7 +63,7 @@ class Parents:
             plan.finalizer,
         )
         if answer == "refused":
-            raise ClaimLost(f"job {job.id} is not held by claim {job.claim} any more; it was not split")
+            raise ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; it was not split")
         await self._admit([job])
 
     async def parent(self, id: int) -> ParentRecord | None:
@@ -156,7 +156,9 @@ class Parents:
                 with suppress(StoreUnavailable):  # then promote does it
                     await self._admit(jobs[:1])
             except (WindlassError, asyncpg.PostgresError) as error:
-                logger.warning("parent %d does not know yet that its parts were claimed: %s", parent, error)
+                logger.warning(
+                    "parent %d has not recorded yet that its parts were claimed: %s", parent, error
+                )
                 if isinstance(error, StoreUnavailable) and not isinstance(error, StoreBusy):
                     return
 

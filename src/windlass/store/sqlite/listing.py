@@ -88,7 +88,7 @@ def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
     """The job if it has ended, None if it has not. Raises JobNotFound."""
     found = job(connection, id)
     if found is None:
-        raise JobNotFound(f"no job {id}: it never existed, was deleted, or its retention has passed")
+        raise JobNotFound(f"there is no job {id}: it never existed, was deleted, or its retention has passed")
     return found if found.state in FINISHED else None
 
 
@@ -280,7 +280,7 @@ def _step(
 
 def _number(cursor: str) -> int:
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 20 and 0 < int(cursor) < _NEWEST):
-        raise ValueError(f"{cursor[:80]!r} is not a cursor of this store; take it from a page")
+        raise ValueError(f"{cursor[:80]!r} is not a cursor of this store; take it from a page of jobs")
     return int(cursor)
 
 

@@ -131,7 +131,7 @@ class Process:
                 case protocol.Failed():
                     self.failure = message.message
                 case _:
-                    logger.debug("a spare said %r", message)
+                    logger.debug("a spare sent %r", message)
         return False
 
     def go(self) -> None:
@@ -215,7 +215,7 @@ class Process:
                     self.leaving, self.reason, self.memory = True, message.reason, message.memory
                     recycle()
                 case _:
-                    logger.debug("a child said %r", message)
+                    logger.debug("a child sent %r", message)
 
     async def wait(self, listening: asyncio.Task[None]) -> int:
         """Wait for its end; the answer is its exit code, negative where a signal ended it."""

@@ -51,7 +51,7 @@ BEGIN
     PERFORM FROM windlass.leader l WHERE l.term = p_term AND windlass.term_runs(l) FOR SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'term % is over', p_term USING ERRCODE = 'WL009',
-            HINT = 'Another may coordinate by now; stand again first.';
+            HINT = 'Another host may coordinate now; call lead() again first.';
     END IF;
 END $$;
 
@@ -84,7 +84,7 @@ BEGIN
     END IF;
     IF v_lost THEN
         RAISE EXCEPTION 'term % is over', p_term USING ERRCODE = 'WL009',
-            HINT = 'Another may coordinate by now; stand again before assigning slots.';
+            HINT = 'Another host may coordinate now; call lead() again first.';
     END IF;
     DELETE FROM windlass.slot s
      WHERE NOT EXISTS (SELECT FROM unnest(v_wanted) AS w WHERE w.worker = s.worker AND w.queue = s.queue);
