@@ -28,8 +28,18 @@ SOAK_SECONDS = float(os.environ.get("WINDLASS_SOAK_SECONDS", "600"))
 
 def lasting(short: float, *, share: float = 1.0) -> pytest.MarkDecorator:
     """The argument `seconds` of a test: so many with every check, and in a soak this share of its time."""
-    long = pytest.param(share * SOAK_SECONDS, id="soak", marks=pytest.mark.soak)
-    return pytest.mark.parametrize("seconds", [pytest.param(short, id="short"), long])
+    return sized("seconds", (short,), (share * SOAK_SECONDS,))
+
+
+def sized(names: str, short: Sequence[Any], long: Sequence[Any]) -> pytest.MarkDecorator:
+    """Arguments of a test: these with every check, and those in a soak."""
+    soak = pytest.param(*long, id="soak", marks=pytest.mark.soak)
+    return pytest.mark.parametrize(names, [pytest.param(*short, id="short"), soak])
+
+
+def per_soak(seconds: float, least: int = 2) -> int:
+    """How often something that takes so many seconds fits into a soak."""
+    return max(least, int(SOAK_SECONDS / seconds))
 
 
 @asynccontextmanager
