@@ -23,7 +23,6 @@ its lane.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final, NamedTuple, Protocol
 
 FAIR: Final = "fair"
@@ -66,11 +65,6 @@ def gates_of(
     if limit is not None:
         gates.append(Gate(f"task:{task}", limit))
     return gates
-
-
-def next_gate(gates: Collection[Gate], passes: Collection[str]) -> Gate | None:
-    """The first gate that the job has no pass of; None: it may go on to its lane."""
-    return next((gate for gate in gates if gate.name not in passes), None)
 
 
 def order_gate(queue: str, key: str) -> str:

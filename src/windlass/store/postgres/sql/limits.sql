@@ -20,7 +20,7 @@ $$;
 -- the job is new.
 -- Callers: enqueue_one, promote, offer_one, offer_part_jobs, retry_many, admit_gate, admit_unserved.
 -- May call: worker. Lock: none.
--- gates_of and next_gate in windlass.core.gates say the same.
+-- gates_of in windlass.core.gates has the same order.
 CREATE OR REPLACE FUNCTION windlass.next_gate(
     p_job bigint, p_queue text, p_task text, p_options json) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
