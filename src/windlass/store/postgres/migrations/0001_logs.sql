@@ -533,8 +533,8 @@ CREATE TABLE windlass.pass (
 );
 CREATE INDEX ON windlass.pass (gate);
 
--- Gates where something has changed: somebody came, or a place was freed. Only added to by those who do that,
--- so that none of them waits for another; forgotten by whoever has looked at the gate since.
+-- Gates where something has changed: a job joined the list, or a pass was freed. Those who change something
+-- only insert, so none waits for another; whoever looks at the gate next removes the row.
 CREATE TABLE windlass.changed_gate (
     gate text COLLATE "C" NOT NULL
 );
@@ -572,8 +572,8 @@ CREATE TABLE windlass.limited_queue (
     queue text PRIMARY KEY
 );
 
--- Tasks that have got a limit: what runs is counted by whoever first lets one of their jobs through. Rows are
--- only added and removed, so that nobody waits for who sets it.
+-- Tasks with a new limit: running jobs are counted by whoever first admits one of their jobs. Rows are only
+-- added and removed, so nobody waits for the transaction that sets it.
 CREATE TABLE windlass.uncounted_task (
     task text NOT NULL
 );
@@ -586,7 +586,7 @@ CREATE TYPE windlass.want AS (place int, n int, budget text, key text);
 -- Their times are seconds since the epoch, as the decisions in windlass.core count them.
 
 -- A budget with its breaker [F1] [F7]: failures in a row, openings since it was last closed, and until when
--- it is open or has its probe out. drains, drained_at and drained_until tell of drains of all its buckets,
+-- it is open or has its probe out. drains, drained_at and drained_until record drains of all its buckets,
 -- which each takes in when it is next used. The budget `queue:<queue>` is that of a queue's governor.
 CREATE TABLE windlass.budget (
     name          text PRIMARY KEY CHECK (name ~ '^(queue:)?[a-z0-9_.-]{1,64}$'),

@@ -198,8 +198,8 @@ END $$;
 -- Callers: check_load, pressure_now, pressure_of, governed. May call: worker. Lock: none.
 -- The depth is that of positions, so O(lanes), or with p_seen of what has committed (see
 -- lane_committed_depth), which costs more and is used only before a refusal; jobs aside are counted no
--- further than p_enough, and the wait is looked for only where p_wait asks for it. Its plan is cached [rule
--- 8]: planning lane_head's LIMIT anew each time would take longer than all the rest.
+-- further than p_enough, and the wait is looked for only where p_wait asks for it. Its plan is cached
+-- [rule 8]: planning lane_head's LIMIT anew each time would take longer than all the rest.
 CREATE OR REPLACE FUNCTION windlass.queue_load(
     p_queue text, p_enough bigint, p_wait boolean, p_seen boolean DEFAULT false, OUT depth bigint,
     OUT wait float8)

@@ -384,7 +384,7 @@ CREATE TABLE windlass_slot (
     PRIMARY KEY (worker, queue)
 ) STRICT, WITHOUT ROWID;
 
--- When somebody last did what everybody would do, and once is enough.
+-- When a chore that any process may do was last done.
 CREATE TABLE windlass_chore (
     name TEXT PRIMARY KEY,
     at   REAL NOT NULL

@@ -19,7 +19,7 @@ WHERE number = ?;
 -- :origin  what its parts have of it; a parent has left the place where it was inserted
 SELECT task, payload, lane, options FROM windlass_job WHERE id = ?;
 
--- :show_cancel  no worker runs it, so none is told
+-- :show_cancel  no worker runs it, so none has to stop it
 UPDATE windlass_job SET cancel = 0 WHERE id = ?;
 
 -- :take_key
