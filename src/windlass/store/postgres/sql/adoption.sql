@@ -214,12 +214,11 @@ BEGIN
 END $$;
 
 -- Moves a lane's numbers past all that were given out [S3], and repairs the lane of a copy [rule 15]. Returns
--- how many
--- orphans it offered again.
+-- how many orphans it offered again.
 -- Callers: adopt. May call: worker. Lock: the lane's, without waiting; the lane's row. Between the numbers of
 -- the last epoch and those of this one is a gap that no job will fill. It is taken ahead of the cursor
--- [rule 13], so that neither depth nor a claim counts it as jobs about to commit. Nobody draws a number of a lane
--- before it is in this epoch (see lane_for, check_epoch), so the last one stays the last one; prepared
+-- [rule 13], so that neither depth nor a claim counts it as jobs about to commit. Nobody draws a number of a
+-- lane before it is in this epoch (see lane_for, check_epoch), so the last one stays the last one; prepared
 -- transactions have theirs. p_copy: with no producer under way, every hole that is not visible is burnt:
 -- horizon 0 says so, and the next claim takes what is visible and drops the rest. Rows behind the cursor that
 -- no claim covers are offered again.

@@ -159,8 +159,8 @@ BEGIN
     RETURN windlass.breaker_state(b, v_now);
 END $$;
 
--- The state of a budget's breaker at a moment: closed, open or half-open [F7]. The same as Breaker.state
--- in windlass.core.
+-- The state of a budget's breaker at a moment: closed, open or half-open [F7]. The same as Breaker.state in
+-- windlass.core.
 -- Callers: bucket_take, bucket_tokens, gate_wait, report_calls, the store's readings. May call: worker,
 -- reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_state(b windlass.budget, p_now float8) RETURNS text

@@ -17,10 +17,9 @@ BEGIN
     RETURN k;
 END $$;
 
--- A bucket at a given time: with the tokens accrued since it was written, and with drains of the whole
--- budget that it has not applied yet [F1]. If the clock was set back by more than a second, the bucket and
--- its pause continue from the new time. The same as Bucket.refilled and Bucket.drained in
--- windlass.core.
+-- A bucket at a given time: with the tokens accrued since it was written, and with drains of the whole budget
+-- that it has not applied yet [F1]. If the clock was set back by more than a second, the bucket and its pause
+-- continue from the new time. The same as Bucket.refilled and Bucket.drained in windlass.core.
 -- Callers: the functions of budgets, the store's readings. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_at(
     b windlass.budget, k windlass.bucket, p_now float8) RETURNS windlass.bucket

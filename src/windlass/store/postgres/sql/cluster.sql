@@ -95,8 +95,8 @@ END $$;
 
 -- ==== Cooling down ====
 
--- Cools a whole queue after a handler was throttled, and returns the seconds until it gives out jobs
--- again [O3].
+-- Cools a whole queue after a handler was throttled, and returns the seconds until it gives out jobs again
+-- [O3].
 -- Callers: the store. May call: worker. Lock: the queue's row, waited for 1 s at most: the caller copes with
 -- a failure. Only the first throttle in a window counts. The others come at about the same moment: they find
 -- the queue cooling, and read for how long without a lock.

@@ -3,8 +3,8 @@
 
 -- ==== One job ====
 
--- Adds one job that is more than plain: delayed, unique, idempotent or after others. Returns its id and
--- what became of it (see Receipt).
+-- Adds one job that is more than plain: delayed, unique, idempotent or after others. Returns its id and what
+-- became of it (see Receipt).
 -- Callers: enqueue, enqueue_mixed, the store and the adapters, free_key, fire_schedule. May call: worker,
 -- producer. Lock: the row of its unique or idempotency key until the transaction ends; never a lane. Such a
 -- job draws its id before its place, so that its keys can name it. p_options is the JSON of its options.
@@ -141,9 +141,9 @@ END $$;
 
 -- Refuses options that no worker could read [E4]: every claim with such a job would fail [fault 17].
 -- Callers: enqueue_many, enqueue_mixed, enqueue_one. May call: worker. Lock: none.
--- Returns them normalized: JSON text may repeat a key, or write 5 as 5e0. Options that only the store may
--- set (unknown_since, part) are dropped. The rules here are those of internal options; setting_rules.py puts
--- the others in place of the comment when the functions are loaded.
+-- Returns them normalized: JSON text may repeat a key, or write 5 as 5e0. Options that only the store may set
+-- (unknown_since, part) are dropped. The rules here are those of internal options; setting_rules.py puts the
+-- others in place of the comment when the functions are loaded.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -228,8 +228,7 @@ END $$;
 -- Takes a unique key for a job, or says what to do about the twin that holds it [E6].
 -- Callers: enqueue_one. May call: worker. Lock: the key's row until the transaction ends.
 -- status NULL: the key is ours. 'skipped' or 'rerun': the twin stands in for the new job. 'replaced': the key
--- is
--- ours now; `replaces` names the twin where it waits in a lane, to be ended by replace_step (no producer
+-- is ours now; `replaces` names the twin where it waits in a lane, to be ended by replace_step (no producer
 -- takes a lane lock). A twin outside the logs is removed here.
 CREATE OR REPLACE FUNCTION windlass.take_unique_key(
     p_key text, p_job bigint, p_on_conflict text, p_spec json, OUT twin bigint, OUT status text,

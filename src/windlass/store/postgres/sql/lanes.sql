@@ -116,8 +116,7 @@ END $$;
 -- on ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the numbers, all
 -- of them before the first insert. A hole in a claim belongs to a transaction that had its xid before the
 -- hole could be seen, and that shows in pg_locks for as long as it lives.
--- p_tasks of length 1 is for all; a NULL array means defaults. p_since: since when they have been
--- ready.
+-- p_tasks of length 1 is for all; a NULL array means defaults. p_since: since when they have been ready.
 CREATE OR REPLACE FUNCTION windlass.offer(
     p_lane int, p_n int, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
     p_ids bigint[] DEFAULT NULL, p_attempts smallint[] DEFAULT NULL, p_deaths smallint[] DEFAULT NULL,

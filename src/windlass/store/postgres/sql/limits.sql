@@ -228,8 +228,8 @@ END $$;
 -- for tokens and need no 'slots' meanwhile [F3]. Returns the gates at which somebody waits for the room.
 -- Callers: settle, finish, finish_others, hand_back, split, take_unique_key, claim_aside, sweep_passes,
 -- admit_gate, hold_unserved. May call: worker.
--- Lock: the rows it removes, and those of their ordering
--- keys' marks, which nobody else writes while there is a pass.
+-- Lock: the rows it removes, and those of their ordering keys' marks, which nobody else writes while there is
+-- a pass.
 -- p_call: the caller does not admit the next jobs, so the coordinator is notified where some wait.
 CREATE OR REPLACE FUNCTION windlass.drop_passes(p_jobs bigint[], p_which text, p_call boolean) RETURNS text[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

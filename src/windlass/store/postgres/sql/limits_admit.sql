@@ -6,8 +6,8 @@
 -- reached their lanes.
 -- Callers: the store, right after a commit that may have made room or added a job; sweep_gates. May call:
 -- worker. Lock: those gates, each waited for p_wait ms at most, in the order in which jobs pass them and then
--- of names, so that no two of these deadlock; then those of offer. Gates that
--- it had to skip are noted for promote.
+-- of names, so that no two of these deadlock; then those of offer. Gates that it had to skip are noted for
+-- promote.
 -- A pass given here is seen by all who take the gate's lock later: no two can give away the same room.
 CREATE OR REPLACE FUNCTION windlass.admit_gates(p_gates text[], p_limit int, p_wait int DEFAULT 0) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER

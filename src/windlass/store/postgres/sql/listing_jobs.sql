@@ -58,8 +58,8 @@ BEGIN
                   LIMIT 1;
 END $$;
 
--- The state of a job in the logs: how it ended, or whether a claim covers it. A parent to be
--- splits while it runs.
+-- The state of a job in the logs: how it ended, or whether a claim covers it. A parent to be splits while it
+-- runs.
 -- Callers: standing_of, list_judged, the view job, the store's look-up. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.shown_as(p_kind text, p_claim bigint, p_options json) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
@@ -69,8 +69,8 @@ $$;
 
 -- ==== Anywhere ====
 
--- Where a job is: its state as users know it, and its attempt. No row: there is no such
--- job. The one function that knows.
+-- Where a job is: its state as users know it, and its attempt. No row: there is no such job. The one function
+-- that knows.
 -- Callers: check_after, enqueue_one, follow, the view job_part. May call: worker, reader. Lock: none; who
 -- acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way from one place to the
 -- next a job is in exactly one of them in any snapshot, hence one statement.

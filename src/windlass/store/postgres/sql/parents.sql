@@ -70,8 +70,8 @@ END $$;
 
 -- ==== Offering parts ====
 
--- How many parts a parent offers now: so many that p_wanted of them wait to be claimed, and no more than
--- may run beside those that are out. Few wait, so that parts of several parents take turns in a lane [P8].
+-- How many parts a parent offers now: so many that p_wanted of them wait to be claimed, and no more than may
+-- run beside those that are out. Few wait, so that parts of several parents take turns in a lane [P8].
 -- Callers: next_step, advance. May call: worker. Lock: none. core/parents.py has the same rule.
 CREATE OR REPLACE FUNCTION windlass.parts_to_offer(p windlass.parent, p_waiting int, p_wanted int) RETURNS int
 LANGUAGE sql IMMUTABLE AS $$
@@ -161,9 +161,9 @@ $$;
 -- ==== Folding ends ====
 
 -- Brings a parent up to date with its parts and takes every step that it can take now [P9]. Returns its
--- state, NULL where there is no such parent, or 'busy' where somebody has held it for longer than
--- p_wait ms: neither a worker's flush nor promote may wait for an operator's open transaction. p_wanted: how
--- many of its parts are to wait for a claim; p_claimed: jobs of parts that were just claimed. Callers: split,
+-- state, NULL where there is no such parent, or 'busy' where somebody has held it for longer than p_wait ms:
+-- neither a worker's flush nor promote may wait for an operator's open transaction. p_wanted: how many of its
+-- parts are to wait for a claim; p_claimed: jobs of parts that were just claimed. Callers: split,
 -- cancel_parent, redrive_parts, reopen_parent_of, set_parent, retry; the store after a claim that took parts,
 -- after a flush that ended some, and in promote. May call: worker. Lock: the parent's row, until the
 -- transaction ends; then those of offer. Statements after the lock see all that ended or was claimed before

@@ -2,8 +2,7 @@
 
 -- ==== Running parts again ====
 
--- Runs the dead and cancelled parts of a parent again, each from its last checkpoint; returns how many
--- [P9].
+-- Runs the dead and cancelled parts of a parent again, each from its last checkpoint; returns how many [P9].
 -- Callers: users, the store. May call: worker. Lock: those of redrive_parts.
 CREATE OR REPLACE FUNCTION windlass.redrive(parent bigint) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$

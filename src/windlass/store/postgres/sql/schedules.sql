@@ -61,8 +61,8 @@ END $$;
 -- Lock: the leader row FOR SHARE, the schedule's row, the row of the unique key that its jobs have, if any;
 -- then, where a running twin is to be cancelled, its parent's row and its lane as cancel takes them, and
 -- those of enqueue_one. Nobody who holds a lane, a parent or a key waits for a schedule or the leader, so
--- none of this deadlocks; and if the key is locked for long, the fire fails and is tried again, instead
--- of holding up a lane or the next term. A schedule whose row is locked is skipped [S2].
+-- none of this deadlocks; and if the key is locked for long, the fire fails and is tried again, instead of
+-- holding up a lane or the next term. A schedule whose row is locked is skipped [S2].
 CREATE OR REPLACE FUNCTION windlass.fire_schedule(
     p_term bigint, p_name text, p_expected float8, p_times float8[], p_next_at float8, p_skipped bigint,
     p_error text, OUT fired boolean, OUT jobs bigint[], OUT statuses text[])

@@ -205,8 +205,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Ends jobs that wait in no lane (scheduled, retrying, held aside), as cancelled or deleted. Returns
--- those it ended. Jobs that are to replace others are left to end_waiting.
+-- Ends jobs that wait in no lane (scheduled, retrying, held aside), as cancelled or deleted. Returns those it
+-- ended. Jobs that are to replace others are left to end_waiting.
 -- Callers: the store, with jobs that are no parts. May call: worker. Lock: ACCESS SHARE on claim, as in
 -- finish; the lanes of these jobs, in order; then their rows, without waiting.
 -- To be shown as cancelled they are offered and taken at once, as in end_waiting, each lane's in one go.
