@@ -69,7 +69,7 @@ Programs ==
         ELSE <<Row("lane_1"), Row("lane_2")>>,
       cancel_aside |->      \* a job of a lane, then one that waits aside
         <<Row("lane_1"), Row("aside")>> \o Offer \o <<Write("claim_c"), Write("outcome_c")>>,
-      cancel_parent |->     \* its parts, in two lanes; then the next ones are released
+      cancel_parent |->     \* its parts, in two lanes; then the next ones are offered
         <<Row("parent"), Row("lane_1"), Row("lane_2")>> \o Log("claim") \o <<Write("claim_c"), Write("outcome_c")>> \o Offer,
       take_back |->         \* a chore that ends a job for another one's sake: it holds the other one's row
         LET how == IF Broken = "chore_waits_for_lane" THEN "wait" ELSE "try" IN

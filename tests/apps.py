@@ -3,13 +3,14 @@
 A `conftest.py` that wants these fixtures imports them.
 """
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from windlass import Windlass
+from windlass import Task, Windlass
 from windlass.store.sqlite import SQLiteStore
 from windlass.testing import Clock
 
@@ -40,6 +41,18 @@ def any_app(url: str) -> Iterator[Windlass]:
     """An app on each kind of store."""
     with Windlass(url) as app:
         yield app
+
+
+def endless(app: Windlass) -> tuple[Task[[], None], asyncio.Event]:
+    """A task that runs until it is stopped, and the event of its start."""
+    started = asyncio.Event()
+
+    @app.task
+    async def waits() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    return waits, started
 
 
 @contextmanager

@@ -113,9 +113,11 @@ def chunks(store: str, server: str, as_json: bool, **sizes: Any) -> None:
 
 
 @engine.command()
-@click.option("--blocked", type=click.IntRange(min=1), help="Jobs blocked on one key. [100000]")
 @click.option(
-    "--held", type=click.IntRange(min=1), help="Jobs of one key beside which others are timed. [1000000]"
+    "--held", type=click.IntRange(min=1), help="Jobs held at one key while others are claimed. [100000]"
+)
+@click.option(
+    "--crowd", type=click.IntRange(min=1), help="Jobs of one key beside which others are timed. [1000000]"
 )
 @click.option("--tries", type=click.IntRange(min=1), help="How often one of those is timed. [30]")
 @_sizes("Jobs of a scenario that counts jobs. [50000]", "Seconds of one that runs by the clock. [5]")

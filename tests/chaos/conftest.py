@@ -3,19 +3,12 @@
 import pytest
 
 from tests.chaos.figures import Figure, recorder
-from tests.chaos.kit import SOAK_SECONDS
 
 
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Figure:
     """Note a figure: `figure("claim with holes ÷ without", 1.2)`."""
     return recorder(request)
-
-
-@pytest.fixture
-def soak_seconds() -> float:
-    """How long a soak runs: WINDLASS_SOAK_SECONDS, else ten minutes."""
-    return SOAK_SECONDS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

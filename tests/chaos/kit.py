@@ -28,8 +28,18 @@ SOAK_SECONDS = float(os.environ.get("WINDLASS_SOAK_SECONDS", "600"))
 
 def lasting(short: float, *, share: float = 1.0) -> pytest.MarkDecorator:
     """The argument `seconds` of a test: so many with every check, and in a soak this share of its time."""
-    long = pytest.param(share * SOAK_SECONDS, id="soak", marks=pytest.mark.soak)
-    return pytest.mark.parametrize("seconds", [pytest.param(short, id="short"), long])
+    return sized("seconds", (short,), (share * SOAK_SECONDS,))
+
+
+def sized(names: str, short: Sequence[Any], long: Sequence[Any]) -> pytest.MarkDecorator:
+    """Arguments of a test: these with every check, and those in a soak."""
+    soak = pytest.param(*long, id="soak", marks=pytest.mark.soak)
+    return pytest.mark.parametrize(names, [pytest.param(*short, id="short"), soak])
+
+
+def per_soak(seconds: float, least: int = 2) -> int:
+    """How often something that takes so many seconds fits into a soak."""
+    return max(least, int(SOAK_SECONDS / seconds))
 
 
 @asynccontextmanager
@@ -150,5 +160,5 @@ async def depth_is_a_scan(store: PostgresStore, dsn: str) -> None:
     for queue, depth in (await store.depth()).items():
         for state in ("ready", "running", "scheduled", "retrying", "dead"):
             found, scanned = getattr(depth, state), seen.get((queue, state), 0)
-            scanned += depth.unreleased if state == "ready" else 0
+            scanned += depth.pending_parts if state == "ready" else 0
             assert found == scanned, f"{queue}: depth says {found} {state}, the view shows {scanned}"

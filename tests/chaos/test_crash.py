@@ -9,10 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from tests.chaos.figures import Figure
-from tests.chaos.kit import depth_is_a_scan, opened, until, waiting
+from tests.chaos.kit import depth_is_a_scan, opened, per_soak, sized, until, waiting
 from tests.chaos.ledger import Balance, Claimed, Ended, Enqueued, Event, read
 from tests.chaos.program import Crew
 from tests.postgres import Server
@@ -103,10 +101,6 @@ async def crashed(folder: Path, kills: int, between: float, figure: Figure) -> N
     figure("jobs committed = finished", len(balance.committed))
 
 
-async def test_postgres_killed_under_load(tmp_path: Path, figure: Figure) -> None:
-    await crashed(tmp_path, 1, 1.0, figure)
-
-
-@pytest.mark.soak
-async def test_postgres_killed_again_and_again(tmp_path: Path, figure: Figure, soak_seconds: float) -> None:
-    await crashed(tmp_path, max(2, int(soak_seconds / 15)), 10.0, figure)
+@sized("kills, between", (1, 1.0), (per_soak(15.0), 10.0))
+async def test_postgres_killed_under_load(tmp_path: Path, figure: Figure, kills: int, between: float) -> None:
+    await crashed(tmp_path, kills, between, figure)

@@ -6,10 +6,8 @@ is flat, other queues and keys are not affected, segments are still reclaimed, a
 import asyncio
 import time
 
-import pytest
-
 from tests.chaos.figures import Figure, high, median
-from tests.chaos.kit import Worker, connected, depth_is_a_scan, fill, job, opened
+from tests.chaos.kit import Worker, connected, depth_is_a_scan, fill, job, opened, sized
 from windlass.store.postgres import PostgresStore
 from windlass.store.records import Options, Rotation
 
@@ -50,13 +48,9 @@ async def crowd(dsn: str, n: int, rounds: int, figure: Figure) -> None:
         assert ratio <= FLAT
 
 
-async def test_many_ready_jobs(pg_dsn: str, figure: Figure) -> None:
-    await crowd(pg_dsn, 200_000, 60, figure)
-
-
-@pytest.mark.soak
-async def test_a_million_ready_jobs(pg_dsn: str, figure: Figure) -> None:
-    await crowd(pg_dsn, 1_000_000, 500, figure)
+@sized("n, rounds", (200_000, 60), (1_000_000, 500))
+async def test_many_ready_jobs(pg_dsn: str, figure: Figure, n: int, rounds: int) -> None:
+    await crowd(pg_dsn, n, rounds, figure)
 
 
 async def behind_one_key(dsn: str, n: int, figure: Figure) -> None:
@@ -90,13 +84,9 @@ async def claims_until_served(worker: Worker, options: Options, steps: list[floa
     raise AssertionError("the other key waits behind the crowd")
 
 
-async def test_a_crowd_behind_one_key(pg_dsn: str, figure: Figure) -> None:
-    await behind_one_key(pg_dsn, 5_000, figure)
-
-
-@pytest.mark.soak
-async def test_a_hundred_thousand_behind_one_key(pg_dsn: str, figure: Figure) -> None:
-    await behind_one_key(pg_dsn, 100_000, figure)
+@sized("n", (5_000,), (100_000,))
+async def test_a_crowd_behind_one_key(pg_dsn: str, figure: Figure, n: int) -> None:
+    await behind_one_key(pg_dsn, n, figure)
 
 
 async def test_finished_claims_do_not_slow_a_look_at_the_running_ones(pg_dsn: str, figure: Figure) -> None:
@@ -155,11 +145,7 @@ async def paused(dsn: str, n: int, figure: Figure) -> None:
         await depth_is_a_scan(store, dsn)
 
 
-async def test_a_paused_full_queue(pg_dsn: str, figure: Figure) -> None:
-    await paused(pg_dsn, 20_000, figure)
-
-
-@pytest.mark.soak
-async def test_a_paused_queue_that_is_very_full(pg_dsn: str, figure: Figure) -> None:
-    """Each of the ten turns moves all of it, so this is three million rows."""
-    await paused(pg_dsn, 300_000, figure)
+@sized("n", (20_000,), (300_000,))
+async def test_a_paused_full_queue(pg_dsn: str, figure: Figure, n: int) -> None:
+    """Each of the ten turns moves all of it: in a soak, three million rows."""
+    await paused(pg_dsn, n, figure)

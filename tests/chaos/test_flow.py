@@ -12,9 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.chaos.figures import Figure, median
+from tests.chaos.kit import sized
 from tests.conformance.kit import HandClock, Rig, job
 from tests.postgres import Server
 from windlass.store.postgres import PostgresStore
@@ -148,21 +147,13 @@ async def on_sqlite(folder: Path, n: int, rounds: int, least: float, figure: Fig
         await the_next_one_comes(crowded, n, n)
 
 
+@sized("sizes", ((20_000, 10_000, 40, IN_COMPANY, 3),), ((100_000, 100_000, 500, AS_FAST, 10),))
 async def test_fault_13_a_crowd_and_a_full_queue_slow_nobody(
-    pg_server: Server, pg_template: str, figure: Figure
+    pg_server: Server, pg_template: str, figure: Figure, sizes: tuple[int, int, int, float, int]
 ) -> None:
-    await on_postgres(pg_server, pg_template, 20_000, 10_000, 40, IN_COMPANY, 3, figure)
+    await on_postgres(pg_server, pg_template, *sizes, figure)
 
 
-async def test_fault_13_on_sqlite(tmp_path: Path, figure: Figure) -> None:
-    await on_sqlite(tmp_path, 20_000, 40, IN_COMPANY, figure)
-
-
-@pytest.mark.soak
-async def test_fault_13_a_hundred_thousand(pg_server: Server, pg_template: str, figure: Figure) -> None:
-    await on_postgres(pg_server, pg_template, 100_000, 100_000, 500, AS_FAST, 10, figure)
-
-
-@pytest.mark.soak
-async def test_fault_13_a_hundred_thousand_on_sqlite(tmp_path: Path, figure: Figure) -> None:
-    await on_sqlite(tmp_path, 100_000, 500, AS_FAST, figure)
+@sized("sizes", ((20_000, 40, IN_COMPANY),), ((100_000, 500, AS_FAST),))
+async def test_fault_13_on_sqlite(tmp_path: Path, figure: Figure, sizes: tuple[int, int, float]) -> None:
+    await on_sqlite(tmp_path, *sizes, figure)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import Worker, connected, depth_is_a_scan, fill, job, opened, until, waiting
+from tests.chaos.kit import Worker, connected, depth_is_a_scan, fill, job, opened, sized, until, waiting
 from tests.chaos.ledger import Balance, Ended, Enqueued, Event, read
 from tests.chaos.program import Crew
 from tests.postgres import Server
@@ -152,14 +152,8 @@ async def restored(server: Server, dsn: str, folder: Path, seconds: float, figur
     assert must_not
 
 
+@sized("seconds", (2.0,), (120.0,))
 async def test_a_dump_taken_while_jobs_run(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure
+    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float
 ) -> None:
-    await restored(pg_server, pg_dsn, tmp_path, 2.0, figure)
-
-
-@pytest.mark.soak
-async def test_a_large_dump_taken_while_jobs_run(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure
-) -> None:
-    await restored(pg_server, pg_dsn, tmp_path, 120.0, figure)
+    await restored(pg_server, pg_dsn, tmp_path, seconds, figure)

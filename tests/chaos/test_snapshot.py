@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.figures import Figure, median
-from tests.chaos.kit import Worker, connected, job, opened
+from tests.chaos.kit import SOAK_SECONDS, Worker, connected, job, opened
 from tests.postgres import Server
 from windlass.core.states import Kind
 from windlass.store.postgres import PostgresStore
@@ -103,7 +103,7 @@ async def test_a_snapshot_held_open(pg_server: Server, pg_template: str, figure:
 
 @pytest.mark.soak
 async def test_a_snapshot_held_open_for_ten_minutes(
-    pg_server: Server, pg_template: str, figure: Figure, soak_seconds: float
+    pg_server: Server, pg_template: str, figure: Figure
 ) -> None:
     """So long a load in the database with the snapshot, and as long a one in its twin."""
-    assert await held_open(pg_server, pg_template, 2 * soak_seconds, figure) >= 0.8
+    assert await held_open(pg_server, pg_template, 2 * SOAK_SECONDS, figure) >= 0.8

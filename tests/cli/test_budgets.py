@@ -40,7 +40,7 @@ def test_f1_budgets_lists_them(any_desk: Desk) -> None:
         0,
         0,
     )
-    assert 590 < github["blocked"] <= 600
+    assert 590 < github["paused_for"] <= 600
     assert (maps["rate_text"], maps["burst"], maps["state"]) == ("100/m", 2, "closed")
     said = any_desk.ok("budgets")
     assert "10/s per org" in said
@@ -75,7 +75,7 @@ def test_f1_drain(any_desk: Desk) -> None:
     assert any_desk.ok("budget", "drain", "api", "--for", "90s") == (
         "api is drained and grants nothing for 1 min 30 s\n"
     )
-    assert found(any_desk, "api").blocked > 80
+    assert found(any_desk, "api").paused_for > 80
     assert any_desk.ok("budget", "drain", "api", "--key", "acme") == (
         "api, key 'acme' is drained and refills from now on\n"
     )
@@ -119,7 +119,7 @@ def test_a_row_shows_what_matters() -> None:
         rate=0.5,
         burst=2000,
         tokens=12.34,
-        blocked=90,
+        paused_for=90,
         state="open",
         failures=7,
         breaker=5,

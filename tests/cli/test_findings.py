@@ -49,7 +49,7 @@ def test_f1_a_budget_that_nobody_declared() -> None:
 @pytest.mark.parametrize("state", ["open", "half-open"])
 def test_f7_a_breaker_that_is_not_closed(state: str) -> None:
     """[F7]"""
-    record = BudgetRecord(name="b", rate=1, burst=1, state=state, blocked=12, failures=5)  # type: ignore[arg-type]
+    record = BudgetRecord(name="b", rate=1, burst=1, state=state, paused_for=12, failures=5)  # type: ignore[arg-type]
     assert (
         f"its breaker is {state} for 12 s more after 5 failed runs"
         in only(budget_findings([record], [])).text

@@ -4,7 +4,7 @@ from tests.cli.kit import Desk
 from tests.conformance.kit import Rig
 
 
-def blocked_jobs(desk: Desk) -> int:
+def held_jobs(desk: Desk) -> int:
     """Three jobs of one concurrency key, two of an ordering key; the answer is a job that waits."""
 
     async def fill(rig: Rig) -> int:
@@ -16,9 +16,9 @@ def blocked_jobs(desk: Desk) -> int:
     return desk.visit(fill)
 
 
-def test_f3_blocked_tells_where_jobs_wait_and_why(any_desk: Desk) -> None:
+def test_f3_gates_show_where_jobs_wait_and_why(any_desk: Desk) -> None:
     assert any_desk.json("gates") == {"gates": []}
-    blocked_jobs(any_desk)
+    held_jobs(any_desk)
     gates = {gate["name"]: gate for gate in any_desk.json("gates")["gates"]}
     assert gates.keys() == {"key:tenant:[b]7", "order:mail/o/1"}
     key = gates["key:tenant:[b]7"]
@@ -32,7 +32,7 @@ def test_f3_blocked_tells_where_jobs_wait_and_why(any_desk: Desk) -> None:
 
 
 def test_m4_a_waiting_job_says_why(any_desk: Desk) -> None:
-    id = blocked_jobs(any_desk)
+    id = held_jobs(any_desk)
     (job,) = any_desk.json("job", "show", str(id))["jobs"]
     assert job["reason"] == "waits for a slot of concurrency key 'tenant:[b]7'"
     assert (job["state"], job["concurrency_key"], job["ordering_key"]) == ("ready", "tenant:[b]7", None)

@@ -7,7 +7,7 @@ from windlass.worker.reports.recorder import Recorder
 
 
 def budget(state: BreakerState) -> list[BudgetRecord]:
-    return [BudgetRecord(name="api", rate=1.0, burst=1, state=state, failures=5, blocked=30.0)]
+    return [BudgetRecord(name="api", rate=1.0, burst=1, state=state, failures=5, paused_for=30.0)]
 
 
 def texts(record: Recorder) -> list[str]:

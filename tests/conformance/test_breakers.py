@@ -21,7 +21,7 @@ async def test_a_breaker_opens_after_failures_in_a_row(rig: Rig) -> None:
     assert await rig.store.report_calls("b", 0, 1) == "open"
     record = await budget(rig)
     assert record.state == "open"
-    assert record.blocked == pytest.approx(PAUSE, abs=5)
+    assert record.paused_for == pytest.approx(PAUSE, abs=5)
     answer = await rig.store.take("b", 1)
     assert not answer.granted
     assert answer.wait == pytest.approx(PAUSE, abs=5)
@@ -54,7 +54,7 @@ async def test_a_failed_probe_opens_for_twice_as_long(rig: Rig) -> None:
     await rig.clock.advance(PAUSE + 1)
     assert await taken(rig)
     assert await rig.store.report_calls("b", 0, 1) == "open"
-    assert (await budget(rig)).blocked == pytest.approx(2 * PAUSE, abs=5)
+    assert (await budget(rig)).paused_for == pytest.approx(2 * PAUSE, abs=5)
     await rig.clock.advance(PAUSE + 1)
     assert not await taken(rig)
     await rig.clock.advance(PAUSE)
@@ -76,7 +76,7 @@ async def test_late_reports_do_not_keep_a_breaker_open(rig: Rig) -> None:
     await broken(rig)
     assert await rig.store.report_calls("b", 0, 5) == "open"
     assert await rig.store.report_calls("b", 5, 0) == "open"
-    assert (await budget(rig)).blocked == pytest.approx(PAUSE, abs=5)
+    assert (await budget(rig)).paused_for == pytest.approx(PAUSE, abs=5)
 
 
 async def test_a_breaker_switched_off_is_closed(rig: Rig) -> None:

@@ -18,7 +18,7 @@ async def test_a_declared_budget_is_full(rig: Rig) -> None:
     new = NewBudget(name="b", rate=2.5, burst=7, key="user", breaker=3, breaker_pause=9.0)
     record = await rig.store.declare_budget(new)
     assert (record.rate, record.burst, record.key, record.breaker) == (2.5, 7, "user", 3)
-    assert (record.tokens, record.blocked, record.state, record.waiting) == (7, 0, "closed", 0)
+    assert (record.tokens, record.paused_for, record.state, record.waiting) == (7, 0, "closed", 0)
     assert [found.name for found in await rig.store.budgets()] == ["b"]
 
 
@@ -186,7 +186,7 @@ async def test_a_drained_budget_is_empty_for_a_while(rig: Rig) -> None:
     """[F1] An upstream said that it is enough; after the pause it starts from nothing."""
     await declare(rig, burst=10, rate=1.0)
     await rig.store.drain("b", 60)
-    assert (await budget(rig)).blocked == pytest.approx(60, abs=5)
+    assert (await budget(rig)).paused_for == pytest.approx(60, abs=5)
     answer = await rig.store.take("b", 1)
     assert not answer.granted
     assert answer.wait == pytest.approx(61, abs=5)
@@ -194,7 +194,7 @@ async def test_a_drained_budget_is_empty_for_a_while(rig: Rig) -> None:
     assert not await taken(rig)
     await rig.clock.advance(15)
     assert (await budget(rig)).tokens == pytest.approx(5, abs=3)
-    assert (await budget(rig)).blocked == 0
+    assert (await budget(rig)).paused_for == 0
 
 
 async def test_one_key_is_drained_alone(rig: Rig) -> None:
@@ -217,4 +217,4 @@ async def test_a_longer_drain_is_not_cut_short(rig: Rig) -> None:
     await declare(rig, burst=2, rate=1.0)
     await rig.store.drain("b", 60)
     await rig.store.drain("b", 1)
-    assert (await budget(rig)).blocked == pytest.approx(60, abs=5)
+    assert (await budget(rig)).paused_for == pytest.approx(60, abs=5)

@@ -73,7 +73,7 @@ async def test_unknown_queues_give_nothing(rig: Rig) -> None:
 
 
 async def test_k10_a_share_counts_what_can_be_claimed(rig: Rig) -> None:
-    """[K10] Jobs that wait, and parts that are not released; of a parent no more than it lets run, or the
+    """[K10] Jobs that wait, and parts that are not offered; of a parent no more than it lets run, or the
     first worker would take all of these."""
     worker = await rig.worker()
 

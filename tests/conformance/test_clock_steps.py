@@ -36,7 +36,7 @@ async def test_a_drained_budget_pauses_no_longer_than_it_was_told_to(rig: Rig, k
     await rig.clock.advance(-HOUR)
     await rig.store.promote()
     assert not await taken(rig)
-    assert 0 < (await budget(rig)).blocked <= 31
+    assert 0 < (await budget(rig)).paused_for <= 31
     await rig.clock.advance(31)
     assert await taken(rig, 2)
 

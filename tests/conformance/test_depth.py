@@ -127,19 +127,19 @@ async def test_counts_through_rotation(rig: Rig) -> None:
         assert await rig.depth() == before
 
 
-async def test_parts_that_are_not_released_yet_are_waiting_work(rig: Rig) -> None:
+async def test_parts_that_are_not_offered_yet_are_waiting_work(rig: Rig) -> None:
     """[P8] [M1] [M7] They count in depth and age; `parallel` holds some of them back."""
     worker = await rig.worker()
     id = await rig.parent(worker, 40, parallel=8)
-    assert await rig.depth() == Depth(ready=40, unreleased=39, free=8)
+    assert await rig.depth() == Depth(ready=40, pending_parts=39, free=8)
     await rig.clock.advance(30)
     assert ((await rig.store.depth())["default"].oldest or 0) >= 30
     jobs = await rig.claim(worker, limit=3)
-    assert await rig.depth() == Depth(ready=37, running=3, unreleased=36, free=5)
+    assert await rig.depth() == Depth(ready=37, running=3, pending_parts=36, free=5)
     await rig.store.set_parent(id, parallel=None)
-    assert await rig.depth() == Depth(ready=37, running=3, unreleased=36, free=37)
+    assert await rig.depth() == Depth(ready=37, running=3, pending_parts=36, free=37)
     await rig.finish(worker, jobs)
-    assert await rig.depth() == Depth(ready=37, unreleased=36, free=37)
+    assert await rig.depth() == Depth(ready=37, pending_parts=36, free=37)
     await rig.store.cancel([id])
     await rig.store.promote()
     assert await rig.depth() == Depth()

@@ -16,7 +16,7 @@ def indexes(jobs: list[ClaimedJob]) -> list[int]:
     return [job.options.part.index for job in jobs if job.options.part is not None]
 
 
-async def test_as_one_ends_the_next_is_released(rig: Rig) -> None:
+async def test_as_one_ends_the_next_is_offered(rig: Rig) -> None:
     """[P8] Never more than `parallel` at a time, in order, each once."""
     worker = await rig.worker()
     id = await rig.parent(worker, 6, parallel=2)
@@ -64,7 +64,7 @@ async def test_the_next_goes_to_the_back_of_its_lane(rig: Rig) -> None:
     ],
 )
 async def test_every_end_of_a_part_is_folded(rig: Rig, way: str, dead: int, cancelled: int) -> None:
-    """[P9] The part shows it, the parent counts it, and the next part is released."""
+    """[P9] The part shows it, the parent counts it, and the next part is offered."""
     worker, other = await rig.worker(), await rig.worker()
     id = await rig.parent(worker, 2, parallel=1, max_attempts=1)
     part = (await rig.strip(id))[0].job

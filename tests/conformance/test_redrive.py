@@ -108,7 +108,7 @@ async def test_redrive_keeps_within_parallel(rig: Rig) -> None:
 
 
 async def test_redrive_after_a_cancel(rig: Rig) -> None:
-    """[P9] Those cancelled and those never released; what has succeeded stands."""
+    """[P9] Those cancelled and those never offered; what has succeeded stands."""
     worker = await rig.worker()
     id = await rig.parent(worker, 5, parallel=2)
     (first,) = await rig.claim(worker, limit=1)
@@ -302,7 +302,7 @@ async def test_a_dead_part_of_a_cancelled_parent_comes_back_alone(rig: Rig) -> N
     await rig.store.cancel([id])
     await rig.finish(worker, two, Kind.CANCELLED)
     await rig.parent_record(id)
-    for job in await rig.claim(worker):  # released before the cancel
+    for job in await rig.claim(worker):  # offered before the cancel
         await rig.finish(worker, job, Kind.CANCELLED)
     assert (await rig.parent_record(id)).state is C
     assert (await rig.store.retry([one.id]))[one.id] == "retried"

@@ -13,7 +13,7 @@ from windlass.store.records import Checkpoint, Options, PartPlan, Plan, Rescued
 PLAN = Plan(parts=[PartPlan("1", 5), PartPlan("2", 5)])
 
 
-async def test_the_parent_waits_and_its_first_part_is_released(rig: Rig) -> None:
+async def test_the_parent_waits_and_its_first_part_is_offered(rig: Rig) -> None:
     """[P4] [P8] The lowest index, without waiting for anybody's next step; a claim that has room for more
     takes more, up to `parallel`."""
     worker = await rig.worker()
@@ -78,7 +78,7 @@ async def test_the_job_of_a_part(rig: Rig) -> None:
     assert (await rig.look(part.id)).options == part.options
 
 
-async def test_a_part_is_told_of_before_its_release(rig: Rig) -> None:
+async def test_a_part_is_listed_before_it_is_offered(rig: Rig) -> None:
     """[P4] Parent, index, total, span and when it was split."""
     worker = await rig.worker()
     id = await rig.parent(worker, 2, parallel=1)
@@ -105,7 +105,7 @@ async def test_it_is_splitting_while_it_runs(rig: Rig) -> None:
 
 
 async def test_a_waiting_parent_is_listed(rig: Rig) -> None:
-    """[P4] As waiting; parts that are not released are no jobs yet."""
+    """[P4] As waiting; parts that are not offered are no jobs yet."""
     worker = await rig.worker()
     id = await rig.parent(worker, 5, parallel=2)
     assert [record.id for record in await rig.listing(state=State.WAITING)] == [id]
@@ -162,7 +162,7 @@ async def test_a_stranger_cannot_split(rig: Rig) -> None:
 
 
 async def test_a_split_attempt_has_no_other_end(rig: Rig) -> None:
-    """[C5] An outcome, a checkpoint or a release that comes later is refused."""
+    """[C5] An outcome, a checkpoint or a hand-back that comes later is refused."""
     worker = await rig.worker()
     (id,) = await rig.add("t", chunked=True)
     claimed = await rig.run(worker, id)

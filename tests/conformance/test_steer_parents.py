@@ -13,7 +13,7 @@ C, D, W = State.CANCELLED, State.DEAD, State.WAITING
 
 @pytest.mark.parametrize("how", ["cancel", "delete"])
 async def test_cancel_cascades(rig: Rig, how: str) -> None:
-    """[P9] [O5] What waits is cancelled, what runs is asked to stop, what was not released never is; with the
+    """[P9] [O5] What waits is cancelled, what runs is asked to stop, what was not offered never is; with the
     last of them the parent is cancelled."""
     worker = await rig.worker()
     id = await rig.parent(worker, 4, parallel=2)
@@ -103,7 +103,7 @@ async def test_more_at_a_time(rig: Rig) -> None:
 
 
 async def test_fewer_at_a_time(rig: Rig) -> None:
-    """[P8] As parts end: none is taken back, none released until it fits."""
+    """[P8] As parts end: none is taken back, none offered until it fits."""
     worker = await rig.worker()
     id = await rig.parent(worker, 6, parallel=3)
     jobs = await rig.claim(worker)

@@ -142,8 +142,8 @@ def test_f1_a_second_drain_never_shortens_the_first() -> None:
     """[F1] Nor does one without a pause open what is shut."""
     drained = Bucket.full(10, 10, NOW).drained(30, NOW)
     for pause in (0, 5, 25):
-        assert drained.drained(pause, NOW + 5).blocked_until == NOW + 30
-    assert drained.drained(60, NOW + 5).blocked_until == NOW + 65
+        assert drained.drained(pause, NOW + 5).paused_until == NOW + 30
+    assert drained.drained(60, NOW + 5).paused_until == NOW + 65
     assert Bucket.full(10, 10, NOW).drained(0, NOW).available(NOW + 0.3) == pytest.approx(3)
 
 
@@ -226,7 +226,7 @@ def test_f1_what_has_grown_meanwhile_is_not_given_back(age: float, left: float) 
 
 def test_f1_a_pause_ends_when_it_says() -> None:
     """[F1]"""
-    paused = Bucket(2, 10, 5, NOW, blocked_until=NOW)
+    paused = Bucket(2, 10, 5, NOW, paused_until=NOW)
     assert (paused.available(NOW - 1), paused.available(NOW)) == (0, 5)
     assert paused.take(5, NOW - 1) is None
     assert paused.take(5, NOW) is not None

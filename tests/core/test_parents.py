@@ -22,8 +22,8 @@ NONE: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("change", "step"),
     [
-        ({"pending": 3}, Step.RELEASE),
-        ({"pending": 3, "out": 1}, Step.RELEASE),
+        ({"pending": 3}, Step.OFFER),
+        ({"pending": 3, "out": 1}, Step.OFFER),
         ({"pending": 3, "out": 2}, Step.WAIT),
         ({"pending": 3, "out": 5}, Step.WAIT),  # `parallel` was made less
         ({"out": 1}, Step.WAIT),
@@ -33,7 +33,7 @@ NONE: dict[str, Any] = {
         ({"dead": 1, "cancelled": 1, "tolerated": 1}, Step.DIE),
         ({"dead": 1, "cancelled": 1, "tolerated": 2}, Step.SUCCEED),
         ({"dead": 5, "out": 1}, Step.WAIT),
-        ({"dead": 5, "pending": 1}, Step.RELEASE),
+        ({"dead": 5, "pending": 1}, Step.OFFER),
     ],
 )
 def test_parts(change: dict[str, Any], step: Step) -> None:
@@ -67,7 +67,7 @@ def test_no_finalizer_after_too_many_failures() -> None:
 @pytest.mark.parametrize("out", [0, 1])
 @pytest.mark.parametrize("final", [None, *State])
 def test_cancel(out: int, final: State | None) -> None:
-    """[P9] Nothing more is released, and the parent is cancelled when the last of what is out has ended."""
+    """[P9] Nothing more is offered, and the parent is cancelled when the last of what is out has ended."""
     standing = Standing(**{**NONE, "pending": 3, "out": out}, cancelling=True, finalizer=True, final=final)
     busy = out or (final is not None and final not in FINISHED)
     assert next_step(standing) is (Step.WAIT if busy else Step.CANCEL)
@@ -95,7 +95,7 @@ def test_it_always_ends(parallel: int) -> None:
             steps += 1
             assert steps <= 2 * parts + 2
             assert out <= parallel
-            if step is Step.RELEASE:
+            if step is Step.OFFER:
                 pending, out = pending - 1, out + 1
             elif step is Step.WAIT:
                 out, dead = out - 1, min(dead + 1, failures)

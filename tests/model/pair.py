@@ -77,7 +77,7 @@ class Pair(RuleBasedStateMachine):
             return  # the heads of lanes may be younger than those behind them, and not all look at these
         for queue, depth in expected.items():
             oldest = actual[queue].oldest
-            assert actual[queue].unreleased == depth.unreleased, queue
+            assert actual[queue].pending_parts == depth.pending_parts, queue
             same = (
                 oldest == depth.oldest
                 if oldest is None or depth.oldest is None
@@ -101,7 +101,7 @@ class Pair(RuleBasedStateMachine):
                 scan[record.queue][counted] += 1
         depths = self.run(self.other.depth())
         for queue, standing in depths.items():
-            scan[queue]["ready"] += standing.unreleased  # no jobs yet
+            scan[queue]["ready"] += standing.pending_parts  # no jobs yet
         depth = counts(depths)
         assert depth == scan, f"depth says {depth}, a scan {scan}"
 

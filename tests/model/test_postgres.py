@@ -65,7 +65,7 @@ class PostgresMachine(StoreMachine):
                 if (counted := COUNTED_AS.get(state, state)) in COUNTED:
                     scan[queue][counted] += n
         for queue, standing in depth.items():
-            scan[queue]["ready"] += standing.unreleased  # no jobs yet
+            scan[queue]["ready"] += standing.pending_parts  # no jobs yet
         assert counts(depth) == scan
 
 

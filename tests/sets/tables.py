@@ -36,24 +36,22 @@ async def _apsw(target: str, commit: bool) -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
-async def _sqlite3(target: str, commit: bool) -> AsyncIterator[Any]:
+async def _ended(connection: Any, commit: bool) -> AsyncIterator[Any]:
+    try:
+        yield connection
+        (connection.commit if commit else connection.rollback)()
+    finally:
+        connection.close()
+
+
+def _sqlite3(target: str, commit: bool) -> AbstractAsyncContextManager[Any]:
     connection = sqlite3.connect(target)
     connection.row_factory = sqlite3.Row  # a factory of the caller must not disturb us
-    try:
-        yield connection
-        (connection.commit if commit else connection.rollback)()
-    finally:
-        connection.close()
+    return _ended(connection, commit)
 
 
-@asynccontextmanager
-async def _psycopg(target: str, commit: bool) -> AsyncIterator[Any]:
-    connection = psycopg.connect(target, row_factory=dict_row)
-    try:
-        yield connection
-        (connection.commit if commit else connection.rollback)()
-    finally:
-        connection.close()
+def _psycopg(target: str, commit: bool) -> AbstractAsyncContextManager[Any]:
+    return _ended(psycopg.connect(target, row_factory=dict_row), commit)
 
 
 @asynccontextmanager

@@ -113,7 +113,7 @@ async def test_p6_of_two_runs_at_once_the_later_wins(table: Table, caplog: pytes
     assert stored(table) == {"get": "by three", "kept": "kept"}
     with caplog.at_level(logging.WARNING, "windlass.sets"):
         assert await table.call(rows, "replace", 2, scope="a") == 0
-    assert "its number must be higher" in caplog.text
+    assert "give it a higher number" in caplog.text
     assert stored(table) == {"get": "by three", "kept": "kept"}
 
 

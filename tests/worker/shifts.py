@@ -50,7 +50,7 @@ async def on_shift(
     finally:
         tasks[0].cancel()
         await asyncio.wait({tasks[0]})
-        await shift.stop(Why.RELEASED)
+        await shift.stop(Why.SHUTDOWN)
         tasks[1].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await shift.log.flush()

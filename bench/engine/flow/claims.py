@@ -1,5 +1,5 @@
-"""Claim and finish by a bare loop on the store, with and without what flow control adds: jobs that stand
-aside blocked, budgets that each claim draws from. Jobs are prepared before the clock starts.
+"""Claim and finish by a bare loop on the store, with and without what flow control adds: jobs
+that are held, budgets that each claim draws from. Jobs are prepared before the clock starts.
 
 Beside the loop somebody promotes as a coordinator does, on both sides of a comparison: what promotion costs
 while many wait aside is a part of what they cost.
@@ -65,7 +65,7 @@ class Claimer:
             await self._store.enqueue(jobs)
             await self.drain()
 
-    async def block(self, jobs: int, progress: Progress) -> None:
+    async def hold_at_key(self, jobs: int, progress: Progress) -> None:
         """Fill the queue with jobs of one concurrency key, and keep the only one that may run."""
         stuck = [msgspec.structs.replace(job, options=STUCK) for job in self._jobs]
         await hold(self._store, stuck, jobs + 1, progress)

@@ -15,9 +15,9 @@ class FlowPlan(Plan, frozen=True, kw_only=True):
     budget: float = 3600.0
     singles: int = 2000
     """Tokens that are acquired by hand."""
-    blocked: int = 100_000
+    held: int = 100_000
     """Jobs that wait for one concurrency key while others are claimed and finished."""
-    held: int = 1_000_000
+    crowd: int = 1_000_000
     """Jobs of one key, beside which a job of another key is timed."""
     keyed: int = 5000
     """Jobs of a scenario in which each one has a key, and of the one without beside it."""
@@ -33,7 +33,7 @@ def make_flow_plan(*, quick: bool = False, jobs: int | None = None, **given: flo
     plan = FlowPlan()
     if quick:
         plan = FlowPlan(
-            jobs=10_000, seconds=2.0, rounds=3, budget=300.0, singles=500, held=200_000, keyed=1000, tries=20
+            jobs=10_000, seconds=2.0, rounds=3, budget=300.0, singles=500, crowd=200_000, keyed=1000, tries=20
         )
     if jobs is not None:
         fewer = {name: min(getattr(plan, name), jobs) for name in ("singles", "keyed", "enqueue_batch")}

@@ -1,8 +1,8 @@
 """The run on flow control: what keys, budgets, order and schedules cost, and how long others wait beside a
 key that holds a great many jobs.
 
-What is compared runs in the same rounds, every second round backwards: A B, B A. The two sides of `blocked`
-are two stores, one of which holds the blocked jobs from the start. The waits beside a great many jobs are
+What is compared runs in the same rounds, every second round backwards: A B, B A. The two sides of `held`
+are two stores, one of which has the held jobs from the start. The waits beside a great many jobs are
 measured once, after the rounds: to enqueue so many takes longer than everything else.
 """
 
@@ -44,15 +44,15 @@ async def _rounds(
         progress("preparing")
         await declare_plenty(free.store)
         plain = Claimer(free.store, plan, "plain")
-        blocked = Claimer(crowded.store, plan, "plain")
+        beside_held = Claimer(crowded.store, plan, "plain")
         no_budget = Claimer(free.store, plan, "no_budget")
         budget = Claimer(free.store, plan, "budget", NEEDS)
         by_key = Claimer(free.store, plan, "by_key", KEYED_NEEDS)
-        for claimer in (plain, blocked, no_budget, budget, by_key):
+        for claimer in (plain, beside_held, no_budget, budget, by_key):
             await claimer.begin()
-        await blocked.block(plan.blocked, _about("blocked", progress))
+        await beside_held.hold_at_key(plan.held, _about("held", progress))
         groups: list[Group] = [
-            {"claim_finish": _filled(plain), "claim_finish_blocked": _filled(blocked)},
+            {"claim_finish": _filled(plain), "claim_finish_held": _filled(beside_held)},
             {
                 "claim_finish_no_budget": _filled(no_budget),
                 "claim_finish_budget": _filled(budget),

@@ -147,7 +147,7 @@ class Scenarios:
         plan = self._plan
         async with self._places.fresh() as place:
             held = [msgspec.structs.replace(job, options=great) for job in self._plain]
-            await hold(place.store, held, plan.held, progress)
+            await hold(place.store, held, plan.crowd, progress)
             stage = Stage(place, plan.patience)
             async with stage.working():
                 await self._warm_up(place, stage)
@@ -155,7 +155,7 @@ class Scenarios:
                 for n in range(plan.tries):
                     progress(f"single job {n + 1} of {plan.tries}")
                     await asyncio.sleep(SPREAD * random.uniform(0.5, 1.5))
-                    found.ran_out = found.ran_out or stage.count >= plan.held
+                    found.ran_out = found.ran_out or stage.count >= plan.crowd
                     called, answered, began = await self._single(place, stage, n, _with(key, f"small:{n}"))
                     found.called.append(max(0.0, began - called) * 1000)
                     found.answered.append(max(0.0, began - answered) * 1000)

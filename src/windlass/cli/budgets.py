@@ -26,7 +26,7 @@ from windlass.store.protocol import Store
 from windlass.store.records import BudgetRecord
 
 T = TypeVar("T")
-COLUMNS: Final = ("budget", ">rate", "??>burst", ">tokens", "?breaker", "?>blocked for", ">waiting")
+COLUMNS: Final = ("budget", ">rate", "??>burst", ">tokens", "?breaker", "?>paused for", ">waiting")
 """What is shown of a budget wherever budgets are listed; see `budget_row`."""
 
 
@@ -46,7 +46,7 @@ def budget_row(budget: BudgetRecord) -> Sequence[object]:
         f"{budget.burst:,}",
         f"{max(budget.tokens, 0.0):,.1f}".removesuffix(".0"),
         breaker_in_words(budget),
-        span(budget.blocked) if budget.blocked > 0 else None,
+        span(budget.paused_for) if budget.paused_for > 0 else None,
         capped(budget.waiting),
     )
 

@@ -147,7 +147,7 @@ def redrive(target: Target, id: int, as_json: bool) -> None:
 @_id
 @with_json
 def cancel(target: Target, id: int, as_json: bool) -> None:
-    """Cancel a parent: no more of its parts are released, and those that are out are cancelled."""
+    """Cancel a parent: no more of its parts are offered, and those that are out are cancelled."""
 
     async def work(store: Store) -> tuple[CancelAnswer, ParentRecord]:
         await find_parent(store, id)

@@ -29,7 +29,7 @@ class Notices:
         for name, each in now.items() if before is not None else ():
             if before is None or each.state == before.get(name, "closed"):
                 continue
-            after = f" after {plural(each.failures, 'failure')} in a row, for {span(each.blocked)}"
+            after = f" after {plural(each.failures, 'failure')} in a row, for {span(each.paused_for)}"
             message = f"the breaker of budget {name} is {each.state}{after if each.state == 'open' else ''}"
             self._record.note("breaker", message)
 

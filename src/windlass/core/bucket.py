@@ -34,7 +34,7 @@ class Bucket(msgspec.Struct, frozen=True):
     """The most it holds."""
     tokens: float
     at: float
-    blocked_until: float = 0.0
+    paused_until: float = 0.0
     """It grants nothing before this: an upstream said so. What a breaker says comes on top."""
 
     @classmethod
@@ -45,23 +45,23 @@ class Bucket(msgspec.Struct, frozen=True):
     def refilled(self, now: float) -> Bucket:
         """The bucket as it stands now. It refills from the end of a pause on: else there would be a burst
         where none is welcome."""
-        at, blocked_until = self.at, self.blocked_until
+        at, paused_until = self.at, self.paused_until
         if at - now > SLIP:  # the clock has gone back, and its times with it
-            at, blocked_until = now, max(0.0, blocked_until - (at - now))
-        grown = self.tokens + self.rate * max(0.0, now - max(at, blocked_until))
+            at, paused_until = now, max(0.0, paused_until - (at - now))
+        grown = self.tokens + self.rate * max(0.0, now - max(at, paused_until))
         return msgspec.structs.replace(
-            self, tokens=min(self.burst, grown), at=max(at, now), blocked_until=blocked_until
+            self, tokens=min(self.burst, grown), at=max(at, now), paused_until=paused_until
         )
 
     def available(self, now: float) -> float:
         """How many tokens it would grant now."""
         ready = self.refilled(now)
-        return 0.0 if now < ready.blocked_until else max(0.0, ready.tokens)
+        return 0.0 if now < ready.paused_until else max(0.0, ready.tokens)
 
     def take(self, n: float, now: float) -> Bucket | None:
         """The bucket without n tokens; None where it does not have so many, and nothing is taken."""
         ready = self.refilled(now)
-        if now < ready.blocked_until or ready.tokens < n:
+        if now < ready.paused_until or ready.tokens < n:
             return None
         return msgspec.structs.replace(ready, tokens=ready.tokens - n)
 
@@ -73,7 +73,7 @@ class Bucket(msgspec.Struct, frozen=True):
         if n > self.burst:
             return math.inf
         ready = self.refilled(now)
-        pause = ready.blocked_until - now
+        pause = ready.paused_until - now
         if promised and n + promised > self.burst:
             half = self.burst / (2 * self.rate) if self.rate > 0 else math.inf
             return max(half, pause, LOOK_AGAIN)
@@ -87,17 +87,17 @@ class Bucket(msgspec.Struct, frozen=True):
         holds, and none after it was drained. What has grown since may have been what they left room for: had
         they not been taken, it would have been lost. So that much of them is not given back."""
         ready = self.refilled(now)
-        kept = 0.0 if now < ready.blocked_until else max(0.0, n - self.rate * max(0.0, age))
+        kept = 0.0 if now < ready.paused_until else max(0.0, n - self.rate * max(0.0, age))
         return msgspec.structs.replace(ready, tokens=min(self.burst, ready.tokens + kept))
 
     def drained(self, pause: float, now: float) -> Bucket:
         """The bucket without a token, and none to be had for `pause` seconds."""
         ready = self.refilled(now)
-        return msgspec.structs.replace(ready, tokens=0.0, blocked_until=max(ready.blocked_until, now + pause))
+        return msgspec.structs.replace(ready, tokens=0.0, paused_until=max(ready.paused_until, now + pause))
 
     def after(self, drain: Bucket) -> Bucket:
         """This bucket, which is new, after a drain that it did not see."""
-        return msgspec.structs.replace(self, tokens=0.0, at=drain.at, blocked_until=drain.blocked_until)
+        return msgspec.structs.replace(self, tokens=0.0, at=drain.at, paused_until=drain.paused_until)
 
     def changed(self, rate: float, burst: float, now: float) -> Bucket:
         """The bucket with another rate and size; what it has grown so far counts by the old ones."""

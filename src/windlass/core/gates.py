@@ -2,7 +2,7 @@
 
 A gate has a waiting list of held jobs and a number of passes. A job walks through its gates one by one, the
 narrowest first, and holds the pass of each while it waits at the next: so a wide gate's list never holds more
-jobs of a narrow one than the narrow one lets through, and nobody's list is blocked by another's. After the
+jobs of a narrow one than the narrow one lets through, and no list holds up another. After the
 last gate it waits for the turn of its fair key, if it has one, and then stands in its lane like any other.
 
 A pass is a row that names its job, never a count: what has ended cannot go on holding a place. Names:
@@ -23,7 +23,6 @@ its lane.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final, NamedTuple, Protocol
 
 FAIR: Final = "fair"
@@ -66,11 +65,6 @@ def gates_of(
     if limit is not None:
         gates.append(Gate(f"task:{task}", limit))
     return gates
-
-
-def next_gate(gates: Collection[Gate], passes: Collection[str]) -> Gate | None:
-    """The first gate that the job has no pass of; None: it may go on to its lane."""
-    return next((gate for gate in gates if gate.name not in passes), None)
 
 
 def order_gate(queue: str, key: str) -> str:

@@ -12,7 +12,7 @@ class Step(StrEnum):
     """What a parent does next."""
 
     WAIT = "wait"
-    RELEASE = "release"
+    OFFER = "offer"
     FINALIZE = "finalize"
     SUCCEED = "succeed"
     DIE = "die"
@@ -21,7 +21,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How the parts of a parent stand. `pending` are those not yet released, `out` those released and not
+    """How the parts of a parent stand. `pending` are those not yet offered, `out` those offered and not
     ended; of these, `waiting` have not been claimed yet. `wanted` is how many may wait: one, or as many as
     the worker that asks can start now. `final` is the state of the finalizer's job, None while there is
     none."""
@@ -39,8 +39,8 @@ class Standing:
     final: State | None = None
 
 
-def to_release(parent: Standing) -> int:
-    """How many parts a parent releases now: no more than are wanted, so that parts of several parents take
+def parts_to_offer(parent: Standing) -> int:
+    """How many parts a parent offers now: no more than are wanted, so that parts of several parents take
     turns in the lane of their queue, and none beyond `parallel` [P8]."""
     room = parent.wanted - parent.waiting
     if parent.parallel is not None:
@@ -53,8 +53,8 @@ def next_step(parent: Standing) -> Step:  # noqa: PLR0911 - one for each rule
     if parent.cancelling:
         busy = parent.out > 0 or (parent.final is not None and parent.final not in FINISHED)
         return Step.WAIT if busy else Step.CANCEL
-    if to_release(parent):
-        return Step.RELEASE
+    if parts_to_offer(parent):
+        return Step.OFFER
     if parent.pending or parent.out:
         return Step.WAIT
     if parent.dead + parent.cancelled > parent.tolerated:

@@ -19,7 +19,7 @@ class State(StrEnum):
     SPLITTING = "splitting"
     """A parent that is being planned into parts."""
     WAITING = "waiting"
-    """A parent that waits for its parts; a part that waits to be released."""
+    """A parent that waits for its parts; a part that waits to be offered."""
 
 
 FINISHED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})

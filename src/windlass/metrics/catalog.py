@@ -191,7 +191,7 @@ def _dead_tuples(reading: Reading) -> Numbers:
 MEASURES: Final = (
     _standing(
         "queue_depth",
-        "Waiting work: ready jobs, those held by limits included, and parts not released yet.",
+        "Waiting work: ready jobs, those held by limits included, and parts not offered yet.",
         lambda depth: depth.ready,
     ),
     _gauge(

@@ -75,4 +75,4 @@ async def read_full_state(store: Store) -> ClusterState:
 
 def is_short(budget: BudgetRecord) -> bool:
     """Whether jobs wait for a budget, or would have to."""
-    return budget.waiting > 0 or budget.blocked > 0 or budget.tokens < 1 or budget.state != "closed"
+    return budget.waiting > 0 or budget.paused_for > 0 or budget.tokens < 1 or budget.state != "closed"

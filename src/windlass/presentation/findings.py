@@ -78,7 +78,7 @@ def budget_findings(budgets: Sequence[BudgetRecord], gates: Iterable[GateRecord]
         )
     for budget in budgets:
         if budget.state != "closed":
-            for_long = f" for {span(budget.blocked)} more" if budget.blocked > 0 else ""
+            for_long = f" for {span(budget.paused_for)} more" if budget.paused_for > 0 else ""
             yield _warning(
                 f"budget {budget.name}",
                 f"its breaker is {budget.state}{for_long} after {plural(budget.failures, 'failed run')} in a "

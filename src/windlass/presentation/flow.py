@@ -33,8 +33,8 @@ class QueueShape(QueueRecord, frozen=True, kw_only=True):
     oldest: float | None
     """Seconds for which the oldest ready job has waited."""
     offered: int
-    unreleased: int
-    """Parts that their parents have not released yet; `ready` counts them, too."""
+    pending_parts: int
+    """Parts that their parents have not offered yet; `ready` counts them, too."""
     runnable: int
     """How many more slots would run now."""
     slots: int | None
@@ -57,7 +57,7 @@ class BudgetShape(BudgetRecord, frozen=True, kw_only=True):
     @classmethod
     def of(cls, budget: BudgetRecord, **more: Any) -> Self:
         """A budget as JSON has it; `more` is what a larger shape adds."""
-        given = {"tokens": round(budget.tokens, 3), "blocked": round(budget.blocked, 3)}
+        given = {"tokens": round(budget.tokens, 3), "paused_for": round(budget.paused_for, 3)}
         return shaped(cls, budget, rate_text=rate_text(budget.rate), **given, **more)
 
 

@@ -79,10 +79,10 @@ def budget_in_words(budget: BudgetRecord | None) -> str:
     if budget is None:
         return "nobody has declared it"
     if budget.state == "open":
-        return f"its breaker is open, tries again in {span(budget.blocked)}"
+        return f"its breaker is open, tries again in {span(budget.paused_for)}"
     if budget.state == "half-open":
         return "its breaker is half-open: one run at a time"
-    return f"drained, resumes in {span(budget.blocked)}" if budget.blocked > 0 else ""
+    return f"drained, resumes in {span(budget.paused_for)}" if budget.paused_for > 0 else ""
 
 
 def worker_name(worker: WorkerRecord) -> str:

@@ -161,8 +161,8 @@ class RowSet:
         whose = self._shape.table if scope is None else f"{self._shape.table}, set {scope!r}"
         if not own and newer:
             logger.warning(
-                "%s: a newer run has seen all that run %d has, which removes nothing. If that one is the "
-                "later in truth, its number must be higher: see windlass.sets.run_number",
+                "%s: run %d removes nothing, because a newer run has seen all of its rows. If this run is in "
+                "fact the later one, give it a higher number: see windlass.sets.run_number",
                 whose,
                 run,
             )

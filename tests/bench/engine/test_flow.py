@@ -25,7 +25,7 @@ from windlass.store.budgets import bucket_key
 
 BARE = {
     "claim_finish",
-    "claim_finish_blocked",
+    "claim_finish_held",
     "claim_finish_no_budget",
     "claim_finish_budget",
     "claim_finish_budget_by_key",
@@ -33,8 +33,8 @@ BARE = {
 BY_WORKERS = {"unkeyed", "many_keys", "ordered", "fair", "one_key"}
 SCENARIOS = BARE | BY_WORKERS | {"plain_enqueue", "keyed_enqueue", "acquire"}
 WAITS = {"fair_wait", "fair_wait_from_call", "limited_wait", "limited_wait_from_call", "schedule_fire"}
-AIMS = ["blocked_vs_free", "budget_vs_none", "fair_wait_max_ms", "limited_wait_max_ms"]
-TINY = {"jobs": 60, "seconds": 0.3, "rounds": 1, "blocked": 50, "held": 80, "tries": 1}
+AIMS = ["held_vs_none", "budget_vs_none", "fair_wait_max_ms", "limited_wait_max_ms"]
+TINY = {"jobs": 60, "seconds": 0.3, "rounds": 1, "held": 50, "crowd": 80, "tries": 1}
 WHERE = Where(store="sqlite", place="here", versions={}, settings={}, seconds=1.0)
 
 
@@ -73,13 +73,13 @@ def test_the_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_on_postgresql_places_are_databases_that_are_dropped_again(pg_server: Server) -> None:
-    """The whole run would take too long for a test: one claimer, among blocked jobs and with a budget."""
+    """The whole run would take too long for a test: one claimer, beside held jobs and with a budget."""
     plan = make_flow_plan(jobs=60)
     async with Places(Servers("wheel", pg_server.dsn())).fresh() as place:
         await declare_plenty(place.store)
         claimer = Claimer(place.store, plan, "bench", KEYED_NEEDS)
         await claimer.begin()
-        await claimer.block(50, lambda text: None)
+        await claimer.hold_at_key(50, lambda text: None)
         await claimer.fill()
         assert (await claimer.claim_finish()).jobs == 60
         reading = place.meter.read()
@@ -91,9 +91,9 @@ async def test_on_postgresql_places_are_databases_that_are_dropped_again(pg_serv
 
 
 def test_a_run_is_a_million_jobs_of_one_key_and_a_quick_one_less() -> None:
-    assert make_flow_plan().held == 1_000_000
+    assert make_flow_plan().crowd == 1_000_000
     assert make_flow_plan().tries >= make_flow_plan(quick=True).tries >= 20
-    assert make_flow_plan(quick=True).held == 200_000
+    assert make_flow_plan(quick=True).crowd == 200_000
     assert make_flow_plan(jobs=10).keyed == 10
 
 
@@ -116,7 +116,7 @@ def test_payloads_have_the_planned_size_and_the_keys_in_turn() -> None:
 
 async def test_ratios_are_of_a_round_and_waits_are_judged_by_the_longest() -> None:
     rounds = Rounds(FlowPlan(rounds=2), Meter(), 2.0**40, lambda text: None)
-    speeds = dict.fromkeys(SCENARIOS, 100) | {"claim_finish_blocked": 80, "claim_finish_budget": 75}
+    speeds = dict.fromkeys(SCENARIOS, 100) | {"claim_finish_held": 80, "claim_finish_budget": 75}
 
     def step(name: str) -> Step:
         async def run() -> Taken:
@@ -134,7 +134,7 @@ async def test_ratios_are_of_a_round_and_waits_are_judged_by_the_longest() -> No
         fires=[250.0],
     )
     found = report(rounds, times, WHERE)
-    assert found.ratios["blocked_vs_free"].rounds == [0.8, 1.6]
+    assert found.ratios["held_vs_none"].rounds == [0.8, 1.6]
     assert found.others["fair_wait"].median == 7
     assert [(aim.figure, aim.met) for aim in found.aims] == list(
         zip(AIMS, (True, True, False, True), strict=True)

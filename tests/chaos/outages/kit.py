@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import psutil
 
-from tests.chaos.kit import until
+from tests.chaos.kit import opened, until
 from tests.chaos.outages.jobs import LEDGER, Effect
 from tests.chaos.program import ROOT
 from tests.chaos.proxy import Proxy
@@ -173,6 +173,40 @@ async def store_at(url: str) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
+
+
+class Midst(NamedTuple):
+    """A host behind a proxy in the middle of its work: quick jobs have run, a long one runs."""
+
+    proxy: Proxy
+    host: Host
+    store: PostgresStore
+    family: list[int]
+    quick: list[int]
+    long: int
+
+    async def seen(self, what: str) -> bool:
+        """Whether the long job has had this effect."""
+        return any(effect.job == self.long and effect.what == what for effect in self.host.effects())
+
+
+@asynccontextmanager
+async def in_the_midst(server: Server, dsn: str, folder: Path, lease: float) -> AsyncIterator[Midst]:
+    """Such a host, with two processes."""
+    async with (
+        proxied(server, dsn) as (proxy, url),
+        Host(folder, url, lease=lease, processes=2) as host,
+        opened(dsn) as store,
+    ):
+        family = host.family()
+        *quick, long = [
+            receipt.id for receipt in await store.enqueue([*[work()] * 20, work("pause", '{"seconds": 4}')])
+        ]
+        await host.runs(quick)
+        midst = Midst(proxy, host, store, family, quick, long)
+        await until(lambda: midst.seen("began"), 10.0)
+        await settled(store, but=1)
+        yield midst
 
 
 @asynccontextmanager

@@ -11,10 +11,8 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.chaos.figures import Figure, median
-from tests.chaos.kit import connected, opened, until
+from tests.chaos.kit import connected, opened, per_soak, sized, until
 from tests.chaos.outages.kit import QUEUE, Host, settled, work
 from tests.postgres import Server
 from windlass.store.postgres import PostgresStore
@@ -112,16 +110,9 @@ async def terminated(
     return ratio
 
 
+@sized("turns, seconds, least", (2, 1.0, 0.5), (per_soak(30.0, 5), 5.0, 0.8))
 async def test_backends_terminated_under_load(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure
+    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, turns: int, seconds: float, least: float
 ) -> None:
-    """In a full run other tests have the other core, hence the wide margin."""
-    assert await terminated(pg_server, pg_dsn, tmp_path, 2, 1.0, figure) >= 0.5
-
-
-@pytest.mark.soak
-async def test_backends_terminated_for_long(
-    pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, soak_seconds: float
-) -> None:
-    turns = max(5, int(soak_seconds / 30))
-    assert await terminated(pg_server, pg_dsn, tmp_path, turns, 5.0, figure) >= 0.8
+    """In a full run other tests have the other core, hence the wide margin of the short one."""
+    assert await terminated(pg_server, pg_dsn, tmp_path, turns, seconds, figure) >= least

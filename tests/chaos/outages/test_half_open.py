@@ -14,7 +14,7 @@ import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import Worker, counts, depth_is_a_scan, job, lasting, opened, until
-from tests.chaos.outages.kit import Host, balance, proxied, settled, work
+from tests.chaos.outages.kit import balance, in_the_midst, proxied, settled, work
 from tests.postgres import Server
 from windlass.core.states import Kind
 from windlass.errors import StoreUnavailable
@@ -133,24 +133,11 @@ async def test_a_listener_notices_that_nothing_can_reach_it(
 
 async def swallowed(server: Server, dsn: str, folder: Path, seconds: float, figure: Figure) -> None:
     """The network is mute for so many seconds while a long handler runs."""
-    async with (
-        proxied(server, dsn) as (proxy, url),
-        Host(folder, url, lease=LEASE, processes=2) as host,
-        opened(dsn) as store,
-    ):
-        family = host.family()
-        quick = [receipt.id for receipt in await store.enqueue([work()] * 20)]
-        (long,) = [receipt.id for receipt in await store.enqueue([work("pause", '{"seconds": 4}')])]
-        await host.runs(quick)
-
-        async def seen(what: str) -> bool:
-            return any(effect.job == long and effect.what == what for effect in host.effects())
-
-        await until(lambda: seen("began"), 10.0)
-        await settled(store, but=1)
+    async with in_the_midst(server, dsn, folder, LEASE) as midst:
+        proxy, host, store, family, quick, long = midst
         proxy.swallow()
         mute_at = time.monotonic()
-        await until(lambda: seen("cancelled"), 2 * LEASE)
+        await until(lambda: midst.seen("cancelled"), 2 * LEASE)
         figure("handler stopped after, s", time.monotonic() - mute_at)
         await until(host.not_ready, 2 * LEASE)
         await asyncio.sleep(max(0.0, mute_at + seconds - time.monotonic()))

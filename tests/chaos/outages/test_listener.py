@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import pytest
 
 from tests.chaos.figures import Figure, median
-from tests.chaos.kit import connected, counts, depth_is_a_scan, lasting, opened, until
+from tests.chaos.kit import connected, counts, depth_is_a_scan, lasting, opened, per_soak, sized, until
 from tests.chaos.outages.kit import COMMAND, QUEUE, Host, balance, produce, settled, work
 from tests.chaos.outages.pooler import pooler
 from tests.chaos.program import ROOT
@@ -64,16 +63,12 @@ async def lost(dsn: str, folder: Path, losses: int, figure: Figure) -> None:
         figure("pick-up after the loss of the listener, s, at most", max(waits))
 
 
-async def test_the_listener_is_ended_again_and_again(pg_dsn: str, tmp_path: Path, figure: Figure) -> None:
-    """The first loss is made good at once; later ones after a pause, in which polling finds the jobs."""
-    await lost(pg_dsn, tmp_path, 4, figure)
-
-
-@pytest.mark.soak
-async def test_the_listener_is_ended_for_long(
-    pg_dsn: str, tmp_path: Path, figure: Figure, soak_seconds: float
+@sized("losses", (4,), (per_soak(1.0, 20),))
+async def test_the_listener_is_ended_again_and_again(
+    pg_dsn: str, tmp_path: Path, figure: Figure, losses: int
 ) -> None:
-    await lost(pg_dsn, tmp_path, max(20, int(soak_seconds)), figure)
+    """The first loss is made good at once; later ones after a pause, in which polling finds the jobs."""
+    await lost(pg_dsn, tmp_path, losses, figure)
 
 
 def doctor(url: str) -> list[dict[str, Any]]:

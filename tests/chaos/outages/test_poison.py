@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import connected, until
+from tests.chaos.kit import connected, per_soak, sized, until
 from tests.chaos.outages.jobs import RAISES, RETURNS
 from tests.chaos.outages.kit import Host, balance, store_at, work
 from windlass.core.states import State
@@ -110,9 +110,10 @@ async def poisoned(url: str, folder: Path, rounds: int, figure: Figure) -> None:
         figure("poisoned jobs", len(bad))
 
 
-async def test_only_the_poisoned_job_suffers(url: str, tmp_path: Path, figure: Figure) -> None:
+@sized("rounds", (1,), (per_soak(20.0),))
+async def test_only_the_poisoned_job_suffers(url: str, tmp_path: Path, figure: Figure, rounds: int) -> None:
     """[E3] [O1] [O4]"""
-    await poisoned(url, tmp_path, 1, figure)
+    await asyncio.wait_for(poisoned(url, tmp_path, rounds, figure), 80.0 * rounds)
 
 
 async def test_poison_written_in_sql(pg_dsn: str, tmp_path: Path) -> None:
@@ -131,8 +132,3 @@ async def test_poison_written_in_sql(pg_dsn: str, tmp_path: Path) -> None:
 
         await until(all_dead, 20.0)
         balance(host.ran(), good)
-
-
-@pytest.mark.soak
-async def test_poison_for_long(url: str, tmp_path: Path, figure: Figure, soak_seconds: float) -> None:
-    await asyncio.wait_for(poisoned(url, tmp_path, max(2, int(soak_seconds / 20)), figure), 4 * soak_seconds)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import connected, counts, depth_is_a_scan, lasting, opened, until
-from tests.chaos.outages.kit import Host, balance, proxied, settled, work
+from tests.chaos.outages.kit import balance, in_the_midst, settled, work
 from tests.postgres import Server
 from windlass.errors import StoreReadOnly, StoreUnavailable
 
@@ -23,28 +23,11 @@ END = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datnam
 
 async def refused(server: Server, dsn: str, folder: Path, seconds: float, figure: Figure) -> None:
     """An outage of so many seconds while a long handler runs."""
-    async with (
-        proxied(server, dsn) as (proxy, url),
-        Host(folder, url, lease=LEASE, processes=2) as host,
-        opened(dsn) as store,
-    ):
-        family = host.family()
-        quick = [receipt.id for receipt in await store.enqueue([work()] * 20)]
-        (long,) = [receipt.id for receipt in await store.enqueue([work("pause", '{"seconds": 4}')])]
-        await host.runs(quick)
-
-        async def began() -> bool:
-            return _seen(host, long, "began") == 1
-
-        await until(began, 10.0)
-        await settled(store, but=1)
+    async with in_the_midst(server, dsn, folder, LEASE) as midst:
+        proxy, host, store, family, quick, long = midst
         proxy.refuse()
         gone_at = time.monotonic()
-
-        async def fenced() -> bool:
-            return _seen(host, long, "cancelled") == 1
-
-        await until(fenced, LEASE * 2)
+        await until(lambda: midst.seen("cancelled"), LEASE * 2)
         figure("handler stopped after, s", time.monotonic() - gone_at)
         await until(host.not_ready, LEASE * 2)
         tries, cpu, counted = proxy.attempts, host.cpu_seconds(), time.monotonic()
@@ -56,7 +39,7 @@ async def refused(server: Server, dsn: str, folder: Path, seconds: float, figure
         # Twelve where nothing else runs; the first tries come quicker, and a busy loop makes thousands.
         assert 0 < rate < 100, "a busy loop, or nobody tries"
         assert host.family() == family, "a process did not survive"
-        assert _seen(host, long, "ran") == 0
+        assert not await midst.seen("ran")
         proxy.restore()
         back = time.monotonic()
         more = [receipt.id for receipt in await store.enqueue([work()] * 20)]
@@ -69,10 +52,6 @@ async def refused(server: Server, dsn: str, folder: Path, seconds: float, figure
         balance(host.ran(), [*quick, *more, long])
         assert await counts(dsn) == {"succeeded": 41}
         assert host.family() == family
-
-
-def _seen(host: Host, job: int, what: str) -> int:
-    return sum(effect.job == job and effect.what == what for effect in host.effects())
 
 
 @lasting(3 * LEASE, share=0.5)

@@ -8,10 +8,8 @@ import asyncio
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.chaos.figures import Figure
-from tests.chaos.kit import counts, depth_is_a_scan, opened, until
+from tests.chaos.kit import counts, depth_is_a_scan, opened, per_soak, sized, until
 from tests.chaos.outages.kit import Host, balance, produce, settled
 from tests.postgres import Server
 from windlass.store.postgres import PostgresStore
@@ -65,10 +63,8 @@ async def goes_on(host: Host) -> float:
     return next(effect.at for effect in host.effects() if effect.at > back) - back
 
 
-async def test_postgres_killed_under_a_worker(tmp_path: Path, figure: Figure) -> None:
-    await killed(tmp_path, 2, 1.0, figure)
-
-
-@pytest.mark.soak
-async def test_postgres_killed_again_and_again(tmp_path: Path, figure: Figure, soak_seconds: float) -> None:
-    await killed(tmp_path, max(2, int(soak_seconds / 15)), 10.0, figure)
+@sized("kills, between", (2, 1.0), (per_soak(15.0), 10.0))
+async def test_postgres_killed_under_a_worker(
+    tmp_path: Path, figure: Figure, kills: int, between: float
+) -> None:
+    await killed(tmp_path, kills, between, figure)

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from tests.chaos.figures import Figure
+from tests.chaos.kit import SOAK_SECONDS
 from tests.chaos.workers.flow_books import Allowance
 from tests.chaos.workers.flow_jobs import BUDGET, BURST, RATE
 from tests.chaos.workers.kit import Host, Scene
@@ -56,12 +57,12 @@ async def test_fault_21_a_budget_with_kills_and_a_live_change(scene: Scene, figu
 
 
 @pytest.mark.soak
-async def test_fault_21_for_long(scene: Scene, soak_seconds: float, figure: Figure) -> None:
+async def test_fault_21_for_long(scene: Scene, figure: Figure) -> None:
     """Children and hosts are killed at random and the rate is changed, over and over."""
     dice = random.Random(21)
     hosts = await crew(scene, 2)
     meter = Meter(scene, Allowance(RATE, BURST))
-    until = time.monotonic() + soak_seconds
+    until = time.monotonic() + SOAK_SECONDS
     async with meter.taking_by_hand():
         while time.monotonic() < until:
             if sum(depth.ready for depth in (await scene.store.depth()).values()) < FASTER:

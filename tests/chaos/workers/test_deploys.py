@@ -11,10 +11,9 @@ import signal
 import time
 
 import asyncpg
-import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import connected, until
+from tests.chaos.kit import connected, per_soak, sized, until
 from tests.chaos.workers.kit import Scene
 from tests.stock import BOTH
 
@@ -58,14 +57,10 @@ async def test_new_code_replaces_old_under_load(pg_scene: Scene, figure: Figure)
     figure("jobs", len(scene.acknowledged))
 
 
-async def test_a_storm_of_stops(scene: Scene, figure: Figure) -> None:
+@sized("stops", (5,), (per_soak(1.0, 12),))
+async def test_a_storm_of_stops(scene: Scene, figure: Figure, stops: int) -> None:
     """Hosts come and go in any order, some before they are up."""
-    await storm(scene, 5, random.Random(7), figure)
-
-
-@pytest.mark.soak
-async def test_a_long_storm_of_stops(scene: Scene, figure: Figure, soak_seconds: float) -> None:
-    await storm(scene, max(12, int(soak_seconds)), random.Random(8), figure)
+    await storm(scene, stops, random.Random(7), figure)
 
 
 async def storm(scene: Scene, stops: int, dice: random.Random, figure: Figure) -> None:
@@ -93,8 +88,8 @@ async def storm(scene: Scene, stops: int, dice: random.Random, figure: Figure) -
     figure("jobs", len(scene.acknowledged))
 
 
-async def test_the_first_stop_drains_and_the_second_releases(scene: Scene, figure: Figure) -> None:
-    """Drain: nothing new is begun and what runs may end. Release: it is handed back, uncharged [K2]."""
+async def test_the_first_stop_drains_and_the_second_hands_back(scene: Scene, figure: Figure) -> None:
+    """Drain: nothing new is begun and what runs may end. Stop now: it is handed back, uncharged [K2]."""
     gate = scene.folder / "gate"
     host = await scene.host(processes=2)
     (short,) = await scene.enqueue("steady", seconds=1.5)

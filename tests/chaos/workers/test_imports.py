@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import until
+from tests.chaos.kit import SOAK_SECONDS, until
 from tests.chaos.workers.imports import PACE, TABLE
 from tests.chaos.workers.kit import Host, Scene
 from windlass.store.records import Options, ParentRecord
@@ -171,12 +171,12 @@ async def test_p9_the_finalizer_comes_once_however_its_worker_is_killed(sqlite_s
 
 
 @pytest.mark.soak
-async def test_fault_20_for_long(scene: Scene, soak_seconds: float, figure: Figure) -> None:
+async def test_fault_20_for_long(scene: Scene, figure: Figure) -> None:
     """The same with kills for as long as it lasts, the file imported over and over."""
     dice = random.Random(21)
     work, crew, path = await start(scene, pace=0.02)
     mend(path)
-    deadline = asyncio.get_running_loop().time() + soak_seconds
+    deadline = asyncio.get_running_loop().time() + SOAK_SECONDS
     imports = 0
     while True:
         await asyncio.gather(kill_children(scene, crew, dice, 10), work.ended("succeeded", 120.0))

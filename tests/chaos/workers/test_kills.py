@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import until
+from tests.chaos.kit import SOAK_SECONDS, until
 from tests.chaos.workers.kit import LEASE, SWEEP, Host, Scene
 from tests.postgres_guard import alive
 from tests.stock import BOTH
@@ -102,8 +102,8 @@ async def test_random_kills_under_load(pg_scene: Scene, figure: Figure) -> None:
 
 
 @pytest.mark.soak
-async def test_random_kills_for_long(scene: Scene, figure: Figure, soak_seconds: float) -> None:
-    await kill_at_random(scene, max(10, int(soak_seconds)), random.Random(2), figure)
+async def test_random_kills_for_long(scene: Scene, figure: Figure) -> None:
+    await kill_at_random(scene, max(10, int(SOAK_SECONDS)), random.Random(2), figure)
 
 
 async def kill_at_random(scene: Scene, kills: int, dice: random.Random, figure: Figure) -> None:

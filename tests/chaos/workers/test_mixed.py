@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import until
+from tests.chaos.kit import SOAK_SECONDS, until
 from tests.chaos.workers.jobs import QUEUE
 from tests.chaos.workers.kit import Host, Scene
 from tests.chaos.workers.mixed import BUDGET, OTHER, PARTS
@@ -303,7 +303,7 @@ async def test_everything_at_once(scene: Scene, figure: Figure) -> None:
 @pytest.mark.parametrize(
     "scene", ["postgres", "sqlite", pytest.param("stock", marks=pytest.mark.stock)], indirect=True
 )
-async def test_everything_at_once_for_long(scene: Scene, figure: Figure, soak_seconds: float) -> None:
+async def test_everything_at_once_for_long(scene: Scene, figure: Figure) -> None:
     seed = random.randrange(1 << 30)
     figure("seed", seed)
-    await mixed(scene, soak_seconds, seed, figure)
+    await mixed(scene, SOAK_SECONDS, seed, figure)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import until
+from tests.chaos.kit import SOAK_SECONDS, per_soak, sized, until
 from tests.chaos.workers.books import Books, read
 from tests.chaos.workers.flow_books import grouped, most_at_once, spans
 from tests.chaos.workers.jobs import QUEUE
@@ -151,12 +151,12 @@ async def test_f6_each_line_runs_in_order_whoever_dies(scene: Scene, figure: Fig
 
 
 @pytest.mark.soak
-async def test_f6_for_long(scene: Scene, soak_seconds: float, figure: Figure) -> None:
+async def test_f6_for_long(scene: Scene, figure: Figure) -> None:
     """A new host takes the place of each that was killed."""
     dice = random.Random(66)
     lines = Lines(scene, dice)
     hosts = await crew(scene, 2, 2)
-    deadline = time.monotonic() + soak_seconds
+    deadline = time.monotonic() + SOAK_SECONDS
     async with lines.watched():
         while time.monotonic() < deadline:
             await lines.enqueue("abcdefgh", 25)
@@ -191,10 +191,8 @@ async def limited(scene: Scene, n: int, kills: int, dice: random.Random, figure:
     Books(read(scene.ledger), scene.killed).check(scene.acknowledged)
 
 
-async def test_f3_no_more_than_two_of_a_key_whoever_dies(scene: Scene, figure: Figure) -> None:
-    await limited(scene, 90, 4, random.Random(3), figure)
-
-
-@pytest.mark.soak
-async def test_f3_for_long(scene: Scene, soak_seconds: float, figure: Figure) -> None:
-    await limited(scene, int(40 * soak_seconds), int(soak_seconds), random.Random(33), figure)
+@sized("n, kills", (90, 4), (per_soak(1 / 40), per_soak(1.0)))
+async def test_f3_no_more_than_two_of_a_key_whoever_dies(
+    scene: Scene, figure: Figure, n: int, kills: int
+) -> None:
+    await limited(scene, n, kills, random.Random(3), figure)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.figures import Figure
-from tests.chaos.kit import until
+from tests.chaos.kit import per_soak, sized, until
 from tests.chaos.workers.flow_books import Allowance
 from tests.chaos.workers.flow_jobs import BURST, RATE
 from tests.chaos.workers.jobs import QUEUE
@@ -126,16 +126,12 @@ async def take_turns(scene: Scene, turns: int, figure: Figure) -> None:
     figure("terms", len(re.findall(COORDINATES, "".join(host.log for host in hosts))))
 
 
+@sized("turns", (2,), (per_soak(3.0),))
 async def test_fault_15_each_time_fires_once_though_its_coordinator_sleeps(
-    scene: Scene, figure: Figure
+    scene: Scene, figure: Figure, turns: int
 ) -> None:
     assert TERM <= 1.0, "a term must be short here, else this takes long"
-    await take_turns(scene, 2, figure)
-
-
-@pytest.mark.soak
-async def test_fault_15_for_long(scene: Scene, soak_seconds: float, figure: Figure) -> None:
-    await take_turns(scene, int(soak_seconds / 3), figure)
+    await take_turns(scene, turns, figure)
 
 
 # -- [fault 14] clocks an hour off -----------------------------------------------------------------------

@@ -27,7 +27,7 @@ from tests.postgres import Server
 from tests.postgres_guard import alive
 from tests.store.postgres.conftest import role
 from windlass.store.postgres import PostgresStore
-from windlass.worker.engine.engine import RELEASE_TIME
+from windlass.worker.engine.engine import LEAVE_TIME
 
 __all__ = ["role"]
 
@@ -131,7 +131,7 @@ async def full(scene: Scene, disk: Path, figure: Figure) -> None:
         fill(disk)
         gate.touch()
         await host.says("cannot write .* outcomes?", 10.0)
-        await ends(host, figure, within=ENDING + RELEASE_TIME)
+        await ends(host, figure, within=ENDING + LEAVE_TIME)
     (disk / "ballast").unlink()
     assert {record.state for record in await scene.records(jobs)} <= {"ready", "running", "succeeded"}
     await scene.host()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tests.model.oracle.depth import released
+from tests.model.oracle.depth import offered_depth
 from windlass.core.admission import LATENCY_COUNTS, hint, pressure, refusal, shed_level
 from windlass.errors import Shed
 from windlass.store.records import NewJob
@@ -22,7 +22,7 @@ def watch(tables: Tables) -> None:
     """Bring the pressure on queues up to date with their depth, which it remembers having passed [F4]."""
     for name, queue in tables.queues.items():
         if queue.max_depth is not None or queue.pressure != "none":
-            ready = released(tables, name).ready
+            ready = offered_depth(tables, name).ready
             tables.queues[name] = msgspec.structs.replace(
                 queue, pressure=pressure(ready, queue.max_depth, queue.pressure)
             )
@@ -39,7 +39,7 @@ def judge(tables: Tables, jobs: Sequence[NewJob], now: float) -> dict[str, float
         limits = queue.shed_depth, queue.shed_wait, queue.shed_latency
         if queue.max_depth is None and limits == (None, None, None):
             continue
-        standing = released(tables, name, now)
+        standing = offered_depth(tables, name, now)
         level = shed_level(standing.ready, standing.oldest or 0.0, _latency(tables, now), limits)
         refused = refusal(name, priority, standing.ready, queue.max_depth, queue.pressure, level)
         if refused is not None:

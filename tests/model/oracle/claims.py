@@ -149,7 +149,7 @@ class Claims(Base):
     async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
         for outcome in outcomes:
             if outcome.kind not in WORKERS_OWN:
-                raise ValueError(f"a worker cannot end an attempt as {outcome.kind}")
+                raise ValueError(f"a worker cannot end an attempt as {outcome.kind} (job {outcome.job.id})")
         mine = self._tables.alive(worker)
         now = self._clock()
         applied = repeated = 0
@@ -178,7 +178,9 @@ class Claims(Base):
         """The same, for those who cannot go on without it."""
         job = self._running(worker, claimed)
         if job is None:
-            raise ClaimLost(f"job {claimed.id} is not, or no longer, running under claim {claimed.claim}")
+            raise ClaimLost(
+                f"job {claimed.id} is no longer held by claim {claimed.claim}; nothing was written"
+            )
         return job
 
     def _apply(self, job: Job, outcome: Outcome, now: float) -> None:

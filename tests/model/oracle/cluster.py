@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tests.model.oracle.base import Base, atomic
-from tests.model.oracle.depth import released
+from tests.model.oracle.depth import offered_depth
 from tests.model.oracle.tables import Term
 from windlass.core.clock import MAX_TERM
 from windlass.core.governor import Governor, Window
@@ -76,7 +76,7 @@ class Governors(Base):
             succeeded=runs.succeeded,
             failed=runs.failed,
             throttled=runs.throttled,
-            waiting=released(self._tables, queue, now).ready,
+            waiting=offered_depth(self._tables, queue, now).ready,
             times=runs.times,
         )
         return Governed(queue, window, settings.rate_min, settings.rate_max, pace.governor)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tests.model.oracle.tables import Tables
 
 
-def released(tables: Tables, queue: str, now: float = 0.0) -> Depth:
-    """The counts of one queue without parts that are not released yet: what load is judged by [F4] [F5]."""
+def offered_depth(tables: Tables, queue: str, now: float = 0.0) -> Depth:
+    """The counts of one queue without parts that are not offered yet: what load is judged by [F4] [F5]."""
     mine = [job for job in tables.jobs.values() if job.queue == queue]
     counts = Counter(job.state for job in mine)
     ready = [job for job in mine if job.state is State.READY]
@@ -33,23 +33,23 @@ def released(tables: Tables, queue: str, now: float = 0.0) -> Depth:
 
 def depth(tables: Tables, queue: str, now: float = 0.0) -> Depth:
     """The counts of one queue; a time is needed by those who ask for the oldest."""
-    jobs = released(tables, queue, now)
+    jobs = offered_depth(tables, queue, now)
     ages = [] if jobs.oldest is None else [jobs.oldest]
-    unreleased = free = 0
+    pending_parts = free = 0
     for parent in tables.parents.values():
         standing = parent.standing()
         if parent.job.queue != queue or parent.ended or standing.cancelling or not standing.pending:
             continue
         ages.append(now - parent.created_at)
-        unreleased += standing.pending
+        pending_parts += standing.pending
         waiting = (part.job for part in parent.parts if part.job is not None and not part.claimed)
         if not any(job.state is State.READY and job.gate is not None for job in waiting):
             room = standing.pending if standing.parallel is None else standing.parallel - standing.out
             free += max(0, min(standing.pending, room))
     return msgspec.structs.replace(
         jobs,
-        ready=jobs.ready + unreleased,
+        ready=jobs.ready + pending_parts,
         oldest=max(ages, default=None),
-        unreleased=unreleased,
+        pending_parts=pending_parts,
         free=jobs.free + free,
     )

@@ -32,11 +32,11 @@ class Part:
     job: Job | None = None
     kept: Checkpoint | None = None
     claimed: bool = False
-    """Whether its job was, since it was released."""
+    """Whether its job was, since it was offered."""
 
     @property
     def state(self) -> State:
-        """Waiting before its release, then the state of its job, also of one that was removed since."""
+        """Waiting before it is offered, then the state of its job, also of one that was removed since."""
         return State.WAITING if self.job is None else self.job.shown
 
     @property
@@ -82,7 +82,7 @@ class Parent:
 
     @classmethod
     def planned(cls, job: Job, plan: Plan, now: float) -> Parent:
-        """A parent whose parts are all still to be released."""
+        """A parent whose parts are all still to be offered."""
         parts = [Part(index, part) for index, part in enumerate(plan.parts)]
         return cls(job, parts, plan.parallel, plan.tolerated, plan.finalizer, now)
 
@@ -94,10 +94,10 @@ class Parent:
         """How its parts stand."""
         counts = Counter(part.state for part in self.parts)
         pending = sum(part.job is None for part in self.parts)
-        released = [part for part in self.parts if part.job is not None and part.state not in FINISHED]
+        offered = [part for part in self.parts if part.job is not None and part.state not in FINISHED]
         return Standing(
             pending=pending,
-            waiting=sum(not part.claimed for part in released),
+            waiting=sum(not part.claimed for part in offered),
             wanted=wanted,
             out=len(self.parts) - pending - sum(counts[state] for state in FINISHED),
             dead=counts[State.DEAD],
@@ -177,7 +177,7 @@ class Parent:
 
 
 def claimed(tables: Tables, parent: Parent, indexes: Iterable[int], wanted: int, now: float) -> None:
-    """Parts were claimed: others are released until so many wait [P8]."""
+    """Parts were claimed: others are offered until so many wait [P8]."""
     for index in indexes:
         parent.parts[index].claimed = True
     advance(tables, parent, now, wanted)
@@ -190,7 +190,7 @@ def advance(tables: Tables, parent: Parent, now: float, wanted: int = 1) -> None
         match next_step(standing):
             case Step.WAIT:
                 return
-            case Step.RELEASE:
+            case Step.OFFER:
                 part = next(part for part in parent.parts if part.job is None)
                 part.job, _ = tables.add(parent.job_of(part.index, part.plan), now)
                 part.job.checkpoint, part.claimed = part.kept, False

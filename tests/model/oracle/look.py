@@ -41,7 +41,7 @@ def _fits(job: Job, where: JobFilter) -> bool:
 
 def _number(cursor: str) -> int:
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 20):
-        raise ValueError(f"{cursor[:80]!r} is not a cursor of this store; take it from a page")
+        raise ValueError(f"{cursor[:80]!r} is not a cursor of this store; take it from a page of jobs")
     return int(cursor)
 
 
@@ -80,7 +80,9 @@ class Look(Base):
         def look() -> JobRecord | None:
             known = self._tables.jobs.get(job)
             if known is None:
-                raise JobNotFound(f"no job {job}: it never existed, was deleted, or its retention has passed")
+                raise JobNotFound(
+                    f"there is no job {job}: it never existed, was deleted, or its retention has passed"
+                )
             return known.record() if known.state in FINISHED else None
 
         found = await self._until(look, timeout)
@@ -108,7 +110,7 @@ class Look(Base):
         return "requested"
 
     def _cancel_parts(self, parent: Parent, now: float) -> None:
-        """Cancel what is out of a parent; what was not released never will be [P9]."""
+        """Cancel what is out of a parent; what was not offered never will be [P9]."""
         for job in (*(part.job for part in parent.parts), parent.final):
             if job is not None:
                 self._cancel(job.id, now)

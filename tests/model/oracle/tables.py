@@ -161,7 +161,7 @@ class Tables:
         return [lane for lane in self.lanes.values() if lane.queue in opened and lane.waiting]
 
     def waiting_in(self, queue: str) -> int:
-        """How many jobs of a queue wait for a worker, with parts that are not released yet and that
+        """How many jobs of a queue wait for a worker, with parts that are not offered yet and that
         `parallel` does not hold back."""
         lanes = sum(len(lane.waiting) for lane in self.lanes.values() if lane.queue == queue)
         mine = [
@@ -275,7 +275,7 @@ class Tables:
     def hold_term(self, term: int, now: float) -> None:
         """Raise unless this term is the present one and has not run out [K3]."""
         if self.term.number != term or not self.term.runs(now):
-            raise TermLost(f"term {term} is over, and another may coordinate now: stand again with lead()")
+            raise TermLost(f"term {term} is over, and another host may coordinate now: call lead() again")
 
     def lease(self, job: Job, worker: Worker, claim: int, now: float) -> None:
         """Give a waiting job to a worker."""

@@ -96,7 +96,7 @@ class Budget:
         return BudgetRecord(
             **msgspec.structs.asdict(self.settings),
             tokens=max(0.0, bucket.tokens),
-            blocked=max(bucket.blocked_until - now, self.breaker.left(now)),
+            paused_for=max(bucket.paused_until - now, self.breaker.left(now)),
             state=state,
             failures=self.breaker.failures,
             waiting=waiting,

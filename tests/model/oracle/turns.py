@@ -1,4 +1,4 @@
-"""The turns of fair keys: who of those held goes to the lane next [C3]. The order is `core.order`'s.
+"""The turns of fair keys: who of those held goes to the lane next [C3].
 
 There is an admission wherever one may matter: at the end of an operation in which somebody was held, in a
 claim that leaves the lane half empty, and with promotion for the rest.
@@ -6,13 +6,36 @@ claim that leaves the lane half empty, and with promotion for the rest.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tests.model.oracle.job import Job
-from windlass.core.order import turns
 
 if TYPE_CHECKING:
     from tests.model.oracle.tables import Lane, Tables
+
+
+def turns(held: Mapping[str, int], last: str | None, room: int) -> list[str]:
+    """Return the keys to serve, one job each, in order. The ring is the sorted list of keys.
+
+    `held` counts the jobs that wait per key, `last` is the key served last (None: nobody yet), `room` is how
+    many jobs the lane takes. The walk begins at the next key after `last`, wraps, and gives each key one turn
+    per round while it has jobs left. The last key returned is the new position of the ring.
+    """
+    keys = sorted(key for key, count in held.items() if count > 0)
+    start = bisect_right(keys, last) if last is not None else 0
+    ring = deque(keys[start:] + keys[:start])
+    left = dict(held)
+    served: list[str] = []
+    while ring and len(served) < room:
+        key = ring.popleft()
+        served.append(key)
+        left[key] -= 1
+        if left[key] > 0:
+            ring.append(key)
+    return served
 
 
 def admit_new(tables: Tables) -> None:

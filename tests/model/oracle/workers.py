@@ -19,7 +19,7 @@ class Workers(Base):
     @atomic
     async def register(self, worker: WorkerInfo) -> None:
         if worker.id in self._tables.workers:
-            raise ValueError(f"worker id {worker.id} was used before; ids are random and never used twice")
+            raise ValueError(f"worker id {worker.id} was used before; draw a new one")
         now = self._clock()
         self._tables.workers[worker.id] = Worker(worker, started_at=now, beat_at=now)
 

@@ -23,7 +23,7 @@ async def ended(family: Family, session: Session, job: ClaimedJob, flush: int) -
     assert (await family.base.finish(family.worker, [job], flush=flush, by=session)).applied == 1
 
 
-async def test_the_last_two_parts_end_at_once_and_the_finalizer_is_released_once(base: Base) -> None:
+async def test_the_last_two_parts_end_at_once_and_the_finalizer_is_offered_once(base: Base) -> None:
     """[P9] Neither sees the other's end before it commits; whoever is second to look sees both."""
     kin = await family(base, 2, finalizer=True)
     first, second = await kin.claim()
@@ -67,18 +67,18 @@ async def test_parts_that_end_at_once_wait_for_nobody(base: Base) -> None:
     assert (await kin.look()).state is State.SUCCEEDED
 
 
-async def test_a_cancel_that_comes_while_the_next_part_is_released_takes_that_one_along(base: Base) -> None:
-    """[P9] The release and the cancel take turns: what is out is cancelled, and nothing comes after."""
+async def test_a_cancel_that_comes_while_the_next_part_is_offered_takes_that_one_along(base: Base) -> None:
+    """[P9] The offer and the cancel take turns: what is out is cancelled, and nothing comes after."""
     kin = await family(base, 5, parallel=1)
     (job,) = await kin.claim()
-    releaser, canceller = await base.sessions(2)
-    await ended(kin, releaser, job, 2)
-    await releaser.commit()
-    await releaser.begin()
-    assert await releaser.value(ADVANCE, kin.id) == "waiting"
+    offerer, canceller = await base.sessions(2)
+    await ended(kin, offerer, job, 2)
+    await offerer.commit()
+    await offerer.begin()
+    assert await offerer.value(ADVANCE, kin.id) == "waiting"
     late = asyncio.create_task(canceller.value("SELECT windlass.cancel($1)", kin.id))
     await base.blocked(canceller)
-    await releaser.commit()
+    await offerer.commit()
     assert await late == "requested"
     found = await kin.look()
     assert (found.state, found.succeeded, found.cancelled, found.out) == (State.CANCELLED, 1, 1, 0)
@@ -86,7 +86,7 @@ async def test_a_cancel_that_comes_while_the_next_part_is_released_takes_that_on
 
 
 async def test_a_part_that_ends_while_its_parent_is_cancelled_counts_as_what_it_was(base: Base) -> None:
-    """[P9] [O5] Finished first: its success stands, and nothing more is released."""
+    """[P9] [O5] Finished first: its success stands, and nothing more is offered."""
     kin = await family(base, 3, parallel=2)
     first, second = await kin.claim()
     canceller, worker = await base.sessions(2)
@@ -234,7 +234,7 @@ async def test_a_claim_gives_out_its_parts_though_their_parent_cannot_be_told(
     kin = await family(alone, 3)
     await alone.look.run("ALTER TABLE windlass.part ADD CONSTRAINT broken CHECK (NOT claimed) NOT VALID")
     assert len(await kin.claim(1)) == 1
-    assert f"parent {kin.id} does not know yet" in caplog.text
+    assert f"parent {kin.id} has not recorded yet" in caplog.text
     await alone.look.run("ALTER TABLE windlass.part DROP CONSTRAINT broken")
     await alone.until(f"SELECT out = 2 FROM windlass.parent WHERE id = {kin.id}")
 

@@ -41,7 +41,7 @@ async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> No
 
 
 SEARCHES = {
-    "parts": "pending release of_job end out failed parent active saved parts",
+    "parts": "pending offer of_job end out failed parent active saved parts",
     "parents": "load save origin",
     "deferred": "waiting_for arrived waits ended",
     "retention": "past_parents",
@@ -63,7 +63,7 @@ SEARCHES = {
     "statement", [f"{module}.{name}" for module, names in SEARCHES.items() for name in names.split()]
 )
 async def test_parents_edges_and_lines_are_found_by_an_index(tmp_path: Path, statement: str) -> None:
-    """[P8] [P12] [F3] Releasing a part, folding its end, following edges and letting jobs through gates
+    """[P8] [P12] [F3] Offering a part, folding its end, following edges and letting jobs through gates
     search, and sort nothing."""
     path = tmp_path / "w.db"
     operation, name = statement.split(".")
@@ -92,7 +92,7 @@ async def test_the_dead_are_counted_from_an_index_alone(tmp_path: Path, statemen
 
 
 async def test_the_end_of_a_part_costs_the_same_however_many_there_are(tmp_path: Path) -> None:
-    """[P8] Its fold into the parent, and the release of the next one."""
+    """[P8] Its fold into the parent, and the offer of the next one."""
     costs = []
     for size in (50, 20_000):
         async with opened(tmp_path / f"{size}.db") as store:

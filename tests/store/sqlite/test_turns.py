@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.model.oracle.turns import turns
 from tests.store.sqlite.invariants import check
 from tests.store.sqlite.kit import job, opened
-from windlass.core.order import turns
 from windlass.core.states import Kind
 from windlass.store.records import Need, Outcome, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
@@ -41,7 +41,7 @@ async def test_the_first_job_of_a_key_can_be_claimed_at_once(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("window", [1, 3, 10])
 async def test_a_claim_goes_on_with_those_it_has_made_room_for(tmp_path: Path, window: int) -> None:
-    """[C3] One claim of twenty or twenty of one: the order is that of the ring, which `core.order` tells."""
+    """[C3] One claim of twenty or twenty of one: the order is that of the ring, as the oracle walks it."""
     pick = random.Random(window)
     path = tmp_path / "w.db"
     async with opened(path) as store:

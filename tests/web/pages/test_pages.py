@@ -353,7 +353,7 @@ async def test_schedules_and_budgets_are_steered(
         (budget,) = await rig.store.budgets()
         assert [each.name for each in await rig.store.schedules()] == ["nightly"]
     assert (budget.rate, budget.burst) == (10.0, 20)
-    assert budget.blocked > 0
+    assert budget.paused_for > 0
 
 
 async def test_a_link_cannot_make_a_page_say_things(visitor: httpx.AsyncClient) -> None:

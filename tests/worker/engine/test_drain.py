@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from tests.apps import endless
 from tests.tasks.counting import count_jobs
 from tests.worker.line import Line
 from windlass import Retry, State, Windlass
@@ -132,13 +133,7 @@ def test_jobs_for_later_are_left_unless_they_come_due_in_time(any_app: Windlass)
 
 @pytest.mark.usefixtures("quick_beats")
 async def test_o5_a_running_job_is_cancelled_within_a_beat(app: Windlass) -> None:
-    started = asyncio.Event()
-
-    @app.task
-    async def waits() -> None:
-        started.set()
-        await asyncio.Event().wait()
-
+    waits, started = endless(app)
     job = await waits.aenqueue()
     async with app._store_handle().here() as store:
         running = asyncio.create_task(drain(store, app.tasks))
@@ -192,13 +187,7 @@ async def test_o5_finished_first_stands_and_a_failure_after_cancel_is_not_retrie
 
 
 async def test_an_interrupted_drain_gives_its_jobs_back_uncharged(any_app: Windlass) -> None:
-    started = asyncio.Event()
-
-    @any_app.task
-    async def waits() -> None:
-        started.set()
-        await asyncio.Event().wait()
-
+    waits, started = endless(any_app)
     done, job = await any_app.aenqueue("windlass.echo"), await waits.aenqueue()
     running = asyncio.create_task(any_app.arun_until_idle())
     await started.wait()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.apps import endless
 from tests.worker.line import Line, set_quick, until, until_it_is
 from windlass import Context, Retry, State, Windlass
 from windlass.core.retry import Backoff
@@ -128,13 +129,7 @@ async def test_run_until_stopped(wired: Windlass) -> None:
 
 async def test_the_second_stop_hands_back(wired: Windlass) -> None:
     """[K2] The first waits for what runs, the second does not."""
-    started = asyncio.Event()
-
-    @wired.task
-    async def waits() -> None:
-        started.set()
-        await asyncio.Event().wait()
-
+    waits, started = endless(wired)
     job = await waits.aenqueue()
     worker = wired.worker(["default"])
     running = asyncio.create_task(worker.run())
@@ -164,14 +159,9 @@ async def test_a_stop_before_the_start_is_not_forgotten(wired: Windlass, when: s
 
 async def test_cancelling_run_hands_back(wired: Windlass) -> None:
     """[K2]"""
-    started, stopped = asyncio.Event(), []
+    waits, started = endless(wired)
+    stopped: list[str] = []
     wired.on_stop(lambda: stopped.append("hook"))
-
-    @wired.task
-    async def waits() -> None:
-        started.set()
-        await asyncio.Event().wait()
-
     job = await waits.aenqueue()
     running = asyncio.create_task(wired.worker(["default"]).run())
     await started.wait()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.apps import endless
 from tests.worker.line import Line, until
 from windlass import State, Windlass
 from windlass.running import loopthread
@@ -91,13 +92,7 @@ async def test_k2_the_end_of_the_block_says_that_it_waits(
     wired: Windlass, caplog: pytest.LogCaptureFixture
 ) -> None:
     """[K2] And for how long at most; a cancel then hands the jobs back."""
-    started = asyncio.Event()
-
-    @wired.task
-    async def waits() -> None:
-        started.set()
-        await asyncio.Event().wait()
-
+    waits, started = endless(wired)
     job = await waits.aenqueue()
     worker = wired.worker(["default"])
 

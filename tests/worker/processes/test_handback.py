@@ -153,7 +153,7 @@ async def test_a_supervisor_that_stops_does_not_wait_for_ever_for_the_store(quic
 async def test_a_supervisor_in_a_hurry_tries_once_more(quick: None) -> None:
     step = Steps(StoreUnavailable("away"), for_ever=True)
     shutdown = Shutdown(60.0, 60.0)
-    shutdown.releasing.set()
+    shutdown.stopping_now.set()
     assert await insist(step, shutdown) is False
     assert step.taken == 1
 

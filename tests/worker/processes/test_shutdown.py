@@ -9,14 +9,14 @@ from windlass.worker.processes.child_run import HEALTHY, ChildRun
 from windlass.worker.processes.shutdown import SAME_SIGNAL, Shutdown, Stop
 
 
-def test_the_first_signal_drains_and_the_second_releases() -> None:
+def test_the_first_signal_drains_and_the_second_stops_now() -> None:
     clock = Clock(1000.0)
     shutdown = Shutdown(30.0, 5.0, clock)
     assert shutdown.signalled() == Stop.DRAIN
-    assert (shutdown.draining.is_set(), shutdown.releasing.is_set()) == (True, False)
+    assert (shutdown.draining.is_set(), shutdown.stopping_now.is_set()) == (True, False)
     clock.advance(SAME_SIGNAL)
-    assert shutdown.signalled() == Stop.RELEASE
-    assert shutdown.releasing.is_set()
+    assert shutdown.signalled() == Stop.NOW
+    assert shutdown.stopping_now.is_set()
 
 
 def test_two_signals_at_once_are_one_word() -> None:
@@ -26,14 +26,14 @@ def test_two_signals_at_once_are_one_word() -> None:
     assert shutdown.signalled() == Stop.DRAIN
     clock.advance(SAME_SIGNAL / 2)
     assert shutdown.signalled() == Stop.REPEATED
-    assert not shutdown.releasing.is_set()
+    assert not shutdown.stopping_now.is_set()
 
 
 def test_an_end_of_its_own_is_no_word_from_outside() -> None:
     shutdown = Shutdown(30.0, 5.0)
     shutdown.drain()
     assert shutdown.signalled() == Stop.DRAIN
-    assert not shutdown.releasing.is_set()
+    assert not shutdown.stopping_now.is_set()
 
 
 async def test_time_runs_out_a_grace_after_the_jobs_had_theirs() -> None:
@@ -42,7 +42,7 @@ async def test_time_runs_out_a_grace_after_the_jobs_had_theirs() -> None:
     shutdown.drain()
     await asyncio.sleep(0)
     assert not waiting.done()
-    shutdown.releasing.set()
+    shutdown.stopping_now.set()
     await asyncio.wait_for(waiting, 5.0)
     late = Shutdown(0.0, 0.0)
     late.drain()

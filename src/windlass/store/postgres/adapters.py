@@ -119,7 +119,7 @@ def _shown(connection: Any) -> str:
 def _check_dialect(name: str) -> None:
     if name != "postgresql":
         raise ConfigurationError(
-            f"this connection leads to {name}, not to PostgreSQL, where the jobs live; leave out connection="
+            f"this is a connection to {name}, but the jobs are in PostgreSQL; leave out connection="
         )
 
 

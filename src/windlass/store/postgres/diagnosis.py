@@ -146,7 +146,7 @@ class Diagnosis:
         else:
             yield findings.warning(
                 "speed",
-                f"counting the queues takes {counted * 1e3:.0f} ms, where a few are usual; the round trip "
+                f"counting the queues takes {counted * 1e3:.0f} ms, usually a few; the round trip "
                 f"takes {took[0] * 1e3:.1f} ms",
                 "Look at the server's load, and for a transaction that keeps dead rows from being removed.",
             )
@@ -157,8 +157,8 @@ class Diagnosis:
         if self._db.pooled:
             yield findings.warning(
                 "wake-ups",
-                "there is a pooler in transaction mode: NOTIFY does not come through, and statements are "
-                f"not prepared, so workers ask every {POLL_DEAF:g} s and each statement costs more",
+                "the pooler is in transaction mode: NOTIFY does not arrive, and statements are "
+                f"not prepared, so workers poll every {POLL_DEAF:g} s and each statement costs more",
                 "Give the workers a URL of the server itself; producers may keep the pooler.",
             )
         elif await self._listener.check(10.0):
@@ -166,7 +166,7 @@ class Diagnosis:
         else:
             yield findings.warning(
                 "wake-ups",
-                f"a NOTIFY did not arrive within a second; workers ask every {POLL_DEAF:g} s instead",
+                f"a NOTIFY did not arrive within a second; workers poll every {POLL_DEAF:g} s instead",
                 "Look for a proxy or pooler between here and the server that drops notifications.",
             )
 

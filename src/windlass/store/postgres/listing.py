@@ -82,7 +82,9 @@ class Listing:
                 await self._db.value("await_jobs")
             found = await self.job(job)
             if found is None:
-                raise JobNotFound(f"there is no job {job}; it was deleted or its retention has passed")
+                raise JobNotFound(
+                    f"there is no job {job}: it never existed, was deleted, or its retention has passed"
+                )
             if found.state in FINISHED:
                 return found
             left = deadline - time.monotonic()

@@ -85,7 +85,7 @@ class Outcomes:
             if finished.applied != 1:
                 job = outcomes[0].job
                 raise ClaimLost(
-                    f"job {job.id} is not held by claim {job.claim} any more; its transaction was rolled back"
+                    f"job {job.id} is no longer held by claim {job.claim}; its transaction was rolled back"
                 )
 
         async with _ending(self._db, end) as connection:
@@ -240,7 +240,7 @@ def _checkpoint_call(schema: str, worker: int, job: ClaimedJob, checkpoint: Chec
 def _check_saved(job: ClaimedJob, saved: bool) -> None:
     """Raise where a checkpoint was refused [C5]."""
     if not saved:
-        raise ClaimLost(f"job {job.id} is not held by claim {job.claim} any more; its checkpoint was refused")
+        raise ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; its checkpoint was refused")
 
 
 # -- a transaction of the handler's own ----------------------------------------------------------------

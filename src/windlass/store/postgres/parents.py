@@ -25,9 +25,9 @@ LARGEST: Final = 2**31 - 1
 PARENT_WAIT: Final = 100
 """Milliseconds to wait for a parent that somebody else is working on, before it is left to promote."""
 
-RELEASE_PAUSE: Final = 1.0
-"""Seconds until a parent is asked again to release parts after a claim, where that failed. A worker that is
-full, or finds nothing, claims no more: the parent would release nothing until one of its parts ends."""
+OFFER_PAUSE: Final = 1.0
+"""Seconds until a parent is asked again to offer parts after a claim, where that failed. A worker that is
+full, or finds nothing, claims no more: the parent would offer nothing until one of its parts ends."""
 
 logger: Final = logging.getLogger("windlass.store")
 
@@ -40,7 +40,7 @@ class Parents:
         self._limits = limits
         self._claimed: dict[int, dict[int, ClaimedJob]] = {}
         """Jobs of parts that were claimed here, by parent, until their parent knows."""
-        self._releasing: asyncio.Task[None] | None = None
+        self._offering: asyncio.Task[None] | None = None
 
     async def split(self, worker: int, flush: int, job: ClaimedJob, plan: Plan) -> None:
         """See Store.split."""
@@ -63,7 +63,7 @@ class Parents:
             plan.finalizer,
         )
         if answer == "refused":
-            raise ClaimLost(f"job {job.id} is not held by claim {job.claim} any more; it was not split")
+            raise ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; it was not split")
         await self._admit([job])
 
     async def parent(self, id: int) -> ParentRecord | None:
@@ -119,26 +119,26 @@ class Parents:
                     return
 
     async def claimed(self, parts: Parts, wanted: int = 1) -> None:
-        """Parts of these parents were claimed: each releases others, until so many wait [P8]. Where
+        """Parts of these parents were claimed: each offers others, until so many wait [P8]. Where
         that fails it is tried each second, whether or not anything else is claimed here."""
         for parent, jobs in parts.items():
             self._claimed.setdefault(parent, {}).update((job.id, job) for job in jobs)
-        await self._release_next(list(parts), wanted, PARENT_WAIT)
-        if self._claimed and (self._releasing is None or self._releasing.done()):
-            self._releasing = asyncio.create_task(self._release_later())
+        await self._offer_next(list(parts), wanted, PARENT_WAIT)
+        if self._claimed and (self._offering is None or self._offering.done()):
+            self._offering = asyncio.create_task(self._offer_later())
 
     async def close(self) -> None:
         """Stop trying."""
-        if self._releasing is not None:
-            self._releasing.cancel()
-            await asyncio.wait([self._releasing])
+        if self._offering is not None:
+            self._offering.cancel()
+            await asyncio.wait([self._offering])
 
-    async def _release_later(self) -> None:
+    async def _offer_later(self) -> None:
         while self._claimed:
-            await asyncio.sleep(RELEASE_PAUSE)
-            await self._release_next(list(self._claimed), 1, 0)
+            await asyncio.sleep(OFFER_PAUSE)
+            await self._offer_next(list(self._claimed), 1, 0)
 
-    async def _release_next(self, parents: Sequence[int], wanted: int, wait: int) -> None:
+    async def _offer_next(self, parents: Sequence[int], wanted: int, wait: int) -> None:
         """Nothing that fails here is the claim's failure: its jobs are to be run. Once one was waited for in
         vain, the others are only tried [S2]."""
         for parent in parents:
@@ -156,12 +156,14 @@ class Parents:
                 with suppress(StoreUnavailable):  # then promote does it
                     await self._admit(jobs[:1])
             except (WindlassError, asyncpg.PostgresError) as error:
-                logger.warning("parent %d does not know yet that its parts were claimed: %s", parent, error)
+                logger.warning(
+                    "parent %d has not recorded yet that its parts were claimed: %s", parent, error
+                )
                 if isinstance(error, StoreUnavailable) and not isinstance(error, StoreBusy):
                     return
 
     async def _admit(self, jobs: Sequence[ClaimedJob]) -> None:
-        """What jobs had to pass, parts that were released for them have to pass, too."""
+        """What jobs had to pass, parts that were offered for them have to pass, too."""
         carried = [job for job in jobs if is_carried(job.id, job.lane, job.seq)]
         if carried:
             gates = [

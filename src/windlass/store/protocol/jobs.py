@@ -80,7 +80,7 @@ class Claims(Protocol):
     ) -> list[records.Claim]:
         """Lease up to `limit` ready jobs of these queues, each to this worker alone [C1]; with a mapping, at
         most so many of each queue (0: none). Of a queue in `crowds` it takes no more than its share of what
-        waits there, parts that are not released yet included, beside so many workers [K10].
+        waits there, parts that are not offered yet included, beside so many workers [K10].
 
         Lanes are served by priority with ageing [C2]; within a lane the order is the enqueue order among
         visible jobs. Paused, cooling and unknown queues give nothing. A job that has seen a worker die is
@@ -211,11 +211,11 @@ class Parents(Protocol):
     """Parents and their parts [P4] [P9]."""
 
     async def split(self, worker: int, flush: int, job: records.ClaimedJob, plan: records.Plan) -> None:
-        """A claimed attempt ends by becoming a parent: its parts, its new state and the release of the first
+        """A claimed attempt ends by becoming a parent: its parts, its new state and the offer of the first
         of them are one step [P4]. Its checkpoint goes, its unique key stays with it.
 
         The parent is `waiting` and holds no lease. One of its parts at a time waits to be claimed, the lowest
-        index first. A claim that takes it releases others, to the back of the lane: as many as it has room
+        index first. A claim that takes it offers others, to the back of the lane: as many as it has room
         for, and then one more. So parents of one lane take turns. Never are more than `parallel` out at a
         time, where that is given [P8]. The job of a part
         has the parent's task, payload, queue, priority and options (but `unique_key`, `ordering_key`,
@@ -223,9 +223,9 @@ class Parents(Protocol):
         its parent by the store, within a moment (`promote` at the latest), however it ended: finish, cancel,
         delete, rescue.
 
-        A parent ends only through its parts [P9]: when none is left to release or to wait for,
+        A parent ends only through its parts [P9]: when none is left to offer or to wait for,
         - if more of them are dead or cancelled than `tolerated`, it is dead;
-        - else, with a `finalizer`, the job of part -1 is released, and the parent ends as that one ends,
+        - else, with a `finalizer`, the job of part -1 is offered, and the parent ends as that one ends,
           with its result; without one it has succeeded.
         See `core.parents` for the decision. Until it ends, `job` shows it as `waiting`, `wait_finished` waits
         for it and `options.after` may name it. Its unique key is freed when it ends.
@@ -253,8 +253,8 @@ class Parents(Protocol):
 
     async def redrive(self, id: int) -> int:
         """Run again those parts of a parent that are dead or cancelled, each from its last checkpoint, and
-        go on releasing where a cancel had stopped that [P9]. Answers with how many parts that are (those
-        never released included, and a finalizer that did not succeed as one); 0 where there is none or no
+        go on offering where a cancel had stopped that [P9]. Answers with how many parts that are (those
+        never offered included, and a finalizer that did not succeed as one); 0 where there is none or no
         such parent: nothing has changed then.
 
         Their dead jobs leave the dead letters, and each part goes on as a new job when its turn comes. A
@@ -266,7 +266,7 @@ class Parents(Protocol):
         A finalizer never runs beside parts: while it waits or runs, Finalizing is raised, `retry` of a part
         leaves it `unchanged`, and nothing is changed.
 
-        `cancel` of a parent stops its releases and cancels the parts that are out; it is `requested` until
+        `cancel` of a parent offers no more parts and cancels those that are out; it is `requested` until
         the last of these has ended, then the parent is cancelled. `delete` of one that has not ended does the
         same. `retry` of a dead parent is its redrive; of a dead part it brings that part back, and its parent
         waits again; one that was cancelled is so once more when that part has ended."""

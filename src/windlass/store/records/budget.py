@@ -28,10 +28,10 @@ Needs: TypeAlias = Mapping[str, Sequence[Need]]
 
 
 class BudgetRecord(NewBudget, frozen=True, kw_only=True):
-    """A budget as it stands. `tokens` and `blocked` are those of its bucket for all (key "")."""
+    """A budget as it stands. `tokens` and `paused_for` are those of its bucket for all (key "")."""
 
     tokens: float = 0.0
-    blocked: float = 0.0
+    paused_for: float = 0.0
     """Seconds until it may grant again, where it was drained or its breaker is open."""
     state: BreakerState = "closed"
     failures: int = 0

@@ -54,12 +54,12 @@ class ParentRecord(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     state: State
     total: int
-    """Parts in all. succeeded + dead + cancelled + out + those not yet released."""
+    """Parts in all. succeeded + dead + cancelled + out + those not yet offered."""
     succeeded: int = 0
     dead: int = 0
     cancelled: int = 0
     out: int = 0
-    """Parts that are released and have not ended."""
+    """Parts that are offered and have not ended."""
     parallel: int | None = None
     tolerated: int = 0
     size: int = 0
@@ -87,11 +87,11 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What it covers, as `Part.span` has it; its shape is the splitter's. Sealed, where a codec sealed it."""
     size: int
     state: State
-    """`waiting` before its release, then the state of its job."""
+    """`waiting` before it is offered, then the state of its job."""
     job: int | None = None
     """The job that runs it, or ran it last."""
     attempt: int = 0
-    """Of that job; 0 before its release."""
+    """Of that job; 0 before it is offered."""
     done: int = 0
     records: int = 0
     error: str | None = None

@@ -13,7 +13,7 @@ class Depth(msgspec.Struct, frozen=True):
     """How many jobs of a queue stand where, and for how long the oldest ready one has waited."""
 
     ready: int = 0
-    """Waiting work: jobs in lanes, those that a limit or a budget holds back, and `unreleased`."""
+    """Waiting work: jobs in lanes, those that a limit or a budget holds back, and `pending_parts`."""
     running: int = 0
     scheduled: int = 0
     retrying: int = 0
@@ -22,8 +22,8 @@ class Depth(msgspec.Struct, frozen=True):
     offered: int = 0
     """How often a job was put into one of its lanes, since the queue was declared: new ones, retries,
     and those handed back. It never falls."""
-    unreleased: int = 0
-    """Parts that their parents have not released yet [P8]."""
+    pending_parts: int = 0
+    """Parts that their parents have not offered yet [P8]."""
     free: int = 0
     """Of `ready`, what neither a limit, nor a budget, nor the `parallel` of a parent holds back [M7]."""
 

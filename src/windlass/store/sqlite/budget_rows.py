@@ -180,7 +180,7 @@ class Budgets:
             buckets = [(*at, self._buckets[at]) for at in self._touched]
             self._connection.executemany(
                 _SQL["keep_bucket"],
-                [(name, key, own.tokens, own.at, own.blocked_until) for name, key, own in buckets],
+                [(name, key, own.tokens, own.at, own.paused_until) for name, key, own in buckets],
             )
         self._changed.clear()
         self._touched.clear()

@@ -105,7 +105,7 @@ def drain(tx: Transaction, budget: str, pause: float, key: str | None = None) ->
         tx.budgets.keep_bucket(known, one, tx.budgets.bucket(known, one).drained(pause, tx.now))
     if key is None:
         all = Bucket(0.0, 0.0, 0.0, known.drained_at, known.drained_until).drained(pause, tx.now)
-        tx.budgets.keep(replace(known, drained_until=all.blocked_until, drained_at=all.at))
+        tx.budgets.keep(replace(known, drained_until=all.paused_until, drained_at=all.at))
 
 
 def report_calls(tx: Transaction, budget: str, succeeded: int, failed: int) -> BreakerState:
@@ -141,7 +141,7 @@ def _record(connection: apsw.Connection, budget: Budget, now: float) -> BudgetRe
     return BudgetRecord(
         **msgspec.structs.asdict(budget.settings),
         tokens=bucket.tokens,
-        blocked=max(0.0, bucket.blocked_until - now, budget.breaker.left(now)),
+        paused_for=max(0.0, bucket.paused_until - now, budget.breaker.left(now)),
         state=budget.breaker.state(now),
         failures=budget.breaker.failures,
         waiting=sum(

@@ -96,7 +96,7 @@ def _heads(tx: Transaction, queues: list[str]) -> Heads:
     for lane, queue, priority, since, bounded, limited, reserved in tx.all(_SQL["heads"], (names, tx.now)):
         if since is None:
             raise StoreCorrupt(
-                f"lane {lane} ({queue}) counts ready jobs and holds none [I4]; nothing was claimed"
+                f"lane {lane} ({queue}) has a count of ready jobs, but no job [I4]; nothing was claimed"
             )
         heads.lanes.append(LaneHead(lane, queue, priority, tx.now - since))
         heads.limited, heads.reserved = bool(limited), bool(reserved)
@@ -224,7 +224,7 @@ def must_run(tx: Transaction, worker: int, job: ClaimedJob) -> Row:
     """The same, for those who cannot go on without it. Raises ClaimLost [C5]."""
     row = running(tx, span(tx, worker, job.claim), job)
     if row is None:
-        raise ClaimLost(f"job {job.id} is not, or no longer, running under claim {job.claim}")
+        raise ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; nothing was written")
     return row
 
 

@@ -39,7 +39,7 @@ def must_lead(tx: Transaction, term: int) -> None:
     """The fence of a coordinator's writes. Raises TermLost [K3]."""
     number, _, until = _term(tx)
     if number != term or not left(until, MAX_TERM, tx.now):
-        raise TermLost(f"term {term} is over, and another may coordinate now: stand again with lead()")
+        raise TermLost(f"term {term} is over, and another host may coordinate now: call lead() again")
 
 
 def _term(tx: Transaction) -> tuple[int, int | None, float]:

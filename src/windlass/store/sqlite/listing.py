@@ -89,7 +89,7 @@ def finished_job(connection: apsw.Connection, id: int) -> JobRecord | None:
     """The job if it has ended, None if it has not. Raises JobNotFound."""
     found = job(connection, id)
     if found is None:
-        raise JobNotFound(f"no job {id}: it never existed, was deleted, or its retention has passed")
+        raise JobNotFound(f"there is no job {id}: it never existed, was deleted, or its retention has passed")
     return found if found.state in FINISHED else None
 
 
@@ -161,7 +161,7 @@ def depth(connection: apsw.Connection, now: float, queues: Sequence[str] | None 
 
 
 def waited(connection: apsw.Connection, now: float, queue: str) -> float:
-    """How long the oldest ready job of a queue has waited; parts that are not released yet do not count."""
+    """How long the oldest ready job of a queue has waited; parts that are not offered yet do not count."""
     lanes = [lane for (lane,) in fetch(connection, _SQL["busy_lanes"], (queue,))]
     return max(
         (now - connection.execute(_SQL["oldest"], (lane, OLDEST_AMONG)).get for lane in lanes), default=0.0
@@ -172,7 +172,7 @@ def _lane_depth(connection: apsw.Connection, lane: int, counts: list[int], now: 
     """The counters of a lane, and the age of its oldest ready job among the first of the lane. A job that a
     gate let in late may stand behind younger ones. Who is put into a lane draws a place."""
     ready, held, running, scheduled, retrying, dead, drawn = counts
-    ((parts, free_parts, split_at),) = fetch(connection, _SQL["unreleased"], (lane,))
+    ((parts, free_parts, split_at),) = fetch(connection, _SQL["pending_parts"], (lane,))
     times = [] if split_at is None else [split_at]
     gated = 0
     if ready + held:
@@ -186,7 +186,7 @@ def _lane_depth(connection: apsw.Connection, lane: int, counts: list[int], now: 
         dead=dead,
         oldest=now - min(times) if times else None,
         offered=drawn,
-        unreleased=parts,
+        pending_parts=parts,
         free=ready + held - gated + free_parts,
     )
 
@@ -285,7 +285,7 @@ def _step(
 
 def _number(cursor: str) -> int:
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 20 and 0 < int(cursor) < _NEWEST):
-        raise ValueError(f"{cursor[:80]!r} is not a cursor of this store; take it from a page")
+        raise ValueError(f"{cursor[:80]!r} is not a cursor of this store; take it from a page of jobs")
     return int(cursor)
 
 

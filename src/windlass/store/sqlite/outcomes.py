@@ -95,7 +95,7 @@ def _batches(outcomes: Sequence[Outcome]) -> list[_Batch]:
             if outcome.result is not None:
                 batch.results[job.seq] = outcome.result
         elif outcome.kind not in WORKERS_OWN:
-            raise ValueError(f"a worker cannot end an attempt as {outcome.kind}")
+            raise ValueError(f"a worker cannot end an attempt as {outcome.kind} (job {outcome.job.id})")
     return list(batches.values())
 
 
@@ -162,7 +162,7 @@ def finish_alone(tx: Transaction, worker: int, flush: int, outcome: Outcome) -> 
     finished = finish(tx, worker, flush, [outcome])
     if finished.applied != 1:  # a flush sent before has committed its data then, and once is enough
         raise ClaimLost(
-            f"job {outcome.job.id} is not, or no longer, running under claim {outcome.job.claim}; "
+            f"job {outcome.job.id} is no longer held by claim {outcome.job.claim}; "
             "nothing of its transaction was kept"
         )
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from windlass.core.counts import plural
 from windlass.core.ids import SEQ_BITS
-from windlass.core.parents import Standing, Step, next_step, to_release, why_dead
+from windlass.core.parents import Standing, Step, next_step, parts_to_offer, why_dead
 from windlass.core.slots import MAX_SLOTS, fair_share
 from windlass.core.states import State
 from windlass.errors import AlreadyEnqueued, StoreCorrupt
@@ -66,7 +66,7 @@ class Parent:
 
     @property
     def pending(self) -> int:
-        """How many of its parts were not released yet."""
+        """How many of its parts were not offered yet."""
         return self.total - self.succeeded - self.dead - self.cancelled - self.out
 
     @property
@@ -120,7 +120,7 @@ def save(tx: Transaction, parent: Parent) -> None:
 
 
 def begin(tx: Transaction, row: Row, plan: Plan, worker: int, claim: int) -> None:
-    """Make a running job a parent, and release the first of its parts [P4]."""
+    """Make a running job a parent, and offer the first of its parts [P4]."""
     transitions.remember_unknown(row, None)
     transitions.wait(tx, row)
     size = sum(part.size for part in plan.parts)
@@ -166,8 +166,8 @@ def advance(tx: Transaction, parent: Parent, wanted: int = 1) -> None:
         match next_step(standing):
             case Step.WAIT:
                 break
-            case Step.RELEASE:
-                _release(tx, parent, to_release(standing))
+            case Step.OFFER:
+                _offer_parts(tx, parent, parts_to_offer(standing))
             case Step.FINALIZE:
                 parent.final = tx.inserts.add(_origin(tx, parent).job()).id
             case Step.SUCCEED:
@@ -179,14 +179,14 @@ def advance(tx: Transaction, parent: Parent, wanted: int = 1) -> None:
     save(tx, parent)
 
 
-def _release(tx: Transaction, parent: Parent, wanted: int) -> None:
-    released = parts.release(tx, _origin(tx, parent), wanted)
-    if released < wanted:
+def _offer_parts(tx: Transaction, parent: Parent, wanted: int) -> None:
+    offered = parts.offer(tx, _origin(tx, parent), wanted)
+    if offered < wanted:
         raise StoreCorrupt(
-            f"parent {parent.id} counts {plural(parent.pending, 'part')} to be released, and only {released} "
+            f"parent {parent.id} counts {plural(parent.pending, 'part')} to be offered, and only {offered} "
             f"of {wanted} are there [I6]"
         )
-    parent.out += released
+    parent.out += offered
 
 
 def _origin(tx: Transaction, parent: Parent) -> parts.Origin:
@@ -286,7 +286,7 @@ def claim(
 
 
 def _make_way(tx: Transaction, claimed: Parts, wanted: int) -> None:
-    """Parts of these parents were claimed: others are released until so many wait."""
+    """Parts of these parents were claimed: others are offered until so many wait."""
     for id, jobs in claimed.items():
         parts.claimed(tx, id, [job.id for job in jobs])
         parent = load(tx, id)
@@ -295,7 +295,7 @@ def _make_way(tx: Transaction, claimed: Parts, wanted: int) -> None:
 
 
 def _waiting_in(tx: Transaction, queue: str) -> int:
-    """How many jobs of a queue wait for a worker, with parts that are not released yet."""
+    """How many jobs of a queue wait for a worker, with parts that are not offered yet."""
     found = tx.one(_SQL["waiting_in"], (queue,))
     return int(found[0]) if found else 0
 

@@ -63,19 +63,19 @@ def add(tx: Transaction, parent: int, plan: Iterable[PartPlan]) -> None:
     tx.many(_SQL["add"], ((parent, number, part.size, part.span) for number, part in enumerate(plan)))
 
 
-def release(tx: Transaction, origin: Origin, count: int) -> int:
+def offer(tx: Transaction, origin: Origin, count: int) -> int:
     """Give the next parts their jobs, each with the checkpoint that it has, if it runs again."""
-    released: list[tuple[Any, ...]] = []
+    offered: list[tuple[Any, ...]] = []
     saved: list[tuple[Any, ...]] = []
     parent = origin.finalizer.parent
     for number, span, size, data, done, goal, at in tx.all(_SQL["pending"], (parent, count)):
         job = tx.inserts.add(origin.job(number, span, size)).id
-        released.append((job, parent, number))
+        offered.append((job, parent, number))
         if data is not None:
             saved.append((job, data, done, goal, at))
-    tx.many(_SQL["release"], released)
+    tx.many(_SQL["offer"], offered)
     tx.many(_SQL["restore"], saved)
-    return len(released)
+    return len(offered)
 
 
 def end(tx: Transaction, ending: Ending, part: PartOf) -> Change | None:
@@ -117,7 +117,7 @@ def bring_back(tx: Transaction, job: int, part: PartOf) -> Change:
 
 
 def waiting(tx: Transaction, parent: int) -> int:
-    """How many of those that are out nobody has claimed since they were released."""
+    """How many of those that are out nobody has claimed since they were offered."""
     found = tx.one(_SQL["waiting"], (parent,))
     return int(found[0]) if found else 0
 
@@ -133,7 +133,7 @@ def out(tx: Transaction, parent: int) -> list[int]:
 
 
 def redrive(tx: Transaction, parent: int) -> Iterator[tuple[int, int]]:
-    """Put the failed parts back among those to be released; yields how each had ended, and its job."""
+    """Put the failed parts back among those to be offered; yields how each had ended, and its job."""
     failed = tx.all(_SQL["failed"], (parent,))
     tx.many(_SQL["again"], ((parent, number) for number, _, _ in failed))
     return ((state, job) for _, state, job in failed)

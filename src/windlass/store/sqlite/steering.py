@@ -109,7 +109,7 @@ def _retry(tx: Transaction, row: Row | None) -> RetryAnswer:
 
 
 def _cancel_parent(tx: Transaction, row: Row) -> None:
-    """Stop the releases of a parent and cancel what is out; it ends with the last of these."""
+    """Offer no more parts of a parent and cancel what is out; it ends with the last of these."""
     parent = parents.load(tx, row.id)
     assert parent is not None, "a waiting job is no parent"
     parent.cancelling = 1
@@ -140,7 +140,7 @@ def set_parallel(tx: Transaction, id: int, parallel: int | None) -> bool:
 
 
 def redrive(tx: Transaction, id: int) -> int:
-    """Run the failed parts of a parent again, and release those that a cancel kept from their turn. Answers
+    """Run the failed parts of a parent again, and offer those that a cancel kept from their turn. Answers
     with how many that are."""
     parent = parents.load(tx, id)
     if parent is None:

@@ -277,7 +277,7 @@ def admit(tx: Transaction, lane: Lane, limit: int | None = None) -> int:
     """Walk the ring of fair keys from the one served last, one job of each key and turn.
 
     Each step is two probes of an index, however many jobs one key holds. The order is that of
-    `windlass.core.order.turns`, which the model follows and a test compares with."""
+    `turns` of the oracle (`tests/model`), with which a test compares it."""
     tx.inserts.write()
     room = min(_window(tx, lane) - lane.ready, lane.held)
     room = room if limit is None else min(room, limit)

@@ -35,7 +35,7 @@ from a machine that died, and nobody could rescue its workers from anywhere else
 def register(tx: Transaction, worker: WorkerInfo) -> None:
     """Make a worker known and alive, unless one of another host works on this file."""
     if tx.one(_SQL["known"], (worker.id,)) is not None:
-        raise ValueError(f"worker id {worker.id} was used before; ids are random and never used twice")
+        raise ValueError(f"worker id {worker.id} was used before; draw a new one")
     other = elsewhere(tx.connection, tx.now)
     machine = this_machine()
     if other is not None:

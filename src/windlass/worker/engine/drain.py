@@ -238,7 +238,7 @@ class _Drain:
         also where whoever asked does not wait for it."""
         alive = not any(helper.done() for helper in self._helpers)
         try:
-            await self._shift.stop(Why.RELEASED if alive else Why.LOST)
+            await self._shift.stop(Why.SHUTDOWN if alive else Why.LOST)
             for task in self._helpers:
                 task.cancel()
             await asyncio.gather(*self._helpers, return_exceptions=True)

@@ -34,7 +34,7 @@ from windlass.store.protocol import Store
 from windlass.store.records import WorkerInfo
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.declare import declare
-from windlass.worker.engine.engine import RELEASE_TIME, Engine
+from windlass.worker.engine.engine import LEAVE_TIME, Engine
 from windlass.worker.engine.reconcile import reconcile_for_ever
 from windlass.worker.engine.waiting import wait_for_store
 from windlass.worker.handlers.processes import Processes
@@ -201,7 +201,7 @@ class Worker:
         try:
             self._gone.wait()
         except BaseException:  # the second Ctrl-C
-            self._call(self._release)
+            self._call(self._stop_now)
             self._gone.wait()
             raise
         self._thread.join()
@@ -222,7 +222,7 @@ class Worker:
         try:
             await asyncio.shield(working)
         except asyncio.CancelledError:
-            engine.release()
+            engine.stop_now()
             try:
                 await to_the_end(_ended(working))
             finally:
@@ -237,7 +237,7 @@ class Worker:
         if self._identity is None:
             return
         try:
-            async with asyncio.timeout(RELEASE_TIME):
+            async with asyncio.timeout(LEAVE_TIME):
                 jobs = await store.retire(self._identity)
         except (TimeoutError, WindlassError) as error:
             logger.warning("running jobs could not be handed back; they wait to be rescued: %s", error)
@@ -250,7 +250,7 @@ class Worker:
 
     def _heed(self) -> None:
         if self._engine is not None and self._stops:
-            (self._leave if self._stops == 1 else self._release)()
+            (self._leave if self._stops == 1 else self._stop_now)()
 
     def _leave(self) -> None:
         """The end of the block. Where it was told to stop before, this is no second stop: what runs may
@@ -265,9 +265,9 @@ class Worker:
             )
         self._engine.drain()
 
-    def _release(self) -> None:
+    def _stop_now(self) -> None:
         if self._engine is not None:
-            self._engine.release()
+            self._engine.stop_now()
 
     def _give_up(self) -> None:
         if self._task is not None:

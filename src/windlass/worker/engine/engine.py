@@ -33,7 +33,7 @@ from windlass.worker.reports.vitals import VitalsMeter
 
 logger: Final = logging.getLogger("windlass.worker")
 FEEDBACK_EVERY: Final = 1.0
-RELEASE_TIME: Final = 10.0
+LEAVE_TIME: Final = 10.0
 """Seconds to write back what is left when a worker leaves; after that its jobs wait to be rescued."""
 
 
@@ -78,7 +78,7 @@ class Engine:
         self._shift: Shift | None = None
         self._lost = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._releasing = asyncio.Event()
+        self._stopping_now = asyncio.Event()
         self._unretired: set[int] = set()
         self._runner = make_runner(self)
         self._left_behind = False
@@ -105,10 +105,10 @@ class Engine:
         """Stop claiming, let running jobs finish for a while, then leave."""
         self._stopping.set()
 
-    def release(self) -> None:
+    def stop_now(self) -> None:
         """Leave now: running jobs are stopped and handed back, uncharged."""
         self._stopping.set()
-        self._releasing.set()
+        self._stopping_now.set()
 
     @property
     def stopping(self) -> bool:
@@ -253,16 +253,16 @@ class Engine:
     async def _leave(self, shift: Shift) -> None:
         shift.close()
         await self._let_go(shift)
-        if not self._releasing.is_set():
-            await first(shift.finish(self._settings.shutdown), self._releasing.wait(), self._lost.wait())
+        if not self._stopping_now.is_set():
+            await first(shift.finish(self._settings.shutdown), self._stopping_now.wait(), self._lost.wait())
         if self._lost.is_set():
             return await self._lose_jobs(shift)
         if shift.running:
             jobs = plural(len(shift.running), "running job is", "running jobs are")
             logger.info("%s handed back, uncharged", jobs)
-        await shift.stop(Why.RELEASED)
+        await shift.stop(Why.SHUTDOWN)
         try:
-            async with asyncio.timeout(RELEASE_TIME):
+            async with asyncio.timeout(LEAVE_TIME):
                 await shift.log.flush()
                 await shift.feedback.send()
         except (TimeoutError, WorkerLost):
@@ -278,7 +278,7 @@ class Engine:
         """A claim that was under way at the stop may have given us jobs that we never saw: they need not wait
         until everything that runs has ended."""
         try:
-            async with asyncio.timeout(RELEASE_TIME):
+            async with asyncio.timeout(LEAVE_TIME):
                 if shift.holdings.unanswered.any:
                     await shift.holdings.compare()
         except Exception as error:  # noqa: BLE001 - whatever it is, the worker leaves
@@ -289,7 +289,7 @@ class Engine:
         does it."""
         self._unretired.add(worker)
         try:
-            async with asyncio.timeout(RELEASE_TIME):
+            async with asyncio.timeout(LEAVE_TIME):
                 await self._store.retire(worker)
         except Exception as error:  # noqa: BLE001 - whatever it is, this process goes on, or ends
             message = "worker %d could not retire; its jobs wait to be rescued: %s"

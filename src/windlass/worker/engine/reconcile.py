@@ -40,9 +40,7 @@ async def reconcile_for_ever(app: Windlass, store: Store, queues: Collection[str
             try:
                 await _ask(app, store, name, every)
             except WindlassError as error:
-                logger.warning(
-                    "cannot ask for the gaps of %s, next try in %.0f s: %s", name, look_every, error
-                )
+                logger.warning("cannot look for gaps of %s, next try in %.0f s: %s", name, look_every, error)
         starting = False
         await asyncio.sleep(look_every)
 

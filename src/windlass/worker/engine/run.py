@@ -24,7 +24,7 @@ class Why(Enum):
 
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
-    RELEASED = "released"
+    SHUTDOWN = "shutdown"
     LOST = "lost"
 
 

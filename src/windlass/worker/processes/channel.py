@@ -59,7 +59,7 @@ class Drain(msgspec.Struct, frozen=True, tag=True):
     """Whether to log first where its tasks stand."""
 
 
-class Release(msgspec.Struct, frozen=True, tag=True):
+class StopNow(msgspec.Struct, frozen=True, tag=True):
     """To the child: hand everything back and leave now."""
 
 
@@ -98,7 +98,7 @@ class Recycle(msgspec.Struct, frozen=True, tag=True):
 
 
 Message: TypeAlias = (
-    Start | Go | Steer | Cancel | Lose | Drain | Release | Waiting | Ready | Failed | Began | Ended | Recycle
+    Start | Go | Steer | Cancel | Lose | Drain | StopNow | Waiting | Ready | Failed | Began | Ended | Recycle
 )
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Message).decode

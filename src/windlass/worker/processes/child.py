@@ -188,11 +188,11 @@ class Child:
                         logger.error("the tasks of this process:\n%s", task_stacks())
                     self._leaving = True
                     engine.drain()
-                case protocol.Release():
-                    engine.release()
+                case protocol.StopNow():
+                    engine.stop_now()
         # Nobody sends our heartbeats any more: hand jobs back, so that others need not wait for the lease.
         logger.warning("the supervisor is gone; this worker hands its jobs back and exits")
-        engine.release()
+        engine.stop_now()
 
     async def _check(self, app: Windlass) -> None:
         """Ask to be replaced after so many jobs, at so much memory, or with a thread that cannot be

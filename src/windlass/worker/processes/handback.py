@@ -136,10 +136,10 @@ async def _try(
             outages.recovered("hand-back")
             return True
         on_failure()
-        if shutdown.releasing.is_set() or unexpected >= UNEXPECTED:
+        if shutdown.stopping_now.is_set() or unexpected >= UNEXPECTED:
             return False
         failures += 1
-        await first(asyncio.sleep(RECONNECT.delay(failures, random.random())), shutdown.releasing.wait())
+        await first(asyncio.sleep(RECONNECT.delay(failures, random.random())), shutdown.stopping_now.wait())
 
 
 def _killed(job: ClaimedJob, backoff: Backoff) -> Outcome:

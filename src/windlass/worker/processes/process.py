@@ -131,7 +131,7 @@ class Process:
                 case protocol.Failed():
                     self.failure = message.message
                 case _:
-                    logger.debug("a spare said %r", message)
+                    logger.debug("a spare sent %r", message)
         return False
 
     def go(self) -> None:
@@ -144,7 +144,7 @@ class Process:
 
     async def dismiss(self) -> None:
         """End it, politely at first."""
-        self.release()
+        self.stop_now()
         await first(self.exited(), asyncio.sleep(LAST_WORDS))
         self.kill()
         await self.exited()
@@ -159,10 +159,10 @@ class Process:
         self.leaving = True
         self._channel.send(protocol.Drain(stacks))
 
-    def release(self) -> None:
+    def stop_now(self) -> None:
         """Tell the child to hand everything back and leave now."""
         self.leaving = True
-        self._channel.send(protocol.Release())
+        self._channel.send(protocol.StopNow())
 
     def kill(self) -> None:
         """End it, whatever it does."""
@@ -215,7 +215,7 @@ class Process:
                     self.leaving, self.reason, self.memory = True, message.reason, message.memory
                     recycle()
                 case _:
-                    logger.debug("a child said %r", message)
+                    logger.debug("a child sent %r", message)
 
     async def wait(self, listening: asyncio.Task[None]) -> int:
         """Wait for its end; the answer is its exit code, negative where a signal ended it."""

@@ -1,8 +1,8 @@
-"""How far a supervisor's shutdown has come (working, draining, releasing) and how long it may take.
+"""How far a supervisor's shutdown has come (working, draining, stopping now) and how long it may take.
 
-The first signal drains, the second releases. An init system may signal the process and its group at once;
-that counts as one signal. A shutdown that the supervisor decides on by itself counts as none, so the first
-signal after it is still the first.
+The first signal drains, the second stops running jobs now and hands them back. An init system may signal the
+process and its group at once; that counts as one signal. A shutdown that the supervisor decides on by itself
+counts as none, so the first signal after it is still the first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Stop(Enum):
     """What a signal asks for."""
 
     DRAIN = "claim nothing more, and let running jobs finish"
-    RELEASE = "stop running jobs and hand them back"
+    NOW = "stop running jobs and hand them back"
     REPEATED = "nothing new"
 
 
@@ -37,7 +37,7 @@ class Shutdown:
         self._signalled_at: float | None = None
         self._draining_at = 0.0
         self.draining: Final = asyncio.Event()
-        self.releasing: Final = asyncio.Event()
+        self.stopping_now: Final = asyncio.Event()
 
     def signalled(self) -> Stop:
         """A signal has come. Returns what it asks for."""
@@ -48,8 +48,8 @@ class Shutdown:
             return Stop.DRAIN
         if now - self._signalled_at < SAME_SIGNAL:
             return Stop.REPEATED
-        self.releasing.set()
-        return Stop.RELEASE
+        self.stopping_now.set()
+        return Stop.NOW
 
     def drain(self) -> None:
         """Claim nothing more, and let running jobs finish."""
@@ -62,5 +62,5 @@ class Shutdown:
         their time, or after they were denied it."""
         await self.draining.wait()
         left = self._draining_at + self._seconds - self._clock()
-        await first(asyncio.sleep(max(0.0, left)), self.releasing.wait())
+        await first(asyncio.sleep(max(0.0, left)), self.stopping_now.wait())
         await asyncio.sleep(self._grace)

@@ -1,7 +1,7 @@
 """Keeps N children at work: starts them, sends their heartbeats, replaces those that die, and sees them out.
 
     first SIGTERM or Ctrl-C    drain: claim nothing more, let running jobs finish, hand the rest back
-    second                     release: stop running jobs and hand them back, uncharged
+    second                     stop now: stop running jobs and hand them back, uncharged
 
 A child that dies is noticed at once, its jobs are handed back before it is replaced, and nobody waits for a
 lease. One that ignores a deadline is killed. The supervisor itself runs no jobs, so nothing a handler does
@@ -106,7 +106,7 @@ class Supervisor:
             raise ConfigurationError(self._refused)
 
     def stop(self) -> None:
-        """Drain; when called again, release."""
+        """Drain; when called again, stop now."""
         match self._shutdown.signalled():
             case Stop.DRAIN:
                 logger.info(
@@ -114,10 +114,10 @@ class Supervisor:
                     self._settings.shutdown,
                 )
                 self._drain()
-            case Stop.RELEASE:
+            case Stop.NOW:
                 logger.info("stopping now: running jobs are handed back")
                 for child in self._children:
-                    child.release()
+                    child.stop_now()
             case Stop.REPEATED:
                 logger.debug("two signals at once count as one")
 
@@ -241,7 +241,7 @@ class Supervisor:
                 child.kill()
 
         if self._shutdown.draining.is_set():
-            child.release()
+            child.stop_now()
         listening = asyncio.create_task(listen())
         try:
             code = await child.wait(listening)

@@ -55,7 +55,7 @@ class Watchdog:
             if overdue and not child.overdue and child.can_run():
                 await child.kill_for(overdue)
             if child.leaving:
-                works = child.ready.is_set() and not self._shutdown.releasing.is_set()
+                works = child.ready.is_set() and not self._shutdown.stopping_now.is_set()
                 limit = grace + (self._settings.shutdown if works else 0.0)
                 if time.monotonic() - since.setdefault(child, time.monotonic()) > limit + LEAVE_TIME:
                     logger.error("process %d does not exit; killing it", child.pid)

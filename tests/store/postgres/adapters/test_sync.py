@@ -188,7 +188,7 @@ def test_what_is_no_connection_is_refused(dsn: str, note: Note) -> None:
 
 def test_a_connection_to_another_database_is_refused(note: Note) -> None:
     engine = sqlalchemy.create_engine("sqlite://")
-    with engine.connect() as connection, pytest.raises(ConfigurationError, match="leads to sqlite"):
+    with engine.connect() as connection, pytest.raises(ConfigurationError, match="a connection to sqlite"):
         note.using(connection=connection).enqueue("x")
 
 

@@ -18,7 +18,7 @@ TAKE = "SELECT windlass.bucket_take($1, '', $2, $3, $4, $5)"
 WAIT = "SELECT windlass.bucket_wait($1, '', $2, $3)"
 MADE = "SELECT at FROM windlass.bucket WHERE budget = $1"
 HOLDS = """
-SELECT b.rate, b.burst, k.tokens, k.at, k.blocked_until
+SELECT b.rate, b.burst, k.tokens, k.at, k.paused_until
   FROM windlass.budget b CROSS JOIN LATERAL windlass.bucket_at(b, windlass.bucket_of(b, ''), $2) AS k
  WHERE b.name = $1
 """

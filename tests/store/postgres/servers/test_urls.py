@@ -73,8 +73,8 @@ def test_a_service_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ("channel_binding=require", "channel_binding .*cannot be kept.*channel_binding=prefer"),
-        ("gssencmode=require", "gssencmode .*cannot be kept"),
+        ("channel_binding=require", "channel_binding.* is not supported.*channel_binding=prefer"),
+        ("gssencmode=require", "gssencmode.* is not supported"),
         ("require_auth=scram-sha-256", "require_auth .*leave it out"),
         ("sslcrldir=/etc/crl", "sslcrl names"),
         ("client_encoding=LATIN1", "client_encoding .*speaks UTF-8"),
@@ -84,11 +84,11 @@ def test_a_service_file_is_read(tmp_path: Path) -> None:
         ("connect_timeout=soon", "connect_timeout .*whole number"),
         ("sslmode=require&sslrootcert=/no/such.pem", "sslrootcert names /no/such.pem"),
         ("host=a,b&port=1,2,3", "2 hosts, 2 addresses and 3 ports"),
-        ("host=a&hostaddr=10.0.0.1&sslmode=verify-full", "hostaddr .*cannot be kept"),
+        ("host=a&hostaddr=10.0.0.1&sslmode=verify-full", "hostaddr .*does not work with"),
         ("sslrootcert=system&sslmode=require", "needs sslmode=verify-full"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_by_name(query: str, text: str) -> None:
+def test_what_is_not_supported_is_refused_by_name(query: str, text: str) -> None:
     """Unknown ones went to the server as settings, and of known ones some were not heeded."""
     with pytest.raises(ConfigurationError, match=text) as refused:
         make_store(f"postgresql://bob:s3cret@/db?{query}")

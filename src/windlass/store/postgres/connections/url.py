@@ -46,11 +46,11 @@ _PLAIN: Final = (
 _CANNOT: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "channel_binding": ("does no channel binding", ("prefer", "disable")),
     "gssencmode": ("does not encrypt by GSSAPI", ("prefer", "disable")),
-    "require_auth": ("takes whatever way to log in the server asks for", ()),
-    "requirepeer": ("does not ask who serves a socket", ()),
-    "sslcertmode": ("sends a client's certificate where there is one", ("allow",)),
-    "sslcrldir": ("reads lists of revoked certificates from one file, which sslcrl names", ()),
-    "sslsni": ("always tells the server which name it was called by", ("1",)),
+    "require_auth": ("accepts any authentication method that the server asks for", ()),
+    "requirepeer": ("does not check which user runs the server", ()),
+    "sslcertmode": ("sends a client certificate if there is one", ("allow",)),
+    "sslcrldir": ("reads revoked certificates from the file that sslcrl names", ()),
+    "sslsni": ("always sends the host name (SNI)", ("1",)),
     "sslcompression": ("does not compress TLS", ("0",)),
     "sslkeylogfile": ("takes that from the variable SSLKEYLOGFILE", ()),
     "gssdelegation": ("delegates no credentials", ("0",)),
@@ -250,7 +250,7 @@ def _of_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check(given: Mapping[str, str]) -> None:
-    """Refuse what means nothing, and what cannot be kept."""
+    """Refuse what is invalid, and what the driver does not support."""
     for name, choices in _CHOICES.items():
         if name in given and given[name] not in choices:
             raise ConfigurationError(f"{name} in the PostgreSQL URL must be one of {', '.join(choices)}")
@@ -258,8 +258,8 @@ def _check(given: Mapping[str, str]) -> None:
         if given.get(name, "").lower() not in ("", *kept):
             advice = f"write {name}={kept[0]} or leave it out" if kept else "leave it out"
             raise ConfigurationError(
-                f"{name} as the PostgreSQL URL or its environment asks for it cannot be kept: asyncpg, the "
-                f"driver, {instead}; {advice}"
+                f"{name} as set in the PostgreSQL URL or environment is not supported: the asyncpg driver "
+                f"{instead}; {advice}"
             )
     system = given.get("sslrootcert") == "system"
     if system and given.get("sslmode") not in (None, "verify-full"):
@@ -293,7 +293,7 @@ def _hosts(given: Mapping[str, str]) -> tuple[Host, ...]:
         )
     if addresses != names and given.get("sslmode") == "verify-full":
         raise ConfigurationError(
-            "hostaddr in the PostgreSQL URL cannot be kept with sslmode=verify-full: asyncpg, the driver, "
+            "hostaddr in the PostgreSQL URL does not work with sslmode=verify-full: the asyncpg driver "
             "checks the name that it connects to; leave hostaddr out, or use verify-ca"
         )
     return tuple(

@@ -540,8 +540,8 @@ CREATE TABLE windlass.pass (
 );
 CREATE INDEX ON windlass.pass (gate);
 
--- Gates where something has changed: somebody came, or a place was freed. Only added to by those who do that,
--- so that none of them waits for another; forgotten by whoever has looked at the gate since.
+-- Gates where something has changed: a job joined the list, or a pass was freed. Those who change something
+-- only insert, so none waits for another; whoever looks at the gate next removes the row.
 CREATE TABLE windlass.changed_gate (
     gate text COLLATE "C" NOT NULL
 );
@@ -579,8 +579,8 @@ CREATE TABLE windlass.limited_queue (
     queue text PRIMARY KEY
 );
 
--- Tasks that have got a limit: what runs is counted by whoever first lets one of their jobs through. Rows are
--- only added and removed, so that nobody waits for who sets it.
+-- Tasks with a new limit: running jobs are counted by whoever first admits one of their jobs. Rows are only
+-- added and removed, so nobody waits for the transaction that sets it.
 CREATE TABLE windlass.uncounted_task (
     task text NOT NULL
 );
@@ -593,7 +593,7 @@ CREATE TYPE windlass.want AS (place int, n int, budget text, key text);
 -- Their times are seconds since the epoch, as the decisions in windlass.core count them.
 
 -- A budget with its breaker [F1] [F7]: failures in a row, openings since it was last closed, and until when
--- it is open or has its probe out. drains, drained_at and drained_until tell of drains of all its buckets,
+-- it is open or has its probe out. drains, drained_at and drained_until record drains of all its buckets,
 -- which each takes in when it is next used. The budget `queue:<queue>` is that of a queue's governor.
 CREATE TABLE windlass.budget (
     name          text PRIMARY KEY CHECK (name ~ '^(queue:)?[a-z0-9_.-]{1,64}$'),
@@ -615,7 +615,7 @@ CREATE TABLE windlass.budget (
 CREATE TABLE windlass.bucket (
     tokens        float8 NOT NULL,
     at            float8 NOT NULL,
-    blocked_until float8 NOT NULL DEFAULT 0,
+    paused_until  float8 NOT NULL DEFAULT 0,
     drains        int NOT NULL DEFAULT 0,
     budget        text NOT NULL,
     key           text COLLATE "C" NOT NULL,
@@ -643,7 +643,7 @@ INSERT INTO windlass.observed DEFAULT VALUES;
 -- ==== Parents ====
 
 -- A job from its split on, also after its end, until expire removes it [P4] [P9]. The counters are those of
--- its parts by state; `pending` have not been released, or wait for their redrive. done and records are those
+-- its parts by state; `pending` have not been offered, or wait for their redrive. done and records are those
 -- of parts that have succeeded: what the others have saved is in their checkpoints. final_state: NULL, out,
 -- or how the finalizer ended.
 CREATE TABLE windlass.parent (
@@ -688,7 +688,7 @@ CREATE INDEX ON windlass.parent (queue) WHERE state = 'waiting' AND pending > 0;
 CREATE INDEX ON windlass.parent (state, enqueued_at, (id + 0));
 
 -- A part: what it covers and the job that runs it, or ran it last. state: pending, out, succeeded, dead,
--- cancelled. -1 is the finalizer, once it was released. attempt, records and error are those it ended with.
+-- cancelled. -1 is the finalizer, once it was offered. attempt, records and error are those it ended with.
 CREATE TABLE windlass.part (
     parent  bigint NOT NULL,
     size    bigint NOT NULL,
@@ -696,7 +696,7 @@ CREATE TABLE windlass.part (
     records bigint NOT NULL DEFAULT 0,
     index   int NOT NULL,
     attempt smallint NOT NULL DEFAULT 0,
-    claimed boolean NOT NULL DEFAULT false,   -- since it was released
+    claimed boolean NOT NULL DEFAULT false,   -- since it was offered
     state   text NOT NULL DEFAULT 'pending',
     span    json NOT NULL,
     error   text,

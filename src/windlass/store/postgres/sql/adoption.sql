@@ -2,8 +2,8 @@
 
 -- ==== Epochs ====
 
--- Refuses what must not be done before the store was adopted: on a server that was promoted, restored or has
--- recovered from a crash, numbers might be given out a second time [S3].
+-- Raises WL013 where the server was promoted, restored or has recovered from a crash and the store was not
+-- adopted since: numbers might be given out twice [S3].
 -- Callers: ensure_lane, take_ahead, hand_back, rotation_begin, lead, register, worker_fence, worker_alone.
 -- May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_epoch() RETURNS void
@@ -11,16 +11,15 @@ LANGUAGE plpgsql AS $$
 BEGIN
     IF windlass.epoch_here() IS DISTINCT FROM (SELECT m.epoch FROM windlass.meta m WHERE m.single) THEN
         PERFORM windlass.check_unsubscribed();
-        RAISE EXCEPTION 'this server has recovered, was promoted or holds a copy, and was not adopted since'
+        RAISE EXCEPTION 'the store was not adopted since this server was promoted, restored or recovered'
             USING ERRCODE = 'WL013',
                   HINT = 'The next worker adopts it, or you do: SELECT windlass.adopt(false).';
     END IF;
 END $$;
 
--- The epoch that this server is sure to have gone through without a loss [S3]: since it began, all that was
--- acknowledged is here, and no number that was given out will be given out again. NULL where it has recovered
--- since, or this is a copy.
--- Callers: worker_alone, check_epoch, must_adopt; where it must be quick the same is written out.
+-- The epoch, if the server has lost nothing since it began [S3]: everything acknowledged is here, and no
+-- number will be given out twice. NULL after a recovery, and in a copy.
+-- Callers: worker_alone, check_epoch, must_adopt; hot functions repeat its expression.
 -- May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.epoch_here() RETURNS bigint
 LANGUAGE sql STABLE AS $$
@@ -59,7 +58,7 @@ BEGIN
 END $$;
 
 -- The timeline that the server writes, which a promotion and a restore to a point in time change; NULL where
--- a service does not tell.
+-- a managed service hides it.
 -- Callers: adopt, must_adopt, stamp. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.server_timeline() RETURNS int
 LANGUAGE plpgsql AS $$
@@ -69,7 +68,7 @@ EXCEPTION WHEN feature_not_supported OR insufficient_privilege OR object_not_in_
     RETURN NULL;
 END $$;
 
--- Refuses to write where a subscription still brings the changes of another database: the two would mix.
+-- Refuses to write while a subscription still replicates another database into this one: the two would mix.
 -- Callers: check_epoch, skip_ids, adopt. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_unsubscribed() RETURNS void
 LANGUAGE plpgsql AS $$
@@ -79,26 +78,26 @@ BEGIN
     SELECT s.subname INTO v_name FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid
      WHERE s.subenabled AND r.srrelid IN ('windlass.meta'::regclass, 'windlass.claim_0'::regclass);
     IF FOUND THEN
-        RAISE EXCEPTION 'subscription % still brings changes of the original', quote_ident(v_name)
+        RAISE EXCEPTION 'subscription % still replicates the original into this database', quote_ident(v_name)
             USING ERRCODE = 'WL006',
-                  HINT = 'Stop what works with the original, let this one catch up, and drop the '
+                  HINT = 'Stop all writers of the original, let this database catch up, and drop the '
                          'subscription.';
     END IF;
 END $$;
 
 -- ==== Adoption ====
 
--- Begins a new epoch [S3] [rule 15]: what a server that was promoted, restored or has recovered may have
--- given out and forgotten is not given out again, and a restored or switched-over copy is made fit to work.
--- Returns how many jobs were offered again.
+-- Begins a new epoch [S3] [rule 15], so that numbers which were given out and lost with the old server are
+-- not given out again, and repairs a restored or switched-over copy. Returns how many jobs were offered
+-- again.
 -- Callers: users; the store at open, and where check_epoch has refused a call. May call: worker. Lock: the
--- rotation row; for a copy those of adopt_copy. Then by trying only: the row of meta, which whoever declares
+-- rotation row; for a copy those of adopt_copy. Then without waiting: the row of meta, which whoever declares
 -- a lane or registers a worker holds until that can be seen here; workers' life rows, since a flush may hold
--- its own while it waits for ready; lanes. Of several processes that come at once, the first adopts it:
--- without p_force it looks again, under the lock, whether there is need. After a crash workers live on: their
--- claims are still theirs, and what they know of others is refused, since no claim has that number any more.
--- After anything else all of them are dead, and what they held is offered again. A copy of a store that was
--- never used is a new one.
+-- its own while it waits for ready; lanes. Of several processes that come at once the first adopts; without
+-- p_force the others check again under the lock and do nothing. After a crash workers stay alive: claims that
+-- survived are still theirs, and writes for lost claims are refused. After a promotion or a restore all
+-- workers are dead, and what they held is offered again. A copy of a store that was never used counts as a
+-- new store.
 CREATE OR REPLACE FUNCTION windlass.adopt(p_force boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -162,10 +161,10 @@ BEGIN
     RETURN v_again;
 END $$;
 
--- What a copy needs beside a new epoch [rule 15]: its transaction numbers mean nothing here, and its
--- sequences may stand anywhere, or not be there.
+-- What a copy needs besides a new epoch [rule 15]: transaction ids of the original mean nothing here, and its
+-- sequences may be behind or missing.
 -- Callers: adopt, which holds the rotation row. May call: worker. Lock: the watermark; SHARE ROW EXCLUSIVE on
--- ready, so that no producer is under way; the rows of touched keys, by trying only.
+-- ready, so that no producer is under way; the rows of touched keys, without waiting.
 -- The lock is on ready alone, without its partitions: whoever draws a number takes it there first (see
 -- offer), and retry, which holds a partition by then, would wait for us while we wait for it.
 CREATE OR REPLACE FUNCTION windlass.adopt_copy() RETURNS void
@@ -184,7 +183,7 @@ BEGIN
                        l.position);
         EXECUTE format('CREATE SEQUENCE IF NOT EXISTS %s MINVALUE 0 MAXVALUE 1 START 1 CACHE 1', l.idle);
     END LOOP;
-    -- What is never set back by more than was given out stands at least at the highest that is known.
+    -- These sequences must not stand below the highest number in use.
     PERFORM setval(s.sequence, s.highest, true)
        FROM (VALUES ('windlass.claim_id'::regclass, (SELECT max(id) FROM windlass.claim)),
                     ('windlass.lane_id'::regclass, (SELECT max(id) FROM windlass.lane)),
@@ -194,7 +193,7 @@ BEGIN
                     ('windlass.part_event_no'::regclass, (SELECT max(no) FROM windlass.part_event)),
                     ('windlass.report_id_seq'::regclass, (SELECT max(id) FROM windlass.report)),
                     ('windlass.event_id_seq'::regclass, (SELECT max(id) FROM windlass.event)),
-                    -- Where none came along: the segment that is open, by its row.
+                    -- Where the sequence was not copied: the segment whose row is open.
                     ('windlass.segment_current'::regclass,
                      CASE WHEN pg_sequence_last_value('windlass.segment_current'::regclass) IS NULL
                           THEN coalesce((SELECT no FROM windlass.segment WHERE NOT empty AND closed_at IS NULL
@@ -214,12 +213,12 @@ BEGIN
                                          WHERE job < 1::bigint << 44), 0));
 END $$;
 
--- Makes the numbers of a lane new [S3], and a copy's lane fit to work [rule 15]. Returns how many
--- orphans it offered again.
--- Callers: adopt. May call: worker. Lock: the lane's, by trying only; the lane's row. Between the numbers of
--- the last epoch and those of this one lie some that nobody will ever have. They are taken ahead of the
--- cursor [rule 13], so that neither depth nor a claim takes them for jobs under way. Nobody draws a number of
--- a lane before it is in this epoch (see lane_for, check_epoch), so the last one stays the last one; prepared
+-- Moves a lane's numbers past all that were given out [S3], and repairs the lane of a copy [rule 15]. Returns
+-- how many orphans it offered again.
+-- Callers: adopt. May call: worker. Lock: the lane's, without waiting; the lane's row. Between the numbers of
+-- the last epoch and those of this one is a gap that no job will fill. It is taken ahead of the cursor
+-- [rule 13], so that neither depth nor a claim counts it as jobs about to commit. Nobody draws a number of a
+-- lane before it is in this epoch (see lane_for, check_epoch), so the last one stays the last one; prepared
 -- transactions have theirs. p_copy: with no producer under way, every hole that is not visible is burnt:
 -- horizon 0 says so, and the next claim takes what is visible and drops the rest. Rows behind the cursor that
 -- no claim covers are offered again.
@@ -278,12 +277,11 @@ BEGIN
     RETURN cardinality(v_orphans);
 END $$;
 
--- Decides about every edit that met a waiting twin in the original: transaction numbers of there cannot be
--- compared with those of here.
+-- Settles, in a copy, whether a unique key's twin missed an edit and owes a rerun: transaction ids of the
+-- original cannot be compared with those of this server.
 -- Callers: adopt, after all that ran was offered again or cancelled. May call: worker. Lock: the keys' rows,
--- held by adopt_copy. One that has begun and goes on, or has ended and could not free its key, may have
--- missed the edit: by the snapshot of its claim it is owed a rerun (see free_key) or not. Whoever begins
--- after this has not missed it.
+-- held by adopt_copy. A twin that runs, or ended before its key could be freed, may have missed the edit; the
+-- snapshot of its claim decides (see free_key). A twin that starts later has not missed it.
 CREATE OR REPLACE FUNCTION windlass.adopt_edits() RETURNS void
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
     UPDATE windlass.unique_key u SET touched = NULL,
@@ -299,14 +297,14 @@ $$;
 
 -- ==== Numbers ====
 
--- Makes the ids of jobs outside of lanes new again, where their sequence may have been set back by a loss
+-- Moves the sequence of job ids outside lanes past all that were given out, where a loss may have set it back
 -- [S3].
 -- Callers: enqueue_one, enqueue_many, enqueue_mixed, adopt, adopt_copy. May call: worker. Lock: advisory, -1
--- of the schema's lock space, let go at once: numbers obey no transaction, and so nobody waits for a
--- producer's. p_highest: no id up to it is free; NULL: a producer asks, before the store was adopted. A
--- sequence that stands below ids_from, which was noted long before the loss, has not been set forward since.
--- What is noted there is beyond all that was given out; chance is added, so that two servers promoted from
--- one history go different ways.
+-- of the schema's lock space, released at once, since sequences are not transactional: nobody waits for a
+-- producer's transaction. p_highest: no id up to it is free; NULL: a producer asks, before the store was
+-- adopted. ids_from is noted well ahead of use, so it is above every id given out; a sequence below it has
+-- not been moved since the loss. The distance is random, so that two servers promoted from one history
+-- diverge.
 CREATE OR REPLACE FUNCTION windlass.skip_ids(p_highest bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -329,9 +327,9 @@ BEGIN
     PERFORM pg_advisory_unlock(windlass.lock_space(), -1);
 END $$;
 
--- How many numbers of 44 bits to pass over at the beginning of an epoch: half a billion to a billion, which
--- is more than any loss, and by chance, so that two servers promoted from one history go different ways; less
--- when few are left [S3].
+-- How many numbers of 44 bits to pass over at the beginning of an epoch: half a billion to a billion, more
+-- than any loss, and random, so that two servers promoted from one history diverge; less when few are left
+-- [S3].
 -- Callers: skip_ids, adopt, adopt_lane, declare_lane, rotation_begin. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.skip_length(p_last bigint) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$

@@ -3,8 +3,7 @@
 
 -- ==== Settings ====
 
--- Adds a budget as code declares it, which needs a rate; one that exists stays as it is, whoever changed it
--- [F1].
+-- Adds a budget that code declares; a rate is required. One that exists is left as it is [F1].
 -- Callers: users, the store. May call: worker. Lock: that of budget_lock, where it is new.
 CREATE OR REPLACE FUNCTION windlass.declare_budget(p_name text, p_settings jsonb) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -16,9 +15,9 @@ BEGIN
     RETURN windlass.budget_add(p_name, p_settings);
 END $$;
 
--- Changes some settings of a budget live, or makes it, which needs a rate [F1].
--- Callers: users, the store. May call: worker. Lock: those of budget_change. A setting that does not exist,
--- or makes no sense, is refused, and nothing is changed.
+-- Changes some settings of a budget while it is in use, or creates it; a new one needs a rate [F1].
+-- Callers: users, the store. May call: worker. Lock: those of budget_change. An unknown or invalid setting is
+-- refused, and nothing is changed.
 CREATE OR REPLACE FUNCTION windlass.set_budget(p_name text, p_changes jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
@@ -54,7 +53,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Gives a budget other settings: what its buckets have grown so far counts by the old ones [F1].
+-- Changes a budget's settings: tokens accrued so far were accrued at the old rate [F1].
 -- Callers: set_budget, set_rate. May call: worker.
 -- Lock: that of budget_lock, then the rows of its buckets by key, then its own: whoever holds a bucket's row
 -- sees either all of the old or all of the new. The same as Bucket.changed in windlass.core.
@@ -69,18 +68,18 @@ BEGIN
     PERFORM FROM windlass.bucket k WHERE k.budget = p_name ORDER BY k.key FOR UPDATE;
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_name;
     v_now := windlass.unix_time(p_now);
-    UPDATE windlass.bucket k SET (tokens, at, blocked_until, drains) =
-           (SELECT least(r.tokens, (jsonb_populate_record(b, p_changes)).burst), r.at, r.blocked_until,
+    UPDATE windlass.bucket k SET (tokens, at, paused_until, drains) =
+           (SELECT least(r.tokens, (jsonb_populate_record(b, p_changes)).burst), r.at, r.paused_until,
                    r.drains
               FROM windlass.bucket_at(b, k, v_now) AS r)
      WHERE k.budget = p_name;
     PERFORM windlass.budget_write(p_name, p_changes);
-    -- There may be enough room now for those who need more than it could hold.
+    -- Jobs that needed more than the old burst may fit now.
     PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('over:' || p_name || '/',
                                                     'over:' || p_name || '0', '', 100), true);
 END $$;
 
--- Writes the settings of a budget that are named, which were checked.
+-- Writes the named settings of a budget; the caller has checked them.
 -- Callers: budget_add, budget_change. May call: worker. Lock: the budget's row.
 CREATE OR REPLACE FUNCTION windlass.budget_write(p_name text, p_changes jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -122,8 +121,8 @@ END $$;
 -- ==== Breakers ====
 
 -- Reports to the breaker of a budget how runs went that used it, and returns its state then [F7].
--- Callers: users, the store. May call: worker. Lock: the budget's row, where something changes: good results
--- of a closed breaker without failures costs a look. The same as Breaker.after_calls in windlass.core.
+-- Callers: users, the store. May call: worker. Lock: the budget's row, where something changes: successes of
+-- a closed breaker without failures cost one read. The same as Breaker.after_calls in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.report_calls(
     p_budget text, p_succeeded bigint, p_failed bigint, p_now float8 DEFAULT NULL)
 RETURNS text
@@ -160,8 +159,8 @@ BEGIN
     RETURN windlass.breaker_state(b, v_now);
 END $$;
 
--- The state of a budget's breaker at a moment: closed, open or half-open [F7]. The same as Breaker.state
--- in windlass.core.
+-- The state of a budget's breaker at a moment: closed, open or half-open [F7]. The same as Breaker.state in
+-- windlass.core.
 -- Callers: bucket_take, bucket_tokens, gate_wait, report_calls, the store's readings. May call: worker,
 -- reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_state(b windlass.budget, p_now float8) RETURNS text
@@ -192,11 +191,11 @@ $$;
 
 -- ==== Governors ====
 
--- Adds up how runs went, by queue, for the governor's next look [F2]. Of queues without a governor nothing is
--- kept. p_runs: {queue: {"succeeded": ..., "failed": ..., "throttled": ..., "times": {bucket: runs}}}.
+-- Adds up how runs went, by queue, for the governor's next decision [F2]. Queues without a governor are
+-- ignored. p_runs: {queue: {"succeeded": ..., "failed": ..., "throttled": ..., "times": {bucket: runs}}}.
 -- Callers: the store. May call: worker. Lock: the governor's rows of those queues, in the order of their
--- names, waited for 1 s at most: who holds one for longer is an operator with an open set_queue, and no
--- worker waits for that [S2].
+-- names, waited for 1 s at most: only an operator's open set_queue holds one for longer, and no worker waits
+-- for that [S2].
 CREATE OR REPLACE FUNCTION windlass.count_runs(p_runs jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET jit = off AS $$
@@ -222,10 +221,10 @@ BEGIN
     END LOOP;
 END $$;
 
--- The queues that have a governor, each with what was reported since the last call, which this call forgets,
--- and with the state that its governor kept [F2] [K3].
--- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, then the governor's rows, by trying
--- only.
+-- The queues that have a governor, each with its governor's stored state and with what was reported since the
+-- last call; the reports are cleared [F2] [K3].
+-- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, then the governor's rows, without
+-- waiting.
 CREATE OR REPLACE FUNCTION windlass.governed(p_term bigint)
 RETURNS TABLE (queue text, rate_min float8, rate_max float8, succeeded bigint, failed bigint,
                throttled bigint, times jsonb, waiting bigint, state jsonb)
@@ -249,11 +248,11 @@ BEGIN
     END LOOP;
 END $$;
 
--- Keeps what the governor of a queue decided. From then on its claims give out no more than the rate, over
--- the whole cluster [F2] [K3].
--- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, the queue's row, by trying only, the
--- governor's row, then those of budget_change. Where the governor was switched off meanwhile, or somebody is
--- about to, nothing is kept.
+-- Stores what the governor of a queue decided. From then on claims in the whole cluster together stay below
+-- its rate [F2] [K3].
+-- Callers: the store. May call: worker. Lock: the leader row FOR SHARE, the queue's row, without waiting, the
+-- governor's row, then those of budget_change. Where the governor was switched off meanwhile, or is just
+-- being switched off, nothing is stored.
 CREATE OR REPLACE FUNCTION windlass.govern(p_term bigint, p_queue text, p_state jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET jit = off AS $$
@@ -292,7 +291,7 @@ END $$;
 -- [F7]. How many wait is counted up to 10,000.
 -- Callers: Budgets. Lock: none.
 SELECT b.*, greatest(0, k.tokens) AS tokens, windlass.breaker_state(b, t.now) AS state,
-       greatest(0, k.blocked_until - t.now, windlass.breaker_left(b, t.now)) AS blocked,
+       greatest(0, k.paused_until - t.now, windlass.breaker_left(b, t.now)) AS paused_for,
        (SELECT count(*) FROM (SELECT FROM windlass.held h
                                WHERE h.gate >= 'budget:' || b.name || '/'
                                  AND h.gate < 'budget:' || b.name || '0'

@@ -2,8 +2,8 @@
 
 -- ==== Current state ====
 
--- The row of a bucket; where it has none, the row it would have: full, but for drains. No row: there is no
--- such budget.
+-- The row of a bucket, or the row a new one would have: full, less any drain. No row: there is no such
+-- budget.
 -- Callers: bucket_tokens, bucket_wait, the store's readings. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_of(b windlass.budget, p_key text) RETURNS windlass.bucket
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -17,17 +17,16 @@ BEGIN
     RETURN k;
 END $$;
 
--- A bucket as it is at a moment: with the tokens that have grown since, and the drains of the whole
--- budget that it has yet to apply [F1]. Where the clock was set back by more than a second, the bucket goes
--- on from the new time, and so do its pauses. The same as Bucket.refilled and Bucket.drained in
--- windlass.core.
+-- A bucket at a given time: with the tokens accrued since it was written, and with drains of the whole budget
+-- that it has not applied yet [F1]. If the clock was set back by more than a second, the bucket and its pause
+-- continue from the new time. The same as Bucket.refilled and Bucket.drained in windlass.core.
 -- Callers: the functions of budgets, the store's readings. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_at(
     b windlass.budget, k windlass.bucket, p_now float8) RETURNS windlass.bucket
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF k.at > p_now + 1 THEN
-        k.blocked_until := greatest(0, k.blocked_until - (k.at - p_now));
+        k.paused_until := greatest(0, k.paused_until - (k.at - p_now));
         k.at := p_now;
     END IF;
     IF k.drains < b.drains THEN
@@ -35,12 +34,12 @@ BEGIN
             b.drained_until := b.drained_until - (b.drained_at - p_now);
             b.drained_at := p_now;
         END IF;
-        k.blocked_until := greatest(k.blocked_until, b.drained_until);
+        k.paused_until := greatest(k.paused_until, b.drained_until);
         k.at := greatest(k.at, b.drained_at);
         k.tokens := 0;
         k.drains := b.drains;
     END IF;
-    k.tokens := least(b.burst, k.tokens + b.rate * greatest(0, p_now - greatest(k.at, k.blocked_until)));
+    k.tokens := least(b.burst, k.tokens + b.rate * greatest(0, p_now - greatest(k.at, k.paused_until)));
     k.at := greatest(k.at, p_now);
     RETURN k;
 END $$;
@@ -63,7 +62,7 @@ BEGIN
         RETURN 0;
     END IF;
     k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), v_now);
-    IF v_now < k.blocked_until OR windlass.breaker_left(b, v_now) > 0 THEN
+    IF v_now < k.paused_until OR windlass.breaker_left(b, v_now) > 0 THEN
         RETURN 0;
     END IF;
     RETURN floor(greatest(0, least(k.tokens, 1e9, CASE WHEN windlass.breaker_state(b, v_now) <> 'closed'
@@ -89,11 +88,11 @@ BEGIN
     END IF;
     k := windlass.bucket_at(b, windlass.bucket_of(b, p_key), v_now);
     IF k.tokens < p_n THEN
-        -- It grows from then on.
+        -- Tokens accrue from then on.
         v_grown := CASE WHEN b.rate > 0 THEN (p_n - k.tokens) / b.rate ELSE 'Infinity' END
-                 + greatest(0, k.at - v_now, k.blocked_until - v_now);
+                 + greatest(0, k.at - v_now, k.paused_until - v_now);
     END IF;
-    RETURN greatest(v_grown, k.blocked_until - v_now, 0.001, windlass.breaker_left(b, v_now));
+    RETURN greatest(v_grown, k.paused_until - v_now, 0.001, windlass.breaker_left(b, v_now));
 END $$;
 
 -- ==== By hand ====
@@ -101,7 +100,7 @@ END $$;
 -- Takes tokens of a budget by hand, all or none [F1]: whether they were granted, and if not, in how many
 -- seconds it makes sense to ask again.
 -- Callers: users, the store. May call: worker, producer. Lock: the bucket's row until the transaction ends,
--- so outside of long ones.
+-- so do not call it in a long one.
 CREATE OR REPLACE FUNCTION windlass.take_tokens(
     p_budget text, p_n int DEFAULT 1, p_key text DEFAULT '', OUT granted boolean, OUT wait float8)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -132,8 +131,8 @@ $$;
 
 -- Empties one bucket of a budget, or with a key of NULL all of them, which then grant nothing for so many
 -- seconds [F1].
--- Callers: users, the store. May call: worker. Lock: the bucket's row; of all: the budget's, since each takes
--- it in when it is next used. The same as Bucket.drained in windlass.core.
+-- Callers: users, the store. May call: worker. Lock: the bucket's row; for all, the budget's: each bucket
+-- applies the drain when it is next used. The same as Bucket.drained in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.drain_budget(
     p_budget text, p_pause float8, p_key text DEFAULT NULL, p_now float8 DEFAULT NULL)
 RETURNS void
@@ -145,7 +144,7 @@ DECLARE
     v_now   float8;
     v_pause float8 := least(greatest(p_pause, 0), 3155760000);
 BEGIN
-    -- Not that of a queue's governor.
+    -- A governor's budget cannot be drained.
     p_budget := CASE WHEN position(':' IN p_budget) = 0 THEN p_budget ELSE '' END;
     v_now := windlass.unix_time(p_now);
     IF p_key IS NULL THEN
@@ -166,8 +165,8 @@ BEGIN
         IF FOUND THEN
             v_now := windlass.unix_time(p_now);
             k := windlass.bucket_at(b, k, v_now);
-            k.blocked_until := greatest(k.blocked_until, v_now + v_pause);
-            UPDATE windlass.bucket x SET tokens = 0, at = k.at, blocked_until = k.blocked_until,
+            k.paused_until := greatest(k.paused_until, v_now + v_pause);
+            UPDATE windlass.bucket x SET tokens = 0, at = k.at, paused_until = k.paused_until,
                    drains = k.drains
              WHERE x.budget = p_budget AND x.key = k.key;
             RETURN;
@@ -179,11 +178,11 @@ END $$;
 
 -- ==== Taking and giving ====
 
--- Locks the row of a bucket, which is made where the key is new.
+-- Locks the row of a bucket, and adds it if the key is new.
 -- Callers: bucket_take, bucket_try, bucket_give, drain_budget. May call: worker.
 -- Lock: that row until the transaction ends. Who locks several takes them in the order of budget and key, and
 -- the row of a budget after those of its buckets.
--- A new one is made full, as of long ago: then drains that it has not seen count as for any other.
+-- A new row starts full and with an old time, so that earlier drains apply to it as to any other.
 CREATE OR REPLACE FUNCTION windlass.bucket_lock(p_budget text, p_key text) RETURNS windlass.bucket
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -200,8 +199,8 @@ BEGIN
     RETURN k;
 END $$;
 
--- Locks the row of a bucket as bucket_lock does, but waits for p_wait ms at most; false: another has it for
--- longer, in a transaction that takes tokens by hand, say.
+-- Locks the row of a bucket as bucket_lock does, but waits for p_wait ms at most; false: it is still locked,
+-- for example by a transaction that takes tokens by hand.
 -- Callers: claim_count, claim_tokens, claim_tokens_quickly, which hold a lane meanwhile. May call: worker.
 -- Lock: that row, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_try(p_budget text, p_key text, p_wait int) RETURNS boolean
@@ -227,10 +226,10 @@ END $$;
 -- p_n. Returns how many [F1]. A half-open breaker grants once, p_n or p_each: that is the probe [F7]. An
 -- unknown budget grants nothing.
 -- Callers: claim_count, claim_tokens, claim_tokens_quickly, take_tokens. May call: worker. Lock: the bucket's
--- row until the transaction ends; half-open the budget's after it, by trying only: who holds a bucket must
--- not wait for one who may wait for that bucket, and another's probe or report of it means no. The time is
--- read with the lock held. A claim sorts its buckets by budget and key before it takes. The same as
--- Bucket.take, Breaker.allows and Breaker.granted in windlass.core.
+-- row until the transaction ends; when half-open also the budget's row, without waiting, since its holder may
+-- be waiting for this bucket; if it is locked, the answer is no. The time is read with the lock held. A claim
+-- sorts its buckets by budget and key before it takes. The same as Bucket.take, Breaker.allows and
+-- Breaker.granted in windlass.core.
 CREATE OR REPLACE FUNCTION windlass.bucket_take(
     p_budget text, p_key text, p_n int, p_all boolean, p_each int DEFAULT 1, p_now float8 DEFAULT NULL)
 RETURNS int
@@ -242,14 +241,14 @@ DECLARE
     v_n   int;
 BEGIN
     k := windlass.bucket_lock(p_budget, p_key);
-    -- Read after the lock: set_budget holds all bucket rows until its new rate is to be seen.
+    -- Read after the lock: set_budget holds all bucket rows until its new rate is visible.
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
     IF NOT FOUND OR k.budget IS NULL THEN
         RETURN 0;
     END IF;
     v_now := windlass.unix_time(p_now);
     k := windlass.bucket_at(b, k, v_now);
-    IF v_now < k.blocked_until THEN
+    IF v_now < k.paused_until THEN
         RETURN 0;
     END IF;
     v_n := CASE WHEN p_all THEN p_n ELSE floor(least(p_n, k.tokens))::int / p_each * p_each END;
@@ -258,7 +257,7 @@ BEGIN
         IF windlass.breaker_left(b, v_now) > 0 OR v_n < 1 OR k.tokens < v_n THEN
             RETURN 0;
         END IF;
-        -- One probe over all of its buckets: whoever locks the row first and finds nobody's out.
+        -- One probe over all buckets: it goes to whoever locks the row first and finds none under way.
         PERFORM FROM windlass.budget x WHERE x.name = p_budget AND windlass.breaker_left(x, v_now) = 0
             AND x.openings > 0
             FOR NO KEY UPDATE SKIP LOCKED;
@@ -272,7 +271,7 @@ BEGIN
         RETURN 0;
     END IF;
     UPDATE windlass.bucket x
-       SET tokens = k.tokens - v_n, at = k.at, blocked_until = k.blocked_until, drains = k.drains
+       SET tokens = k.tokens - v_n, at = k.at, paused_until = k.paused_until, drains = k.drains
      WHERE x.budget = p_budget AND x.key = p_key;
     RETURN v_n;
 END $$;
@@ -292,10 +291,10 @@ BEGIN
     IF FOUND AND k.budget IS NOT NULL THEN
         k := windlass.bucket_at(b, k, windlass.unix_time(p_now));
         UPDATE windlass.bucket x
-           SET tokens = least(b.burst, k.tokens + CASE WHEN windlass.unix_time(p_now) < k.blocked_until THEN 0
+           SET tokens = least(b.burst, k.tokens + CASE WHEN windlass.unix_time(p_now) < k.paused_until THEN 0
                                                        ELSE greatest(0,
                                                                      p_n - b.rate * greatest(0, p_age)) END),
-                at = k.at, blocked_until = k.blocked_until, drains = k.drains
+                at = k.at, paused_until = k.paused_until, drains = k.drains
          WHERE x.budget = p_budget AND x.key = p_key;
     END IF;
 END $$;
@@ -304,7 +303,7 @@ END $$;
 
 -- Removes buckets of keys that have been full for a minute, and those of budgets that are gone: one without a
 -- row is full. Returns how many.
--- Callers: expire. May call: worker. Lock: the rows it removes, by trying only.
+-- Callers: expire. May call: worker. Lock: the rows it removes, without waiting.
 CREATE OR REPLACE FUNCTION windlass.expire_buckets(p_limit int) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -315,7 +314,7 @@ BEGIN
         SELECT k.budget, k.key FROM windlass.bucket k LEFT JOIN windlass.budget b ON b.name = k.budget
          WHERE b.name IS NULL
             OR k.key <> '' AND k.at < v_now - 60 AND (windlass.bucket_at(b, k, v_now - 60)).tokens >= b.burst
-               -- What has no row has not seen the last drain of all.
+               -- A new row would apply the last drain again; it must be full even so.
                AND (b.drains = 0 OR b.rate * (v_now - 60 - b.drained_until) >= b.burst)
          LIMIT p_limit FOR UPDATE OF k SKIP LOCKED)
     DELETE FROM windlass.bucket k USING idle i WHERE k.budget = i.budget AND k.key = i.key;

@@ -47,13 +47,14 @@ END $$;
 -- Leases the next jobs of one lane to one worker, commits, and only then answers [rule 2].
 -- Callers: the store, outside of any transaction. May call: worker. Lock: the lane, then what claim_take
 -- takes, then the rows of buckets in their order; before the lane that of its queue, where that has a limit
--- (p_limited). Whoever keeps a bucket for longer than p_wait ms does not keep the lane: the claim is rolled
--- back, and 'busy'. A procedure, because a function could not commit: its jobs would be given out under the
--- caller's isolation level and its lane would stay locked for as long as the caller leaves the answer unread.
--- Waiting for the lock shares a lane evenly between workers; p_wait (ms) bounds it, and then the answer is
--- 'busy', not 'empty'. offered: when each attempt was offered, NULL where that is when its job was enqueued.
--- p_needs: which tokens the jobs of some tasks need (see claim_tokens). Where all of a round had to go aside
--- there may be others behind them, so there are some more rounds, each a transaction of its own.
+-- (p_limited). If a bucket is locked for longer than p_wait ms, the claim rolls back, so that it does not
+-- keep the lane, and answers 'busy'. A procedure, because a function could not commit: its jobs would be
+-- given out under the caller's isolation level and its lane would stay locked for as long as the caller
+-- leaves the answer unread. Waiting for the lock shares a lane evenly between workers; p_wait (ms) bounds it,
+-- and then the answer is 'busy', not 'empty'. offered: when each attempt was offered, NULL where that is when
+-- its job was enqueued. p_needs: which tokens the jobs of some tasks need (see claim_tokens). If every job of
+-- a round had to be put aside, it tries a few more rounds, each in its own transaction, since others may be
+-- behind them.
 CREATE OR REPLACE PROCEDURE windlass.claim(
     p_lane int, p_worker bigint, p_limit int, p_wait int,
     INOUT status text DEFAULT NULL, INOUT claim bigint DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL,
@@ -157,7 +158,8 @@ END $$;
 --   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
 --   2. the position of the sequence is read, then the jobs beyond the cursor;
 --   3. only then does the transaction get its xid (by the fence). So every producer that could own a gap seen
---      here has a smaller xid, and the own xid is a horizon for those gaps. An xid that is older refuses.
+--      here has a smaller xid, and the own xid is a horizon for those gaps. A transaction that already has an
+--      xid is refused.
 CREATE OR REPLACE FUNCTION windlass.claim_take(
     p_lane int, p_worker bigint, p_limit int, p_limited boolean DEFAULT false,
     OUT status text, OUT claim bigint, OUT seqs bigint[], OUT ids bigint[], OUT tasks text[],
@@ -274,9 +276,9 @@ BEGIN
     END IF;
     -- What was taken, and what was passed without being seen.
     IF v_n = 0 THEN
-        -- An idle poll passes burnt numbers, so that depth falls back to 0; not before the lane was quiet for
-        -- a second: most numbers that are not visible yet are about to be, and a job found in a hole is found
-        -- later.
+        -- An idle poll passes burnt numbers, so that depth falls back to 0; but only after the lane was quiet
+        -- for a second: most numbers that are not visible yet are about to be, and jobs in holes are found
+        -- later than others.
         v_hi := CASE WHEN v_now NOT BETWEEN c.claimed_at AND c.claimed_at + interval '1 second'
                      THEN v_position ELSE c.hi END;
     ELSE
@@ -290,7 +292,7 @@ BEGIN
         END IF;
         v_gaps := int8multirange(int8range(c.hi + 1, v_hi + 1)) - v_taken - v_ahead;
     END IF;
-    -- Nothing to write, unless dead holes go or young ones, left alone by a cancel, need a horizon to die by.
+    -- Nothing to write, unless dead holes can be dropped, or young holes that a cancel left need a horizon.
     IF v_n = 0 AND v_hi = c.hi AND NOT coalesce(v_dead >= c.old_horizon, false)
        AND NOT (c.old IS NULL AND c.young IS NOT NULL)
        AND NOT EXISTS (SELECT FROM windlass.seq_set WHERE id = ANY (c.spilled) AND horizon <= v_dead) THEN
@@ -386,7 +388,7 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :waiting_in
--- How many jobs of queues wait for a worker, with parts that are not released yet and that the `parallel` of
+-- How many jobs of queues wait for a worker, with parts that are not offered yet and that the `parallel` of
 -- their parent does not hold back. $1 queues.
 -- Callers: the store's claim, for queues whose jobs take long. Lock: none.
 SELECT q.queue,

@@ -1,5 +1,5 @@
--- What becomes of a claim's jobs where their task has a limit or needs tokens: those for whom there is no
--- room are put aside again.
+-- What becomes of a claim's jobs where their task has a limit or needs tokens: jobs without room are put
+-- aside again.
 
 -- ==== Limits of tasks ====
 
@@ -7,7 +7,7 @@
 -- there is room get their pass; the others go to the task's waiting list. So do those that have a pass, where
 -- the limit was lowered since: see claim_called_back. Returns the jobs that stay.
 -- Callers: claim, after claim_take, where some task has a limit by setting; claim_recheck. May call: worker.
--- Lock: the gates, by trying only; the caller holds the lane, or has committed the claim.
+-- Lock: the gates, without waiting; the caller holds the lane, or has committed the claim.
 CREATE OR REPLACE FUNCTION windlass.claim_gated(
     p_lane int, p_claim bigint,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
@@ -47,7 +47,7 @@ BEGIN
               GROUP BY u.task ORDER BY u.task COLLATE "C" LOOP
         v_room := 0;
         IF windlass.gate_lock(g.gate, 0) THEN
-            -- Whoever counted what runs may have committed since the passes were looked at.
+            -- A count of running jobs may have committed since the passes were read.
             g.places := ARRAY(SELECT u FROM unnest(g.places) AS u
                                WHERE NOT EXISTS (SELECT FROM windlass.pass p
                                                   WHERE p.job = v_jobs[u] AND p.gate = g.gate OFFSET 0)
@@ -84,8 +84,8 @@ END $$;
 -- given its limit while the claim was under way, and whoever counted then did not see the claim; whoever
 -- counts later does [F3]. Returns the jobs that stay; those without room are put aside, as in claim_gated.
 -- Callers: claim, in a transaction of its own. May call: worker. Lock: mostly none; else the worker's life
--- row, as claim_take, for its jobs may be others' by now; ACCESS SHARE on claim, as in finish; those of
--- claim_gated.
+-- row, as claim_take, since its jobs may belong to others by now; ACCESS SHARE on claim, as in finish; those
+-- of claim_gated.
 CREATE OR REPLACE FUNCTION windlass.claim_recheck(
     p_lane int, p_worker bigint, p_claim bigint,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
@@ -111,15 +111,15 @@ BEGIN
       FROM windlass.claim_gated(p_lane, p_claim, seqs, ids, tasks, payloads, options, attempts, deaths,
                                 enqueued, offered);
     IF seqs IS NULL OR cardinality(seqs) < v_n THEN
-        -- Somebody may count at this moment, and give those their passes who went aside.
+        -- A concurrent count may give a pass to jobs that were put aside here.
         INSERT INTO windlass.uncounted_task (task) SELECT unnest(v_tasks);
     END IF;
 END $$;
 
 -- Which jobs of a claim must wait again because the limit of a key or a task was lowered when they had its
 -- pass: by place the gate, or NULL. They start only while fewer run than the limit says now [F3].
--- Callers: claim_gated. May call: worker. Lock: the gates that have more passes than their limit, by trying
--- only: so of two claims the second counts what the first has started.
+-- Callers: claim_gated. May call: worker. Lock: the gates that have more passes than their limit, without
+-- waiting: so of two claims the second counts what the first has started.
 CREATE OR REPLACE FUNCTION windlass.claim_called_back(
     p_jobs bigint[], p_tasks text[], p_options text[]) RETURNS text[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -158,7 +158,7 @@ BEGIN
     RETURN v_over;
 END $$;
 
--- How many jobs with a pass of a gate run, but for some.
+-- How many running jobs have a pass of a gate, not counting p_but.
 -- Callers: claim_called_back. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the gate's, held
 -- by the caller.
 CREATE OR REPLACE FUNCTION windlass.count_started(p_gate text, p_but bigint[]) RETURNS bigint
@@ -177,11 +177,11 @@ END $$;
 -- p_needs: {task: [{"budget": ..., "n": ..., "argument": ..., "place": ...}, ...]}. `busy`: a bucket is
 -- locked by another, so the caller must roll back.
 -- Callers: claim, after claim_take. May call: worker. Lock: the rows of the buckets, in the order of budget
--- and key, each waited for p_wait ms at most, then those of half-open budgets, by trying only, until the
+-- and key, each waited for p_wait ms at most, then those of half-open budgets, without waiting, until the
 -- transaction ends; the caller holds the lane. Nobody who holds such a row waits for a lane.
 -- Tokens that were promised to jobs on their way from the waiting list to a claim are left for them. Nothing
--- is taken before all is judged: of a half-open breaker only a job that leaves with the claim is the probe
--- [F7].
+-- is taken before every job is judged, so that the probe of a half-open breaker is a job that leaves with the
+-- claim [F7].
 CREATE OR REPLACE FUNCTION windlass.claim_tokens(
     p_lane int, p_claim bigint, p_needs json,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],
@@ -277,7 +277,7 @@ BEGIN
         END LOOP;
     END IF;
     FOR k IN 1..cardinality(v_gates) LOOP
-        -- A drain or a failure that was reported meanwhile.
+        -- A drain or a failure was reported meanwhile.
         IF v_used[k] > 0 AND windlass.bucket_take(v_budgets[k], v_keys[k], v_used[k], true, 1,
                                                   v_now) < v_used[k] THEN
             busy := true;
@@ -300,7 +300,7 @@ END $$;
 -- breaker has enough for one: its probe is one job, not a whole claim [F7]. NULL: a bucket is locked by
 -- another, as in bucket_try.
 -- Callers: claim_tokens. May call: worker. Lock: the rows of the buckets, in the order of budgets, until the
--- transaction ends. All are looked at before any is taken from: a probe cannot be given back.
+-- transaction ends. All are checked before any is taken from, since a probe cannot be given back.
 CREATE OR REPLACE FUNCTION windlass.claim_tokens_quickly(
     p_needs json, p_tasks text[], p_wait int) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -344,8 +344,8 @@ BEGIN
 END $$;
 
 -- Drops the token passes of jobs that leave with a claim, including those of budgets that their task no
--- longer needs: else the tokens would be kept for them while they run [F1]. p_jobs: the jobs that carry their
--- id; no other was in a waiting list.
+-- longer needs: otherwise tokens would stay reserved for them while they run [F1]. p_jobs: the jobs that
+-- carry their id; no other was in a waiting list.
 -- Callers: claim. May call: worker. Lock: the rows it removes; the caller holds the lane.
 CREATE OR REPLACE FUNCTION windlass.claim_drop_passes(p_jobs bigint[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
@@ -361,10 +361,9 @@ END $$;
 -- Puts jobs of a claim aside, each in the waiting list of the bucket that has no tokens for it, or of its
 -- task's limit [F1] [F3].
 -- Callers: claim_tokens, claim_gated. May call: worker. Lock: none beyond the rows it writes; the caller
--- holds the lane. For the log their attempts have ended, as `held`, in a flush of nobody's: 0, and -1 where
--- the claim has such a one already. One that had been let out of a list for tokens goes back to its place in
--- it. Who waits for tokens takes no slot meanwhile: else a budget that runs dry would keep them from
--- everybody.
+-- holds the lane. In the log their attempts end as `held`, in flush 0, which no worker uses, or -1 if the
+-- claim has a flush 0. A job that was let out of a list for tokens goes back to its place. A job that waits
+-- for tokens holds no slot: an empty budget would otherwise use them all up.
 CREATE OR REPLACE FUNCTION windlass.claim_aside(
     p_lane int, p_claim bigint, p_seqs bigint[], p_jobs bigint[], p_gates text[], p_needs int[]) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

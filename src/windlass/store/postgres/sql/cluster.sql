@@ -4,8 +4,7 @@
 -- ==== Terms ====
 
 -- Becomes or stays coordinator: returns the number of the term, or NULL while another holds one [K3].
--- Callers: the store. May call: worker. Lock: the leader row; whoever finds that another leads has looked
--- without it.
+-- Callers: the store. May call: worker. Lock: the leader row; that another leads is found out without it.
 CREATE OR REPLACE FUNCTION windlass.lead(p_candidate bigint, p_length float8) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -27,7 +26,7 @@ BEGIN
     RETURN l.term;
 END $$;
 
--- Gives a term up, so that another may lead at once; does nothing for others [K3].
+-- Ends a term early, so that another can lead at once; an older term changes nothing [K3].
 -- Callers: the store. May call: worker. Lock: the leader row.
 CREATE OR REPLACE FUNCTION windlass.resign(p_candidate bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -43,7 +42,7 @@ LANGUAGE sql VOLATILE AS $$
     SELECT t.now < l.until AND l.until <= t.now + interval '301 seconds' FROM windlass.now() AS t (now)
 $$;
 
--- Refuses what a coordinator writes whose term is over [K3].
+-- Refuses a coordinator's write after its term is over [K3].
 -- Callers: governed, govern, fire_schedule. May call: worker. Lock: the leader row FOR SHARE, so that no
 -- other term begins before this is committed.
 CREATE OR REPLACE FUNCTION windlass.check_term(p_term bigint) RETURNS void
@@ -52,7 +51,7 @@ BEGIN
     PERFORM FROM windlass.leader l WHERE l.term = p_term AND windlass.term_runs(l) FOR SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'term % is over', p_term USING ERRCODE = 'WL009',
-            HINT = 'Another may coordinate by now; stand again first.';
+            HINT = 'Another host may coordinate now; call lead() again first.';
     END IF;
 END $$;
 
@@ -85,7 +84,7 @@ BEGIN
     END IF;
     IF v_lost THEN
         RAISE EXCEPTION 'term % is over', p_term USING ERRCODE = 'WL009',
-            HINT = 'Another may coordinate by now; stand again before assigning slots.';
+            HINT = 'Another host may coordinate now; call lead() again first.';
     END IF;
     DELETE FROM windlass.slot s
      WHERE NOT EXISTS (SELECT FROM unnest(v_wanted) AS w WHERE w.worker = s.worker AND w.queue = s.queue);
@@ -96,11 +95,11 @@ END $$;
 
 -- ==== Cooling down ====
 
--- Cools a whole queue after a handler was throttled, and returns the seconds until it gives out jobs
--- again [O3].
--- Callers: the store. May call: worker. Lock: the queue's row, waited for 1 s at most: the caller knows what
--- to do where this fails. Only the first in a window counts: whoever finds the queue cooling learns how
--- long, without a lock, since all its siblings come at about the same moment.
+-- Cools a whole queue after a handler was throttled, and returns the seconds until it gives out jobs again
+-- [O3].
+-- Callers: the store. May call: worker. Lock: the queue's row, waited for 1 s at most: the caller copes with
+-- a failure. Only the first throttle in a window counts. The others come at about the same moment: they find
+-- the queue cooling, and read for how long without a lock.
 CREATE OR REPLACE FUNCTION windlass.throttle(p_queue text, p_hint float8 DEFAULT NULL) RETURNS float8
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET jit = off AS $$
@@ -160,7 +159,7 @@ END $$;
 
 -- ==== Chores ====
 
--- Begins a chore by its name, if nobody has within the last p_every seconds.
+-- Begins a chore, unless somebody has begun it within the last p_every seconds.
 -- Callers: the store. May call: worker. Lock: the row.
 CREATE OR REPLACE FUNCTION windlass.begin_chore(p_name text, p_every float8) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -172,8 +171,7 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Which chores of moving jobs into lanes have anything to do, so that an idle cluster asks once and not five
--- times.
+-- Which of the chores that move jobs into lanes have work, so that an idle cluster sends one query, not five.
 -- Callers: the store's promote. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.upkeep(
     OUT settle_rest boolean, OUT clock_back boolean, OUT replace_step boolean, OUT admit boolean,
@@ -200,9 +198,9 @@ END $$;
 
 -- Publishes the oldest xid that may still own a hole: the oldest that holds a lock on ready [rule 3].
 -- Callers: the store's promote, about once a second. May call: worker. Lock: none.
--- A foreign transaction, even in another database, holds back the cluster's xmin; it does not hold back this.
--- The own xid comes first. Whoever is not seen in pg_locks after that draws its numbers later, and no hole
--- with a horizon up to the own xid can be of its making.
+-- An unrelated transaction, even in another database, holds back the cluster's xmin, but not this. It takes
+-- its own xid first. A producer that does not show in pg_locks after that draws its numbers later, so it
+-- cannot own a hole whose horizon is at most that xid.
 CREATE OR REPLACE FUNCTION windlass.publish_horizon() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -231,10 +229,9 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT p_near - (((p_near - p_xid::text::bigint + 2147483648) & 4294967295) - 2147483648)
 $$;
 
--- One bounded step of retention outside the logs [K6]. `more`: of something it took as much as one step may,
--- so that there may be more.
--- Callers: the store. May call: worker. Lock: the rows it removes, by trying only [S2]: what others make new
--- at this moment is not old any more.
+-- One bounded step of retention outside the logs [K6]. `more`: a limit was reached, so there may be more.
+-- Callers: the store. May call: worker. Lock: the rows it removes, without waiting [S2]: a row that somebody
+-- is changing has not expired.
 CREATE OR REPLACE FUNCTION windlass.expire(p_limit int, OUT dead bigint, OUT keys bigint, OUT workers bigint,
                                            OUT parents bigint, OUT more boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -286,8 +283,8 @@ BEGIN
                                WHERE x.at <= v_now - interval '7 days'
                                ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS v_notes = ROW_COUNT;
-    -- A worker's number may stand in claims for as long as the logs keep them; its rows may go sooner, for
-    -- what is not there is not alive.
+    -- Claims may name a worker for as long as the logs keep them, but its rows can go sooner: a worker
+    -- without rows counts as dead.
     WITH old AS (
         SELECT l.id FROM windlass.worker_life l JOIN windlass.worker_beat b ON b.id = l.id
          WHERE l.settled AND NOT l.alive AND b.at <= v_now - interval '1 day' LIMIT p_limit
@@ -303,7 +300,8 @@ BEGIN
      WHERE q.job IN (SELECT x.job FROM windlass.cancel_request x
                       WHERE x.at < v_now - interval '1 minute'
                         AND NOT windlass.is_unfinished(x.job) LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    -- A worker that ends a job well names only the checkpoints that it has made or found itself.
+    -- A success removes only the checkpoints that its worker wrote or loaded itself; the others are removed
+    -- here.
     DELETE FROM windlass.checkpoint k
      WHERE k.job IN (SELECT x.job FROM windlass.checkpoint x
                       WHERE x.at < v_now - interval '1 day' AND NOT windlass.is_unfinished(x.job)

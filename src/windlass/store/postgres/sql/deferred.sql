@@ -3,14 +3,13 @@
 -- ==== Due jobs ====
 
 -- One bounded step: offers deferred jobs that are due, earliest first. Returns how many.
--- Callers: the store. May call: worker. Lock: the watermark row and the rows that are due, by trying only:
--- somebody who has one of them locked must not hold up the rest; those of declare_lane where a lane must be
--- declared, for a second at most; then those of offer. The watermark says: all that was due at (run_at, job)
--- and visible in snapshot is gone from the table, or noted in deferred_left because somebody had it locked.
--- So the scan starts behind it and never reads its own dead rows again, whoever holds a snapshot open; and a
--- row that committed late, or was made due behind it, is found by its xid, which that snapshot cannot see.
--- What was left is tried again with each step, and forgotten when it is gone or due no more: whoever makes it
--- due again gives it a new xid.
+-- Callers: the store. May call: worker. Lock: the watermark row and the rows that are due, without waiting:
+-- one locked row must not hold up the rest; those of declare_lane where a lane must be declared, for a second
+-- at most; then those of offer. The watermark says: all that was due at (run_at, job) and visible in snapshot
+-- is gone from the table, or noted in deferred_left because somebody had it locked. So the scan starts behind
+-- it and never rereads its own dead rows, even under an open snapshot; and a row that committed late, or was
+-- made due behind it, is found by its xid, which that snapshot cannot see. Rows that were left are tried
+-- again with each step, until they are gone or no longer due: what makes a row due again gives it a new xid.
 CREATE OR REPLACE FUNCTION windlass.promote(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -43,7 +42,7 @@ BEGIN
     END IF;
     FOR v_look IN 0..c_looks LOOP
         IF v_look = 0 THEN
-            -- Behind the watermark: the late ones by their xids, the one order that reads nothing else; then
+            -- Behind the watermark: late rows by their xids, since only that index reads no others; then
             -- those that were left.
             v_left := ARRAY(SELECT l.id FROM windlass.deferred_left l WHERE l.id > w.retried ORDER BY l.id
                              LIMIT c_looks * p_limit);
@@ -87,7 +86,7 @@ BEGIN
             END IF;
         END IF;
         v_found := v_found OR s.ids IS NOT NULL;
-        -- A lane that is not there is declared. Where somebody holds that up, its jobs are left.
+        -- A missing lane is declared. If a lock prevents that, its jobs are left.
         v_busy := v_busy || ARRAY(SELECT x.queue || '/' || x.priority
                                     FROM (SELECT DISTINCT u.queue, u.priority
                                             FROM unnest(s.queues, s.priorities) AS u (queue, priority)) AS x
@@ -113,8 +112,8 @@ BEGIN
         END IF;
         EXIT WHEN cardinality(v_mine) >= p_limit OR w.job = c_last AND v_look > 0;
     END LOOP;
-    -- A job with a fair key takes a new turn, behind its key's others; one with gates goes to the end of the
-    -- waiting list of the first it has no pass of.
+    -- A job with a fair key takes a new turn, behind others of its key; one with gates goes to the end of the
+    -- waiting list of the first gate that it has no pass for.
     FOR g IN
         WITH gone AS MATERIALIZED (
             DELETE FROM windlass.deferred d USING unnest(v_mine) AS u (place) WHERE d.ctid = u.place
@@ -142,8 +141,8 @@ BEGIN
         PERFORM windlass.offer(windlass.lane_for(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options,
                                g.ids, g.attempts, g.deaths, g.enqueued);
     END LOOP;
-    -- Where the step was too small for the late ones, they stay late. An idle watermark moves every 5 s, to
-    -- leave few dead rows of its own.
+    -- If the step was too small for all late rows, the rest stays late. An idle watermark moves every 5 s
+    -- only, to leave few dead rows of its own.
     IF v_found OR w.snapshot IS NULL OR v_now NOT BETWEEN v_was AND v_was + interval '5 s' THEN
         UPDATE windlass.deferred_watermark SET run_at = w.run_at, job = w.job, retried = w.retried,
                snapshot = CASE WHEN v_late < p_limit THEN v_seen ELSE w.snapshot END
@@ -152,18 +151,18 @@ BEGIN
     RETURN cardinality(v_mine);
 END $$;
 
--- The clock was set back: buckets that have seen a later time count from now [fault 31]. Each does so by
--- itself when it is written, but one that has nothing to grant is not. Up to p_limit; returns how many.
--- Callers: the store's promote, when its own watermark lies in a time to come. May call: worker. Lock: the
--- rows it changes, by trying only.
+-- After the clock was set back: buckets with a later time continue from now [fault 31]. A bucket does so
+-- whenever it is written, but an empty one is not written. Up to p_limit; returns how many. Callers: the
+-- store's promote, when its own watermark lies in the future. May call: worker. Lock: the rows it changes,
+-- without waiting.
 CREATE OR REPLACE FUNCTION windlass.clock_back(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
     v_now  float8 := windlass.unix_time();
     v_done int;
 BEGIN
-    UPDATE windlass.bucket x SET (tokens, at, blocked_until, drains) =
-           (SELECT r.tokens, r.at, r.blocked_until, r.drains FROM windlass.bucket_at(b, x, v_now) AS r)
+    UPDATE windlass.bucket x SET (tokens, at, paused_until, drains) =
+           (SELECT r.tokens, r.at, r.paused_until, r.drains FROM windlass.bucket_at(b, x, v_now) AS r)
       FROM windlass.budget b
      WHERE b.name = x.budget
        AND (x.budget, x.key) IN (SELECT y.budget, y.key FROM windlass.bucket y WHERE y.at > v_now + 1
@@ -174,7 +173,7 @@ END $$;
 
 -- ==== After other jobs ====
 
--- Refuses a job that is to come after one that is not there [P12].
+-- Refuses a job that comes after one that does not exist [P12].
 -- Callers: enqueue_one. May call: worker. Lock: ACCESS SHARE on claim, as in finish, so that the snapshot
 -- that looks for them is younger than any rotation that moved them.
 CREATE OR REPLACE FUNCTION windlass.check_after(p_after bigint[], p_known boolean) RETURNS void
@@ -194,15 +193,15 @@ BEGIN
     END IF;
 END $$;
 
--- One bounded step along the edges of jobs that come after others, in turn [P12]: a job whose last edge is
--- gone falls due, one that can never run ends as its option says. `looked` counts edges; `around`: the walk
--- has come to its end.
+-- One bounded step over the edges between jobs and those they come after [P12]: a job whose last edge is gone
+-- falls due, one that can never run ends as its `otherwise` says. `looked` counts edges; `around`: the walk
+-- has reached its end.
 -- Callers: the store's promote. May call: worker. Lock: the row that says how far the walk has come, and the
--- waiting jobs, by trying only; ACCESS SHARE on claim, as in finish; then those of try_lock_waiting for those
--- it cancels, by trying only.
--- It looks at what is, not at what happens: no finish can slip past it. A job that is gone has succeeded,
--- unless its end is noted (see settle): nothing else is ever forgotten without a note. An edge whose job
--- waits no more (taken back, or offered by an operator) is dropped.
+-- jobs that come after, without waiting; ACCESS SHARE on claim, as in finish; then those of try_lock_waiting
+-- for those it cancels, without waiting.
+-- It reads states, not events, so it cannot miss a finish. A job that no longer exists has succeeded, unless
+-- its end is noted (see settle): every other end leaves a note. An edge whose job no longer waits (cancelled,
+-- or offered by an operator) is dropped.
 CREATE OR REPLACE FUNCTION windlass.follow(p_limit int, OUT looked int, OUT around boolean)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -237,14 +236,14 @@ BEGIN
                AND NOT EXISTS (SELECT FROM windlass.deferred y WHERE y.id = e.job AND y.run_at = 'infinity');
         END IF;
         CONTINUE WHEN d.id IS NULL OR d.id = ANY (v_cancel);
-        -- One snapshot: a job that is deleted right now is there, or noted.
+        -- One snapshot: a job that is being deleted is either there or noted.
         v_state := (SELECT coalesce((SELECT s.state FROM windlass.standing_of(e.on_job) AS s), e.ended,
                                     (SELECT o.kind FROM windlass.ended_otherwise o WHERE o.job = e.on_job),
                                     'succeeded'));
         CONTINUE WHEN v_state NOT IN ('succeeded', 'dead', 'cancelled', 'deleted', 'replaced');
         v_policy := CASE WHEN v_state = 'succeeded' THEN 'run'
                          ELSE coalesce(d.options ->> 'otherwise', 'dead') END;
-        -- One that has yet to replace another does so before it ends: see replace_step.
+        -- A job that has yet to replace another does so before it ends: see replace_step.
         CONTINUE WHEN d.replaces IS NOT NULL AND v_policy <> 'run';
         IF v_policy = 'cancel' THEN
             v_cancel := v_cancel || e.job;
@@ -266,7 +265,7 @@ BEGIN
     UPDATE windlass.after_look x SET job = CASE WHEN around THEN 0 ELSE k.job END,
            on_job = CASE WHEN around THEN 0 ELSE k.on_job END
      WHERE looked > 0 OR x.job > 0;
-    -- Lanes are taken last, and not for long. Who cannot be cancelled now keeps its edges, and is looked at
+    -- Lanes are locked last, and briefly. A job that cannot be cancelled now keeps its edges and is tried
     -- again.
     FOREACH e.job IN ARRAY v_cancel LOOP
         IF windlass.try_lock_waiting(e.job) THEN
@@ -297,12 +296,11 @@ END $$;
 
 -- ==== Replacements ====
 
--- Takes back waiting twins that were replaced, each in its lane, and lets their successors go.
+-- Ends waiting twins that were replaced, each in its lane, and makes their successors due.
 -- Callers: the store after an enqueue with "replace", and in promote. May call: worker. Lock: ACCESS SHARE on
--- claim; the successors' rows, and those of try_lock_waiting, by trying only: what somebody holds is passed
--- over [S2]. A twin that has started in the meantime is not taken back: its successor goes when it has ended.
--- Those are passed, so that they hold up nobody else: it looks at fifty, and the next step continues behind
--- them.
+-- claim; the successors' rows, and those of try_lock_waiting, without waiting: locked ones are skipped [S2].
+-- A twin that has started meanwhile runs on, and its successor is due when it has ended. It looks at fifty,
+-- and the next step continues behind them, so that such pairs hold up nobody.
 CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 SET jit = off AS $$
@@ -322,17 +320,17 @@ BEGIN
                                                            ELSE v_seen[v_n] END, true);
     FOR d IN SELECT * FROM windlass.deferred x WHERE x.replaces = ANY (v_seen) ORDER BY x.replaces
                 FOR UPDATE SKIP LOCKED LOOP
-        -- Lanes are not held for long.
+        -- Keep the lane locks short.
         EXIT WHEN v_done > 0 AND clock_timestamp() > v_began + interval '50 ms';
         CONTINUE WHEN EXISTS (SELECT FROM windlass.locate(d.replaces) l
                                WHERE l.claim IS NOT NULL AND l.kind IS NULL)
                    OR NOT windlass.try_lock_waiting(d.replaces);
         IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN
-            -- It runs, or is on its way. Whatever is decided about it now may be wrong when this commits, so
-            -- its successor simply waits on.
+            -- It runs, or is about to. Any decision might be wrong by the time this commits, so its successor
+            -- waits on.
             CONTINUE WHEN windlass.is_unfinished(d.replaces);
         END IF;
-        -- A new xid: promote's watermark has passed the row while it was not free to go.
+        -- A new xid: promote's watermark passed the row while it could not go.
         UPDATE windlass.deferred SET replaces = NULL, xid = pg_current_xact_id() WHERE id = d.id;
         v_done := v_done + 1;
     END LOOP;
@@ -342,6 +340,6 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :replace_at_once
--- replace_step behind an enqueue, which is committed: it waits for nobody's lane for long. The setting ends
--- with the statement.
+-- replace_step after a committed enqueue: it does not wait long for a lane. The setting ends with the
+-- statement.
 SELECT set_config('lock_timeout', '100ms', true), windlass.replace_step($1)

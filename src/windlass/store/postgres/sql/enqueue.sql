@@ -184,9 +184,9 @@ END $$;
 -- gate or for a turn.
 -- Callers: the store and the adapters, in the statement that adds them, where one has no place in its lane.
 -- May call: worker, producer. Lock: none.
--- Such jobs of one call fare alike, so one of them tells: they are held, or their queue has no lane yet and
--- all of them wait in deferred for it. The lowest id is such a one: an id that is a place has its lane in the
--- upper bits.
+-- Such jobs of one call share a fate, so one of them is enough: they are held, or their queue has no lane yet
+-- and all wait in deferred for it. The lowest id is one of them: the id of a job in a lane has the lane in
+-- its upper bits.
 CREATE OR REPLACE FUNCTION windlass.statuses_of(p_ids bigint[]) RETURNS text[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 SET enable_bitmapscan = off SET jit = off AS $$
@@ -269,8 +269,8 @@ BEGIN
                 AS u (delay, run_at, options, key, own, automatic, i)
              CROSS JOIN LATERAL (SELECT coalesce(u.run_at, v_now + make_interval(secs => u.delay)) AS at) AS t
              ORDER BY u.i OFFSET 0) AS w;
-    -- By place, each found by a probe of its own: to a planner that believes the table empty, one walk along
-    -- it is as good.
+    -- By place, each found by a probe of its own: a planner that believes the table empty would scan all of
+    -- it.
     UPDATE windlass.idempotency x SET job = u.job, at = v_now
       FROM (SELECT u.job, y.place FROM unnest(p_keys, jobs) AS u (key, job)
              CROSS JOIN LATERAL (SELECT i.ctid AS place FROM windlass.idempotency i

@@ -1,17 +1,17 @@
 -- Adding one job that is more than plain; what every new job is checked for; unique and idempotency keys,
--- from their taking to the moment they are free again.
+-- from when they are taken until they are free again.
 
 -- ==== One job ====
 
--- Adds one job that is more than plain: delayed, unique, idempotent or after others. Returns its id and
--- what became of it (see Receipt).
+-- Adds one job that is more than plain: delayed, unique, idempotent or after others. Returns its id and what
+-- became of it (see Receipt).
 -- Callers: enqueue, enqueue_mixed, the store and the adapters, free_key, fire_schedule. May call: worker,
 -- producer. Lock: the row of its unique or idempotency key until the transaction ends; never a lane. Such a
 -- job draws its id before its place, so that its keys can name it. p_options is the JSON of its options.
 -- p_automatic: by a schedule or a reconciler, so it may be parked [O7]. p_known: the jobs that it comes after
--- were there when it was asked for; those that have gone since are its policy's business [P12]. p_judge: it
--- is refused where its queue has too much to do [F4] [F5]; what the store makes itself, or check_call_load
--- has judged, is not.
+-- were there when it was asked for; if one is gone since, its policy decides [P12]. p_judge: refuse it where
+-- its queue is overloaded [F4] [F5]; off for jobs that the store makes itself, and for those that
+-- check_call_load has judged.
 CREATE OR REPLACE FUNCTION windlass.enqueue_one(
     p_task text, p_payload text, p_queue text, p_priority smallint, p_delay float8, p_run_at timestamptz,
     p_options text, p_on_conflict text, p_idempotency_key text, p_automatic boolean DEFAULT false,
@@ -139,12 +139,11 @@ BEGIN
     END IF;
 END $$;
 
--- Refuses options that no worker could read [E4]: they would poison every claim that holds such a job
--- [fault 17].
+-- Refuses options that no worker could read [E4]: every claim with such a job would fail [fault 17].
 -- Callers: enqueue_many, enqueue_mixed, enqueue_one. May call: worker. Lock: none.
--- Returns them in the form that was judged: text may name a thing twice, or write 5 as 5e0. What only
--- the store may say of a job (unknown_since, part) is left out. Here are the rules of what users cannot give;
--- the others take the place of the comment when the functions are loaded: see setting_rules.py.
+-- Returns them normalized: JSON text may repeat a key, or write 5 as 5e0. Options that only the store may set
+-- (unknown_since, part) are dropped. The rules here are those of internal options; setting_rules.py puts the
+-- others in place of the comment when the functions are loaded.
 CREATE OR REPLACE FUNCTION windlass.check_options(p_options text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -192,12 +191,12 @@ END $$;
 -- Takes the keys of a call that adds several jobs, in one order and before anything is added. Of two calls
 -- that share keys, one waits at the first of them, and holds nothing that the other waits for [E6] [E7].
 -- Callers: enqueue_mixed. May call: worker, producer. Lock: the rows of the keys until the transaction ends.
--- Idempotency keys come first, as they do in enqueue_one. A key that has no row gets one of job 0, which is
--- nobody's: take_idempotency_key and take_unique_key take it over, and enqueue_one removes what it did not
--- need. A key that is too long is refused there.
+-- Idempotency keys come first, as they do in enqueue_one. A key that has no row gets one with job 0, which
+-- does not exist: take_idempotency_key and take_unique_key take it over, and enqueue_one removes what it did
+-- not need. A key that is too long is refused there.
 CREATE OR REPLACE FUNCTION windlass.lock_keys(p_idempotency text[], p_unique text[]) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-    -- An update of nothing locks the row anyway.
+    -- A no-op update still locks the row.
     INSERT INTO windlass.idempotency AS i (key, job, at)
     SELECT DISTINCT k COLLATE "C", 0, timestamptz '-infinity' FROM unnest(p_idempotency) AS k
      WHERE octet_length(k) <= 1020
@@ -209,8 +208,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = of
 $$;
 
 -- Takes an idempotency key for a job, or returns the job that has it [E7].
--- Callers: enqueue_one. May call: worker. Lock: the key's row. A concurrent holder is waited for; a forgotten
--- key is taken over.
+-- Callers: enqueue_one. May call: worker. Lock: the key's row. It waits for a concurrent holder, and takes
+-- over an expired key.
 CREATE OR REPLACE FUNCTION windlass.take_idempotency_key(p_key text, p_job bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -226,11 +225,11 @@ BEGIN
     RETURN v_job;
 END $$;
 
--- Takes a unique key for a job, or says what its holder means for it [E6].
+-- Takes a unique key for a job, or says what to do about the twin that holds it [E6].
 -- Callers: enqueue_one. May call: worker. Lock: the key's row until the transaction ends.
--- status NULL: the key is ours. 'skipped' or 'rerun': the twin is used instead. 'replaced': the key is
--- ours now; `replaces` names the twin where it waits in a lane, to be taken back by replace_step (no producer
--- takes a lane lock). A twin that waits off the logs is simply removed.
+-- status NULL: the key is ours. 'skipped' or 'rerun': the twin stands in for the new job. 'replaced': the key
+-- is ours now; `replaces` names the twin where it waits in a lane, to be ended by replace_step (no producer
+-- takes a lane lock). A twin outside the logs is removed here.
 CREATE OR REPLACE FUNCTION windlass.take_unique_key(
     p_key text, p_job bigint, p_on_conflict text, p_spec json, OUT twin bigint, OUT status text,
     OUT replaces bigint)
@@ -255,7 +254,7 @@ BEGIN
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
     IF NOT windlass.is_unfinished(u.job) THEN
         IF current_setting('transaction_isolation') <> 'read committed' THEN
-            -- An old snapshot misses a twin that a rotation has carried since.
+            -- An old snapshot cannot see a twin that a rotation has carried since.
             RAISE EXCEPTION 'job %, which holds the key, is not visible to this transaction', u.job
                 USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
         END IF;
@@ -270,7 +269,7 @@ BEGIN
         RAISE EXCEPTION 'unique key % is held by job %', quote_literal(p_key), u.job USING ERRCODE = 'WL001',
             DETAIL = u.job::text, HINT = 'Wait until that job has ended, or use on_conflict skip or replace.';
     END IF;
-    -- A parent whose parts run has begun, too.
+    -- A parent that waits for its parts has started, too.
     v_running := EXISTS (SELECT FROM windlass.locate(u.job) l WHERE l.claim IS NOT NULL AND l.kind IS NULL)
               OR EXISTS (SELECT FROM windlass.parent p WHERE p.id = u.job);
     IF v_running THEN
@@ -295,7 +294,7 @@ BEGIN
             PERFORM windlass.drop_passes(ARRAY[u.job], 'all', true);
         END IF;
         IF replaces IS DISTINCT FROM u.job THEN
-            -- It is gone now, and has not succeeded: see follow.
+            -- It is removed without success: see follow.
             INSERT INTO windlass.ended_otherwise (job, at, kind) VALUES (u.job, windlass.now(), 'replaced')
             ON CONFLICT DO NOTHING;
         END IF;
@@ -303,8 +302,8 @@ BEGIN
     END IF;
 END $$;
 
--- Whether automatic enqueues of a unique key are parked: its last runs have all died, the last one not long
--- ago [O7].
+-- Whether automatic enqueues of a unique key are parked: its last runs all died, and the last one recently
+-- [O7].
 -- Callers: enqueue_one. May call: worker. Lock: none.
 -- core/parking.py says the same.
 CREATE OR REPLACE FUNCTION windlass.is_parked(p_key text) RETURNS boolean
@@ -321,11 +320,10 @@ $$;
 
 -- Frees the unique key of a job that has ended, and enqueues the rerun asked for in the meantime [E6]. False:
 -- a producer's transaction holds the key.
--- Callers: settle, settle_rest. May call: worker. Lock: the key's row, by trying only. An enqueue that met
+-- Callers: settle, settle_rest. May call: worker. Lock: the key's row, without waiting. An enqueue that met
 -- the twin waiting left `touched`; it counts only if the snapshot of the twin's claim could not see it, for
--- then the twin may have started before the edit was there (no claim: the twin never started, and the job
--- that was skipped for it is not owed a run). One that met the twin running left no `touched` and always
--- counts.
+-- then the twin may have started before the edit was there (no claim: the twin never started, so no rerun is
+-- owed). One that met the twin running left no `touched` and always counts.
 CREATE OR REPLACE FUNCTION windlass.free_key(p_job bigint, p_snapshot pg_snapshot) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -349,8 +347,8 @@ BEGIN
 END $$;
 
 -- Frees the keys that settle had to leave, or that a job got back while it may have ended: see end_waiting.
--- Callers: the store's promote. May call: worker. Lock: the rows it frees, by trying only, before they are
--- counted: many that somebody holds keep nobody else's waiting; ACCESS SHARE on claim, as in finish.
+-- Callers: the store's promote. May call: worker. Lock: the rows it frees, without waiting, before they are
+-- counted: locked ones must not hold up the others; ACCESS SHARE on claim, as in finish.
 CREATE OR REPLACE FUNCTION windlass.settle_rest(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE

@@ -6,8 +6,8 @@
 -- The lane in which this session offers jobs of a queue and priority, or NULL.
 -- Callers: enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane, promote, lock_lanes_of.
 -- May call: worker. Lock: none.
--- One session keeps to one shard, so that its jobs keep their order. NULL also where the lane was not adopted
--- yet, and would give out numbers a second time [S3].
+-- A session always uses one shard, so that its jobs keep their order. Also NULL while the lane is not
+-- adopted: it would give out numbers twice [S3].
 CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -23,7 +23,7 @@ BEGIN
 END $$;
 
 -- The lane to offer in, declared if need be.
--- Callers: try_lane, offer_held, offer_one, offer_parts, end_waiting, end_aside: never a producer's
+-- Callers: try_lane, offer_held, offer_one, offer_part_jobs, end_waiting, end_aside: never a producer's
 -- transaction. May call: worker. Lock: those of declare_lane where it must.
 CREATE OR REPLACE FUNCTION windlass.ensure_lane(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql AS $$
@@ -38,9 +38,8 @@ BEGIN
     RETURN v_lane;
 END $$;
 
--- The lane to offer in, as of ensure_lane, or NULL where it has yet to be declared and somebody's open
--- transaction is about to do that, or holds its queue: whoever asks goes on with the rest, and comes back for
--- it [S2].
+-- As ensure_lane, but NULL if the lane must be declared and an open transaction is declaring it or holds its
+-- queue: the caller goes on with the rest and comes back [S2].
 -- Callers: the store before it enqueues, promote, admit_ring, admit_gate, try_lock_waiting. May call: worker.
 -- Lock: those of declare_lane where it must, each waited for 20 ms at most.
 CREATE OR REPLACE FUNCTION windlass.try_lane(p_queue text, p_priority smallint) RETURNS int
@@ -63,9 +62,9 @@ END $$;
 
 -- Makes sure that a queue has its lanes of one priority, and returns the lane of shard 0.
 -- Callers: ensure_lane. May call: worker. Never a producer's transaction [rule 11].
--- Lock: advisory, (oid of the sequence of lanes, hash of the queue), so that who declares lanes of another
--- queue, and leaves the transaction open, is in nobody's way; the row of meta FOR KEY SHARE, so that no epoch
--- begins before the lane is to be seen; then pins the segment.
+-- Lock: advisory, (oid of the sequence of lanes, hash of the queue), so that an open transaction that
+-- declares lanes holds up its own queue only; the row of meta FOR KEY SHARE, so that no epoch begins before
+-- the lane is visible; then pins the segment.
 -- A lane without a cursor is an error, so its first claim row is written with it. A server that was promoted
 -- may have forgotten a lane of the same number, hence its first seq is 1 in the first epoch only [S3].
 CREATE OR REPLACE FUNCTION windlass.declare_lane(p_queue text, p_priority smallint) RETURNS int
@@ -113,12 +112,11 @@ END $$;
 
 -- Puts jobs at the back of a lane and returns their seqs, in order. The only writer of new ready rows.
 -- Callers: enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, promote, offer_held, offer_one,
--- offer_parts, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Lock: ROW EXCLUSIVE on
--- ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the numbers, all of
--- them before the first insert. A hole in a claim belongs to a transaction that had its xid before the hole
--- could be seen, and that shows in pg_locks for as long as it lives.
--- p_tasks of length 1 is for all; a NULL array means defaults. p_since: since when they have been
--- ready.
+-- offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Lock: ROW EXCLUSIVE
+-- on ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the numbers, all
+-- of them before the first insert. A hole in a claim belongs to a transaction that had its xid before the
+-- hole could be seen, and that shows in pg_locks for as long as it lives.
+-- p_tasks of length 1 is for all; a NULL array means defaults. p_since: since when they have been ready.
 CREATE OR REPLACE FUNCTION windlass.offer(
     p_lane int, p_n int, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
     p_ids bigint[] DEFAULT NULL, p_attempts smallint[] DEFAULT NULL, p_deaths smallint[] DEFAULT NULL,
@@ -225,13 +223,13 @@ END $$;
 
 -- ==== Holes ====
 
--- What becomes of a lane's holes with one claim: found jobs leave them, gaps join them, the dead ones go.
--- Callers: claim_take, take_ahead. May call: worker. Lock: the lane's, held by the caller.
+-- A lane's holes after a claim: without the jobs it found and the dead holes, with the gaps it saw. Callers:
+-- claim_take, take_ahead. May call: worker. Lock: the lane's, held by the caller.
 -- p_dead: every xid below it is done, or NULL where this claim may not drop anything (it has not probed, or
 -- left visible jobs behind). p_xid: the claim's own xid, the horizon of whatever it saw missing; NULL where
--- the caller saw nothing missing and its xid may be older than holes that are known already: no horizon moves
--- then. Two generations: gaps join `young`; once `old` is gone, young becomes old with the horizon of that
--- moment. More than 32 ranges are spilled, so that a claim row stays small.
+-- the caller saw no gap, and its xid may be older than known holes: then no horizon moves. Two generations:
+-- gaps join `young`; once `old` is gone, young becomes old with the horizon of that moment. More than 32
+-- ranges are spilled, so that a claim row stays small.
 CREATE OR REPLACE FUNCTION windlass.hole_state(
     c windlass.claim, p_taken int8multirange, p_gaps int8multirange, p_dead bigint, p_xid bigint,
     OUT young int8multirange, OUT old int8multirange, OUT horizon bigint, OUT spilled bigint[],
@@ -249,7 +247,7 @@ BEGIN
     FOR s IN SELECT * FROM windlass.seq_set WHERE id = ANY (c.spilled) LOOP
         IF p_dead >= s.horizon THEN
             CONTINUE;
-        -- Holes lie at or below hi: a claim that took nothing there need not unpack a large set to see so.
+        -- Holes are at or below hi: a claim that took nothing there need not unpack a large set.
         ELSIF lower(p_taken) <= c.hi AND s.seqs && p_taken THEN
             spilled := windlass.spill_seqs(c.lane, s.seqs - p_taken, s.horizon, '{}') || spilled;
         ELSE
@@ -278,9 +276,9 @@ BEGIN
     END IF;
 END $$;
 
--- Writes a set of seqs aside, once, and returns the list of sets of the lane now.
+-- Writes a set of seqs to a side row and returns the lane's list of such sets.
 -- Callers: take_ahead, hole_state. May call: worker. Lock: the lane's, held by the caller.
--- A new set takes up older ones of up to twice its size, as a binary counter does: n ranges cost n*log n to
+-- A new set absorbs older ones of up to twice its size, as a binary counter does: n ranges cost n*log n to
 -- keep in at most log n sets, while each claim row only repeats their ids. The horizon of the union is the
 -- caller's own xid, later than any of the old ones, so nothing dies early.
 CREATE OR REPLACE FUNCTION windlass.spill_seqs(
@@ -319,8 +317,8 @@ DECLARE
     c          windlass.claim := windlass.cursor_of(p_lane);
     v_position regclass;
 BEGIN
-    -- The primary logs a sequence 32 numbers ahead, and a standby reads what was logged: there the newest row
-    -- counts, or the last number that was taken ahead: what a new epoch has passed over has no rows.
+    -- The primary logs a sequence 32 numbers ahead, and a standby sees what was logged. So on a standby the
+    -- newest row counts, or the last number taken ahead: numbers that a new epoch skipped have no rows.
     IF pg_is_in_recovery() THEN
         RETURN greatest((SELECT r.seq FROM windlass.ready r WHERE r.lane = p_lane AND r.seq > c.hi
                           ORDER BY r.seq DESC LIMIT 1),
@@ -331,14 +329,13 @@ BEGIN
     RETURN coalesce(pg_sequence_last_value(v_position), 0) - c.hi + c.holes - c.ahead_n;
 END $$;
 
--- How many jobs wait in a lane that anybody can see: as lane_depth, but without numbers of transactions that
--- have not committed, and without burnt ones, so that nobody is refused, or kept aside, for what somebody's
--- open transaction may yet roll back [S2]. Up to p_enough are counted where that is no more than 1,000, or
--- where the lane is no deeper. Of more, 200 places at equal distances are looked at, and their share counts:
--- that costs the same however deep the lane is, and is wrong by half a percent for each stretch of numbers
--- that cannot be seen. Long stretches that were taken ahead are left out before: most of all what a new epoch
--- has passed over, half a billion and more, in which no place that is looked at would be a job's [S3].
--- Callers: admit_ring, queue_load. May call: worker. Lock: none.
+-- How many committed jobs wait in a lane: as lane_depth, but without the numbers of open transactions and
+-- without burnt ones, so that no job is refused or held because of rows that may still roll back [S2]. Up to
+-- p_enough are counted where that is no more than 1,000, or where the lane is no deeper. Beyond that, 200
+-- evenly spaced positions are sampled: that costs the same at any depth, and is off by half a percent for
+-- each range of invisible numbers. Long ranges taken ahead are left out first, above all the half billion or
+-- more that a new epoch skips, or the samples would fall into them [S3]. Callers: admit_ring, queue_load. May
+-- call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lane_committed_depth(p_lane int, p_enough bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan

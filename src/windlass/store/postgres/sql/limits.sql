@@ -5,7 +5,7 @@
 
 -- The first gate that a new job must pass; NULL: none. p_limited: whether a setting limits its task.
 -- Callers: enqueue_gated, enqueue_new. May call: worker. Lock: none.
--- The same as next_gate of a job that has no pass, without a look at any table.
+-- The same as next_gate for a job without a pass, but it reads no table.
 CREATE OR REPLACE FUNCTION windlass.first_gate(
     p_queue text, p_task text, p_options json, p_limited boolean) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
@@ -18,9 +18,9 @@ $$;
 
 -- The first gate that a job must pass and has no pass for; NULL: it may go to its lane [F3] [F6]. p_job NULL:
 -- the job is new.
--- Callers: enqueue_one, promote, offer_one, offer_parts, retry_many, admit_gate, admit_unserved.
+-- Callers: enqueue_one, promote, offer_one, offer_part_jobs, retry_many, admit_gate, admit_unserved.
 -- May call: worker. Lock: none.
--- gates_of and next_gate in windlass.core.gates say the same.
+-- gates_of in windlass.core.gates has the same order.
 CREATE OR REPLACE FUNCTION windlass.next_gate(
     p_job bigint, p_queue text, p_task text, p_options json) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
@@ -91,10 +91,9 @@ $$;
 -- transaction keep their order.
 -- Callers: the triggers in_order and in_order_again of held, at commit. May call: worker. Lock: none beyond
 -- the row it writes, which nobody else sees yet.
--- SET CONSTRAINTS ALL IMMEDIATE, as frameworks say it, calls it too early. So a turn that it has drawn is
--- looked at once more at the next moment, which is deferred again, and drawn again unless it was drawn by the
--- same statement: at last by COMMIT. windlass.drawing: which statement that is, and the number from which on
--- it has drawn.
+-- SET CONSTRAINTS ALL IMMEDIATE, which some frameworks send, fires it too early. So its own update fires it
+-- again, deferred, and it draws a new turn unless the same statement has drawn this one: the last draw is at
+-- COMMIT. windlass.drawing: that statement, and the first number it has drawn.
 CREATE OR REPLACE FUNCTION windlass.draw_turn() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -114,8 +113,8 @@ END $$;
 
 -- ==== Room behind a gate ====
 
--- Takes the lock of a gate, whose holder lets jobs through. False: another held it for longer than p_wait ms;
--- with 0 it is only tried.
+-- Takes the lock of a gate, under which jobs are let through. False: it was held for longer than p_wait ms; 0
+-- does not wait.
 -- Callers: admit_gates, claim_gated, claim_called_back. May call: worker. Lock: advisory, (oid of the held
 -- table, hash of the gate), until the transaction ends.
 -- No producer takes it, and nobody who holds it waits for a lane, a worker or a parent.
@@ -157,9 +156,9 @@ END $$;
 -- Seconds until the bucket behind a gate can let out the first job of its waiting list; infinite where it
 -- never can, NULL where the list is empty [F1].
 -- Callers: sweep_gates. May call: worker. Lock: none.
--- What is promised to those let out before comes on top, for as long as it is kept for them; see Bucket.wait
--- in windlass.core for where the bucket cannot hold as much. While one was let out to be the probe of a
--- half-open breaker nobody else is [F7].
+-- Tokens still reserved for jobs let out before come on top; for more than the bucket can hold see
+-- Bucket.wait in windlass.core. While one job is out as the probe of a half-open breaker, no other is let out
+-- [F7].
 CREATE OR REPLACE FUNCTION windlass.gate_wait(p_gate text) RETURNS float8
 LANGUAGE sql VOLATILE AS $$
     SELECT CASE WHEN p.n = 0 THEN windlass.bucket_wait(g.budget, g.key, h.need)
@@ -183,9 +182,9 @@ LANGUAGE sql VOLATILE AS $$
       LEFT JOIN windlass.budget b ON b.name = g.budget
 $$;
 
--- The tokens of those who were let out of a budget's waiting list a moment ago and not claimed yet, but for
--- some jobs [F1]. One that waits elsewhere since, or whom nobody comes for (its queue is paused, say), keeps
--- its pass, but nobody waits for it: else jobs could wait for each other's tokens, or for ever.
+-- The tokens reserved for jobs that were just let out of a budget's waiting list and are not claimed yet,
+-- except for some jobs [F1]. A job that now waits elsewhere, or is not claimed (its queue is paused, say),
+-- keeps its pass, but its tokens are no longer reserved: jobs could wait for each other, or for ever.
 -- Callers: admit_gate, gate_wait, claim_tokens. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.promised_tokens(p_gate text, p_but bigint[] DEFAULT '{}') RETURNS int
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -196,12 +195,12 @@ BEGIN
                AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.id = p.job OFFSET 0));
 END $$;
 
--- Gives the running jobs of a task the pass of its new limit, so that they count, too [F3]; but not those of
--- p_but, a claim that is being judged.
+-- Gives running jobs of a task a pass of its new limit, so that they count [F3]; except those of p_but, a
+-- claim that is being judged.
 -- Callers: admit_gate, claim_gated. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the caller
--- holds the gate's, so that nobody lets a job through before. It is done by who first looks at the gate after
--- the limit was committed, for only then is every claim either to be seen here, or sees the limit itself when
--- it is committed: see claim_recheck.
+-- holds the gate's, so that no job is let through before. It is done by the first to look at the gate after
+-- the limit was committed: only then is every claim either visible here, or sees the limit itself after its
+-- commit (see claim_recheck).
 CREATE OR REPLACE FUNCTION windlass.count_running(p_task text, p_but bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -210,7 +209,7 @@ BEGIN
     END IF;
     DELETE FROM windlass.uncounted_task u WHERE u.task = p_task;
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    -- One that was counted while its claim put it aside would wait for its own slot.
+    -- A job that is counted while its claim puts it aside would wait for its own slot.
     DELETE FROM windlass.pass p
      WHERE p.gate = 'task:' || p_task AND EXISTS (SELECT FROM windlass.held h
                                                    WHERE h.id = p.job AND h.gate = p.gate OFFSET 0);
@@ -229,9 +228,9 @@ END $$;
 -- for tokens and need no 'slots' meanwhile [F3]. Returns the gates at which somebody waits for the room.
 -- Callers: settle, finish, finish_others, hand_back, split, take_unique_key, claim_aside, sweep_passes,
 -- admit_gate, hold_unserved. May call: worker.
--- Lock: the rows it removes, and those of their ordering
--- keys' marks, which nobody else writes while there is a pass.
--- p_call: the caller will not let the next ones in, so the coordinator is called where there are any.
+-- Lock: the rows it removes, and those of their ordering keys' marks, which nobody else writes while there is
+-- a pass.
+-- p_call: the caller does not admit the next jobs, so the coordinator is notified where some wait.
 CREATE OR REPLACE FUNCTION windlass.drop_passes(p_jobs bigint[], p_which text, p_call boolean) RETURNS text[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -257,11 +256,11 @@ BEGIN
     RETURN v_gates;
 END $$;
 
--- Drops passes of jobs that have ended without anyone noticing, so that no gate stays shut for ever. Looks at
--- up to p_limit passes in turn, and returns how many jobs had ended.
+-- Drops passes of jobs that ended without their passes being dropped, so that no gate stays shut for ever.
+-- Looks at up to p_limit passes in turn, and returns how many jobs had ended.
 -- Callers: the store's promote, now and then. May call: worker. Lock: the row that says how far it has come,
--- by trying only; ACCESS SHARE on claim, as in finish; those of drop_passes, which it has tried before: a job
--- of which somebody holds a pass is looked at again next time around.
+-- without waiting; ACCESS SHARE on claim, as in finish; those of drop_passes, tried first: a job with a
+-- locked pass is left for the next round.
 CREATE OR REPLACE FUNCTION windlass.sweep_passes(p_limit int) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -314,8 +313,8 @@ END $$;
 -- their slots; returns how many [F3]. They wait in the list of their queue until it is served: see
 -- admit_unserved.
 -- Callers: admit_gate, where the gate is full. May call: worker. Lock: the gate's, held by the caller; the
--- lanes and the rows it moves, by trying only; ACCESS SHARE on claim, as in finish.
--- For the log their attempts have ended as `held`, claimed ahead by worker 0 [rule 13].
+-- lanes and the rows it moves, without waiting; ACCESS SHARE on claim, as in finish.
+-- In the log their attempts end as `held`, claimed ahead by worker 0 [rule 13].
 CREATE OR REPLACE FUNCTION windlass.hold_unserved(p_gate text, p_queues text[]) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -338,7 +337,7 @@ BEGIN
                 (j.ready).deaths, 'shut:' || j.queue, (j.ready).task, (j.ready).payload, (j.ready).options);
         v_done := v_done + 1;
     END LOOP;
-    -- Those who wait for the turn of their fair key have the pass, too.
+    -- Jobs that wait for the turn of their fair key have the pass, too.
     FOR j IN SELECT h.id, h.queue FROM windlass.pass p JOIN windlass.held h ON h.id = p.job
               WHERE p.gate = p_gate AND h.gate IS NULL AND h.queue = ANY (p_queues) LIMIT 100
                 FOR UPDATE OF h SKIP LOCKED LOOP
@@ -351,10 +350,10 @@ END $$;
 
 -- ==== Gates where something has changed ====
 
--- Notes that something has changed at some gates, so that no admission is missed, and calls the coordinator
--- where an admission may be due. p_call NULL: only where nobody waited before.
--- Callers: enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_parts, claim_aside (before they set jobs
--- aside), drop_passes, set_task, set_queue, register, budget_change. May call: worker. Lock: none.
+-- Notes that something has changed at some gates, so that no admission is missed, and notifies the
+-- coordinator where one may be due. p_call NULL: only where no job waited before.
+-- Callers: enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_part_jobs, claim_aside (before they put
+-- jobs aside), drop_passes, set_task, set_queue, register, budget_change. May call: worker. Lock: none.
 -- It only adds rows.
 CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
     p_gates text[], p_call boolean DEFAULT NULL) RETURNS void

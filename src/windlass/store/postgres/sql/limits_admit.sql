@@ -4,10 +4,10 @@
 
 -- Lets jobs through these gates, and on through the gates behind them, while there is room. Returns how many
 -- reached their lanes.
--- Callers: the store, right after its own commit of whatever may have made room or brought a job;
--- sweep_gates. May call: worker. Lock: those gates, each waited for p_wait ms at most, in the order in which
--- jobs pass them and then of names, so that no two of these deadlock; then those of offer. What it had
--- to leave is noted, and promote looks there.
+-- Callers: the store, right after a commit that may have made room or added a job; sweep_gates. May call:
+-- worker. Lock: those gates, each waited for p_wait ms at most, in the order in which jobs pass them and then
+-- of names, so that no two of these deadlock; then those of offer. Gates that it had to skip are noted for
+-- promote.
 -- A pass given here is seen by all who take the gate's lock later: no two can give away the same room.
 CREATE OR REPLACE FUNCTION windlass.admit_gates(p_gates text[], p_limit int, p_wait int DEFAULT 0) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER
@@ -54,9 +54,9 @@ END $$;
 -- [F6]. Each gets its pass, and goes on to the waiting list of its next gate (`nexts`), to the ring of its
 -- fair key (`rings`), or (`outs`) into its lane.
 -- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, and lanes
--- that must be declared, by trying only. In the waiting list of an ordering key nobody overtakes one that
--- somebody else has locked.
--- What was noted of the gate is forgotten before the list is read: whoever notes more is not in it yet.
+-- that must be declared, without waiting. In the waiting list of an ordering key no job overtakes a locked
+-- one.
+-- The gate's note is removed before the list is read, so that a later note is not lost.
 CREATE OR REPLACE FUNCTION windlass.admit_gate(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
     OUT rings windlass.held[])
@@ -94,7 +94,7 @@ BEGIN
     END IF;
     FOR h IN SELECT * FROM windlass.held x WHERE x.gate = p_gate ORDER BY x.turn LOOP
         IF h.need > v_burst AND n < p_limit THEN
-            -- Its budget never holds as much: it stands aside, with its turn, and nobody waits behind it. See
+            -- Its budget can never hold that much: it steps aside, keeping its turn, and holds up nobody. See
             -- admit_over.
             PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
             UPDATE windlass.held x SET gate = 'over:' || substr(p_gate, 8) WHERE x.id = h.id AND FOUND;
@@ -112,8 +112,7 @@ BEGIN
             v_limit := windlass.gate_limit(v_kind, h.task, h.options);
         END IF;
         IF h.queue = ANY (v_shut) AND n < p_limit THEN
-            -- Nobody would run it: it leaves its slots to others, and waits for its queue. See
-            -- admit_unserved.
+            -- No worker would run it: it gives up its slots and waits for its queue. See admit_unserved.
             PERFORM FROM windlass.held x WHERE x.id = h.id AND x.gate = p_gate FOR UPDATE SKIP LOCKED;
             IF FOUND THEN
                 UPDATE windlass.held x SET gate = 'shut:' || h.queue WHERE x.id = h.id;
@@ -139,7 +138,7 @@ BEGIN
         IF NOT FOUND THEN
             CONTINUE WHEN v_kind <> 'order' OR NOT EXISTS (SELECT FROM windlass.held x
                                                             WHERE x.id = h.id AND x.gate = p_gate);
-            -- Whoever has locked it may leave it there, and say nothing.
+            -- Its locker may leave it there without a note.
             INSERT INTO windlass.changed_gate (gate) VALUES (p_gate);
             EXIT;
         END IF;
@@ -161,7 +160,7 @@ BEGIN
              WHERE x.id = h.id;
         ELSIF h.options ->> 'fair_key' IS NOT NULL
               AND NOT EXISTS (SELECT FROM windlass.pass p WHERE p.job = h.id AND p.gate LIKE 'budget:%') THEN
-            -- Who has waited for tokens has had his turn before.
+            -- A job that waited for tokens has had its turn.
             rings := rings || h;
             UPDATE windlass.held x SET gate = NULL, fair_key = x.options ->> 'fair_key',
                    turn = nextval('windlass.held_turn')
@@ -175,8 +174,8 @@ END $$;
 
 -- Moves jobs whose need was above the budget's burst back into the waiting list for tokens, once the budget
 -- can hold that much; each to the place it had there, up to p_limit [F1].
--- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, by trying
--- only. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
+-- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, without
+-- waiting. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
 CREATE OR REPLACE FUNCTION windlass.admit_over(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
     OUT rings windlass.held[])
@@ -199,8 +198,8 @@ END $$;
 
 -- Lets jobs go on that were held because no worker served their queue, once one does: to the end of the
 -- waiting list of their first gate, or (`outs`) into their lane [F3].
--- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, by trying
--- only. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
+-- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, without
+-- waiting. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
 CREATE OR REPLACE FUNCTION windlass.admit_unserved(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
     OUT rings windlass.held[])
@@ -235,11 +234,11 @@ BEGIN
     END IF;
 END $$;
 
--- One bounded step over gates that nobody was called to: those with a noted change, waiting lists for tokens,
--- which open by time, and a few others in turn as a safety net. `next_in`: seconds until the next of the
--- waiting lists for tokens that it looked at may move.
--- Callers: the store's promote. May call: worker. Lock: the row that says how far it has come, by trying
--- only; those of admit_gates, by trying only.
+-- One bounded step over gates that were not admitted at once: those with a noted change, waiting lists for
+-- tokens, which open by time, and a few others in turn as a safety net. `next_in`: seconds until the next of
+-- the waiting lists for tokens that it looked at may move.
+-- Callers: the store's promote. May call: worker. Lock: the row that says how far it has come, without
+-- waiting; those of admit_gates, without waiting.
 CREATE OR REPLACE FUNCTION windlass.sweep_gates(p_limit int, OUT admitted int, OUT next_in float8)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -251,7 +250,7 @@ DECLARE
 BEGIN
     PERFORM windlass.require_read_committed();
     admitted := 0;
-    -- Mostly nobody waits: then nothing is locked, and nothing is written that a commit would have to sync.
+    -- Usually no job waits; then nothing is locked or written, and the commit needs no sync.
     IF NOT EXISTS (SELECT FROM windlass.held) AND NOT EXISTS (SELECT FROM windlass.changed_gate) THEN
         RETURN;
     END IF;
@@ -305,7 +304,7 @@ END $$;
 -- Admits held jobs of one queue and priority into their lane while that has room, one of each fair key in
 -- turn, up to p_limit [C3]. Returns how many.
 -- Callers: admit, admit_gates, the store after an enqueue and after a claim. May call: worker. Lock: the
--- ring's row, by trying only; then those of try_lane and offer. The ring is walked in the order of the keys,
+-- ring's row, without waiting; then those of try_lane and offer. The ring is walked in the order of the keys,
 -- from the one served last: a key with a million jobs gets one turn like the others. No producer ever writes
 -- to the ring, so producers do not wait for each other.
 CREATE OR REPLACE FUNCTION windlass.admit_ring(p_queue text, p_priority smallint, p_limit int) RETURNS int

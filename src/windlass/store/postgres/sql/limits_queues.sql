@@ -3,7 +3,7 @@
 -- ==== What runs ====
 
 -- Takes the lock of a queue whose claims are limited, before that of the lane: its holder may count what runs
--- and give out the rest. False: another held it for longer than p_wait ms.
+-- and give out what is left. False: another held it for longer than p_wait ms.
 -- Callers: claim. May call: worker. Lock: advisory, (oid of the queue table, hash of the queue), until the
 -- transaction ends.
 CREATE OR REPLACE FUNCTION windlass.queue_lock(p_lane int, p_wait int) RETURNS boolean
@@ -27,7 +27,7 @@ END $$;
 -- claims that have not ended [F3], and no more than its governor's rate allows [F2]. Where that is none:
 -- status 'full', until one ends, or 'slow', until the rate allows more.
 -- Callers: claim. May call: worker. Lock: none; the caller holds those of the queue and of this lane. Where
--- the limit is new those of its other lanes, by trying only: a claim that began before may be under way
+-- the limit is new those of its other lanes, without waiting: a claim that began before may be under way
 -- there, and is counted when it has ended; till then 'busy'. It writes nothing: a claim must get its xid
 -- later (see claim_take).
 CREATE OR REPLACE FUNCTION windlass.claim_room(p_lane int, p_limit int, OUT room int, OUT status text)
@@ -76,7 +76,7 @@ BEGIN
          UNION
         SELECT q.name, p_claim, p_lane
         ON CONFLICT DO NOTHING;
-        -- Not ON CONFLICT alone: an open set_queue may be about to remove the row, and would be waited for.
+        -- Not ON CONFLICT alone: that would wait for an open set_queue that removes the row.
         INSERT INTO windlass.limited_queue (queue)
         SELECT q.name WHERE NOT EXISTS (SELECT FROM windlass.limited_queue x WHERE x.queue = q.name)
             ON CONFLICT DO NOTHING;
@@ -92,8 +92,8 @@ END $$;
 
 -- The claims of a queue that have not ended, each with its number of unfinished jobs [F3].
 -- Callers: claim_room, claim_count. May call: worker. Lock: none; the caller holds that of the queue.
--- A queue that is counted already knows its open claims; one that has just got its limit asks all workers, as
--- depth does.
+-- A queue with a limit keeps a list of its open claims; if the limit is new, the claims of all workers are
+-- read, as in depth.
 CREATE OR REPLACE FUNCTION windlass.open_claims(p_queue text) RETURNS TABLE (claim bigint, lane int, n bigint)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -144,9 +144,9 @@ $$;
 -- Refuses p_n new jobs of a priority where the queue or the store is overloaded: first Shed [F5], then
 -- QueueFull [F4]. The same as in windlass.core.admission.
 -- Callers: enqueue_many, enqueue_one, check_call_load. May call: worker. Lock: none.
--- A queue without such limits costs one look at its row. What positions say is looked at again before
--- anything is refused: only what has committed counts [S2]. What is refused rolls back with the caller's
--- transaction, so it is counted by the caller: see note_refused.
+-- A queue without such limits costs one read of its row. Before anything is refused, committed jobs are
+-- counted instead of positions [S2]. A refusal rolls back the caller's transaction, so the caller counts it:
+-- see note_refused.
 CREATE OR REPLACE FUNCTION windlass.check_load(p_queue text, p_priority smallint, p_n int) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -197,10 +197,9 @@ END $$;
 -- How many jobs of a queue are ready, and for how many seconds the oldest of them has waited.
 -- Callers: check_load, pressure_now, pressure_of, governed. May call: worker. Lock: none.
 -- The depth is that of positions, so O(lanes), or with p_seen of what has committed (see
--- lane_committed_depth), which costs more and is for those who are about to refuse something; jobs aside are
--- counted no further than p_enough, and the wait is looked for only where p_wait asks for it. A plan made
--- once for all [rule 8]: lane_head's LIMIT would else be planned again each time, which takes longer than all
--- the rest.
+-- lane_committed_depth), which costs more and is used only before a refusal; jobs aside are counted no
+-- further than p_enough, and the wait is looked for only where p_wait asks for it. Its plan is cached
+-- [rule 8]: planning lane_head's LIMIT anew each time would take longer than all the rest.
 CREATE OR REPLACE FUNCTION windlass.queue_load(
     p_queue text, p_enough bigint, p_wait boolean, p_seen boolean DEFAULT false, OUT depth bigint,
     OUT wait float8)
@@ -236,8 +235,8 @@ $$;
 
 -- Counts jobs that a queue has refused or shed, in a transaction of its own: the producer's has rolled back
 -- [F4] [F5]. A queue that refused is full from then on, until it falls to 60 %.
--- Callers: the store, which does without where it fails. May call: worker, producer. Lock: the queue's row,
--- waited for 100 ms at most.
+-- Callers: the store, which ignores a failure. May call: worker, producer. Lock: the queue's row, waited for
+-- 100 ms at most.
 CREATE OR REPLACE FUNCTION windlass.note_refused(p_queue text, p_n int, p_shed boolean) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
 SET jit = off AS $$
@@ -248,8 +247,8 @@ SET jit = off AS $$
      WHERE q.name = p_queue
 $$;
 
--- Notes how long the store took to answer, as the coordinator measured it: what shed_latency looks at, for 30
--- s [F5].
+-- Notes how long the store took to answer, as the coordinator measured it: shed_latency uses it for 30 s
+-- [F5].
 -- Callers: the store. May call: worker. Lock: the one row.
 CREATE OR REPLACE FUNCTION windlass.observe(p_latency float8) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -289,7 +288,7 @@ END $$;
 
 -- The current pressure on a queue [F4].
 -- Callers: note_pressure, flow_of. May call: worker. Lock: none.
--- Where positions say that there is some, what has committed is looked at: see lane_committed_depth.
+-- Where positions show pressure, committed jobs are counted: see lane_committed_depth.
 CREATE OR REPLACE FUNCTION windlass.pressure_now(q windlass.queue) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -319,7 +318,7 @@ $$;
 
 -- Keeps the pressure on each queue that has a max_depth up to date [F4].
 -- Callers: the store, with each promote. May call: worker. Lock: the rows of queues whose pressure has
--- changed, by trying only.
+-- changed, without waiting.
 CREATE OR REPLACE FUNCTION windlass.note_pressure() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -328,7 +327,7 @@ DECLARE
 BEGIN
     FOR q IN SELECT * FROM windlass.queue x WHERE x.max_depth IS NOT NULL OR x.pressure <> 'none' LOOP
         v_pressure := windlass.pressure_now(q);
-        -- Only from what it was judged by: a producer may have found the queue full meanwhile.
+        -- Only if the row is unchanged: a producer may have found the queue full meanwhile.
         CONTINUE WHEN v_pressure = q.pressure;
         PERFORM FROM windlass.queue x WHERE x.name = q.name AND x.pressure = q.pressure
             FOR NO KEY UPDATE SKIP LOCKED;
@@ -338,10 +337,10 @@ BEGIN
     END LOOP;
 END $$;
 
--- Notes the pressure that somebody has seen on a queue, in a transaction of its own, unless another has noted
--- something else since: that a queue was full, and when it fell, must not be lost between two promotes [F4].
--- Callers: the store, after an enqueue that saw a change. May call: worker, producer. Lock: the queue's row,
--- by trying only: who cannot note it leaves it to promote.
+-- Notes the pressure that an enqueue has seen on a queue, in a transaction of its own, unless it was changed
+-- since: that a queue became full, or emptied, must not be lost between two promotes [F4]. Callers: the
+-- store, after an enqueue that saw a change. May call: worker, producer. Lock: the queue's row, without
+-- waiting: if it is locked, promote does it.
 CREATE OR REPLACE FUNCTION windlass.change_pressure(p_queue text, p_was text, p_is text) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     UPDATE windlass.queue q SET pressure = p_is

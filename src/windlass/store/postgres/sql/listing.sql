@@ -51,8 +51,8 @@ END $$;
 
 -- Where in the lanes of a queue (NULL: of all) jobs of a state can be; a state of NULL means any.
 -- Callers: list_lanes. May call: worker, reader. Lock: none.
--- Ready ones are beyond the cursor and in its holes, ended ones behind it or taken ahead of it, running
--- ones in the claims of workers that are not settled, above their floor (as in depth; OFFSET 0 is a fence
+-- Ready ones are beyond the cursor and in its holes, ended ones behind it or taken ahead of it, running ones
+-- in the claims of workers that are not settled, above their floor (as in depth; OFFSET 0 is a fence
 -- [rule 8]). Not all jobs there need be in that state: list_judged says.
 CREATE OR REPLACE FUNCTION windlass.list_spans(p_queue text, p_state text)
 RETURNS TABLE (lane int, span int8multirange)

@@ -58,8 +58,8 @@ BEGIN
                   LIMIT 1;
 END $$;
 
--- The state of a job in the logs: how it ended, or whether a claim covers it. A parent to be
--- splits while it runs.
+-- The state of a job in the logs: how it ended, or whether a claim covers it. A parent to be splits while it
+-- runs.
 -- Callers: standing_of, list_judged, the view job, the store's look-up. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.shown_as(p_kind text, p_claim bigint, p_options json) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
@@ -69,8 +69,8 @@ $$;
 
 -- ==== Anywhere ====
 
--- Where a job is: its state as users know it, and its attempt. No row: there is no such
--- job. The one function that knows.
+-- Where a job is: its state as users know it, and its attempt. No row: there is no such job. The one function
+-- that knows.
 -- Callers: check_after, enqueue_one, follow, the view job_part. May call: worker, reader. Lock: none; who
 -- acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way from one place to the
 -- next a job is in exactly one of them in any snapshot, hence one statement.
@@ -211,13 +211,13 @@ SELECT p.id, p.task, p.queue, p.priority, p.state, p.attempt, p.deaths, p.payloa
 
 -- Counts per queue without scanning the logs [M1].
 -- Callers: users, the store. May call: worker, reader. Lock: none.
--- ready: by position, so O(lanes), with jobs aside and parts that are not released yet; free: what neither a
+-- ready: by position, so O(lanes), with jobs aside and parts that are not offered yet; free: what neither a
 -- gate nor the `parallel` of a parent holds back. running: from the claims of workers that are not settled,
 -- above their floor. OFFSET 0 is a fence [rule 8]: without it the planner may read every claim and join the
 -- workers to them.
 CREATE OR REPLACE FUNCTION windlass.depth()
 RETURNS TABLE (queue text, ready bigint, running bigint, scheduled bigint, retrying bigint, dead bigint,
-               oldest timestamptz, unreleased bigint, free bigint)
+               oldest timestamptz, pending_parts bigint, free bigint)
 LANGUAGE plpgsql SECURITY DEFINER ROWS 20
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -419,7 +419,7 @@ SELECT coalesce(r.result, p.result) AS result,
 -- Counts per queue, how long the oldest has waited, and how often jobs were offered.
 -- Callers: the store's depth. Lock: none.
 SELECT d.queue, d.ready, d.running, d.scheduled, d.retrying, d.dead, coalesce(o.n, 0) AS offered,
-       d.unreleased, d.free,
+       d.pending_parts, d.free,
        CASE WHEN d.oldest IS NOT NULL
             THEN greatest(date_part('epoch', windlass.now() - d.oldest), 0) END AS oldest
   FROM windlass.depth() AS d LEFT JOIN windlass.offered() AS o ON o.queue = d.queue

@@ -1,5 +1,5 @@
--- The schema itself: its version, its roles, its clock, and the few words that every module uses of the logs.
--- The tables are in migrations/0001_logs.sql, which explains roles and lock order.
+-- The schema itself: its version, its roles, its clock, and the few expressions on the logs that every module
+-- uses. The tables are in migrations/0001_logs.sql, which explains roles and lock order.
 
 -- ==== Version and roles ====
 
@@ -10,7 +10,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = of
     SELECT m.version, m.functions FROM windlass.meta m
 $$;
 
--- Notes what was migrated, and where: a copy elsewhere will know by that that it is one.
+-- Notes what was migrated, and on which server, so that a copy on another server is recognized as one.
 -- Callers: migrate, the DDL that `windlass sql` prints. May call: owner. Lock: the row of meta.
 CREATE OR REPLACE FUNCTION windlass.stamp(
     p_version int, p_functions text, p_idempotency_retention float8 DEFAULT NULL,
@@ -28,8 +28,8 @@ LANGUAGE sql AS $$
 $$;
 
 -- Gives an existing role what it needs to be a 'worker', 'producer' or 'reader', and nothing else [rule 11].
--- Callers: the owner. May call: owner. Lock: catalog rows. Each word in angle brackets becomes the functions
--- that the role may call, as their headers say. A worker may call all but the owner's.
+-- Callers: the owner. May call: owner. Lock: catalog rows. Each word in angle brackets is replaced by the
+-- functions whose headers allow the role. A worker may call all but the owner's.
 CREATE OR REPLACE FUNCTION windlass.allow(p_role text, p_kind text) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -111,7 +111,7 @@ BEGIN
     END IF;
 END $$;
 
--- ==== Words of the logs ====
+-- ==== Expressions on the logs ====
 
 -- The job id of a ready row: the one it carries, or its position [rule 4].
 -- Callers: many, the store's readings. May call: worker, reader. Lock: none.
@@ -163,8 +163,8 @@ END $$;
 -- rotation_move_failures, rotation_reclaim, adopt_lane. May call: worker.
 -- Lock: ROW EXCLUSIVE on the partition of ready.
 -- The number is read from a sequence, so no snapshot is too old for it, and it is read again after the lock:
--- whoever holds the lock on ready_N while N is not current took it before the switch. rotation_seal looks for
--- exactly those.
+-- a lock on ready_N while N is not current was taken before the switch. rotation_seal looks for exactly
+-- those.
 CREATE OR REPLACE FUNCTION windlass.pin_segment() RETURNS smallint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -200,8 +200,8 @@ BEGIN
     END IF;
 END $$;
 
--- Says that somebody waits for jobs to end, so that finish notifies.
--- Callers: the store's wait_finished, on each turn, since expire takes the mark away. May call: worker. Lock:
+-- Marks that somebody waits for jobs to end, so that finish notifies.
+-- Callers: the store's wait_finished, on each turn, since expire clears the mark. May call: worker. Lock:
 -- none.
 CREATE OR REPLACE FUNCTION windlass.await_jobs() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$

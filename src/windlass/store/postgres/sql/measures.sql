@@ -44,7 +44,7 @@ END $$;
 -- were given out before it looked. `busy`: another one is at it, and nothing is left to do.
 -- Callers: the store's rollup, which folds them and ends with rollup_put in the same transaction, so that
 -- what was taken is counted once or, where that is rolled back, by the next one [M1]. May call: worker.
--- Lock: advisory, (oid of the report table, 0), by trying only, until the transaction ends.
+-- Lock: advisory, (oid of the report table, 0), without waiting, until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.rollup_take(
     p_limit int, p_after bigint, OUT busy boolean, OUT given bigint, OUT ids bigint[], OUT samples text[])
 LANGUAGE plpgsql SECURITY DEFINER

@@ -10,8 +10,8 @@
 -- claim first, so that the snapshot that finds a claim's segment is younger than any rotation that moved it.
 -- The outcome row is inserted by the statement that finds that segment [rule 7]. Unique (claim, flush, kind):
 -- sending a flush again adds nothing and counts as repeated. So does one whose claim is gone, if its number
--- was seen when that segment was reclaimed. What ended in another flush is refused. `freed`: gates at which
--- somebody waits for the room that was made, for the caller to let in by admit_gates.
+-- was noted when that segment was reclaimed. A job that ended in another flush is refused. `freed`: gates
+-- with room and with waiting jobs, for the caller to pass to admit_gates.
 CREATE OR REPLACE FUNCTION windlass.finish(
     p_worker bigint, p_flush bigint,
     p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[],
@@ -68,7 +68,7 @@ BEGIN
           INTO applied, v_added, v_added_seqs, v_asked, v_wrong, refused_claims, refused_seqs
           FROM judged j;
         repeated := v_asked - applied - v_wrong;
-        -- Jobs that were claimed before their task got a limit hold a pass, though the worker does not know.
+        -- Jobs claimed before their task got a limit hold a pass that the worker does not know of.
         IF EXISTS (SELECT FROM windlass.pass p WHERE p.job >= 1::bigint << 44) THEN
             freed := windlass.drop_passes(
                 ARRAY(SELECT p.job
@@ -93,7 +93,7 @@ BEGIN
                      ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
                   WHERE u.forget;
             END IF;
-            -- The caller lets the next ones in.
+            -- The caller admits the next ones.
             SELECT freed || windlass.drop_passes(array_agg(u.job), 'all', false) INTO freed
               FROM unnest(p_jobs, p_job_claims, p_job_seqs) AS u (job, claim, seq)
               JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
@@ -118,7 +118,7 @@ BEGIN
     END IF;
 END $$;
 
--- Records the attempts that did not simply succeed, and does with each job what its outcome says.
+-- Records the attempts that did not simply succeed, and applies the outcome to each job.
 -- Callers: finish, which holds the fence. May call: worker. Lock: those of offer.
 -- A cancel that was asked for turns every outcome but dead into cancelled [O5]; a retry of the last attempt
 -- is a death [O4]. The outcome rows come first: only jobs whose row was added here go on, so that a flush
@@ -247,7 +247,7 @@ BEGIN
 END $$;
 
 -- Keeps one failed attempt in the failure log.
--- Callers: finish_others; finish, for attempt 0, which says that earlier ones are forgotten [O1].
+-- Callers: finish_others; finish, with attempt 0, which marks earlier failures as cleared [O1].
 -- May call: worker. Lock: pins the segment.
 CREATE OR REPLACE FUNCTION windlass.note_failure(
     p_job bigint, p_attempt int, p_type text, p_message text, p_traceback text) RETURNS void
@@ -275,11 +275,11 @@ END $$;
 
 -- ==== Whose claim, and what is left of it ====
 
--- Whether an outcome speaks of a claim that is not the worker's, or of seqs outside it [C5].
+-- Whether an outcome names a claim that is not the worker's, or seqs outside it [C5].
 -- Callers: finish, finish_others, split. May call: worker. Lock: none.
--- A claim that is not there was reclaimed after it had ended; that is no wrong if the worker's flush of this
--- number was among what went. A snapshot older than the statement may miss a claim that was carried to
--- another segment meanwhile: that transaction must be tried again.
+-- A missing claim was reclaimed after it had ended; that is fine if it had this flush of the worker. A
+-- snapshot older than the statement may miss a claim that was carried to another segment meanwhile: that
+-- transaction must be tried again.
 CREATE OR REPLACE FUNCTION windlass.is_foreign_claim(
     p_owner bigint, p_held int8multirange, p_worker bigint, p_seqs int8multirange, p_flush bigint)
 RETURNS boolean
@@ -296,10 +296,10 @@ END $$;
 
 -- ==== After the end ====
 
--- Clears what hangs on jobs that have ended for good: checkpoint, cancel request, unique key, passes of
--- gates; tells their parents, and notes those that did not succeed, for whoever comes after them [P12].
+-- Clears what belongs to jobs that have ended for good: checkpoint, cancel request, unique key, passes of
+-- gates. Notes the end for their parents, and failures for the jobs that come after them [P12].
 -- Callers: every function that ends jobs, with how they ended. May call: worker. Lock: the rows of
--- unique_key, by trying only; none of a parent (see note_part_ends). Pins the segment where progress is kept.
+-- unique_key, without waiting; none of a parent (see note_part_ends). Pins the segment where progress is kept.
 -- p_claims and p_lanes name the claim each job ended in, or NULL where it ended waiting; p_snapshot is that
 -- claim's, where the caller has kept it. A key that a producer's transaction holds is left to settle_rest: no
 -- worker waits for a producer. A part that did not succeed keeps its checkpoint, for its redrive [P9]. The
@@ -348,7 +348,8 @@ BEGIN
                LEFT JOIN LATERAL (SELECT x.snapshot FROM windlass.claim x
                                    WHERE x.lane = a.lane AND x.id = a.claim) AS c
                  ON true LOOP
-        -- Dead runs of a key in a row are counted. A success forgets them, and so do 7 days without one [O7].
+        -- Consecutive dead runs of a key are counted. A success, or 7 days without a dead run, resets that
+        -- [O7].
         IF p_kind = 'succeeded' THEN
             DELETE FROM windlass.key_death WHERE key = u.key;
         ELSIF p_kind = 'dead' THEN

@@ -1,9 +1,9 @@
--- Parents and their parts: the split, the release of parts, and how their ends are folded into the parent.
+-- Parents and their parts: the split, the offer of parts, and how their ends are folded into the parent.
 -- Redrive, retention and the views are in parents_redrive.sql.
 
 -- ==== The split ====
 
--- Ends a claimed attempt by making its job a parent, with its parts, and releases the first of them [P4].
+-- Ends a claimed attempt by making its job a parent, with its parts, and offers the first of them [P4].
 -- Returns 'split', 'cancelled' (its cancel had been asked for), 'repeated' or 'refused'.
 -- Callers: the store. May call: worker. Lock: the worker's life row FOR NO KEY UPDATE, so that of two that
 -- were sent at once the second sees what the first has done; ACCESS SHARE on claim, as in finish; then those
@@ -68,20 +68,20 @@ BEGIN
     RETURN v_kind;
 END $$;
 
--- ==== Releasing parts ====
+-- ==== Offering parts ====
 
--- How many parts a parent releases now: so many that p_wanted of them wait to be claimed, and no more than
--- may run beside those that are out. Few wait, so that parts of several parents take turns in a lane [P8].
+-- How many parts a parent offers now: so many that p_wanted of them wait to be claimed, and no more than may
+-- run beside those that are out. Few wait, so that parts of several parents take turns in a lane [P8].
 -- Callers: next_step, advance. May call: worker. Lock: none. core/parents.py has the same rule.
-CREATE OR REPLACE FUNCTION windlass.to_release(p windlass.parent, p_waiting int, p_wanted int) RETURNS int
+CREATE OR REPLACE FUNCTION windlass.parts_to_offer(p windlass.parent, p_waiting int, p_wanted int) RETURNS int
 LANGUAGE sql IMMUTABLE AS $$
     SELECT greatest(least(p.pending, p.parallel - p.out, p_wanted - p_waiting), 0)
 $$;
 
--- Releases the next parts of a parent, the lowest index first [P8].
+-- Offers the next parts of a parent, the lowest index first [P8].
 -- Callers: advance. May call: worker. Lock: the parent's row, held by the caller; those of offer.
 -- A part that had a job before goes on from what that one saved: its checkpoint passes to the new job.
-CREATE OR REPLACE FUNCTION windlass.release(p windlass.parent, p_n int) RETURNS void
+CREATE OR REPLACE FUNCTION windlass.offer_parts(p windlass.parent, p_n int) RETURNS void
 LANGUAGE plpgsql SET enable_sort = off SET jit = off AS $$
 DECLARE
     v_indexes int[];
@@ -94,7 +94,7 @@ BEGIN
       FROM (SELECT x.index, x.span, x.size, x.job FROM windlass.part x
              WHERE x.parent = p.id AND x.state = 'pending'
              ORDER BY x.index LIMIT p_n) AS t;
-    v_new := windlass.offer_parts(p, v_options);
+    v_new := windlass.offer_part_jobs(p, v_options);
     UPDATE windlass.checkpoint k SET job = u.new FROM unnest(v_old, v_new) AS u (old, new)
      WHERE k.job = u.old;
     UPDATE windlass.part t SET state = 'out', job = u.job, attempt = 1, claimed = false
@@ -103,12 +103,12 @@ BEGIN
      WHERE x.id = p.id;
 END $$;
 
--- Releases the finalizer of a parent, whose parts have all ended [P9].
+-- Offers the finalizer of a parent, whose parts have all ended [P9].
 -- Callers: advance. May call: worker. Lock: the parent's row, held by the caller; those of offer.
-CREATE OR REPLACE FUNCTION windlass.release_final(p windlass.parent) RETURNS void
+CREATE OR REPLACE FUNCTION windlass.offer_finalizer(p windlass.parent) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_job bigint := (windlass.offer_parts(p, ARRAY[windlass.part_options(p, -1, 'null', 0)]))[1];
+    v_job bigint := (windlass.offer_part_jobs(p, ARRAY[windlass.part_options(p, -1, 'null', 0)]))[1];
 BEGIN
     INSERT INTO windlass.part (parent, index, span, size, state, job, attempt)
     VALUES (p.id, -1, 'null', 0, 'out', v_job, 1);
@@ -117,9 +117,9 @@ END $$;
 
 -- Puts the jobs of parts where jobs of their parent's queue and priority wait, and returns their ids, in
 -- order.
--- Callers: release, release_final. May call: worker. Lock: those of offer. Gates and fair keys are honoured
--- as in enqueue_one; the ordering key is the parent's alone.
-CREATE OR REPLACE FUNCTION windlass.offer_parts(p windlass.parent, p_options text[]) RETURNS bigint[]
+-- Callers: offer_parts, offer_finalizer. May call: worker. Lock: those of offer. Gates and fair keys are
+-- honoured as in enqueue_one; the ordering key is the parent's alone.
+CREATE OR REPLACE FUNCTION windlass.offer_part_jobs(p windlass.parent, p_options text[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_fair text := p.options ->> 'fair_key';
@@ -147,7 +147,7 @@ END $$;
 
 -- The options of a part's job: those of its parent, but for what is the parent's alone, and which part it is
 -- [P4].
--- Callers: release, release_final. May call: worker. Lock: none.
+-- Callers: offer_parts, offer_finalizer. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.part_options(
     p windlass.parent, p_index int, p_span json, p_size bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
@@ -161,14 +161,14 @@ $$;
 -- ==== Folding ends ====
 
 -- Brings a parent up to date with its parts and takes every step that it can take now [P9]. Returns its
--- state, NULL where there is no such parent, or 'busy' where somebody has held it for longer than
--- p_wait ms: a worker's flush must not hang on an operator's open transaction, and neither must promote.
--- p_wanted: how many of its parts are to wait for a claim; p_claimed: jobs of parts that were just claimed.
--- Callers: split, cancel_parent, redrive_parts, reopen_parent_of, set_parent, retry; the store after a claim
--- that took parts, after a flush that ended some, and in promote. May call: worker. Lock: the parent's row,
--- until the transaction ends; then those of offer. What ended or was claimed before the lock was got is seen
--- by the statements after it. What commits later is folded by whoever ended it, or by promote: each end is
--- folded once, under this lock, and so is the decision that follows from it.
+-- state, NULL where there is no such parent, or 'busy' where somebody has held it for longer than p_wait ms:
+-- neither a worker's flush nor promote may wait for an operator's open transaction. p_wanted: how many of its
+-- parts are to wait for a claim; p_claimed: jobs of parts that were just claimed. Callers: split,
+-- cancel_parent, redrive_parts, reopen_parent_of, set_parent, retry; the store after a claim that took parts,
+-- after a flush that ended some, and in promote. May call: worker. Lock: the parent's row, until the
+-- transaction ends; then those of offer. Statements after the lock see all that ended or was claimed before
+-- it. Later ends are folded by whoever commits them, or by promote: each end is folded once, and the decision
+-- that follows is made once, under this lock.
 CREATE OR REPLACE FUNCTION windlass.advance(
     p_parent bigint, p_wait int DEFAULT NULL, p_wanted int DEFAULT 1,
     p_claimed bigint[] DEFAULT '{}') RETURNS text
@@ -200,8 +200,9 @@ BEGIN
         v_waiting := (SELECT count(*) FROM windlass.part t
                        WHERE t.parent = p_parent AND t.state = 'out' AND NOT t.claimed AND t.index >= 0);
         CASE windlass.next_step(p, v_waiting, p_wanted)
-            WHEN 'release' THEN PERFORM windlass.release(p, windlass.to_release(p, v_waiting, p_wanted));
-            WHEN 'finalize' THEN PERFORM windlass.release_final(p);
+            WHEN 'offer' THEN
+                PERFORM windlass.offer_parts(p, windlass.parts_to_offer(p, v_waiting, p_wanted));
+            WHEN 'finalize' THEN PERFORM windlass.offer_finalizer(p);
             WHEN 'succeed' THEN PERFORM windlass.end_parent(p, 'succeeded', NULL);
             WHEN 'cancel' THEN PERFORM windlass.end_parent(p, 'cancelled', NULL);
             WHEN 'die' THEN
@@ -217,8 +218,8 @@ BEGIN
 END $$;
 
 -- Folds the ends of parts that were noted into their parent, and forgets the notes.
--- Callers: advance. May call: worker. Lock: the parent's row, held by the caller. The end of a job that is
--- not the part's present one has nothing to say.
+-- Callers: advance. May call: worker. Lock: the parent's row, held by the caller. The end of a job that no
+-- longer runs the part is ignored.
 CREATE OR REPLACE FUNCTION windlass.fold_ends(p_parent bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -253,7 +254,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- What a parent does next, by its parts' states [P9]: wait, release, finalize, succeed, die or cancel.
+-- What a parent does next, by its parts' states [P9]: wait, offer, finalize, succeed, die or cancel.
 -- Callers: advance. May call: worker. Lock: none.
 -- core/parents.py says the same.
 CREATE OR REPLACE FUNCTION windlass.next_step(
@@ -262,7 +263,7 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p.state <> 'waiting' THEN 'wait'
                 WHEN p.cancelling THEN CASE WHEN p.out > 0 OR p.final_state = 'out' THEN 'wait'
                                             ELSE 'cancel' END
-                WHEN windlass.to_release(p, p_waiting, p_wanted) > 0 THEN 'release'
+                WHEN windlass.parts_to_offer(p, p_waiting, p_wanted) > 0 THEN 'offer'
                 WHEN p.pending > 0 OR p.out > 0 THEN 'wait'
                 WHEN p.dead + p.cancelled > p.tolerated THEN 'die'
                 WHEN NOT p.finalizer THEN 'succeed'
@@ -305,8 +306,7 @@ BEGIN
      WHERE t.job = ANY (p_jobs);
 END $$;
 
--- The records that a checkpoint speaks of: the whole number n, where its data is an object that has one; else
--- 0.
+-- The number of records in a checkpoint: the integer n of its data, if that is an object with one; else 0.
 -- Callers: note_part_ends, saved_of, the view job_part. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.records_of(p_data json) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
@@ -315,8 +315,8 @@ LANGUAGE sql IMMUTABLE AS $$
                 THEN (p_data ->> 'n')::bigint ELSE 0 END
 $$;
 
--- Parents that have not taken in yet how some of their parts ended, up to p_most; in any order, so that many
--- that somebody holds keep nobody else waiting for long [S2].
+-- Parents that have not folded in some ends of their parts, up to p_most; in random order, so that many
+-- locked ones do not hold up the others for long [S2].
 -- Callers: the store's promote. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.parents_to_advance(p_most int) RETURNS TABLE (parent bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -328,10 +328,10 @@ END $$;
 
 -- ==== Cancelling ====
 
--- Stops the releases of a parent and cancels those of its parts that are out [P9]: 'requested', or 'finished'
--- where it has ended. NULL: there is no such parent.
+-- Makes a parent offer no more parts, and cancels those that are out [P9]: 'requested', or 'finished' where
+-- it has ended. NULL: there is no such parent.
 -- Callers: cancel, delete. May call: worker. Lock: the parent's row, then the lanes of its parts, in order.
--- Nobody takes a parent's row who holds a lane, so that no two of these deadlock.
+-- Nobody who holds a lane locks a parent, so no two of these deadlock.
 CREATE OR REPLACE FUNCTION windlass.cancel_parent(p_parent bigint) RETURNS text
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -356,7 +356,7 @@ END $$;
 -- ==== Statements that the store sends ====
 
 -- :unheard_cancels
--- Parents whose cancel was asked for just when they were split, up to $1, in any order as in
+-- Parents whose cancel was requested while they were being split, up to $1, in random order as in
 -- parents_to_advance.
 -- Callers: PostgresStore.promote. Lock: none.
 SELECT p.id FROM windlass.cancel_request q JOIN windlass.parent p ON p.id = q.job WHERE p.state = 'waiting'

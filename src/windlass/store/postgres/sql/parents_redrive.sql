@@ -1,9 +1,8 @@
--- Parents whose parts run again, change their number or go; and what readers see of parents.
+-- Redriving parts, changing `parallel`, removing parents; and what readers see of parents.
 
 -- ==== Running parts again ====
 
--- Runs the dead and cancelled parts of a parent again, each from its last checkpoint; returns how many
--- [P9].
+-- Runs the dead and cancelled parts of a parent again, each from its last checkpoint; returns how many [P9].
 -- Callers: users, the store. May call: worker. Lock: those of redrive_parts.
 CREATE OR REPLACE FUNCTION windlass.redrive(parent bigint) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -24,9 +23,9 @@ BEGIN
     RETURN r.parts;
 END $$;
 
--- Makes the failed parts of a parent wait for their release again, and those that a cancel kept from it [P9].
+-- Makes the failed parts of a parent wait to be offered again, and those that a cancel kept from it [P9].
 -- `parts`: how many, counting a finalizer that did not succeed. `holder`: the job that holds the parent's
--- unique key by now; `final`: its finalizer while that waits or runs, which never happens beside parts. Where
+-- unique key by now; `final`: its finalizer, if that waits or runs: it must not run beside parts. Where
 -- either is set, nothing was changed.
 -- Callers: redrive, retry. May call: worker. Lock: the parent's row; the dead letters of its parts; then
 -- those of advance.
@@ -84,7 +83,7 @@ BEGIN
         EXIT WHEN FOUND;
         SELECT u.job INTO v_holder FROM windlass.unique_key u WHERE u.key = v_key;
         IF v_holder = p.id THEN
-            -- Its end could not free the key yet: see settle.
+            -- Its end has not freed the key yet: see settle.
             DELETE FROM windlass.unsettled u WHERE u.job = p.id;
             EXIT;
         ELSIF v_holder IS NOT NULL THEN
@@ -107,7 +106,7 @@ END $$;
 
 -- Before a dead job is brought back: if it belongs to a part, the part is out again and its parent waits
 -- again [P9]. Returns that parent, or NULL where there is none. `held`: another job holds the parent's key,
--- or its finalizer waits or runs, which never happens beside parts; then nothing was changed.
+-- or its finalizer waits or runs, which it must not beside parts; then nothing was changed.
 -- Callers: retry. May call: worker. Lock: the parent's row, before that of the dead job, as in redrive_parts.
 CREATE OR REPLACE FUNCTION windlass.reopen_parent_of(p_job bigint, OUT parent bigint, OUT held boolean)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -123,7 +122,7 @@ BEGIN
     SELECT t.index INTO v_index FROM windlass.part t
      WHERE t.parent = reopen_parent_of.parent AND t.job = p_job AND t.state = 'dead';
     IF FOUND THEN
-        -- Somebody may be deleting it.
+        -- It may be about to be deleted.
         PERFORM FROM windlass.dead d WHERE d.id = p_job FOR UPDATE;
     END IF;
     IF NOT FOUND THEN
@@ -179,7 +178,7 @@ BEGIN
 END $$;
 
 -- One bounded step: removes parts of parents that are gone, with their checkpoints. Returns how many.
--- Callers: expire. May call: worker. Lock: the rows it removes, and those of dropped_parent, by trying only.
+-- Callers: expire. May call: worker. Lock: the rows it removes, and those of dropped_parent, without waiting.
 CREATE OR REPLACE FUNCTION windlass.drop_parts(p_limit int) RETURNS int
 LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -242,8 +241,8 @@ BEGIN
 END $$;
 
 -- Every parent and how far its parts are, one row each [P4] [P9]. Lock: none.
---   total                                     parts in all; out: released and not ended
---   succeeded, dead, cancelled, out           how many have that state; the rest was never released
+--   total                                     parts in all; out: offered and not ended
+--   succeeded, dead, cancelled, out           how many have that state; the rest was never offered
 --   parallel, tolerated                       how many run at a time, and how many may fail
 --   size, done, records                       their sizes together, and how much is done, as saved
 --   final                                     the finalizer's job, once all parts have ended
@@ -258,7 +257,7 @@ SELECT p.id, p.task, p.queue, p.state, p.total, p.succeeded, p.dead, p.cancelled
 -- Every part of every parent, one row each, the finalizer as index -1 [P4]. Lock: none.
 --   parent, index (from 0), total   which part it is
 --   span, size                      what it covers, in the splitter's words and unit
---   state                           waiting before its release, then the state of its job
+--   state                           waiting before it is offered, then the state of its job
 --   job, attempt                    the job that runs it, or ran it last
 --   done, records                   its progress, by what it has saved
 --   error                           what it died of;  created_at: when the parent was split

@@ -6,7 +6,7 @@
 -- Starts, or takes up, the reclaiming of one segment, and returns its number (NULL: nothing is due) and
 -- that of the turn, which every later step must name: a rotator that slept meanwhile has an old one and is
 -- refused.
--- Callers: the store's rotate. May call: worker. Lock: the rotation row, by trying only (a second rotator
+-- Callers: the store's rotate. May call: worker. Lock: the rotation row, without waiting (a second rotator
 -- finds nothing to do). When the current segment is due and an empty one is ready, that one becomes
 -- current first. The number lives in a sequence, so every producer and claim sees the switch at once,
 -- whatever its snapshot.

@@ -3,9 +3,9 @@
 -- ==== Settings ====
 
 -- Declares a schedule [K4]. A new one is due at p_next_at; one that exists takes the new definition, and
--- p_next_at and p_error only where cron or tz have changed, or where it is never due: what was wrong with
--- them here may be mended by now. p_definition: columns of windlass.schedule; payload and options are text,
--- to be kept as they were written.
+-- p_next_at and p_error only where cron or tz have changed, or where it is never due: an expression that this
+-- server refused may be valid by now. p_definition: columns of windlass.schedule; payload and options are
+-- text, to be kept as they were written.
 -- Callers: the store. May call: worker. Lock: the row.
 CREATE OR REPLACE FUNCTION windlass.seed_schedule(
     p_definition jsonb, p_payload text, p_options text, p_next_at float8, p_error text)
@@ -56,13 +56,13 @@ END $$;
 
 -- Fires a schedule for some times: compare-and-swap, enqueue and state in one transaction [K4]. `fired` is
 -- false, and nothing happens, where its next_at is not p_expected any more, it is paused, or it is gone;
--- p_expected NULL is an operator's "now", which minds neither, nor overlaps.
+-- p_expected NULL is an operator's "trigger now", which ignores all of these, and overlaps.
 -- Callers: the store. May call: worker. READ COMMITTED only.
 -- Lock: the leader row FOR SHARE, the schedule's row, the row of the unique key that its jobs have, if any;
 -- then, where a running twin is to be cancelled, its parent's row and its lane as cancel takes them, and
 -- those of enqueue_one. Nobody who holds a lane, a parent or a key waits for a schedule or the leader, so
--- none of this deadlocks; and who keeps the key for long makes the fire fail, to be tried again, rather
--- than hold up a lane or the next term. One whose row somebody holds is passed over [S2].
+-- none of this deadlocks; and if the key is locked for long, the fire fails and is tried again, instead of
+-- holding up a lane or the next term. A schedule whose row is locked is skipped [S2].
 CREATE OR REPLACE FUNCTION windlass.fire_schedule(
     p_term bigint, p_name text, p_expected float8, p_times float8[], p_next_at float8, p_skipped bigint,
     p_error text, OUT fired boolean, OUT jobs bigint[], OUT statuses text[])
@@ -146,8 +146,8 @@ LANGUAGE sql STABLE AS $$
                                             'run') END)::text
 $$;
 
--- By how many seconds the job that a schedule makes for a time is put off: a share of its jitter that name
--- and time decide [K4].
+-- How many seconds the job that a schedule makes for a time is delayed: a fraction of its jitter, derived
+-- from name and time [K4].
 -- Callers: fire_schedule. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.jitter_of(s windlass.schedule, p_time float8) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
@@ -163,8 +163,8 @@ $$;
 SELECT * FROM windlass.schedule ORDER BY name COLLATE "C"
 
 -- :due_schedules
--- Schedules that are due and not paused, the one due longest first, or that fired at a time which is yet to
--- come, up to $1, and the time; one row without a name where there are none.
+-- Schedules that are due and not paused, longest due first, and those whose last fire lies in the future, up
+-- to $1, with the current time; one row without a name if there are none.
 -- Callers: Schedules. Lock: none.
 SELECT s.*, t.now
   FROM windlass.unix_time() AS t (now)

@@ -3,8 +3,8 @@
 
 -- ==== Cancelling ====
 
--- Cancels a job [O5]: 'cancelled', 'requested' (it runs, and its worker is told; or it is a parent, and its
--- parts are), 'finished' or 'not_found'.
+-- Cancels a job [O5]: 'cancelled', 'requested' (it runs, and its worker will stop it; or it is a parent, and
+-- its parts will be cancelled), 'finished' or 'not_found'.
 -- Callers: users, the store, fire_schedule. May call: worker. Lock: those of cancel_job or cancel_parent.
 CREATE OR REPLACE FUNCTION windlass.cancel(job bigint) RETURNS text
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -75,7 +75,7 @@ BEGIN
             IF FOUND THEN
                 RETURN 'deleted';
             END IF;
-            -- A rotation has just moved it; look again.
+            -- A rotation has just moved it: look again.
         ELSIF FOUND AND p.claim IS NOT NULL THEN
             INSERT INTO windlass.cancel_request (job, at) VALUES (delete.job, windlass.now())
                 ON CONFLICT DO NOTHING;
@@ -141,7 +141,7 @@ BEGIN
         END IF;
         RETURN 'retried';
     END IF;
-    -- One that is to replace another waits for that one's end.
+    -- A job that is to replace another waits for its end.
     DELETE FROM windlass.deferred x WHERE x.id = retry.job AND x.replaces IS NULL RETURNING * INTO w;
     IF FOUND THEN
         PERFORM windlass.offer_one(w.queue, w.priority, w.task, w.payload, w.options, w.id,
@@ -159,10 +159,10 @@ BEGIN
     RETURN 'not_found';
 END $$;
 
--- retry for many jobs at once: those it offered again. It takes only what needs no more than that: dead,
--- scheduled and retrying jobs that are no part, hold no place of another's key and have no gate before them.
--- The rest is for retry.
--- Callers: the store. May call: worker. Lock: the rows it moves, by trying only, so that two who do this
+-- retry for many jobs at once: those it offered again. It takes only simple cases: dead, scheduled and
+-- retrying jobs that are no part, do not replace another job and have no gate to pass. The rest is left to
+-- retry.
+-- Callers: the store. May call: worker. Lock: the rows it moves, without waiting, so that two who do this
 -- never wait for each other; those of offer.
 -- Each lane gets its jobs in one go, in the order given, with all its numbers drawn before the first row
 -- [rule 3].
@@ -224,8 +224,8 @@ END $$;
 -- ==== Settings ====
 
 -- Declares a queue, or changes some of its settings; unnamed ones stay.
--- Callers: users, the store. May call: worker. Lock: the row, then those of set_rate. A setting that does not
--- exist, or makes no sense, is refused, and nothing is changed [K1].
+-- Callers: users, the store. May call: worker. Lock: the row, then those of set_rate. An unknown or invalid
+-- setting is refused, and nothing is changed [K1].
 CREATE OR REPLACE FUNCTION windlass.set_queue(
     p_name text, p_changes jsonb DEFAULT '{}') RETURNS windlass.queue
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -261,14 +261,14 @@ BEGIN
                         || ' WHERE name = ($1).name'
                    FROM jsonb_object_keys(p_changes) AS k) USING q;
     END IF;
-    -- Without a limit nobody notes what runs: the next one starts to count again, also where a claim that
-    -- still knew of the last one has noted something since [F3].
+    -- Without a limit open claims are not recorded: a later limit counts anew, and drops what a claim that
+    -- still saw the old limit has recorded since [F3].
     DELETE FROM windlass.limited_queue x WHERE x.queue = p_name AND (q.concurrency IS NULL OR NOT v_limited);
-    -- Who asked meanwhile was told that it is paused, and asks again when called or after seconds [K2].
+    -- Claimers that found it paused ask again when notified, or after some seconds [K2].
     IF v_paused AND NOT q.paused THEN
         PERFORM windlass.wake(p_name), windlass.mark_gates_changed(ARRAY['shut:' || p_name], true);
     END IF;
-    -- Its jobs leave their slots to those who wait for them [F3].
+    -- Its jobs give up their slots to others [F3].
     IF q.paused AND NOT v_paused THEN
         PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('key:', 'key;', '', 1000)
             || windlass.next_waiting_lists('task:', 'task;', '', 1000), true);
@@ -284,8 +284,8 @@ BEGIN
 END $$;
 
 -- Changes some settings of a task; NULL goes back to what the code says, and unnamed ones stay [P6].
--- Callers: users, the store. May call: worker. Lock: the row. A setting that does not exist, or makes no
--- sense, is refused, and nothing is changed.
+-- Callers: users, the store. May call: worker. Lock: the row. An unknown or invalid setting is refused, and
+-- nothing is changed.
 CREATE OR REPLACE FUNCTION windlass.set_task(p_name text, p_changes jsonb) RETURNS windlass.task_setting
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -303,8 +303,8 @@ BEGIN
                         || string_agg(format('%1$I = ($1).%1$I', k), ', ') || ' WHERE name = ($1).name'
                    FROM jsonb_object_keys(p_changes) AS k) USING t;
     END IF;
-    -- Those that run count under a limit that is new, and where there is more room now somebody must look
-    -- [F3]. They are counted when this is committed: see count_running.
+    -- Running jobs count under a new limit, and a higher limit may make room [F3]. They are counted after
+    -- this has committed: see count_running.
     IF p_changes ? 'concurrency' AND t.concurrency IS NOT NULL THEN
         INSERT INTO windlass.uncounted_task (task) VALUES (p_name);
     END IF;
@@ -312,16 +312,16 @@ BEGIN
         PERFORM windlass.mark_gates_changed(ARRAY['task:' || p_name], true);
     END IF;
     IF p_changes ? 'key_concurrency' THEN
-        -- Which waiting lists of keys have jobs of this task takes longer to find out than to look at them.
+        -- To find the keys whose waiting lists have jobs of this task costs more than to look at all of them.
         PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('key:', 'key;', '', 1000), true);
     END IF;
     RETURN t;
 END $$;
 
--- Refuses settings of a 'queue' [K1], a 'task' [P6] or a 'budget' [F1] that do not exist or make no sense.
--- Callers: set_queue, set_task, declare_budget, set_budget. May call: worker. Lock: none.
--- Of the rules only that of shards, which Python does not know, stands here. The others take the place of the
--- comment behind it when the functions are loaded: see setting_rules.py.
+-- Refuses settings of a 'queue' [K1], a 'task' [P6] or a 'budget' [F1] that are unknown or invalid. Callers:
+-- set_queue, set_task, declare_budget, set_budget. May call: worker. Lock: none.
+-- Only the rule for shards, which Python does not have, is written here. setting_rules.py puts the others in
+-- place of the comment after it when the functions are loaded.
 CREATE OR REPLACE FUNCTION windlass.check_settings(
     p_what text, p_name text, p_changes jsonb) RETURNS void
 LANGUAGE plpgsql AS $$

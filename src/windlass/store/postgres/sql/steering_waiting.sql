@@ -6,8 +6,8 @@
 -- Where jobs are in the logs: locate for many, of those that are neither a parent nor a part. claimed: it
 -- runs or has run; ended: for good.
 -- Callers: the store, before it steers many. May call: worker. Lock: ACCESS SHARE on claim, as in finish. It
--- decides nothing: what waits here may run a moment later, and who ends it looks again. What has ended stays
--- so.
+-- decides nothing: what waits now may run a moment later, so the function that ends it checks again. What has
+-- ended stays ended.
 CREATE OR REPLACE FUNCTION windlass.places_of(p_jobs bigint[])
 RETURNS TABLE (job bigint, lane int, seq bigint, claimed boolean, ended boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -47,7 +47,7 @@ $$;
 -- ==== Deleting many jobs that have ended ====
 
 -- Removes those of some jobs that are dead, and returns them.
--- Callers: the store. May call: worker. Lock: their rows, by trying only.
+-- Callers: the store. May call: worker. Lock: their rows, without waiting.
 CREATE OR REPLACE FUNCTION windlass.delete_dead(p_jobs bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -89,11 +89,10 @@ END $$;
 -- the job, or its row; ACCESS SHARE on claim first, as in finish. Of a job that has yet to replace another:
 -- its key, which a producer may hold, its row, then the lanes of both.
 -- A scheduled or held job has no place in the logs; to be shown as cancelled it is offered and taken at once.
--- A job may be on its way from one place to the next (promoted, claimed, retried) while a lock is waited for;
--- then it is looked for again; one that has become a parent waits nowhere.
--- A job that has yet to replace another does so first: who ends it wants neither [E6]. Where that one has
--- begun, it gets the key back. It may end at this moment, having no key to free: settle_rest looks after
--- that.
+-- While this waits for a lock, the job may move on (be promoted, claimed, retried); then it is looked up
+-- again. A job that has become a parent waits nowhere.
+-- A job that has yet to replace another does so first, since neither is wanted any more [E6]. If the other
+-- has started, it gets the key back; in case it ends just now, without a key to free, settle_rest frees it.
 CREATE OR REPLACE FUNCTION windlass.end_waiting(p_job bigint, p_kind text) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -156,7 +155,7 @@ BEGIN
         HINT = 'Try again.';
 END $$;
 
--- Takes the locks that end_waiting needs for a job, by trying only; false: somebody holds one of them, so
+-- Takes the locks that end_waiting needs for a job, without waiting; false: somebody holds one of them, so
 -- leave the job for later [S2]. True as well for one that waits nowhere.
 -- Callers: replace_step, follow. May call: worker. Lock: the lane in which the job waits; else its row, and
 -- the lane in which it would be shown.
@@ -206,10 +205,10 @@ BEGIN
     END LOOP;
 END $$;
 
--- Ends jobs that wait in no lane (scheduled, retrying, held aside), as cancelled or deleted. Returns
--- those it ended. Jobs that are to replace others are left to end_waiting.
+-- Ends jobs that wait in no lane (scheduled, retrying, held aside), as cancelled or deleted. Returns those it
+-- ended. Jobs that are to replace others are left to end_waiting.
 -- Callers: the store, with jobs that are no parts. May call: worker. Lock: ACCESS SHARE on claim, as in
--- finish; the lanes of these jobs, in order; then their rows, by trying only.
+-- finish; the lanes of these jobs, in order; then their rows, without waiting.
 -- To be shown as cancelled they are offered and taken at once, as in end_waiting, each lane's in one go.
 CREATE OR REPLACE FUNCTION windlass.end_aside(p_jobs bigint[], p_kind text) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -322,7 +321,7 @@ BEGIN
     PERFORM windlass.lane_lock(p_lane);
     c := windlass.cursor_of(p_lane);
     v_holes := windlass.gather_seqs(coalesce(c.young, '{}') + coalesce(c.old, '{}'), c.spilled);
-    -- A set written aside keeps numbers that hi has passed since.
+    -- A side row keeps numbers that hi has passed since.
     v_ahead := windlass.gather_seqs(c.ahead, c.ahead_spilled) * int8multirange(int8range(c.hi + 1, NULL));
     SELECT array_agg(r.seq), range_agg(int8range(r.seq, r.seq + 1)) INTO v_seqs, v_taken
       FROM unnest(p_seqs) AS s (seq)

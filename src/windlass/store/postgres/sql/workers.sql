@@ -1,11 +1,9 @@
--- Workers: register, heartbeat, fence, what they hold, and how it is taken back from those who are dead or
--- leave.
+-- Workers: register, heartbeat, fence, what they hold, and how it is taken back when they die or leave.
 
 -- ==== A worker's life ====
 
 -- Makes a worker known and alive; an id that was ever used is a unique violation.
--- Callers: the store. May call: worker. Lock: the row of meta FOR KEY SHARE, so that no epoch begins which
--- passes it over.
+-- Callers: the store. May call: worker. Lock: the row of meta FOR KEY SHARE, so that no new epoch misses it.
 CREATE OR REPLACE FUNCTION windlass.register(
     p_id bigint, p_label text, p_host text, p_pid int, p_queues text[], p_lease float8 DEFAULT 30,
     p_tasks jsonb DEFAULT '{}')
@@ -21,7 +19,7 @@ BEGIN
     INSERT INTO windlass.worker_beat (id, at) VALUES (p_id, windlass.now());
     INSERT INTO windlass.worker (id, label, host, pid, queues, started_at, lease, tasks)
     VALUES (p_id, p_label, p_host, p_pid, p_queues, windlass.now(), p_lease, p_tasks);
-    -- Jobs may wait for somebody who serves their queue.
+    -- Jobs may wait for a worker that serves their queue.
     IF EXISTS (SELECT FROM windlass.held h WHERE h.gate >= 'shut:' AND h.gate < 'shut;') THEN
         PERFORM windlass.mark_gates_changed(windlass.next_waiting_lists('shut:', 'shut;', '', 1000), true);
     END IF;
@@ -79,9 +77,9 @@ END $$;
 
 -- Proves that a worker is alive in this epoch [S3] and keeps it so until the transaction ends [C5].
 -- Callers: claim_take, claim_recheck, finish, split, checkpoint, beat. May call: worker. Lock: the life row
--- FOR SHARE, with p_long FOR KEY SHARE: for what stands in a handler's own transaction, and keeps the worker
--- alive but nothing else of it waiting (see worker_alone; who is about to end it takes FOR UPDATE) [S2]. At a
--- higher isolation level that fails when the row has changed, instead of passing an old snapshot.
+-- FOR SHARE, with p_long FOR KEY SHARE: for a handler's own transaction, which must keep the worker alive
+-- without blocking its flushes (see worker_alone; what ends a worker takes FOR UPDATE) [S2]. At a higher
+-- isolation level the lock fails if the row has changed, so no stale snapshot passes.
 CREATE OR REPLACE FUNCTION windlass.worker_fence(p_worker bigint, p_long boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -105,13 +103,12 @@ END $$;
 
 -- Waits until no claim and no flush of a worker is under way, keeps others out until the transaction ends,
 -- and says whether it lives.
--- Callers: finish, where attempts end otherwise than well; split; the store's held. May call: worker. Lock:
--- the life row FOR NO KEY UPDATE, which does not wait for checkpoints: those stand in handlers' own
--- transactions, for as long as handlers like [S2].
--- A flush or claim whose connection broke may still be running in the server. Whoever decides what that
--- worker holds must look after it, in a later statement: a snapshot taken before cannot see what it is about
--- to commit. It must be the first lock on that row in its transaction: two that held it FOR SHARE would wait
--- for each other.
+-- Callers: finish, for attempts that did not simply succeed; split; the store's held. May call: worker. Lock:
+-- the life row FOR NO KEY UPDATE, which does not wait for checkpoints in handlers' own transactions, however
+-- long these last [S2].
+-- A flush or claim whose connection broke may still be running in the server. To decide what that worker
+-- holds, read in a later statement: an earlier snapshot cannot see what was about to commit. It must be the
+-- first lock on that row in its transaction: two that held it FOR SHARE would wait for each other.
 CREATE OR REPLACE FUNCTION windlass.worker_alone(p_worker bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -175,9 +172,9 @@ END $$;
 
 -- Declares a worker dead if its heartbeat has not moved since the observer began to watch it, a whole lease
 -- ago [C8].
--- Callers: the store's rescue, in a transaction of its own. May call: worker. Lock: the life row, by trying
--- only: a rescue that waited would stand before the worker's own beats. True: dead (now or before); false: it
--- lives or is writing.
+-- Callers: the store's rescue, in a transaction of its own. May call: worker. Lock: the life row, without
+-- waiting: a waiting rescue would block the worker's own beats. True: dead (now or before); false: it lives
+-- or is writing.
 CREATE OR REPLACE FUNCTION windlass.declare_dead(p_worker bigint, p_beat bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -227,7 +224,7 @@ END $$;
 -- Callers: rescue_step, retire, adopt. May call: worker. Lock: the life row FOR UPDATE, so that two of them
 -- take turns; those of offer.
 -- kind 'lost' counts a death: p_delays[n] is the wait after the n-th, and beyond its end the job is poison
--- [C8]. kind 'released' counts nothing. A job whose cancel was asked for is cancelled. `left_over` says: call
+-- [C8]. kind 'released' counts nothing. A job whose cancel was asked for is cancelled. `left_over`: call
 -- again. `freed`: as in finish; a worker that retires leaves that to the coordinator.
 CREATE OR REPLACE FUNCTION windlass.hand_back(
     p_worker bigint, p_kind text, p_delays float8[], p_limit int,

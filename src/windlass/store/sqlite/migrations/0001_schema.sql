@@ -266,7 +266,7 @@ CREATE TABLE windlass_parent (
     parallel    INTEGER,                    -- NULL: any number
     tolerated   INTEGER NOT NULL,
     finalizer   INTEGER NOT NULL,           -- whether there is to be one
-    final       INTEGER,                    -- its job, once it was released
+    final       INTEGER,                    -- its job, once it was offered
     final_state INTEGER,                    -- how that one ended
     result      TEXT,                       -- what it returned
     cancelling  INTEGER NOT NULL DEFAULT 0,
@@ -283,7 +283,7 @@ WHERE finished_at IS NULL AND NOT cancelling AND succeeded + dead + cancelled + 
 CREATE INDEX windlass_parent_ended ON windlass_parent (lane, state, finished_at)
 WHERE finished_at IS NOT NULL;
 
--- state: 0 not yet released · 1 out · 4, 5 and 6 as in windlass_job.
+-- state: 0 not yet offered · 1 out · 4, 5 and 6 as in windlass_job.
 -- What a part has saved is in its job's checkpoint while it is out, and here before and afterwards.
 CREATE TABLE windlass_part (
     parent  INTEGER NOT NULL,               -- the id of its parent
@@ -293,7 +293,7 @@ CREATE TABLE windlass_part (
     span    TEXT NOT NULL,
     job     INTEGER,                        -- the job that runs it, or ran it last
     attempt INTEGER NOT NULL DEFAULT 0,     -- of that job, when it ended
-    claimed INTEGER NOT NULL DEFAULT 0,     -- whether that job was, since it was released
+    claimed INTEGER NOT NULL DEFAULT 0,     -- whether that job was, since it was offered
     done    INTEGER NOT NULL DEFAULT 0,
     records INTEGER NOT NULL DEFAULT 0,
     error   TEXT,
@@ -362,7 +362,7 @@ CREATE TABLE windlass_bucket (
     key           TEXT NOT NULL,
     tokens        REAL NOT NULL,
     at            REAL NOT NULL,
-    blocked_until REAL NOT NULL,
+    paused_until  REAL NOT NULL,
     PRIMARY KEY (budget, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_bucket_at ON windlass_bucket (at);
@@ -386,7 +386,7 @@ CREATE TABLE windlass_slot (
     PRIMARY KEY (worker, queue)
 ) STRICT, WITHOUT ROWID;
 
--- When somebody last did what everybody would do, and once is enough.
+-- When a chore that any process may do was last done.
 CREATE TABLE windlass_chore (
     name TEXT PRIMARY KEY,
     at   REAL NOT NULL

@@ -16,15 +16,15 @@ VALUES (?, {budget ?}, ?, ?, ?, ?, ?, ?);
 DELETE FROM windlass_budget WHERE name = ?;
 
 -- :bucket
-SELECT tokens, at, blocked_until FROM windlass_bucket WHERE budget = ? AND key = ?;
+SELECT tokens, at, paused_until FROM windlass_bucket WHERE budget = ? AND key = ?;
 
 -- :buckets
 SELECT key FROM windlass_bucket WHERE budget = ?;
 
 -- :keep_bucket
-INSERT INTO windlass_bucket (budget, key, tokens, at, blocked_until) VALUES (?, ?, ?, ?, ?)
+INSERT INTO windlass_bucket (budget, key, tokens, at, paused_until) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (budget, key) DO UPDATE
-SET tokens = excluded.tokens, at = excluded.at, blocked_until = excluded.blocked_until;
+SET tokens = excluded.tokens, at = excluded.at, paused_until = excluded.paused_until;
 
 -- :drop_buckets
 DELETE FROM windlass_bucket WHERE budget = ?;
@@ -33,7 +33,7 @@ DELETE FROM windlass_bucket WHERE budget = ?;
 DELETE FROM windlass_bucket WHERE (budget, key) IN (
     SELECT u.budget, u.key FROM windlass_bucket u CROSS JOIN windlass_budget b ON b.name = u.budget
     WHERE u.at <= ?1 AND u.key <> '' AND b.drained_until <= ?1
-      AND u.tokens + b.rate * (?1 - max(u.at, u.blocked_until, b.drained_until)) >= b.burst
+      AND u.tokens + b.rate * (?1 - max(u.at, u.paused_until, b.drained_until)) >= b.burst
     LIMIT ?2);
 
 -- ── queues with a governor ─────────────────────────────────────────────────────────────────────────────────

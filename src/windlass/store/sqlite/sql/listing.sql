@@ -30,7 +30,7 @@ FROM windlass_queue q LEFT JOIN windlass_lane l ON l.queue = q.name;
 -- :busy_lanes  those of a queue in which jobs are ready
 SELECT id FROM windlass_lane WHERE queue = ? AND ready + held > 0;
 
--- :unreleased  parts that parents of a lane have not released yet, how many of them neither a gate nor
+-- :pending_parts  parts that parents of a lane have not offered yet, how many of them neither a gate nor
 -- `parallel` holds back, and since when their parents wait
 SELECT coalesce(sum(x.n), 0), coalesce(sum(CASE WHEN x.closed THEN 0 ELSE x.free END), 0), min(x.created_at)
 FROM (SELECT p.created_at, p.total - p.succeeded - p.dead - p.cancelled - p.out AS n,

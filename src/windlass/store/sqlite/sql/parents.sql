@@ -19,7 +19,7 @@ WHERE number = ?;
 -- :origin  what its parts have of it; a parent has left the place where it was inserted
 SELECT task, payload, lane, options FROM windlass_job WHERE id = ?;
 
--- :show_cancel  no worker runs it, so none is told
+-- :show_cancel  no worker runs it, so none has to stop it
 UPDATE windlass_job SET cancel = 0 WHERE id = ?;
 
 -- :take_key
@@ -34,7 +34,7 @@ DELETE FROM windlass_parent WHERE id = ?;
 -- :remove_parts
 DELETE FROM windlass_part WHERE parent = ?;
 
--- :waiting_in  the jobs of a queue that wait in lanes, and the parts that are not released yet and that
+-- :waiting_in  the jobs of a queue that wait in lanes, and the parts that are not offered yet and that
 -- `parallel` does not hold back
 SELECT coalesce(sum(l.ready + (
            SELECT coalesce(sum(max(min(p.total - p.succeeded - p.dead - p.cancelled - p.out,

@@ -5,16 +5,16 @@
 -- :add
 INSERT INTO windlass_part (parent, number, state, size, span) VALUES (?, ?, 0, ?, ?);
 
--- :pending  the next to be released, the lowest index first
+-- :pending  the next to be offered, the lowest index first
 SELECT number, span, size, data, done, goal, at FROM windlass_part
 WHERE parent = ? AND state = 0 AND state <> 4 ORDER BY number LIMIT ?;
 
--- :release  what it has saved before is its job's checkpoint from now on
+-- :offer  what it has saved before is its job's checkpoint from now on
 UPDATE windlass_part
 SET state = 1, job = ?, claimed = 0, attempt = 0, error = NULL, data = NULL, goal = NULL, at = NULL
 WHERE parent = ? AND number = ?;
 
--- :waiting  how many that were released nobody has claimed yet
+-- :waiting  how many that were offered nobody has claimed yet
 SELECT count(*) FROM windlass_part WHERE parent = ? AND state = 1 AND claimed = 0;
 
 -- :claimed

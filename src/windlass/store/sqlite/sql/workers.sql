@@ -29,7 +29,7 @@ WHERE w.alive ORDER BY w.started_at, w.id;
 -- :mark_dead
 UPDATE windlass_worker SET alive = 0 WHERE id = ? AND alive;
 
--- :stands_at  of a worker that is dead already the beat says nothing
+-- :stands_at  the beat of a dead worker means nothing
 SELECT 1 FROM windlass_worker WHERE id = ? AND (beat = ? OR NOT alive);
 
 -- :forget_flushes
