@@ -4,7 +4,8 @@
 -- ==== Declaring ====
 
 -- The lane in which this session offers jobs of a queue and priority, or NULL.
--- Callers: enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane, promote, lock_lanes_of.
+-- Callers: enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane, offer_deferred, serve_after,
+-- lock_lanes_of.
 -- May call: worker. Lock: none.
 -- One session keeps to one shard, so that its jobs keep their order. NULL also where the lane was not adopted
 -- yet, and would give out numbers a second time [S3].
@@ -112,7 +113,8 @@ END $$;
 -- ==== Offering ====
 
 -- Puts jobs at the back of a lane and returns their seqs, in order. The only writer of new ready rows.
--- Callers: enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, promote, offer_held, offer_one,
+-- Callers: enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, offer_deferred, offer_held,
+-- offer_one,
 -- offer_parts, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Lock: ROW EXCLUSIVE on
 -- ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the numbers, all of
 -- them before the first insert. A hole in a claim belongs to a transaction that had its xid before the hole
