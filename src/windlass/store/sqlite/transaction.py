@@ -121,8 +121,8 @@ class Transaction:
     """One operation under the write lock. It happens as a whole or not at all."""
 
     __slots__ = (
-        "budgets", "connection", "ended", "endings", "gates", "inserts", "lanes", "leases", "limits", "notify",
-        "now", "settings",
+        "budgets", "connection", "ended", "endings", "gates", "inserts", "lanes", "leases", "limits",
+        "notify", "now", "settings",
     )  # fmt: skip
 
     def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
