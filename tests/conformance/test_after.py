@@ -31,6 +31,32 @@ async def test_it_waits_until_the_other_has_succeeded(rig: Rig) -> None:
     assert (await rig.run(worker, receipt.id)).task == "second"
 
 
+async def test_the_end_of_a_job_is_all_it_takes(rig: Rig) -> None:
+    """[W4] [P12] Nobody promotes: who comes after a job is ready when its end is written, in order."""
+    worker = await rig.worker()
+    first, second = await rig.add("first", "second")
+    after = [
+        (await rig.add("a", after=(first,)))[0],
+        (await rig.add("b", after=(first, second)))[0],
+        (await rig.add("c", after=(second,)))[0],
+    ]
+    await rig.finish(worker, await rig.claim(worker))
+    assert {await rig.state(id) for id in after} == {State.READY}
+    assert [job.id for job in await rig.claim(worker)] == after
+
+
+async def test_who_comes_after_an_end_that_is_past_does_not_wait(rig: Rig) -> None:
+    """[W4] [P12] Also among others in one call."""
+    worker = await rig.worker()
+    done = await rig.bring(State.SUCCEEDED, worker)
+    (open_,) = await rig.add("open")
+    late, waits, plain = await rig.add("late", "waits", "plain", after=(done,))
+    (waits,) = await rig.add("waits", after=(done, open_))
+    assert [await rig.state(id) for id in (late, waits, plain)] == [
+        State.READY, State.SCHEDULED, State.READY,
+    ]  # fmt: skip
+
+
 async def test_all_of_them(rig: Rig) -> None:
     """[P12] In whatever order they end; one that is tried again has not."""
     worker = await rig.worker()

@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tests.model.oracle.admission import watch
+from tests.model.oracle.followers import follow
 from tests.model.oracle.tables import Tables
 from tests.model.oracle.turns import admit_new
 from windlass.store.settings import StoreSettings
@@ -96,6 +97,7 @@ def atomic(
         with self._lock:
             try:
                 answer = await operation(self, *args, **kwargs)
+                follow(self._tables, self._clock())
                 admit_new(self._tables)
                 watch(self._tables)
                 return answer

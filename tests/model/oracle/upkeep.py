@@ -10,7 +10,7 @@ from tests.model.oracle.lines import KEPT
 from tests.model.oracle.tokens import let_out
 from windlass.core.gates import order_gate
 from windlass.core.retry import FORGET_AFTER
-from windlass.core.states import FINISHED, State
+from windlass.core.states import State
 from windlass.store.records import Expired, Promoted, Rotation
 
 
@@ -20,7 +20,6 @@ class Upkeep(Base):
     @atomic
     async def promote(self, limit: int = 1000) -> Promoted:
         now = self._clock()
-        self._follow(now)
         due = sorted(
             (job for job in self._tables.deferred if not job.after and (job.run_at or now) <= now),
             key=lambda job: (job.run_at or now, job.id),
@@ -33,21 +32,6 @@ class Upkeep(Base):
             let_in(self._tables, name, now)  # nobody should stand there who could go on
         admitted += turns.promote(self._tables, limit - admitted)
         return Promoted(len(due), admitted, next_in)
-
-    def _follow(self, now: float) -> None:
-        """Bring jobs up to date with those they come after [P12]: what waits for nothing more is due."""
-        for job in [job for job in self._tables.deferred if job.after]:
-            states = {
-                id: self._tables.jobs[id].state if id in self._tables.jobs else None for id in job.after
-            }
-            failed = [id for id, state in states.items() if state in (None, State.DEAD, State.CANCELLED)]
-            if failed and job.options.otherwise == "dead":
-                self._tables.end(job, State.DEAD, now, reason=_after(failed[0], states[failed[0]]))
-            elif failed and job.options.otherwise == "cancel":
-                self._tables.end(job, State.CANCELLED, now, reason=_after(failed[0], states[failed[0]]))
-            else:
-                job.after = tuple(id for id, state in states.items() if state and state not in FINISHED)
-                job.reason = job.waits_for()
 
     @atomic
     async def rotate(self, *, force: bool = False) -> Rotation:
@@ -110,8 +94,3 @@ class Upkeep(Base):
         dead = parent.state is State.DEAD
         kept = self._tables.queues[parent.queue].dead_retention if dead else self._retention(parent.queue)
         return parent.finished_at + kept <= now
-
-
-def _after(job: int, state: State | None) -> str:
-    """Why a job that came after another never ran."""
-    return f"job {job}, which it comes after, is {state or 'gone'}"

@@ -16,6 +16,8 @@ from windlass.store.records import Promoted
 
 PARENTS_STEP: Final = 100
 FOLLOW_STEP: Final = 500
+FOLLOW_SECONDS: Final = 0.2
+"""For how long one promotion serves those who come after others; the next one comes at once."""
 SWEEP_STEP: Final = 500
 SWEEP_PAUSE: Final = 10.0
 """Seconds between two looks for passes of jobs that have ended, by one store."""
@@ -50,16 +52,15 @@ class Deferred:
                 await self._stir(connection)
             if waiting["passes"]:
                 await self._sweep(connection)
-            if waiting["follow"]:
-                await self._steps(connection, "follow", limit=min(limit, FOLLOW_STEP))
+            served = not waiting["follow"] or await self._follow(connection, min(limit, FOLLOW_STEP))
             (due,) = await self._steps(connection, "promote", limit=limit)
             # What fell due, or is a part, may have been put aside for its fair key just now.
-            aside = waiting["admit"] or waiting["advance"] or waiting["changed_gates"] or due
+            aside = due or any(waiting[name] for name in ("admit", "advance", "changed_gates", "follow"))
             if not aside:
                 return Promoted(due)
             gates = await connection.fetchrow(schemas.call("sweep_gates", 1, self._db.schema), limit)
             (admitted,) = await self._steps(connection, "admit", limit=limit)
-        return Promoted(due, gates["admitted"] + admitted, gates["next_in"])
+        return Promoted(due, gates["admitted"] + admitted, gates["next_in"] if served else 0.0)
 
     async def _stir(self, connection: Any) -> None:
         """Bring parents up to date with parts that ended where nobody did so at once: a rescue, a cancel, a
@@ -68,6 +69,16 @@ class Deferred:
         await self._parents.advance(connection, [row["id"] for row in rows], cancel=True)
         rows = await connection.fetch(schemas.call("parents_to_advance", 1, self._db.schema), PARENTS_STEP)
         await self._parents.advance(connection, [row["parent"] for row in rows], wait=0)
+
+    async def _follow(self, connection: Any, limit: int) -> bool:
+        """Serve those who come after jobs that have ended, as far as their enders could not; whether all of
+        them are served [P12]. The end of one may be the end of the next."""
+        until = time.monotonic() + FOLLOW_SECONDS
+        while time.monotonic() < until:
+            row = await connection.fetchrow(schemas.call("follow", 1, self._db.schema), limit)
+            if row["around"]:
+                return True
+        return False
 
     async def _sweep(self, connection: Any) -> None:
         """Now and then look for passes of jobs that have ended, so that no gate stays shut [F3]."""

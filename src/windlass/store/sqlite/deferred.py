@@ -1,14 +1,16 @@
 """Deferred jobs: those that come after others [P12], those that are due, and what else follows from the end
 of a job.
 
-Each job that one still waits for is an edge. The end of an awaited job is noted; `promote` takes its edges
-away in bounded steps, and a job without any left is due. An awaited job is never plain (state 2), so its end
-is never one of those that `outcomes` writes in bulk: jobs that nobody waits for cost nothing here.
+Each job that one still waits for is an edge. The end of an awaited job is noted, and takes its edges away in
+the same transaction [W4]: a job without any left goes on at once. Where there are very many, `promote` does
+the rest. An awaited job is never plain (state 2), so its end is never one of those that `outcomes` writes in
+bulk: jobs that nobody waits for cost nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from windlass.errors import JobNotFound
 from windlass.store.records import NewJob, Promoted, Receipt
@@ -16,6 +18,9 @@ from windlass.store.sqlite import parents, rows, transitions, waiting_lists
 from windlass.store.sqlite.rows import Ending, Row
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
+
+EDGES_AT_ONCE: Final = 500
+"""Edges that the transaction which ends a job takes away at most."""
 
 _SQL = Statements("deferred")
 
@@ -52,47 +57,71 @@ def add_after(tx: Transaction, new: NewJob) -> Receipt:
     return receipt
 
 
-def _note_ends(tx: Transaction, endings: Sequence[Ending]) -> None:
-    """Note the ends of jobs that others wait for, and forget what these jobs waited for themselves."""
+def _note_ends(tx: Transaction, endings: Sequence[Ending]) -> bool:
+    """Note the ends of jobs that others wait for, and forget what these jobs waited for themselves. Answers
+    whether anybody waits for others at all."""
     for ending in endings:
         if ending.rerun is not None:
             add_after(tx, ending.rerun)
-    if tx.one(_SQL["any"]) is None:
-        return
+    if not endings or tx.one(_SQL["any"]) is None:
+        return False
     for ending in endings:
         if ending.options.after:
             forget_edges(tx, ending.id)
         tx.run(_SQL["ended"], (ending.id, ending.state))
+    return True
 
 
-def _follow_edges(tx: Transaction, limit: int) -> int:
-    """One bounded step: bring jobs up to date with those they come after that have ended. Answers with what
-    is left of the limit."""
-    while limit > 0 and (found := tx.one(_SQL["next_ended"])) is not None:
-        other, state = found
-        waiting = tx.all(_SQL["waiting_for"], (other, limit))
-        for job, run_at in waiting:
-            tx.run(_SQL["arrived"], (other, job))
-            _awaited_ended(tx, job, run_at, other, state)
-        if len(waiting) < limit:
-            tx.run(_SQL["seen_to"], (other,))
-        limit -= max(len(waiting), 1)
+def _serve_endings(tx: Transaction, endings: Sequence[Ending], limit: int) -> int:
+    """Serve those who come after jobs that have just ended. Answers with what is left of the limit."""
+    free: dict[int, float | None] = {}
+    for ending in endings:
+        if limit > 0:
+            limit -= _serve_edges(tx, ending.id, ending.state, limit, free)
+    _go_on(tx, free)
     return limit
 
 
-def _awaited_ended(tx: Transaction, job: int, run_at: float | None, other: int, state: int) -> None:
-    """One of those that a job waits for has ended."""
-    row = transitions.must_find(tx, job)
-    if state != rows.SUCCEEDED and row.options.otherwise != "run":
-        forget_edges(tx, job)
-        _give_up(tx, row, other, state)
-    elif tx.one(_SQL["waits"], (job,)) is None:
-        _make_due(tx, row, run_at)
+def _follow_edges(tx: Transaction, limit: int) -> int:
+    """One bounded step behind ends that had more edges than could be served at once. Answers with what is
+    left of the limit."""
+    free: dict[int, float | None] = {}
+    while limit > 0 and (found := tx.one(_SQL["next_ended"])) is not None:
+        other, state = found
+        limit -= max(_serve_edges(tx, other, state, limit, free), 1)
+    _go_on(tx, free)
+    return limit
+
+
+def _serve_edges(tx: Transaction, other: int, state: int, limit: int, free: dict[int, float | None]) -> int:
+    """Take away edges of a job that has ended, up to a limit; how many there were. Jobs that wait for nothing
+    more are added to `free`, with their own time."""
+    waiting = tx.all(_SQL["waiting_for"], (other, limit))
+    for job, run_at in waiting:
+        tx.run(_SQL["arrived"], (other, job))
+        row = transitions.must_find(tx, job)
+        if state != rows.SUCCEEDED and row.options.otherwise != "run":
+            forget_edges(tx, job)
+            _give_up(tx, row, other, state)
+        elif tx.one(_SQL["waits"], (job,)) is None:
+            free[job] = run_at
+    if len(waiting) < limit:
+        tx.run(_SQL["seen_to"], (other,))
+    return len(waiting)
+
+
+def _go_on(tx: Transaction, free: Mapping[int, float | None]) -> None:
+    """Jobs that wait for nobody any more go on, the oldest first."""
+    for job, run_at in sorted(free.items()):
+        _make_due(tx, transitions.must_find(tx, job), run_at)
 
 
 def _make_due(tx: Transaction, row: Row, run_at: float | None) -> None:
-    """Nothing is left to wait for: the job is due, now or at its own time."""
-    transitions.defer(tx, row, rows.SCHEDULED, tx.now if run_at is None else max(run_at, tx.now))
+    """Nothing is left to wait for: the job goes on now, or at its own time."""
+    if run_at is None or run_at <= tx.now:
+        transitions.come_due(tx, row)
+    else:
+        transitions.defer(tx, row, rows.SCHEDULED, run_at)
 
 
 def _give_up(tx: Transaction, row: Row, other: int, state: int | None) -> None:
@@ -111,18 +140,24 @@ def forget_edges(tx: Transaction, job: int) -> None:
 
 
 def settle(tx: Transaction) -> None:
-    """See to all endings, and to those that follow from them."""
+    """See to all endings, and to those that follow from them; who comes after them is served at last."""
     while tx.endings or tx.gates.freed:
         endings, tx.endings = tx.endings, []
         parents.fold(tx, endings)
-        _note_ends(tx, endings)
+        if _note_ends(tx, endings):
+            tx.ended += endings
         waiting_lists.serve_freed_gates(tx)
 
 
 def complete(tx: Transaction) -> None:
-    """The last step of every operation: settle, let those in for whom their lanes have room [C3], and write
-    what was changed in memory."""
+    """The last step of every operation: settle, serve those who come after others [W4], let those in for whom
+    their lanes have room [C3], and write what was changed in memory."""
     settle(tx)
+    left = EDGES_AT_ONCE
+    while tx.ended:
+        ended, tx.ended = tx.ended, []
+        left = _serve_endings(tx, ended, left)
+        settle(tx)
     waiting_lists.admit_new(tx)
     tx.save()
 
@@ -142,4 +177,4 @@ def promote(tx: Transaction, limit: int = 1000) -> Promoted:
         transitions.come_due(tx, row)
     admitted, next_in = waiting_lists.walk(tx, limit)
     admitted += waiting_lists.admit_everywhere(tx, limit - admitted)
-    return Promoted(len(due), admitted, next_in)
+    return Promoted(len(due), admitted, next_in if left > 0 else 0.0)

@@ -121,8 +121,8 @@ class Transaction:
     """One operation under the write lock. It happens as a whole or not at all."""
 
     __slots__ = (
-        "budgets", "connection", "endings", "gates", "inserts", "lanes", "leases", "limits", "notify", "now",
-        "settings",
+        "budgets", "connection", "ended", "endings", "gates", "inserts", "lanes", "leases", "limits",
+        "notify", "now", "settings",
     )  # fmt: skip
 
     def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
@@ -137,6 +137,8 @@ class Transaction:
         self.inserts: Final = Inserts(connection, self.lanes, self.gates, self.limits, now)
         self.endings: list[Ending] = []
         """The jobs that have ended, and what follows from that is still to be done (see `settle`)."""
+        self.ended: list[Ending] = []
+        """Those whose followers are still to be served (see `complete`)."""
         self.notify: bool = False
         """Whether somebody in this process may be waiting for this: jobs were offered, or have ended."""
 

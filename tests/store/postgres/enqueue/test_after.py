@@ -9,11 +9,15 @@ import pytest
 from tests.store.postgres.kit import Base, Session
 from windlass.core.retry import parked_until
 from windlass.core.states import Kind
+from windlass.store.records import NewJob, Options
 
 FOLLOW = "SELECT * FROM windlass.follow($1)"
 PROMOTE = "SELECT windlass.promote(100)"
 ONE = """
 SELECT job, status FROM windlass.enqueue_one('t', '{}', $1, 2::smallint, NULL, NULL, $2, 'skip', NULL, $3)
+"""
+MANY = """
+SELECT windlass.enqueue('t', '{}', queue => $1, after => ARRAY[$2::bigint]) FROM generate_series(1, $3)
 """
 
 
@@ -41,6 +45,103 @@ async def test_an_edge_that_is_added_while_its_job_ends_is_found(alone: Base) ->
     await step(alone.look)
     assert await alone.drain(lane, worker) == [after]
     assert await alone.look.value("SELECT count(*) FROM windlass.after_edge") == 0
+
+
+async def test_the_end_of_a_job_offers_who_comes_after_it(alone: Base) -> None:
+    """[P12] [W4] In the same transaction: nobody has to come by."""
+    lane, worker = await alone.lane(), await alone.worker()
+    first, second = await alone.look.enqueue(), await alone.look.enqueue()
+    after = await alone.look.enqueue(after=[first, second])
+    got = await alone.claim(lane, worker)
+    await alone.finish(worker, got.jobs[:1])
+    assert await alone.state(after) == "scheduled"
+    (finisher,) = await alone.sessions(1)
+    await finisher.begin()
+    await alone.finish(worker, got.jobs[1:], by=finisher)
+    assert await alone.state(after) == "scheduled"
+    await finisher.commit()
+    assert await alone.drain(lane, worker) == [after]
+
+
+async def test_an_edge_is_seen_though_its_job_ends_in_a_transaction_that_stays_open(alone: Base) -> None:
+    """[P12] It wrote the end before the edge was there, and commits after somebody has looked for edges."""
+    lane, worker = await alone.lane(), await alone.worker()
+    first = await alone.look.enqueue()
+    got = await alone.claim(lane, worker)
+    producer, finisher = await alone.sessions(2)
+    await finisher.begin()
+    await alone.finish(worker, got.jobs, by=finisher)
+    await producer.begin()
+    after = await producer.enqueue(after=[first])
+    await producer.commit()
+    await step(alone.look)
+    assert await alone.look.value("SELECT fresh FROM windlass.after_edge"), "somebody may have missed it"
+    await finisher.commit()
+    assert await alone.state(after) == "scheduled"
+    await step(alone.look)
+    assert await alone.drain(lane, worker) == [after]
+
+
+async def test_two_who_end_the_last_two_at_once_miss_nothing(alone: Base) -> None:
+    """[P12] Neither sees that the other takes away an edge: the second leaves it to the coordinator."""
+    lane, worker, other = await alone.lane(), await alone.worker(), await alone.worker()
+    firsts = [await alone.look.enqueue(), await alone.look.enqueue()]
+    after = await alone.look.enqueue(after=firsts)
+    one, two = await alone.claim(lane, worker, 1), await alone.claim(lane, other, 1)
+    left, right = await alone.sessions(2)
+    await left.begin()
+    await right.begin()
+    await alone.finish(worker, one.jobs, by=left)
+    await alone.finish(other, two.jobs, by=right)
+    await right.commit()
+    await left.commit()
+    assert await alone.state(after) == "scheduled"
+    await step(alone.look)
+    assert await alone.drain(lane, worker) == [after]
+
+
+async def test_edges_that_wait_cost_a_step_nothing(alone: Base) -> None:
+    """[W4] [P12] Each is looked at once, when it is fresh."""
+    first = await alone.look.enqueue()
+    await alone.look.run(MANY, alone.queue, first, 1000)
+    while not (await alone.look.row(FOLLOW, 100))["around"]:
+        pass
+    assert tuple(await alone.look.row(FOLLOW, 100)) == (0, True)
+    assert not (await alone.look.row("SELECT * FROM windlass.upkeep()"))["follow"]
+
+
+async def test_many_who_come_after_one(alone: Base) -> None:
+    """[W4] [P12] Its end serves some hundreds in its own transaction, and the coordinator the rest."""
+    lane, worker = await alone.lane(), await alone.worker()
+    first = await alone.look.enqueue()
+    await alone.look.run(MANY, alone.queue, first, 1200)
+    await alone.finish(worker, (await alone.claim(lane, worker)).jobs)
+    assert len(await alone.drain(lane, worker)) == 500
+    await step(alone.look)
+    assert len(await alone.drain(lane, worker)) == 700
+    assert await alone.look.value("SELECT count(*) FROM windlass.after_due") == 0
+
+
+async def test_a_bulk_after_others_is_added_together(alone: Base) -> None:
+    """[P12] [E1] Whatever else is in it: those that have succeeded are not waited for."""
+    lane, worker = await alone.lane(), await alone.worker()
+    store = await alone.store()
+    done = await alone.look.enqueue()
+    await alone.finish(worker, (await alone.claim(lane, worker)).jobs)
+    first, second = await alone.look.enqueue(), await alone.look.enqueue()
+    waits = [(first,), (first, second), (done,), (), (done, second)]
+    receipts = await store.enqueue(
+        [NewJob(task="t", queue=alone.queue, payload="{}", options=Options(after=after)) for after in waits]
+    )
+    assert [receipt.status for receipt in receipts] == [
+        "scheduled", "scheduled", "enqueued", "enqueued", "scheduled",
+    ]  # fmt: skip
+    got = await alone.claim(lane, worker)
+    assert got.ids == [first, second, receipts[2].id, receipts[3].id]
+    await alone.finish(worker, got.jobs[:1])
+    assert (await alone.claim(lane, worker)).ids == [receipts[0].id]
+    await alone.finish(worker, got.jobs[1:2])
+    assert (await alone.claim(lane, worker)).ids == [receipts[1].id, receipts[4].id]
 
 
 async def test_a_job_may_come_after_one_of_the_same_transaction(alone: Base) -> None:
@@ -97,17 +198,19 @@ async def test_a_cancel_and_the_walk_do_not_wait_for_each_other(alone: Base) -> 
     assert await alone.look.value("SELECT count(*) FROM windlass.after_edge") == 0
 
 
-async def test_the_walk_goes_on_where_it_stopped(alone: Base) -> None:
-    """[P12] Bounded steps reach every edge in turn."""
+async def test_a_step_is_bounded_and_the_next_goes_on(alone: Base) -> None:
+    """[P12] One that ended has more edges than a step may take."""
     first, second = await alone.look.enqueue(), await alone.look.enqueue()
     after = [await alone.look.enqueue(after=[first, second]) for _ in range(3)]
+    while not (await alone.look.row(FOLLOW, 4))["around"]:
+        pass
     await alone.look.run("SELECT windlass.cancel($1)", second)
-    assert tuple(await alone.look.row(FOLLOW, 4)) == (4, False)
+    assert tuple(await alone.look.row(FOLLOW, 2)) == (2, False)
     assert [await alone.state(job) for job in after] == ["dead", "dead", "scheduled"]
-    assert tuple(await alone.look.row(FOLLOW, 4)) == (2, True)
+    assert (await alone.look.row(FOLLOW, 2))["looked"] == 1
     assert await alone.state(after[2]) == "dead"
-    assert tuple(await alone.look.row(FOLLOW, 4)) == (3, True), "edges of jobs that wait no more"
-    assert tuple(await alone.look.row(FOLLOW, 4)) == (0, True)
+    assert tuple(await alone.look.row(FOLLOW, 2)) == (0, True)
+    assert await alone.look.value("SELECT count(*) FROM windlass.after_edge") == 0
     reason = await alone.look.value("SELECT reason FROM windlass.job WHERE id = $1", after[2])
     assert reason == f"job {second}, which it comes after, is cancelled"
 

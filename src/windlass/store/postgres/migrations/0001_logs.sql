@@ -4,7 +4,7 @@
 --   lanes       lane, and numbers that obey no transaction
 --   logs        ready, claim, outcome, failure, result; segment, rotation, seq_set
 --   workers     worker, worker_life, worker_beat, checkpoint, cancel_request; leader, slot, chore
---   deferred    deferred and its watermark, after_edge, ended_otherwise, dead
+--   deferred    deferred and its watermark, after_edge, after_due, ended_otherwise, dead
 --   keys        unique_key, unsettled, key_death, idempotency
 --   limits      held, ring, pass, and what is known of gates; open_claim, limited_queue, uncounted_task
 --   budgets     budget, bucket, governor, observed
@@ -398,16 +398,31 @@ CREATE TABLE windlass.deferred_left (
     id bigint PRIMARY KEY
 );
 
--- follow walks the edges in turn; the one row says how far it has come. ended: how the other one had failed
--- already when the edge was made.
+-- A job waits for those that it comes after: an edge for each. Whoever ends a job serves its edges in the
+-- same transaction, or notes the end in after_due for follow. fresh: the job may have ended just before
+-- others could see the edge, so that nobody served it: follow looks once, when whoever might have missed it
+-- is done.
 CREATE TABLE windlass.after_edge (
     job    bigint NOT NULL,
     on_job bigint NOT NULL,
-    ended  text,
+    fresh  boolean NOT NULL DEFAULT true,
     PRIMARY KEY (job, on_job)
 );
+CREATE INDEX ON windlass.after_edge (on_job, job);
+CREATE INDEX ON windlass.after_edge (job, on_job) WHERE fresh;
+
+-- Jobs that have ended and whose edges are yet to be served. Only added to by those who end jobs, and by
+-- producers who come after a job that has failed; kind: how it ended, where they know.
+CREATE TABLE windlass.after_due (
+    id     bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    on_job bigint NOT NULL,
+    kind   text
+);
+
+-- How far follow has come in after_due and among the fresh edges.
 CREATE TABLE windlass.after_look (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    due    bigint NOT NULL DEFAULT 0,
     job    bigint NOT NULL DEFAULT 0,
     on_job bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);

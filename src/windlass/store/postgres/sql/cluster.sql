@@ -188,7 +188,9 @@ BEGIN
            EXISTS (SELECT FROM windlass.pass), EXISTS (SELECT FROM windlass.queue q
                                                         WHERE q.max_depth IS NOT NULL
                                                            OR q.pressure <> 'none'),
-           EXISTS (SELECT FROM windlass.after_edge), EXISTS (SELECT FROM windlass.part_event),
+           EXISTS (SELECT FROM windlass.after_due)
+           OR EXISTS (SELECT FROM windlass.after_edge e WHERE e.fresh),
+           EXISTS (SELECT FROM windlass.part_event),
            EXISTS (SELECT FROM windlass.cancel_request q
                     CROSS JOIN LATERAL (SELECT FROM windlass.parent p
                                          WHERE p.id = q.job AND p.state = 'waiting' LIMIT 1) AS p)

@@ -18,7 +18,6 @@ DECLARE
     c_looks   CONSTANT int := 10;  -- how often a step looks further where it met locked rows
     w         windlass.deferred_watermark;
     s         record;              -- rows that were seen: places in the table, ids, queues, priorities
-    g         record;
     v_now     timestamptz := windlass.now();
     v_was     timestamptz;
     v_seen    pg_snapshot;
@@ -28,7 +27,6 @@ DECLARE
     v_mine    tid[] := '{}';
     v_found   boolean := false;
     v_busy    text[] := '{}';
-    v_limited text[] := windlass.limited_tasks(NULL);
 BEGIN
     PERFORM windlass.require_read_committed();
     SELECT * INTO w FROM windlass.deferred_watermark WHERE single FOR UPDATE SKIP LOCKED;
@@ -112,11 +110,35 @@ BEGIN
         END IF;
         EXIT WHEN cardinality(v_mine) >= p_limit OR w.job = c_last AND v_look > 0;
     END LOOP;
-    -- A job with a fair key takes a new turn, behind others of its key; one with gates goes to the end of the
-    -- waiting list of the first gate that it has no pass for.
+    PERFORM windlass.offer_deferred(v_mine);
+    -- Where the step was too small for the late ones, they stay late. An idle watermark moves every 5 s, to
+    -- leave few dead rows of its own.
+    IF v_found OR w.snapshot IS NULL OR v_now NOT BETWEEN v_was AND v_was + interval '5 s' THEN
+        UPDATE windlass.deferred_watermark SET run_at = w.run_at, job = w.job, retried = w.retried,
+               snapshot = CASE WHEN v_late < p_limit THEN v_seen ELSE w.snapshot END
+         WHERE single;
+    END IF;
+    RETURN cardinality(v_mine);
+END $$;
+
+-- Moves deferred jobs, by their places in the table, to their lanes; true where some went aside, to a waiting
+-- list or the ring of fair keys, so that sweep_gates and admit have something to do.
+-- Callers: promote, serve_after. May call: worker. Lock: the rows, held by the caller, who knows that their
+-- lanes are declared; those of offer.
+CREATE OR REPLACE FUNCTION windlass.offer_deferred(p_places tid[]) RETURNS boolean
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off AS $$
+DECLARE
+    g         record;
+    v_now     timestamptz := windlass.now();
+    v_limited text[] := windlass.limited_tasks(NULL);
+    v_n       int := 0;
+BEGIN
+    -- A job with a fair key takes a new turn, behind its key's others; one with gates goes to the end of the
+    -- waiting list of the first it has no pass of.
     FOR g IN
         WITH gone AS MATERIALIZED (
-            DELETE FROM windlass.deferred d USING unnest(v_mine) AS u (place) WHERE d.ctid = u.place
+            DELETE FROM windlass.deferred d USING unnest(p_places) AS u (place) WHERE d.ctid = u.place
          RETURNING d.*),
         aside AS (
             SELECT o.*, windlass.next_gate(o.id, o.queue, o.task, o.options) AS gate,
@@ -138,80 +160,178 @@ BEGIN
           FROM gone o WHERE o.id <> ALL (ARRAY(SELECT id FROM put))
          GROUP BY o.queue, o.priority
     LOOP
+        v_n := v_n + g.n;
         PERFORM windlass.offer(windlass.lane_for(g.queue, g.priority), g.n, g.tasks, g.payloads, g.options,
                                g.ids, g.attempts, g.deaths, g.enqueued);
     END LOOP;
-    -- If the step was too small for all late rows, the rest stays late. An idle watermark moves every 5 s
-    -- only, to leave few dead rows of its own.
-    IF v_found OR w.snapshot IS NULL OR v_now NOT BETWEEN v_was AND v_was + interval '5 s' THEN
-        UPDATE windlass.deferred_watermark SET run_at = w.run_at, job = w.job, retried = w.retried,
-               snapshot = CASE WHEN v_late < p_limit THEN v_seen ELSE w.snapshot END
-         WHERE single;
-    END IF;
-    RETURN cardinality(v_mine);
-END $$;
-
--- After the clock was set back: buckets with a later time continue from now [fault 31]. A bucket does so
--- whenever it is written, but an empty one is not written. Up to p_limit; returns how many. Callers: the
--- store's promote, when its own watermark lies in the future. May call: worker. Lock: the rows it changes,
--- without waiting.
-CREATE OR REPLACE FUNCTION windlass.clock_back(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-DECLARE
-    v_now  float8 := windlass.unix_time();
-    v_done int;
-BEGIN
-    UPDATE windlass.bucket x SET (tokens, at, paused_until, drains) =
-           (SELECT r.tokens, r.at, r.paused_until, r.drains FROM windlass.bucket_at(b, x, v_now) AS r)
-      FROM windlass.budget b
-     WHERE b.name = x.budget
-       AND (x.budget, x.key) IN (SELECT y.budget, y.key FROM windlass.bucket y WHERE y.at > v_now + 1
-                                  LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    GET DIAGNOSTICS v_done = ROW_COUNT;
-    RETURN v_done;
+    RETURN v_n < cardinality(p_places);
 END $$;
 
 -- ==== After other jobs ====
 
--- Refuses a job that comes after one that does not exist [P12].
--- Callers: enqueue_one. May call: worker. Lock: ACCESS SHARE on claim, as in finish, so that the snapshot
--- that looks for them is younger than any rotation that moved them.
-CREATE OR REPLACE FUNCTION windlass.check_after(p_after bigint[], p_known boolean) RETURNS void
+-- How the jobs that a new one comes after stand, by their ids; refuses one that is not there [P12]. p_known:
+-- one that is gone has gone since.
+-- Callers: enqueue_one, waits_of. May call: worker. Lock: ACCESS SHARE on claim, as in finish, so that
+-- the snapshot that looks for them is younger than any rotation that moved them.
+CREATE OR REPLACE FUNCTION windlass.check_after(p_after bigint[], p_known boolean)
+RETURNS TABLE (on_job bigint, state text)
 LANGUAGE plpgsql AS $$
-DECLARE
-    v_missing bigint;
 BEGIN
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    IF p_known THEN
+    FOR on_job, state IN SELECT u.a, (SELECT s.state FROM windlass.standing_of(u.a) AS s)
+                           FROM unnest(p_after) AS u (a) LOOP
+        IF state IS NULL AND NOT p_known THEN
+            RAISE EXCEPTION 'there is no job % to come after', on_job USING ERRCODE = 'WL010',
+                HINT = 'It never existed, was deleted, or its retention has passed.';
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- What new jobs wait for, by their options: whether each does, and edge by edge the job's place among them,
+-- the job that it comes after and how that one stands. What has succeeded is not waited for.
+-- Callers: enqueue_mixed. May call: worker. Lock: that of check_after.
+CREATE OR REPLACE FUNCTION windlass.waits_of(
+    p_options text[], OUT waits boolean[], OUT places int[], OUT on_jobs bigint[], OUT states text[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_on bigint[];
+BEGIN
+    SELECT array_agg(x.i), array_agg(x.id) INTO places, v_on
+      FROM (SELECT DISTINCT u.i::int AS i, e.id::bigint AS id
+              FROM unnest(p_options) WITH ORDINALITY AS u (o, i)
+             CROSS JOIN LATERAL json_array_elements_text(u.o::json -> 'after') AS e (id)
+             WHERE u.o LIKE '%"after"%') AS x;
+    IF places IS NULL THEN
         RETURN;
     END IF;
-    SELECT a INTO v_missing FROM unnest(p_after) AS a
-     WHERE NOT EXISTS (SELECT FROM windlass.standing_of(a)) LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'there is no job % to come after', v_missing USING ERRCODE = 'WL010',
-            HINT = 'It never existed, was deleted, or its retention has passed.';
+    SELECT array_agg(u.i), array_agg(u.id), array_agg(c.state) INTO places, on_jobs, states
+      FROM unnest(places, v_on) AS u (i, id)
+      JOIN windlass.check_after(ARRAY(SELECT DISTINCT unnest(v_on)), false) AS c ON c.on_job = u.id
+     WHERE c.state IS DISTINCT FROM 'succeeded';
+    waits := array_fill(false, ARRAY[cardinality(p_options)]);
+    FOR i IN 1..coalesce(cardinality(places), 0) LOOP
+        waits[places[i]] := true;
+    END LOOP;
+END $$;
+
+-- Lets new jobs wait for those that they come after and that have not succeeded. One of these that has failed
+-- or is gone is for follow to see to, and so is one that may end at this very moment.
+-- Callers: enqueue_one, enqueue_mixed. May call: worker. Lock: none: it only adds rows.
+-- By edge: the place of the job among p_jobs, the job it comes after, how that one stands. Jobs that did not
+-- go the way of those that wait are left out.
+CREATE OR REPLACE FUNCTION windlass.add_edges(
+    p_places int[], p_on bigint[], p_states text[], p_jobs bigint[], p_ways text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO windlass.after_edge (job, on_job)
+    SELECT j.id, e.on_job FROM unnest(p_places, p_on) AS e (place, on_job)
+      JOIN unnest(p_jobs, p_ways) WITH ORDINALITY AS j (id, way, place) ON j.place = e.place
+     WHERE j.way = 'after';
+    INSERT INTO windlass.after_due (on_job, kind)
+    SELECT DISTINCT u.id, u.state FROM unnest(p_on, p_states) AS u (id, state)
+     WHERE u.state IS NULL OR u.state IN ('dead', 'cancelled');
+    IF EXISTS (SELECT FROM unnest(p_states) AS s
+                WHERE s IS NULL OR s IN ('dead', 'cancelled', 'ready', 'running')) THEN
+        PERFORM windlass.wake('+');
     END IF;
 END $$;
 
--- One bounded step over the edges between jobs and those they come after [P12]: a job whose last edge is gone
--- falls due, one that can never run ends as its `otherwise` says. `looked` counts edges; `around`: the walk
--- has reached its end.
--- Callers: the store's promote. May call: worker. Lock: the row that says how far the walk has come, and the
--- jobs that come after, without waiting; ACCESS SHARE on claim, as in finish; then those of try_lock_waiting
--- for those it cancels, without waiting.
--- It reads states, not events, so it cannot miss a finish. A job that no longer exists has succeeded, unless
--- its end is noted (see settle): every other end leaves a note. An edge whose job no longer waits (cancelled,
--- or offered by an operator) is dropped.
+-- Jobs have ended: whoever comes after them goes on at once where that is simple; else their ends are noted,
+-- and the coordinator is called [P12].
+-- Callers: finish, settle, take_unique_key. May call: worker. Lock: those of serve_after. Whoever ends a job
+-- has written so, in outcome, ended_otherwise or parent, before it asks for edges here: follow counts on it.
+CREATE OR REPLACE FUNCTION windlass.note_ends(p_jobs bigint[], p_kind text) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_left bigint[];
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        v_left := p_jobs;  -- an old snapshot cannot tell whether there are edges
+    ELSIF NOT EXISTS (SELECT FROM windlass.after_edge e WHERE e.on_job = ANY (p_jobs)) THEN
+        RETURN;
+    ELSIF p_kind = 'succeeded' THEN
+        v_left := windlass.serve_after(p_jobs, 500);
+    ELSE
+        v_left := ARRAY(SELECT j FROM unnest(p_jobs) AS j
+                         WHERE EXISTS (SELECT FROM windlass.after_edge e WHERE e.on_job = j OFFSET 0));
+    END IF;
+    IF v_left <> '{}' THEN
+        INSERT INTO windlass.after_due (on_job, kind) SELECT j, p_kind FROM unnest(v_left) AS j;
+        PERFORM windlass.wake('+');
+    END IF;
+END $$;
+
+-- Takes away the edges of jobs that have succeeded, up to p_limit; who waits for nobody else is offered, or
+-- due at its time. Returns those of the jobs that have edges left. p_failed: they have not succeeded, so only
+-- who runs nevertheless goes on.
+-- Callers: note_ends, follow. May call: worker. Lock: the jobs that wait, without waiting; those of offer.
+-- isfinite keeps the index of times out of the plan [rule 8].
+-- An edge is taken away by whoever has locked the job that waits: so of two who take away its last two edges
+-- at the same time, one sees that nothing is left. An edge whose job waits no more is dropped.
+CREATE OR REPLACE FUNCTION windlass.serve_after(
+    p_on bigint[], p_limit int, p_failed boolean DEFAULT false) RETURNS bigint[]
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_now  timestamptz := windlass.now();
+    v_jobs bigint[];
+    v_mine bigint[];
+    v_free bigint[];
+    v_out  tid[];
+    v_aside boolean;
+BEGIN
+    v_jobs := ARRAY(SELECT DISTINCT e.job FROM unnest(p_on) AS u (id)
+                     CROSS JOIN LATERAL (SELECT x.job FROM windlass.after_edge x WHERE x.on_job = u.id
+                                          ORDER BY x.on_job, x.job LIMIT p_limit) AS e
+                     LIMIT p_limit);
+    v_mine := ARRAY(SELECT d.id FROM unnest(v_jobs) AS u (id)
+                      JOIN windlass.deferred d ON d.id = u.id
+                     WHERE NOT isfinite(d.run_at) AND (NOT p_failed OR d.options ->> 'otherwise' = 'run')
+                       FOR UPDATE OF d SKIP LOCKED);
+    DELETE FROM windlass.after_edge e USING unnest(v_jobs) AS u (id)
+     WHERE e.job = u.id AND e.on_job = ANY (p_on)
+       AND (e.job = ANY (v_mine) OR NOT EXISTS (SELECT FROM windlass.deferred d
+                                                 WHERE d.id = e.job AND NOT isfinite(d.run_at) OFFSET 0));
+    v_free := ARRAY(SELECT m FROM unnest(v_mine) AS m
+                     WHERE NOT EXISTS (SELECT FROM windlass.after_edge e WHERE e.job = m OFFSET 0));
+    SELECT array_agg(x.place) INTO v_out
+      FROM (SELECT array_agg(d.ctid ORDER BY d.id) AS places FROM unnest(v_free) AS u (id)
+              JOIN windlass.deferred d ON d.id = u.id
+             WHERE coalesce(d.not_before <= v_now, true) AND d.replaces IS NULL
+             GROUP BY d.queue, d.priority
+            HAVING windlass.lane_for(d.queue, d.priority) IS NOT NULL) AS g
+     CROSS JOIN LATERAL unnest(g.places) AS x (place);
+    v_aside := windlass.offer_deferred(coalesce(v_out, '{}'));
+    -- The others are due now or later. A new xid: promote's watermark may have passed this moment already.
+    UPDATE windlass.deferred d SET run_at = greatest(v_now, d.not_before), xid = pg_current_xact_id()
+      FROM unnest(v_free) AS u (id)
+     WHERE d.id = u.id;
+    IF FOUND OR v_aside THEN
+        PERFORM windlass.wake('+');
+    END IF;
+    RETURN ARRAY(SELECT o FROM unnest(p_on) AS o
+                  WHERE EXISTS (SELECT FROM windlass.after_edge e WHERE e.on_job = o OFFSET 0));
+END $$;
+
+-- One bounded step behind the ends of jobs that others come after [P12]: the edges that their enders had to
+-- leave, and edges that are fresh. A job whose last edge is gone goes on; one that can never run ends as its
+-- option says. `looked` counts what it looked at; `around`: it has come to the end of both.
+-- Callers: the store's promote. May call: worker. Lock: the row that says how far it has come, and the
+-- waiting jobs, without waiting; ACCESS SHARE on claim, as in finish; those of serve_after; then those of
+-- try_lock_waiting for jobs that it cancels, without waiting.
+-- A job that is gone has succeeded, unless its end is noted (see settle).
 CREATE OR REPLACE FUNCTION windlass.follow(p_limit int, OUT looked int, OUT around boolean)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     k        windlass.after_look;
-    e        windlass.after_edge;
-    d        windlass.deferred;
+    u        windlass.after_due;
     v_state  text;
     v_policy text;
+    d        windlass.deferred;
+    v_due    int := 0;
+    v_edges  int := 0;
     v_cancel bigint[] := '{}';
     v_ended  boolean := false;
 BEGIN
@@ -223,60 +343,120 @@ BEGIN
         RETURN;
     END IF;
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    FOR e IN SELECT * FROM windlass.after_edge x WHERE (x.job, x.on_job) > (k.job, k.on_job)
-              ORDER BY x.job, x.on_job LIMIT p_limit LOOP
-        looked := looked + 1;
-        k.job := e.job;
-        k.on_job := e.on_job;
-        SELECT * INTO d FROM windlass.deferred x WHERE x.id = e.job AND x.run_at = 'infinity'
-           FOR UPDATE SKIP LOCKED;
-        IF d.id IS NULL THEN
-            DELETE FROM windlass.after_edge x
-             WHERE x.job = e.job AND x.on_job = e.on_job
-               AND NOT EXISTS (SELECT FROM windlass.deferred y WHERE y.id = e.job AND y.run_at = 'infinity');
-        END IF;
-        CONTINUE WHEN d.id IS NULL OR d.id = ANY (v_cancel);
-        -- One snapshot: a job that is being deleted is either there or noted.
-        v_state := (SELECT coalesce((SELECT s.state FROM windlass.standing_of(e.on_job) AS s), e.ended,
-                                    (SELECT o.kind FROM windlass.ended_otherwise o WHERE o.job = e.on_job),
+    SELECT f.looked, f.job, f.on_job INTO looked, k.job, k.on_job
+      FROM windlass.look_at_fresh(k.job, k.on_job, p_limit) AS f;
+    around := k.job = 0 AND k.due = 0;
+    FOR u IN SELECT * FROM windlass.after_due x WHERE x.id > k.due ORDER BY x.id LIMIT p_limit LOOP
+        EXIT WHEN v_edges >= p_limit;
+        k.due := u.id;
+        v_due := v_due + 1;
+        -- One snapshot: a job that is deleted right now is there, or noted.
+        v_state := (SELECT coalesce((SELECT s.state FROM windlass.standing_of(u.on_job) AS s), u.kind,
+                                    (SELECT o.kind FROM windlass.ended_otherwise o WHERE o.job = u.on_job),
                                     'succeeded'));
-        CONTINUE WHEN v_state NOT IN ('succeeded', 'dead', 'cancelled', 'deleted', 'replaced');
-        v_policy := CASE WHEN v_state = 'succeeded' THEN 'run'
-                         ELSE coalesce(d.options ->> 'otherwise', 'dead') END;
-        -- A job that has yet to replace another does so before it ends: see replace_step.
-        CONTINUE WHEN d.replaces IS NOT NULL AND v_policy <> 'run';
-        IF v_policy = 'cancel' THEN
-            v_cancel := v_cancel || e.job;
+        IF v_state = 'succeeded' THEN
+            v_edges := v_edges + (SELECT count(*) FROM (SELECT FROM windlass.after_edge e
+                                                         WHERE e.on_job = u.on_job LIMIT p_limit) AS x);
+            PERFORM windlass.serve_after(ARRAY[u.on_job], p_limit);
+        ELSIF v_state IN ('dead', 'cancelled', 'deleted', 'replaced') THEN
+            FOR d IN SELECT w.* FROM (SELECT e.job FROM windlass.after_edge e WHERE e.on_job = u.on_job
+                                       ORDER BY e.on_job, e.job LIMIT p_limit) AS x
+                       JOIN windlass.deferred w ON w.id = x.job AND NOT isfinite(w.run_at)
+                        FOR UPDATE OF w SKIP LOCKED LOOP
+                v_edges := v_edges + 1;
+                v_policy := coalesce(d.options ->> 'otherwise', 'dead');
+                -- One that has yet to replace another does so before it ends: see replace_step.
+                CONTINUE WHEN d.replaces IS NOT NULL AND v_policy <> 'run';
+                IF v_policy = 'cancel' THEN
+                    v_cancel := v_cancel || d.id;
+                ELSIF v_policy = 'dead' THEN
+                    DELETE FROM windlass.after_edge e WHERE e.job = d.id;
+                    PERFORM windlass.bury_deferred(
+                        d, format('job %s, which it comes after, is %s', u.on_job, v_state));
+                    v_ended := true;
+                END IF;
+            END LOOP;
+            -- Who runs nevertheless goes on as after a success; and edges of jobs that wait no more are gone.
+            PERFORM windlass.serve_after(ARRAY[u.on_job], p_limit, true);
+        ELSE  -- it was brought back meanwhile
+            DELETE FROM windlass.after_due x WHERE x.id = u.id;
             CONTINUE;
         END IF;
-        DELETE FROM windlass.after_edge x WHERE x.job = e.job AND x.on_job = e.on_job;
-        IF v_policy = 'dead' THEN
-            PERFORM windlass.bury_deferred(
-                d, format('job %s, which it comes after, is %s', e.on_job, v_state));
-            v_ended := true;
-        ELSIF NOT EXISTS (SELECT FROM windlass.after_edge x WHERE x.job = e.job) THEN
-            -- A new xid: promote's watermark may have passed this moment already.
-            UPDATE windlass.deferred x
-               SET run_at = greatest(windlass.now(), x.not_before), xid = pg_current_xact_id()
-               WHERE x.id = e.job;
+        IF NOT EXISTS (SELECT FROM windlass.after_edge e WHERE e.on_job = u.on_job) THEN
+            DELETE FROM windlass.after_due x WHERE x.id = u.id;
+        ELSIF v_edges >= p_limit THEN
+            k.due := u.id - 1;
         END IF;
     END LOOP;
-    around := looked < p_limit;
-    UPDATE windlass.after_look x SET job = CASE WHEN around THEN 0 ELSE k.job END,
-           on_job = CASE WHEN around THEN 0 ELSE k.on_job END
-     WHERE looked > 0 OR x.job > 0;
-    -- Lanes are locked last, and briefly. A job that cannot be cancelled now keeps its edges and is tried
+    -- Those that were left, because somebody holds them, are looked at again in the next round.
+    around := around AND v_due < p_limit AND v_edges < p_limit AND NOT v_ended;
+    IF v_due < p_limit AND v_edges < p_limit THEN
+        k.due := 0;
+    END IF;
+    looked := looked + v_edges;
+    UPDATE windlass.after_look x SET due = k.due, job = k.job, on_job = k.on_job
+     WHERE (x.due, x.job, x.on_job) IS DISTINCT FROM (k.due, k.job, k.on_job);
+    -- Lanes are taken last, and not for long. Who cannot be cancelled now keeps its edges, and is looked at
     -- again.
-    FOREACH e.job IN ARRAY v_cancel LOOP
-        IF windlass.try_lock_waiting(e.job) THEN
-            DELETE FROM windlass.after_edge x WHERE x.job = e.job;
-            PERFORM windlass.end_waiting(e.job, 'cancelled');
+    FOREACH d.id IN ARRAY v_cancel LOOP
+        IF windlass.try_lock_waiting(d.id) THEN
+            DELETE FROM windlass.after_edge e WHERE e.job = d.id;
+            PERFORM windlass.end_waiting(d.id, 'cancelled');
             v_ended := true;
         END IF;
     END LOOP;
     IF v_ended AND pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
         PERFORM windlass.wake('!');
     END IF;
+END $$;
+
+-- Looks at edges that are fresh, up to p_limit, behind one of them. A job that has ended is noted for the
+-- caller; the edges of others are fresh no more, once nobody is left who may have ended the job without
+-- seeing them. Returns how many it looked at, and the last of them, or 0 at the end.
+-- Callers: follow. May call: worker. Lock: none beyond the rows it writes.
+-- Who ends a job asks for edges after it has written to outcome, ended_otherwise or parent. So whoever did
+-- not see an edge and has yet to commit holds one of these, now that the edge can be seen. They are waited
+-- for a moment; where one takes longer, the edges stay fresh.
+CREATE OR REPLACE FUNCTION windlass.look_at_fresh(
+    INOUT job bigint, INOUT on_job bigint, p_limit int, OUT looked int)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    v_jobs bigint[];
+    v_on   bigint[];
+    v_over bigint[];
+    v_busy text[];
+    v_sure boolean := false;
+BEGIN
+    SELECT array_agg(e.job), array_agg(e.on_job), count(*) INTO v_jobs, v_on, looked
+      FROM (SELECT x.job, x.on_job FROM windlass.after_edge x
+             WHERE x.fresh AND (x.job, x.on_job) > (look_at_fresh.job, look_at_fresh.on_job)
+             ORDER BY x.job, x.on_job LIMIT p_limit) AS e;
+    job := CASE WHEN looked < p_limit THEN 0 ELSE v_jobs[looked] END;
+    on_job := CASE WHEN looked < p_limit THEN 0 ELSE v_on[looked] END;
+    IF looked = 0 THEN
+        RETURN;
+    END IF;
+    FOR i IN 1..10 LOOP
+        SELECT array_agg(DISTINCT l.virtualtransaction) INTO v_busy FROM pg_locks l
+         WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
+           AND l.pid IS DISTINCT FROM pg_backend_pid()
+           AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+           AND l.relation IN ('windlass.outcome'::regclass, 'windlass.ended_otherwise'::regclass,
+                              'windlass.parent'::regclass)
+           AND (i = 1 OR l.virtualtransaction = ANY (v_busy));
+        v_sure := v_busy IS NULL;
+        EXIT WHEN v_sure;
+        PERFORM pg_sleep(0.002);
+    END LOOP;
+    v_over := ARRAY(SELECT o.id FROM (SELECT DISTINCT u.id FROM unnest(v_on) AS u (id)) AS o
+                     WHERE coalesce((SELECT s.state FROM windlass.standing_of(o.id) AS s), 'succeeded')
+                           IN ('succeeded', 'dead', 'cancelled'));
+    INSERT INTO windlass.after_due (on_job) SELECT unnest(v_over);
+    UPDATE windlass.after_edge e SET fresh = false
+      FROM unnest(v_jobs, v_on) AS u (job, on_job)
+     WHERE e.job = u.job AND e.on_job = u.on_job AND e.fresh AND (v_sure OR u.on_job = ANY (v_over));
 END $$;
 
 -- Moves a job that waits in deferred to the dead letters.
@@ -293,53 +473,3 @@ BEGIN
             d.deaths, p_reason, v_errors, coalesce(v_errors -> -1 ->> 'type', ''));
     PERFORM windlass.settle(ARRAY[d.id], NULL, NULL, 'dead');
 END $$;
-
--- ==== Replacements ====
-
--- Ends waiting twins that were replaced, each in its lane, and makes their successors due.
--- Callers: the store after an enqueue with "replace", and in promote. May call: worker. Lock: ACCESS SHARE on
--- claim; the successors' rows, and those of try_lock_waiting, without waiting: locked ones are skipped [S2].
--- A twin that has started meanwhile runs on, and its successor is due when it has ended. It looks at fifty,
--- and the next step continues behind them, so that such pairs hold up nobody.
-CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-SET jit = off AS $$
-DECLARE
-    d       record;
-    v_n     int := least(p_limit, 50);
-    v_seen  bigint[];
-    v_done  int := 0;
-    v_began timestamptz := clock_timestamp();
-BEGIN
-    -- As in finish: the snapshot that says which twins run must be younger than any rotation that moved them.
-    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    v_seen := ARRAY(SELECT x.replaces FROM windlass.deferred x
-                     WHERE x.replaces > pg_sequence_last_value('windlass.replace_from'::regclass)
-                     ORDER BY x.replaces LIMIT v_n);
-    PERFORM setval('windlass.replace_from'::regclass, CASE WHEN cardinality(v_seen) < v_n THEN 0
-                                                           ELSE v_seen[v_n] END, true);
-    FOR d IN SELECT * FROM windlass.deferred x WHERE x.replaces = ANY (v_seen) ORDER BY x.replaces
-                FOR UPDATE SKIP LOCKED LOOP
-        -- Keep the lane locks short.
-        EXIT WHEN v_done > 0 AND clock_timestamp() > v_began + interval '50 ms';
-        CONTINUE WHEN EXISTS (SELECT FROM windlass.locate(d.replaces) l
-                               WHERE l.claim IS NOT NULL AND l.kind IS NULL)
-                   OR NOT windlass.try_lock_waiting(d.replaces);
-        IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN
-            -- It runs, or is about to. Any decision might be wrong by the time this commits, so its successor
-            -- waits on.
-            CONTINUE WHEN windlass.is_unfinished(d.replaces);
-        END IF;
-        -- A new xid: promote's watermark passed the row while it could not go.
-        UPDATE windlass.deferred SET replaces = NULL, xid = pg_current_xact_id() WHERE id = d.id;
-        v_done := v_done + 1;
-    END LOOP;
-    RETURN v_done;
-END $$;
-
--- ==== Statements that the store sends ====
-
--- :replace_at_once
--- replace_step after a committed enqueue: it does not wait long for a lane. The setting ends with the
--- statement.
-SELECT set_config('lock_timeout', '100ms', true), windlass.replace_step($1)

@@ -205,10 +205,10 @@ END $$;
 -- [E1], and by queue the pressure before the call, where it matters (see pressure_of). Each job is treated as
 -- by enqueue_one; the queues take all of them or none [F4] [F5].
 -- Callers: the store and the adapters. May call: worker, producer. Lock: those of lock_keys, which come
--- first; then those of enqueue_one and offer. Only a job whose key somebody has, or another of the call, that
--- comes after others, or may be parked, must be looked at alone. All others are added together: first those
--- for later, whose order is that of their times; then, by stretches between the ones that go alone, those for
--- now, so that a lane keeps the order of the jobs.
+-- first; then those of enqueue_one and offer. Only a job whose key somebody has, or another of the call, or
+-- that may be parked, must be looked at alone. All others are added together: first those for later, whose
+-- order is that of their times, and those that come after others; then, by stretches between the ones that go
+-- alone, those for now, so that a lane keeps the order of the jobs.
 CREATE OR REPLACE FUNCTION windlass.enqueue_mixed(
     p_tasks text[], p_payloads text[], p_queues text[], p_priorities smallint[], p_delays float8[],
     p_run_ats timestamptz[], p_options text[], p_on_conflicts text[], p_keys text[], p_automatic boolean[],
@@ -220,7 +220,8 @@ DECLARE
     v_now    timestamptz := windlass.now();
     v_unique text[];
     v_times  timestamptz[];
-    v_ways   text[];  -- 'later', 'now' or 'alone'
+    v_ways   text[];  -- 'after', 'later', 'now' or 'alone'
+    a        record;  -- what jobs wait for: see waits_of
     v_from   int := 1;
     s        record;
     e        record;
@@ -250,12 +251,13 @@ BEGIN
                     WHERE x.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
         PERFORM windlass.skip_ids();
     END IF;
+    SELECT * INTO a FROM windlass.waits_of(p_options);
     SELECT array_agg(w.at ORDER BY w.i), array_agg(w.way ORDER BY w.i),
-           array_agg(CASE WHEN w.way = 'later' OR w.way = 'now' AND num_nonnulls(w.key, w.own) > 0
+           array_agg(CASE WHEN w.way IN ('after', 'later') OR w.way = 'now' AND num_nonnulls(w.key, w.own) > 0
                           THEN nextval('windlass.job_id') END ORDER BY w.i)
       INTO v_times, v_ways, jobs
       FROM (SELECT u.i, u.key, u.own, t.at,
-                   CASE WHEN u.options::json -> 'after' IS NOT NULL OR u.automatic AND u.own IS NOT NULL
+                   CASE WHEN u.automatic AND u.own IS NOT NULL
                              OR u.key IS NOT NULL
                                 AND (row_number() OVER (PARTITION BY u.key ORDER BY u.i) > 1
                                      OR NOT EXISTS (SELECT FROM windlass.idempotency x
@@ -264,9 +266,10 @@ BEGIN
                                 AND (row_number() OVER (PARTITION BY u.own ORDER BY u.i) > 1
                                      OR NOT EXISTS (SELECT FROM windlass.unique_key x
                                                      WHERE x.key = u.own AND x.job = 0 OFFSET 0))
-                        THEN 'alone' WHEN t.at > v_now THEN 'later' ELSE 'now' END AS way
-              FROM unnest(p_delays, p_run_ats, p_options, p_keys, v_unique, p_automatic) WITH ORDINALITY
-                AS u (delay, run_at, options, key, own, automatic, i)
+                        THEN 'alone' WHEN u.waits THEN 'after'
+                        WHEN t.at > v_now THEN 'later' ELSE 'now' END AS way
+              FROM unnest(p_delays, p_run_ats, p_keys, v_unique, p_automatic, a.waits) WITH ORDINALITY
+                AS u (delay, run_at, key, own, automatic, waits, i)
              CROSS JOIN LATERAL (SELECT coalesce(u.run_at, v_now + make_interval(secs => u.delay)) AS at) AS t
              ORDER BY u.i OFFSET 0) AS w;
     -- By place, each found by a probe of its own: a planner that believes the table empty would scan all of
@@ -283,11 +286,17 @@ BEGIN
                                   WHERE i.key = u.key AND i.job = 0 LIMIT 1) AS y
              WHERE u.job IS NOT NULL OFFSET 0) AS u
      WHERE x.ctid = u.place;
-    INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options)
-    SELECT u.job, u.at, v_now, u.queue, u.priority, u.task, u.payload::json, u.options::json
+    INSERT INTO windlass.deferred (id, run_at, not_before, enqueued_at, queue, priority, task, payload,
+                                   options)
+    SELECT u.job, CASE u.way WHEN 'after' THEN 'infinity' ELSE u.at END,
+           CASE u.way WHEN 'after' THEN u.at END, v_now, u.queue, u.priority, u.task, u.payload::json,
+           u.options::json
       FROM unnest(jobs, v_times, p_queues, p_priorities, p_tasks, p_payloads, p_options, v_ways)
         AS u (job, at, queue, priority, task, payload, options, way)
-     WHERE u.way = 'later';
+     WHERE u.way IN ('after', 'later');
+    IF a.places IS NOT NULL THEN
+        PERFORM windlass.add_edges(a.places, a.on_jobs, a.states, jobs, v_ways);
+    END IF;
     statuses := array_fill('scheduled'::text, ARRAY[v_n]);
     FOR k IN 1..v_n + 1 LOOP
         CONTINUE WHEN v_ways[k] <> 'alone';

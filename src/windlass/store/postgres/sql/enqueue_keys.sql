@@ -26,7 +26,8 @@ DECLARE
     v_lane     int;
     v_twin     bigint;
     v_replaces bigint;
-    v_after    bigint[] := '{}';
+    v_after    bigint[];
+    v_states   text[];
 BEGIN
     PERFORM windlass.check_name('task', p_task), windlass.check_name('queue', p_queue),
             windlass.check_payload(p_payload);
@@ -56,7 +57,8 @@ BEGIN
     IF p_options::json -> 'after' IS NOT NULL THEN
         v_after := ARRAY(SELECT DISTINCT a.id::bigint
                            FROM json_array_elements_text(p_options::json -> 'after') AS a (id));
-        PERFORM windlass.check_after(v_after, p_known);
+        SELECT array_agg(c.on_job), array_agg(c.state) INTO v_after, v_states
+          FROM windlass.check_after(v_after, p_known) AS c WHERE c.state IS DISTINCT FROM 'succeeded';
     END IF;
     IF p_automatic AND v_key IS NOT NULL AND windlass.is_parked(v_key) THEN
         DELETE FROM windlass.idempotency i WHERE i.key = p_idempotency_key;
@@ -79,14 +81,13 @@ BEGIN
     END IF;
     v_lane := windlass.lane_for(p_queue, p_priority);
     v_gate := windlass.next_gate(job, p_queue, p_task, p_options::json);
-    IF v_after <> '{}' THEN
+    IF v_after IS NOT NULL THEN
         INSERT INTO windlass.deferred (id, run_at, not_before, enqueued_at, queue, priority, task, payload,
                                        options, replaces)
         VALUES (job, 'infinity', v_run_at, v_now, p_queue, p_priority, p_task, p_payload::json,
                 p_options::json, v_replaces);
-        INSERT INTO windlass.after_edge (job, on_job, ended)
-        SELECT enqueue_one.job, a.id, CASE WHEN s.state IN ('dead', 'cancelled') THEN s.state END
-          FROM unnest(v_after) AS a (id) LEFT JOIN LATERAL windlass.standing_of(a.id) AS s ON true;
+        PERFORM windlass.add_edges(array_fill(1, ARRAY[cardinality(v_after)]), v_after, v_states, ARRAY[job],
+                                   ARRAY['after']);
         status := coalesce(status, 'scheduled');
     ELSIF v_run_at > v_now OR v_replaces IS NOT NULL OR v_lane IS NULL THEN
         INSERT INTO windlass.deferred (id, run_at, enqueued_at, queue, priority, task, payload, options,
@@ -297,6 +298,7 @@ BEGIN
             -- It is removed without success: see follow.
             INSERT INTO windlass.ended_otherwise (job, at, kind) VALUES (u.job, windlass.now(), 'replaced')
             ON CONFLICT DO NOTHING;
+            PERFORM windlass.note_ends(ARRAY[u.job], 'replaced');
         END IF;
         DELETE FROM windlass.checkpoint WHERE checkpoint.job = u.job AND replaces IS NULL;
     END IF;

@@ -4,7 +4,8 @@
 -- ==== Declaring ====
 
 -- The lane in which this session offers jobs of a queue and priority, or NULL.
--- Callers: enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane, promote, lock_lanes_of.
+-- Callers: enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane, offer_deferred, serve_after,
+-- lock_lanes_of.
 -- May call: worker. Lock: none.
 -- A session always uses one shard, so that its jobs keep their order. Also NULL while the lane is not
 -- adopted: it would give out numbers twice [S3].
@@ -111,8 +112,8 @@ END $$;
 -- ==== Offering ====
 
 -- Puts jobs at the back of a lane and returns their seqs, in order. The only writer of new ready rows.
--- Callers: enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, promote, offer_held, offer_one,
--- offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Lock: ROW EXCLUSIVE
+-- Callers: enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, offer_deferred, offer_held,
+-- offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker. Lock: ROW EXCLUSIVE
 -- on ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the numbers, all
 -- of them before the first insert. A hole in a claim belongs to a transaction that had its xid before the
 -- hole could be seen, and that shows in pg_locks for as long as it lives.

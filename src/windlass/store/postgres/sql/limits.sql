@@ -18,7 +18,7 @@ $$;
 
 -- The first gate that a job must pass and has no pass for; NULL: it may go to its lane [F3] [F6]. p_job NULL:
 -- the job is new.
--- Callers: enqueue_one, promote, offer_one, offer_part_jobs, retry_many, admit_gate, admit_unserved.
+-- Callers: enqueue_one, offer_deferred, offer_one, offer_part_jobs, retry_many, admit_gate, admit_unserved.
 -- May call: worker. Lock: none.
 -- gates_of in windlass.core.gates has the same order.
 CREATE OR REPLACE FUNCTION windlass.next_gate(
@@ -49,7 +49,7 @@ END $$;
 
 -- Whether a job may have to wait for a gate or for the turn of its fair key: a cheap test before next_gate
 -- decides. p_limited: tasks that are limited by a setting.
--- Callers: enqueue_many, enqueue_new, promote, retry_many. May call: worker. Lock: none.
+-- Callers: enqueue_many, enqueue_new, offer_deferred, retry_many. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.may_be_gated(
     p_task text, p_options text, p_limited text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
@@ -58,7 +58,8 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Which of some tasks (NULL: of all) are limited by a setting [F3].
--- Callers: enqueue_many, enqueue_new, promote, claim_gated, claim_recheck, retry_many. May call: worker.
+-- Callers: enqueue_many, enqueue_new, offer_deferred, claim_gated, claim_recheck, retry_many.
+-- May call: worker.
 -- Lock: none.
 -- The table is small.
 CREATE OR REPLACE FUNCTION windlass.limited_tasks(p_tasks text[]) RETURNS text[]

@@ -188,7 +188,8 @@ BEGIN
 END $$;
 
 -- Notifies listeners that a queue has work, or that a job has ended.
--- Callers: offer, finish, split, end_parent, follow, mark_gates_changed, set_queue, warm. May call: worker.
+-- Callers: offer, finish, split, end_parent, add_edges, note_ends, serve_after, follow, mark_gates_changed,
+-- set_queue, warm. May call: worker.
 -- Lock: the one that all notifying committers share, at commit.
 -- A transaction that has notified cannot be prepared. One that will be says so first (SET LOCAL
 -- windlass.notify = off); its jobs are found by polling, within seconds [rule 10].

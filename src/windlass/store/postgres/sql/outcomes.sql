@@ -79,6 +79,29 @@ BEGIN
                                             AND p.job < (c.lane::bigint << 44 | upper(s.span))),
                 'all', false);
         END IF;
+        -- Who comes after them: mostly nobody does [P12]. An old snapshot cannot tell: there each of them
+        -- counts.
+        IF EXISTS (SELECT FROM windlass.after_edge)
+           OR current_setting('transaction_isolation') <> 'read committed' THEN
+            PERFORM windlass.note_ends(array_agg(DISTINCT e.on_job), 'succeeded')
+               FROM (SELECT x.on_job
+                       FROM unnest(p_claims, p_lanes) AS c (claim, lane)
+                       JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs) ON a.claim = c.claim
+                      CROSS JOIN LATERAL unnest(a.seqs::int8multirange) AS s (span)
+                      CROSS JOIN LATERAL (
+                        SELECT y.on_job FROM windlass.after_edge y
+                         WHERE y.on_job >= (c.lane::bigint << 44 | lower(s.span))
+                           AND y.on_job < (c.lane::bigint << 44 | upper(s.span))
+                         UNION ALL
+                        SELECT c.lane::bigint << 44 | i
+                          FROM generate_series(lower(s.span), upper(s.span) - 1) AS i
+                         WHERE current_setting('transaction_isolation') <> 'read committed') AS x
+                      UNION ALL
+                     SELECT u.job FROM unnest(p_jobs, p_job_claims, p_job_seqs) AS u (job, claim, seq)
+                       JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
+                         ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq) AS e
+             HAVING count(*) > 0;
+        END IF;
         IF p_jobs IS NOT NULL THEN
             INSERT INTO windlass.result (segment, job, at, result)
             SELECT windlass.pin_segment(), u.job, windlass.now(), u.result::json
@@ -338,6 +361,7 @@ BEGIN
         INSERT INTO windlass.ended_otherwise (job, at, kind)
         SELECT a, windlass.now(), p_kind FROM unnest(p_jobs) AS a ON CONFLICT DO NOTHING;
     END IF;
+    PERFORM windlass.note_ends(p_jobs, p_kind);
     DELETE FROM windlass.cancel_request WHERE job = ANY (p_jobs);
     IF NOT EXISTS (SELECT FROM windlass.unique_key WHERE job = ANY (p_jobs)) THEN
         RETURN;

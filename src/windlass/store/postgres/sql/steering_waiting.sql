@@ -349,3 +349,53 @@ BEGIN
     VALUES (v_segment, v_claim, p_lane, 0, p_kind, v_taken, cardinality(v_seqs), windlass.now());
     RETURN v_seqs;
 END $$;
+
+-- ==== Replacements ====
+
+-- Ends waiting twins that were replaced, each in its lane, and makes their successors due.
+-- Callers: the store after an enqueue with "replace", and in promote. May call: worker. Lock: ACCESS SHARE on
+-- claim; the successors' rows, and those of try_lock_waiting, without waiting: locked ones are skipped [S2].
+-- A twin that has started meanwhile runs on, and its successor is due when it has ended. It looks at fifty,
+-- and the next step continues behind them, so that such pairs hold up nobody.
+CREATE OR REPLACE FUNCTION windlass.replace_step(p_limit int) RETURNS int
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SET jit = off AS $$
+DECLARE
+    d       record;
+    v_n     int := least(p_limit, 50);
+    v_seen  bigint[];
+    v_done  int := 0;
+    v_began timestamptz := clock_timestamp();
+BEGIN
+    -- As in finish: the snapshot that says which twins run must be younger than any rotation that moved them.
+    LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
+    v_seen := ARRAY(SELECT x.replaces FROM windlass.deferred x
+                     WHERE x.replaces > pg_sequence_last_value('windlass.replace_from'::regclass)
+                     ORDER BY x.replaces LIMIT v_n);
+    PERFORM setval('windlass.replace_from'::regclass, CASE WHEN cardinality(v_seen) < v_n THEN 0
+                                                           ELSE v_seen[v_n] END, true);
+    FOR d IN SELECT * FROM windlass.deferred x WHERE x.replaces = ANY (v_seen) ORDER BY x.replaces
+                FOR UPDATE SKIP LOCKED LOOP
+        -- Keep the lane locks short.
+        EXIT WHEN v_done > 0 AND clock_timestamp() > v_began + interval '50 ms';
+        CONTINUE WHEN EXISTS (SELECT FROM windlass.locate(d.replaces) l
+                               WHERE l.claim IS NOT NULL AND l.kind IS NULL)
+                   OR NOT windlass.try_lock_waiting(d.replaces);
+        IF NOT windlass.end_waiting(d.replaces, 'replaced') THEN
+            -- It runs, or is about to. Any decision might be wrong by the time this commits, so its successor
+            -- waits on.
+            CONTINUE WHEN windlass.is_unfinished(d.replaces);
+        END IF;
+        -- A new xid: promote's watermark passed the row while it could not go.
+        UPDATE windlass.deferred SET replaces = NULL, xid = pg_current_xact_id() WHERE id = d.id;
+        v_done := v_done + 1;
+    END LOOP;
+    RETURN v_done;
+END $$;
+
+-- ==== Statements that the store sends ====
+
+-- :replace_at_once
+-- replace_step after a committed enqueue: it does not wait long for a lane. The setting ends with the
+-- statement.
+SELECT set_config('lock_timeout', '100ms', true), windlass.replace_step($1)
