@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.line import Line
+from tests.worker.line import Line, until
+from windlass import Windlass
+from windlass.cluster import duties
 from windlass.cluster.store_gauges import StoreGauges
-from windlass.core.rollup import MINUTE, Reading
+from windlass.core.rollup import HOUR, MINUTE, Reading, Subject
+from windlass.store.factory import make_store
 from windlass.store.records import Health
 from windlass.store.sqlite import SQLiteStore
 from windlass.worker.reports import gauges as module
@@ -135,3 +138,38 @@ def test_m3_a_container_tells_what_it_may_use(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "cpu.stat").write_text("usage_usec 3000000\nuser_usec 5\n")
     (tmp_path / "memory.max").write_text("max\n")
     assert machine.look() == MachineGauges(0.4, 1024, 8000 * 1024)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_m3_a_worker_leaves_the_history_of_itself_its_host_and_the_store(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its vitals, its machine and the coordinator to the rows of charts."""
+    monkeypatch.setattr("windlass.cluster.coordinator.SAMPLE_EVERY", 0.05)
+    looked: list[Health] = []
+    read = StoreGauges.read
+
+    def reads(self: StoreGauges, health: Health) -> None:
+        looked.append(health)
+        read(self, health)
+
+    monkeypatch.setattr(StoreGauges, "read", reads)
+    url = f"sqlite:///{tmp_path}/w.db" if kind == "sqlite" else request.getfixturevalue("pg_dsn")
+    app = Windlass(url, report_every=0.1)
+    async with app, app.worker(["default"]):
+        await (await app.aenqueue("windlass.echo", 1)).aresult("10s")
+        store = make_store(url)
+        await store.open()
+        await until(lambda: len(looked) >= 3)
+        (worker,) = await store.workers()
+    await duties.rollup(store)
+    whose: list[tuple[Subject, str]] = [("worker", worker.label), ("host", worker.host), ("store", "")]
+    mine, host, last = [(await store.history(HOUR, 0, 2**40, of, name))[-1] for of, name in whose]
+    await store.close()
+    assert mine.values.keys() == {"cpu", "memory", "lag", "running", "slots"}
+    assert mine.values["memory"].most > 1 << 20
+    assert host.values.keys() >= mine.values.keys() | {"machine_memory", "machine_total"}
+    assert sum(last.calls.values()) >= sum(mine.calls.values()) > 0
+    assert last.values["bytes"].most > 0
+    theirs = {"sqlite": {"wal_file", "lock_waits"}, "postgres": {"wal_rate", "connections"}}
+    assert last.values.keys() >= theirs[kind]

@@ -780,7 +780,8 @@ CREATE TABLE windlass.measured (
 CREATE INDEX ON windlass.measured (span, at);
 
 -- What gauges showed [M3]: of a worker by its label, of a host by its name, of all workers as worker '', of
--- the store as store ''. Spans of 60 and 3600 seconds. Packed, see store/measures.py.
+-- the store as store ''. Spans of 60 and 3600 seconds. Packed, see store/measures.py. Most rows are the
+-- minute of one worker, and written once.
 CREATE TABLE windlass.history (
     at     bigint NOT NULL,
     span   int NOT NULL,
@@ -788,7 +789,7 @@ CREATE TABLE windlass.history (
     name   text COLLATE "C" NOT NULL,
     gauges bytea NOT NULL,
     PRIMARY KEY (span, of, name, at)
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 90);
 CREATE INDEX ON windlass.history (span, at);
 
 -- Timelines [M2]. Their times are those that processes reported, in seconds since the epoch.
