@@ -3,6 +3,7 @@ look at it."""
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
 
 from playwright.async_api import Browser, Page
@@ -64,7 +65,10 @@ def every_page(filled: Filled) -> list[str]:
 
 def more_of_the_same(filled: Filled) -> list[str]:
     """Pages that look like one of the others, and need not be asked about in every size and theme."""
-    return [f"/queues/{QUIET}", f"/jobs/{filled.scheduled}", f"/jobs/{filled.ready}", "/jobs?q=state:dead"]
+    return [
+        *(f"/queues/{QUIET}", f"/jobs/{filled.scheduled}", f"/jobs/{filled.ready}", "/jobs?q=state:dead"),
+        *(f"/workers?host={socket.gethostname()}", "/workers?worker=nobody"),
+    ]
 
 
 async def walk(browser: Browser, stage: Stage, filled: Filled) -> Survey:

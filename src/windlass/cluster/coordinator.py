@@ -17,6 +17,7 @@ from typing import Final
 
 from windlass.cluster import duties, schedules
 from windlass.cluster.notices import Notices
+from windlass.cluster.store_gauges import StoreGauges
 from windlass.cluster.watch import HeartbeatWatch
 from windlass.core.counts import plural
 from windlass.core.retry import DeathPolicy
@@ -36,6 +37,7 @@ SOON: Final = 0.05
 FIRE_EVERY: Final = 0.5
 GOVERN_EVERY: Final = 5.0
 OBSERVE_EVERY: Final = 5.0
+SAMPLE_EVERY: Final = 20.0
 ROLLUP_EVERY: Final = 5.0
 LOOK_EVERY: Final = 10.0
 SLOTS_EVERY: Final = 1.0
@@ -70,6 +72,7 @@ class Coordinator:
         self._length = term
         self._record = record or Recorder()
         self._notices = Notices(self._record)
+        self._gauges = StoreGauges(self._record.gauges)
         self._watch = HeartbeatWatch()
         self._term: int | None = None
         self.answered_at: float = float("-inf")
@@ -96,6 +99,7 @@ class Coordinator:
             ("observe", OBSERVE_EVERY, self._observe),
             ("rollup", ROLLUP_EVERY, lambda term: duties.rollup(store)),
             ("look", LOOK_EVERY, self._look),
+            ("sample", SAMPLE_EVERY, self._sample),
             ("assign", SLOTS_EVERY, self._assign),
             ("rotate", ROTATE_EVERY, self._rotate),
             ("expire", EXPIRE_EVERY, lambda term: duties.expire(store)),
@@ -154,6 +158,7 @@ class Coordinator:
         self._term = None
         self._unserved.clear()
         self._notices.forget()
+        self._gauges.forget()
 
     async def _sweep_for_ever(self) -> None:
         """Everybody watches, so that the next coordinator knows already who is dead. A lease is counted from
@@ -244,6 +249,10 @@ class Coordinator:
     async def _look(self, _: int) -> None:
         """Count how deep queues are, for charts [M3]."""
         self._record.standing(await self._store.depth())
+
+    async def _sample(self, _: int) -> None:
+        """Read the gauges of the store, for charts [M3]."""
+        self._gauges.read(await self._store.health())
 
     async def _assign(self, term: int) -> None:
         before = self._assigned[1] if self._assigned is not None and self._assigned[0] == term else None

@@ -128,6 +128,6 @@ async def test_the_tables_of_a_small_file_are_told_apart(
         sizes = {table.name: table.bytes for table in found.tables}
         assert sizes["job"] > 500_000
         assert sum(sizes.values()) <= found.bytes
-        assert (found.wal or 0) > 500_000
+        assert (found.wal_file or 0) > 500_000
         monkeypatch.setattr(measures, "SMALL", 0)
         assert (await store.health()).tables == ()

@@ -3,11 +3,11 @@
 import pytest
 
 from windlass.core.histogram import bucket
-from windlass.core.rollup import HOUR, MINUTE, Sample
+from windlass.core.rollup import HOUR, MINUTE, Gauges, Reading, Sample
 from windlass.core.states import State
 from windlass.store.records import EventRecord, Failure, JobRecord, Options
 from windlass.web.service.events import timeline
-from windlass.web.service.measures import point, points, range_of, rate
+from windlass.web.service.measures import COARSE, Range, point, points, range_of, rate, shown
 from windlass.web.service.parents import CELLS, strip
 
 NOW = 1_700_000_030.0
@@ -41,6 +41,37 @@ def test_the_present_minute_counts_as_far_as_it_has_come() -> None:
     passed = NOW - minute
     rows = [Sample(at=minute - 60, counts={"succeeded": 60}), Sample(at=minute, counts={"succeeded": 30})]
     assert rate(rows, NOW) == pytest.approx(90 / (60 + passed), abs=0.01)
+
+
+def gauges(at: int, total: int, n: int, most: int) -> Gauges:
+    return Gauges(at=at, of="worker", values={"cpu": Reading(total, n, most)})
+
+
+def test_several_workers_are_shown_together_and_one_by_its_average() -> None:
+    """[M3] Three workers in one minute, one in the next, and nobody in the third."""
+    begin = 1_700_000_000 // COARSE * COARSE
+    rows = [gauges(begin, 900, 3, 600), gauges(begin + 60, 500, 1, 800)]
+    first, then, none = shown(rows, Range(MINUTE, begin, begin + 179.0), MINUTE)
+    assert (first.workers(), first.together("cpu"), first.mean("cpu"), first.most("cpu")) == (
+        3,
+        0.9,
+        0.3,
+        0.6,
+    )
+    assert (then.workers(), then.together("cpu")) == (1, 0.5)
+    assert (none.workers(), none.together("cpu"), none.most("cpu"), none.mean("lag")) == (None,) * 4
+    (whole,) = shown(rows, Range(MINUTE, begin, begin + 179.0), COARSE)
+    assert (whole.workers(), whole.together("cpu"), whole.mean("cpu")) == (2, 0.7, 0.35)
+
+
+def test_an_hour_is_shown_by_its_minutes() -> None:
+    """[M3] All sixty, or those that have surely been reported."""
+    begin = 1_700_000_000 // HOUR * HOUR
+    hour = [gauges(begin, 60 * 500, 60, 900)]
+    (whole, _) = shown(hour, Range(HOUR, begin, begin + 5000.0), HOUR)
+    assert (whole.workers(), whole.together("cpu")) == (1, 0.5)
+    (part,) = shown([gauges(begin, 10 * 500, 10, 900)], Range(HOUR, begin, begin + 675.0), HOUR)
+    assert (part.workers(), part.together("cpu")) == (1, 0.5)
 
 
 def job(**fields: object) -> JobRecord:

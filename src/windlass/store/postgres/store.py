@@ -143,6 +143,7 @@ class PostgresStore:
         self.report: Final = self._measures.report
         self.rollup: Final = self._measures.rollup
         self.measured: Final = self._measures.measured
+        self.history: Final = self._measures.history
         self.totals: Final = self._measures.totals
         self.events: Final = self._measures.events
         self.task_depths: Final = self._measures.task_depths

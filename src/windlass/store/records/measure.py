@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from windlass.core.rollup import Sample
+from windlass.core.rollup import Gauges, Sample
 
 EventKind = Literal[
     "retry", "dead", "cancelled", "snooze", "throttled", "unknown", "released", "refused", "succeeded",
@@ -74,6 +74,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one process reports, every two seconds or so."""
 
     samples: Sequence[Sample] = ()
+    gauges: Sequence[Gauges] = ()
+    """Of minutes that are over."""
     events: Sequence[Event] = ()
     vitals: Vitals | None = None
 
@@ -129,8 +131,16 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[Table, ...] = ()
     segments: tuple[Segment, ...] = ()
     wal: int | None = None
-    """Bytes of write-ahead log since the server was made: what grows in a second is its rate. On SQLite the
-    size of the file's log."""
+    """Bytes of write-ahead log since the server was made: what grows in a second is its rate."""
+    wal_file: int | None = None
+    """On SQLite: the bytes of the file's write-ahead log."""
+    cache_hits: int | None = None
+    """Pages of the database that were found in the server's cache, and those that were not, since its
+    statistics began."""
+    cache_misses: int | None = None
+    lock_waits: int | None = None
+    """How often this process had to wait for another one to finish its write, since it opened the file; only
+    SQLite has one writer at a time."""
     connections: int | None = None
     most_connections: int | None = None
     pool: int | None = None

@@ -237,12 +237,15 @@ class SQLiteStore:
     report: Final = _write(measures.report)
     rollup: Final = _write(measures.rollup)
     measured: Final = _read(measures.measured)
+    history: Final = _read(measures.history)
     totals: Final = _read(measures.totals)
     events: Final = _read(measures.events)
     task_depths: Final = _read(measures.task_depths)
     causes: Final = _read(measures.causes)
-    health: Final = _read(measures.health)
     diagnose: Final = _read_now(measures.diagnose)
+
+    async def health(self) -> records.Health:
+        return await self.database.read(lambda found: measures.health(found, self.database.lock_waits.n))
 
     # -- listing ----------------------------------------------------------------------------------------
 

@@ -7,11 +7,21 @@ from typing import Annotated, Final
 import msgspec
 
 from windlass.store.records import EventKind
-from windlass.web.api.endpoint import Call, Limit, Name, Nothing, Table
+from windlass.web.api.endpoint import Call, Limit, Name, Nothing, Table, Text
 from windlass.web.service.bodies import JobId
 from windlass.web.service.checks import given_id
 from windlass.web.service.measures import LONGEST, SHORTEST
-from windlass.web.service.shapes import FoundEvents, Operations, Overview, PointShape, WorkerView
+from windlass.web.service.shapes import (
+    FoundEvents,
+    Operations,
+    Overview,
+    PointShape,
+    StorePoint,
+    WorkerPoint,
+    WorkerView,
+)
+
+Last = Annotated[float, msgspec.Meta(ge=SHORTEST, le=LONGEST)]
 
 
 class Workers(msgspec.Struct, frozen=True):
@@ -41,7 +51,34 @@ class PointQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     queue: Name | None = None
     task: Name | None = None
-    last: Annotated[float, msgspec.Meta(ge=SHORTEST, le=LONGEST)] = 3600.0
+    last: Last = 3600.0
+
+
+class WorkerHistory(msgspec.Struct, frozen=True):
+    """What gauges of workers showed, in order of time."""
+
+    points: list[WorkerPoint]
+
+
+class StoreHistory(msgspec.Struct, frozen=True):
+    """What gauges of the store showed, in order of time."""
+
+    points: list[StorePoint]
+
+
+class WorkerHistoryQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Whose gauges: a worker's by its label, those of a host, or those of all workers; and over how many
+    seconds."""
+
+    worker: Text = ""
+    host: Text = ""
+    last: Last = 3600.0
+
+
+class StoreHistoryQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Over how many seconds."""
+
+    last: Last = 3600.0
 
 
 overview: Final = Table("overview")
@@ -57,6 +94,14 @@ async def show_overview(call: Call[Nothing, None]) -> Overview:
 async def list_workers(call: Call[Nothing, None]) -> Workers:
     """List workers with their vitals"""
     return Workers(await call.service.workers.all(call.principal))
+
+
+@overview.get("/workers/history")
+async def list_worker_history(call: Call[WorkerHistoryQuery, None]) -> WorkerHistory:
+    """Get CPU, memory, loop lag, slots and store latency of workers over time"""
+    asked = call.query
+    found = await call.service.workers.history(call.principal, asked.worker, asked.host, asked.last)
+    return WorkerHistory(found)
 
 
 @overview.get("/events")
@@ -80,3 +125,9 @@ async def list_measures(call: Call[PointQuery, None]) -> Points:
 async def show_operations(call: Call[Nothing, None]) -> Operations:
     """Get the health of the store"""
     return await call.service.store_health.get(call.principal)
+
+
+@overview.get("/operations/history")
+async def list_store_history(call: Call[StoreHistoryQuery, None]) -> StoreHistory:
+    """Get size, WAL, connections, cache hits and latency of the store over time"""
+    return StoreHistory(await call.service.store_health.history(call.principal, call.query.last))

@@ -4,18 +4,23 @@ says the same without a script."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from windlass.presentation.text import iso
 from windlass.web.pages import figures
-from windlass.web.service.shapes import PointShape
+from windlass.web.service.shapes import Latency, PointShape, StorePoint, WorkerPoint
 
 RANGES: Final = {"1h": 3600.0, "6h": 6 * 3600.0, "24h": 86400.0, "7d": 7 * 86400.0, "30d": 30 * 86400.0}
 FIRST: Final = "1h"
 _ROWS: Final = 24
 _YOUNG: Final = 20.0
 """A minute that began so many seconds ago says nothing yet: its reports are still on the way."""
+
+
+_UNREPORTED: Final = 100.0
+"""Nor does a minute of gauges that began so many seconds ago: it is reported when it is over, and folded a
+few seconds later."""
 
 
 class Series(NamedTuple):
@@ -25,6 +30,16 @@ class Series(NamedTuple):
     ink: str
     values: list[float | None]
     area: bool = False
+
+
+T = TypeVar("T", WorkerPoint, StorePoint)
+_TEXTS: Final[dict[str, Callable[[float], str]]] = {
+    "ms": figures.milliseconds,
+    "s": figures.seconds,
+    "bytes": figures.size,
+    "%": lambda value: f"{figures.number(value)} %",
+}
+"""How a value of a unit is written; others are plain numbers."""
 
 
 class Line(NamedTuple):
@@ -51,6 +66,8 @@ class Drawn(NamedTuple):
     lines: list[Line]
     rows: list[Row]
     summary: str
+    known: bool
+    """Whether there is any value in it."""
 
 
 def range_named(word: str | None) -> str:
@@ -78,6 +95,91 @@ def measured(points: Sequence[PointShape], now: float) -> list[Drawn]:
     ]
 
 
+def workers(points: Sequence[WorkerPoint], now: float, *, alone: bool) -> list[Drawn]:
+    """What the gauges of a worker (`alone`), of a host or of all workers showed."""
+    points = _reported(points, now)
+    at = [_at(point) for point in points]
+    usual = "average" if alone else "together"
+    highest = "highest" if alone else "busiest worker"
+    charts = [
+        draw("cpu", "CPU", "%", at, [
+            Series(usual, "accent", [_percent(point.cpu) for point in points], area=True),
+            Series(highest, "warn", [_percent(point.cpu_most) for point in points]),
+        ]),
+        draw("memory", "Memory", "bytes", at, [
+            Series(usual, "accent", [point.memory for point in points], area=True),
+            Series("highest" if alone else "largest worker", "warn", [point.memory_most for point in points]),
+        ]),
+        draw("lag", "Loop lag", "ms", at, [
+            Series("average", "accent", [_ms(point.lag) for point in points]),
+            Series("worst", "warn", [_ms(point.lag_most) for point in points]),
+        ]),
+        draw("slots", "Slots", "jobs", at, [
+            Series("in use", "accent", [point.running for point in points], area=True),
+            Series("all", "late", [point.slots for point in points]),
+        ]),
+        _latency(at, points),
+        draw("machine-cpu", "CPU of the host", "%", at, [
+            Series("in use", "accent", [_percent(point.machine_cpu) for point in points], area=True),
+        ]),
+        draw("machine-memory", "Memory of the host", "bytes", at, [
+            Series("in use", "accent", [point.machine_memory for point in points], area=True),
+            Series("all", "late", [point.machine_total for point in points]),
+        ]),
+    ]  # fmt: skip
+    return [chart for chart in charts if chart.known]
+
+
+def store(points: Sequence[StorePoint], now: float) -> list[Drawn]:
+    """What the gauges of the store showed; those that it does not have are left out."""
+    points = _reported(points, now)
+    at = [_at(point) for point in points]
+    values = {
+        name: [getattr(point, name) for point in points]
+        for name in ("bytes", "wal_per_second", "wal_file", "connections", "lock_waits")
+    }
+    hits = [_percent(point.cache_hits) for point in points]
+    charts = [
+        _latency(at, points),
+        draw("size", "Size", "bytes", at, [Series("size", "accent", values["bytes"], area=True)]),
+        draw("wal", "WAL a second", "bytes", at, [
+            Series("written", "accent", values["wal_per_second"], area=True),
+        ]),
+        draw("wal-file", "WAL file", "bytes", at, [Series("size", "accent", values["wal_file"], area=True)]),
+        draw("connections", "Connections", "jobs", at, [
+            Series("connections", "accent", values["connections"], area=True),
+        ]),
+        draw("cache", "Cache hits", "%", at, [Series("hits", "good", hits)]),
+        draw("lock-waits", "Waits for the write lock a minute", "jobs", at, [
+            Series("waits", "warn", values["lock_waits"], area=True),
+        ]),
+    ]  # fmt: skip
+    return [chart for chart in charts if chart.known]
+
+
+def _latency(at: Sequence[float], points: Sequence[Latency]) -> Drawn:
+    inks = (("p50", "accent"), ("p95", "late"))
+    shares = [
+        Series(share, ink, [getattr(each, f"latency_{share}") for each in points]) for share, ink in inks
+    ]
+    return draw("latency", "Latency of the store", "ms", at, shares)
+
+
+def _reported(points: Sequence[T], now: float) -> Sequence[T]:
+    """Without the last ones, whose reports are on the way."""
+    while len(points) > 1 and now - _at(points[-1]) < _UNREPORTED:
+        points = points[:-1]
+    return points
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else round(share * 100, 2)
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)
+
+
 def draw(name: str, title: str, unit: str, at: Sequence[float], series: Sequence[Series]) -> Drawn:
     """One chart. A step between moments is as long as any other."""
     data = {
@@ -94,7 +196,8 @@ def draw(name: str, title: str, unit: str, at: Sequence[float], series: Sequence
         for place in range(len(at) - 1, -1, -every)
     ]
     summary = "; ".join(f"{line.name} now {line.latest}" for line in lines) + "."
-    return Drawn(name, title, json.dumps(data, separators=(",", ":")), lines, rows, summary)
+    known = any(value is not None for each in series for value in each.values)
+    return Drawn(name, title, json.dumps(data, separators=(",", ":")), lines, rows, summary, known)
 
 
 def _percentiles(points: Sequence[PointShape], what: str) -> list[Series]:
@@ -109,10 +212,10 @@ def _latest(values: Sequence[float | None]) -> float | None:
 
 
 def _value_text(value: float | None, unit: str) -> str:
-    if unit == "ms":
-        return figures.milliseconds(value)
-    return figures.seconds(value) if unit == "s" else figures.number(value)
+    if value is None:
+        return figures.NONE
+    return _TEXTS.get(unit, figures.number)(value)
 
 
-def _at(point: PointShape) -> float:
+def _at(point: PointShape | WorkerPoint | StorePoint) -> float:
     return figures.moment(point.at) or 0.0

@@ -63,7 +63,11 @@ async def overview(service: Service, request: Request) -> Response:
 
 async def operations(service: Service, request: Request) -> Response:
     """The health of the store."""
-    seen = await service.store_health.get(principal_of(request))
+    principal = principal_of(request)
+    seen = await service.store_health.get(principal)
+    chosen = charts.range_named(request.query_params.get("range"))
+    parts = PartialAnswer()
+    points = await parts.get("charts", service.store_health.history(principal, charts.RANGES[chosen]))
     dead = [table.dead for table in seen.tables if table.dead is not None]
     return render(
         request,
@@ -74,6 +78,9 @@ async def operations(service: Service, request: Request) -> Response:
         place_of=place_of,
         bulks=await under_way(service, request),
         dead_tuples=sum(dead) if dead else None,
+        range=chosen,
+        charts=charts.store(points, time.time()) if points else [],
+        missing=parts.missing,
     )
 
 

@@ -1,16 +1,39 @@
-"""The page of workers."""
+"""The page of workers: all of them, those of one host, or one."""
 
 from __future__ import annotations
+
+import time
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.web.pages import charts
 from windlass.web.pages.rendering import principal_of, render
+from windlass.web.service.partial import PartialAnswer
 from windlass.web.service.service import Service
 
 
 async def listing(service: Service, request: Request) -> Response:
-    """Every worker: dead and silent ones first, then by label."""
-    found = await service.workers.all(principal_of(request))
-    found = sorted(found, key=lambda worker: (worker.alive and worker.beat_age <= worker.lease, worker.label))
-    return render(request, "workers.html", section="workers", workers=found)
+    """Workers, dead and silent ones first, then by label; and how they did."""
+    principal, query = principal_of(request), request.query_params
+    label, host = query.get("worker", ""), "" if query.get("worker") else query.get("host", "")
+    found = [
+        worker
+        for worker in await service.workers.all(principal)
+        if (not label or label == (worker.label or worker.id)) and (not host or host == worker.host)
+    ]
+    found.sort(key=lambda worker: (worker.alive and worker.beat_age <= worker.lease, worker.label))
+    chosen = charts.range_named(query.get("range"))
+    parts = PartialAnswer()
+    points = await parts.get("charts", service.workers.history(principal, label, host, charts.RANGES[chosen]))
+    return render(
+        request,
+        "workers.html",
+        section="workers",
+        workers=found,
+        label=label,
+        host=host,
+        range=chosen,
+        charts=charts.workers(points, time.time(), alone=bool(label)) if points else [],
+        missing=parts.missing,
+    )

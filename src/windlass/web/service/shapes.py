@@ -51,6 +51,54 @@ class PointShape(Percentiles, frozen=True, kw_only=True):
     """How long the oldest of them had waited, in seconds, averaged likewise."""
 
 
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the store took to answer a report, in milliseconds; null where nobody has reported."""
+
+    latency_p50: float | None = None
+    latency_p95: float | None = None
+
+
+class WorkerPoint(Latency, frozen=True, kw_only=True):
+    """What the gauges of one worker showed in a minute or longer, or those of several together; null where
+    nothing was reported."""
+
+    at: str
+    workers: float | None
+    """How many they were."""
+    cpu: float | None
+    """Cores in use, on average."""
+    cpu_most: float | None
+    """Of the busiest worker, at its highest; likewise below."""
+    memory: float | None
+    """Bytes in use."""
+    memory_most: float | None
+    lag: float | None
+    """Seconds by which an event loop was late: the average of its worst moments."""
+    lag_most: float | None
+    running: float | None
+    """Slots in use."""
+    slots: float | None
+    machine_cpu: float | None
+    """Of a host: share of all cores of its machine or container, whoever uses them; likewise below."""
+    machine_memory: float | None
+    machine_total: float | None
+
+
+class StorePoint(Latency, frozen=True, kw_only=True):
+    """What the gauges of the store showed in a minute or longer; null where it has none, or nobody looked."""
+
+    at: str
+    bytes: float | None
+    wal_per_second: float | None
+    wal_file: float | None
+    """On SQLite: bytes of the write-ahead log."""
+    connections: float | None
+    cache_hits: float | None
+    """Share of pages that the server found in its cache."""
+    lock_waits: float | None
+    """On SQLite: how often a minute the coordinator waited for the write of another process."""
+
+
 class QueueView(QueueShape, frozen=True, kw_only=True):
     """A queue, with its state as text."""
 
@@ -250,6 +298,12 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
     segments: list[SegmentShape]
     wal: int | None
     wal_per_second: float | None
+    wal_file: int | None
+    """On SQLite: bytes of the write-ahead log."""
+    cache_hits: float | None
+    """Share of pages that the server found in its cache, since its statistics began."""
+    lock_waits: int | None
+    """On SQLite: how often this process waited for the write of another one, since it started."""
     connections: int | None
     most_connections: int | None
     pool: int | None

@@ -1,14 +1,18 @@
-"""How the store itself is doing: sizes, connections, segments, and what it finds wrong with itself [M3]."""
+"""How the store itself is doing, and how it did: sizes, connections, segments, and what it finds wrong with
+itself [M3]."""
 
 from __future__ import annotations
 
 import time
 
+from windlass.core.rollup import HOUR
+from windlass.presentation.text import iso, rounded
 from windlass.store.records import Health
 from windlass.web.http.principal import Principal, Role
 from windlass.web.service import views
 from windlass.web.service.findings import Findings, worst_first
-from windlass.web.service.shapes import Operations
+from windlass.web.service.measures import Shown, history
+from windlass.web.service.shapes import Operations, StorePoint
 from windlass.web.service.store_access import StoreAccess
 
 
@@ -25,6 +29,11 @@ class StoreHealth:
         """How the store is doing."""
         principal.require(Role.READ)
         return await self._store.cache.get("operations", 2.0, self._read)
+
+    async def history(self, principal: Principal, last: float = HOUR) -> list[StorePoint]:
+        """What its gauges showed."""
+        principal.require(Role.READ)
+        return [_point(each) for each in await history(self._store, last, "store")]
 
     async def _read(self) -> Operations:
         begun = time.perf_counter()
@@ -49,3 +58,13 @@ class StoreHealth:
         if before is None or now <= before[0] or health.wal < before[1]:
             return None
         return round((health.wal - before[1]) / (now - before[0]), 1)
+
+
+def _point(each: Shown) -> StorePoint:
+    means = ("bytes", "wal_file", "connections", "cache_hits", "lock_waits")
+    return StorePoint(
+        at=iso(each.at) or "",
+        wal_per_second=rounded(each.mean("wal_rate")),
+        **{name: rounded(each.mean(name)) for name in means},
+        **each.latency(),
+    )

@@ -164,9 +164,14 @@ def operations(health: Health, now: float, **more: Any) -> Operations:
         at=iso(now),
         tables=list(health.tables),
         segments=[shaped(SegmentShape, each) for each in health.segments],
+        cache_hits=_share(health.cache_hits, health.cache_misses),
         leads=health.coordinator_until is not None and health.coordinator_until > now,
         **more,
     )
+
+
+def _share(hits: int | None, misses: int | None) -> float | None:
+    return hits / (hits + misses) if hits is not None and misses is not None and hits + misses else None
 
 
 def _short(text: str | None) -> str | None:

@@ -1,5 +1,5 @@
 // Lines over time, drawn as SVG from the JSON in data-chart:
-//   { at: [seconds …], unit: "ms" | "s" | "jobs", series: [{ name, ink, area, values: [number | null …] }] }
+//   { at: [seconds …], unit: "ms" | "s" | "bytes" | "%" | "jobs", series: [{ name, ink, area, values: [number | null …] }] }
 // A crosshair follows the pointer, and the arrow keys while the chart has the focus; it tells the values of a
 // moment, aloud too. The same numbers stand in a table below each chart, which needs no script.
 import { clockTime, shortTime } from "./times.js";
@@ -9,6 +9,7 @@ const LEFT = 46;
 const BOTTOM = 20;
 const TOP = 8;
 const RIGHT = 6;
+const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const charts = new WeakMap();
 
 export function drawCharts(where) {
@@ -186,9 +187,9 @@ function element(name, attributes = {}) {
 function steps(most, unit) {
   if (most <= 0) return [0, 1];
   const rough = most / 3;
-  const power = 10 ** Math.floor(Math.log10(rough));
+  const power = unit === "bytes" ? 2 ** Math.floor(Math.log2(rough)) : 10 ** Math.floor(Math.log10(rough));
   const whole = unit === "jobs" ? 1 : 0;
-  const sizes = [1, 2, 2.5, 5, 10].map((factor) => factor * power);
+  const sizes = (unit === "bytes" ? [1, 2] : [1, 2, 2.5, 5, 10]).map((factor) => factor * power);
   const step = Math.max(sizes.find((size) => size >= rough), whole);
   return Array.from({ length: Math.ceil(most / step) + 1 }, (_, index) => index * step);
 }
@@ -204,6 +205,11 @@ export function amount(value, unit) {
   if (unit === "s") {
     if (value >= 5400) return `${digits(value / 3600)} h`;
     return value >= 120 ? `${digits(value / 60)} min` : `${digits(value)} s`;
+  }
+  if (unit === "%") return `${digits(value)} %`;
+  if (unit === "bytes") {
+    const power = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), BYTES.length - 1);
+    return `${digits(value / 1024 ** power)} ${BYTES[power]}`;
   }
   if (value >= 1e6) return `${digits(value / 1e6, 2)} M`;
   if (value >= 1e4) return `${digits(value / 1e3)} k`;

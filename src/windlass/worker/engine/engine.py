@@ -27,6 +27,7 @@ from windlass.worker.engine.shift import Shift
 from windlass.worker.engine.waiting import RECONNECT, first
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.processes.board import Board
+from windlass.worker.reports.gauges import Whose
 from windlass.worker.reports.recorder import Recorder
 from windlass.worker.reports.reporter import Reporter
 from windlass.worker.reports.vitals import VitalsMeter
@@ -72,6 +73,7 @@ class Engine:
         self._board = board
         self._supervised = supervised
         self.record: Final = record or Recorder()
+        self._whose = Whose("worker")
         self._meter = VitalsMeter(self.record.clock, board)
         self._reporter = Reporter(store, self.record, self._vitals)
         self._assignment = Assignment()
@@ -301,6 +303,7 @@ class Engine:
 
     def _started(self, info: WorkerInfo) -> None:
         self.record.label = info.label
+        self._whose = Whose("worker", info.label or str(info.id), info.host)
         serves = f"serves {', '.join(info.queues)}" if info.queues else "serves no queue"
         self.record.note("started", f"process {info.pid} on {info.host} {serves}")
 
@@ -309,7 +312,16 @@ class Engine:
         if shift is None:
             return None
         running = shift.running
-        return self._meter.measure(running, len(running), sum(self._assignment.slots.values()))
+        vitals = self._meter.measure(running, len(running), sum(self._assignment.slots.values()))
+        self.record.gauges.read(
+            self._whose,
+            cpu=vitals.cpu,
+            memory=vitals.memory,
+            lag=vitals.lag,
+            running=vitals.running,
+            slots=vitals.slots,
+        )
+        return vitals
 
 
 def _lost(task: asyncio.Task[None]) -> bool:

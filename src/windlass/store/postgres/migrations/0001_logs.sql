@@ -10,7 +10,7 @@
 --   budgets     budget, bucket, governor, observed
 --   parents     parent, part, part_event
 --   schedules   schedule
---   measures    report, reporter, measured, event
+--   measures    report, reporter, measured, history, event
 --   adoption    epoch_mark
 --
 -- Only the logs are on the path of every job, and nothing in them is ever updated. The other tables are small
@@ -203,7 +203,8 @@ CREATE TABLE windlass.failure (
     traceback text NOT NULL
 ) PARTITION BY LIST (segment);
 
--- What a job returned, and in a row of its own (result NULL) the last progress of one that had saved some [P6].
+-- What a job returned, and in a row of its own (result NULL) the last progress of one that had saved some
+-- [P6].
 CREATE TABLE windlass.result (
     job     bigint NOT NULL,
     at      timestamptz NOT NULL,
@@ -768,14 +769,15 @@ CREATE TABLE windlass.schedule (
 
 -- ==== Measures ====
 
--- Reports of processes that no rollup has folded yet: samples of core.rollup, as JSON. Only added to, then
--- removed. No job waits for a lock on this or on anything below.
+-- Reports of processes that no rollup has folded yet: samples and gauges of core.rollup, as JSON. Only added
+-- to, then removed. No job waits for a lock on this or on anything below.
 CREATE TABLE windlass.report (
     id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     source  bigint NOT NULL,
     number  bigint NOT NULL,
     at      timestamptz NOT NULL,
-    samples json NOT NULL
+    samples json,
+    gauges  json
 );
 
 -- Who has reported, and the number of its last call: one that comes again changes nothing.
@@ -799,6 +801,19 @@ CREATE TABLE windlass.measured (
     PRIMARY KEY (span, queue, task, at)
 ) WITH (fillfactor = 70);
 CREATE INDEX ON windlass.measured (span, at);
+
+-- What gauges showed [M3]: of a worker by its label, of a host by its name, of all workers as worker '', of
+-- the store as store ''. Spans of 60 and 3600 seconds. Packed, see store/measures.py. Most rows are the
+-- minute of one worker, and written once.
+CREATE TABLE windlass.history (
+    at     bigint NOT NULL,
+    span   int NOT NULL,
+    of     text COLLATE "C" NOT NULL,
+    name   text COLLATE "C" NOT NULL,
+    gauges bytea NOT NULL,
+    PRIMARY KEY (span, of, name, at)
+) WITH (fillfactor = 90);
+CREATE INDEX ON windlass.history (span, at);
 
 -- Timelines [M2]. Their times are those that processes reported, in seconds since the epoch.
 CREATE TABLE windlass.event (

@@ -322,7 +322,8 @@ END $$;
 -- Clears what belongs to jobs that have ended for good: checkpoint, cancel request, unique key, passes of
 -- gates. Notes the end for their parents, and failures for the jobs that come after them [P12].
 -- Callers: every function that ends jobs, with how they ended. May call: worker. Lock: the rows of
--- unique_key, without waiting; none of a parent (see note_part_ends). Pins the segment where progress is kept.
+-- unique_key, without waiting; none of a parent (see note_part_ends). Pins the segment where progress
+-- is kept.
 -- p_claims and p_lanes name the claim each job ended in, or NULL where it ended waiting; p_snapshot is that
 -- claim's, where the caller has kept it. A key that a producer's transaction holds is left to settle_rest: no
 -- worker waits for a producer. A part that did not succeed keeps its checkpoint, for its redrive [P9]. The

@@ -26,8 +26,8 @@ BEGIN
 END $$;
 
 -- The queue that live workers say a task goes to; NULL where none of them knows it [E5].
--- Callers: users, the store, producer adapters. May call: worker, producer, reader. Lock: none. Of workers that
--- do not agree it chooses as core/routing.py does.
+-- Callers: users, the store, producer adapters. May call: worker, producer, reader. Lock: none.
+-- Of workers that do not agree it chooses as core/routing.py does.
 --   SELECT windlass.enqueue('mail.send', '{}',
 --                           queue => coalesce(windlass.published_queue('mail.send'), 'default'));
 CREATE OR REPLACE FUNCTION windlass.published_queue(p_task text) RETURNS text

@@ -27,7 +27,16 @@ WAL_KEPT: Final = 64 * 1024 * 1024
 """What is left of a WAL that a long reader made large, in bytes, once the reader has gone."""
 
 
-def connect(path: str, busy_timeout: float, *, reading: bool = False) -> apsw.Connection:
+class LockWaits:
+    """How often this process had to wait for the write of another one."""
+
+    def __init__(self) -> None:
+        self.n: int = 0
+
+
+def connect(
+    path: str, busy_timeout: float, *, reading: bool = False, waits: LockWaits | None = None
+) -> apsw.Connection:
     """Open a connection: WAL, every commit synced to the disk, waiting for other processes up to a limit."""
     if path == "" or path.startswith("file:"):
         raise ConfigurationError(
@@ -38,7 +47,7 @@ def connect(path: str, busy_timeout: float, *, reading: bool = False) -> apsw.Co
         # Plans must not hang on the values of a call: SQLite would prepare a statement anew whenever a value
         # changes that might make another index worth while, which takes ten times as long as to run it.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.set_busy_handler(BusyHandler(busy_timeout))
+        connection.set_busy_handler(BusyHandler(busy_timeout, waits))
         _enter_wal(connection, busy_timeout)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA temp_store = MEMORY")  # savepoints keep old pages there
@@ -57,14 +66,16 @@ class BusyHandler:
     """Waits for the lock of another process, with short pauses all along. SQLite's own busy time-out pauses
     longer and longer, up to 100 ms, and so loses the lock again and again to those that came later."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, waits: LockWaits | None = None) -> None:
         self._timeout = timeout
+        self._waits = waits or LockWaits()
         self._until = 0.0
 
     def __call__(self, tries: int) -> bool:
         now = time.monotonic()
         if tries == 0:
             self._until = now + self._timeout
+            self._waits.n += 1
         if now >= self._until:
             return False
         time.sleep(random.uniform(0.0005, 0.003))

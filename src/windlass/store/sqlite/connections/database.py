@@ -6,13 +6,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
 
 from windlass.errors import StoreError
 from windlass.store.records import Migration
-from windlass.store.sqlite.connections.connection import MEMORY, OpenedFile, check_version, connect
+from windlass.store.sqlite.connections.connection import (
+    MEMORY,
+    LockWaits,
+    OpenedFile,
+    check_version,
+    connect,
+)
 from windlass.store.sqlite.connections.errors import translate
 from windlass.store.sqlite.connections.memory import MemoryDatabase, MemoryReader, MemoryWriter
 from windlass.store.sqlite.connections.threads import Reader, Shortcut
@@ -36,6 +42,7 @@ class Database:
         self._run = run
         self._bell = Bell()
         self._file = OpenedFile(path)
+        self.lock_waits: Final = LockWaits()
         self._threads: tuple[Writer, Reader] | None = None
         self._memory: tuple[MemoryWriter, MemoryReader] | None = None
         if path == MEMORY:
@@ -118,7 +125,7 @@ class Database:
         return await until(self._opened()[1].submit, self._bell, look, timeout, by_time=by_time)
 
     def _migrated(self) -> apsw.Connection:
-        connection = connect(self.path, self._busy_timeout)
+        connection = connect(self.path, self._busy_timeout, waits=self.lock_waits)
         try:
             self._migrate(connection)
         except BaseException:
