@@ -162,7 +162,7 @@ class Windlass(_Registry):
 
     def maintain(self, duty: Duty) -> dict[str, Any]:
         """Do a duty of the coordinator once and return its counts: promote, retention, rescue, schedules,
-        rollup, governor or slots [K11]. They are those that `windlass maintain` prints with `--json`. Running
+        rollup, counts, governor or slots [K11]. They are those that `windlass maintain` prints with `--json`. Running
         workers do all of this again and again. "rescue" watches heartbeats for a whole lease first.
 
         Raises TermLost where a coordinator is active and the duty is for it alone (governor, slots)."""

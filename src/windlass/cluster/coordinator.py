@@ -37,6 +37,7 @@ FIRE_EVERY: Final = 0.5
 GOVERN_EVERY: Final = 5.0
 OBSERVE_EVERY: Final = 5.0
 ROLLUP_EVERY: Final = 5.0
+COUNT_EVERY: Final = 5.0
 LOOK_EVERY: Final = 10.0
 SLOTS_EVERY: Final = 1.0
 ROTATE_EVERY: Final = 60.0
@@ -95,6 +96,7 @@ class Coordinator:
             ("govern", GOVERN_EVERY, lambda term: duties.govern(store, term, record)),
             ("observe", OBSERVE_EVERY, self._observe),
             ("rollup", ROLLUP_EVERY, lambda term: duties.rollup(store)),
+            ("count", COUNT_EVERY, lambda term: duties.count_ends(store)),
             ("look", LOOK_EVERY, self._look),
             ("assign", SLOTS_EVERY, self._assign),
             ("rotate", ROTATE_EVERY, self._rotate),

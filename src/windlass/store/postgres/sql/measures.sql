@@ -162,6 +162,15 @@ SELECT sample, at, queue, task FROM windlass.measured
 -- Callers: Measures.totals. Lock: none.
 SELECT sample, at, queue, task FROM windlass.measured WHERE span = $1 ORDER BY queue, task
 
+-- :uncounted_claims
+-- How many claims of the lane that has most of them are not counted yet, up to $1.
+-- Callers: diagnosis. Lock: none.
+SELECT coalesce(max(c.n), 0) AS claims
+  FROM windlass.lane l LEFT JOIN windlass.counted_lane k ON k.lane = l.id
+ CROSS JOIN LATERAL (SELECT count(*) AS n
+                       FROM (SELECT FROM windlass.claim x WHERE x.lane = l.id AND x.id > coalesce(k.through, 0)
+                              LIMIT $1) AS y) AS c
+
 -- :events
 -- The latest events below id $1, up to $2.
 -- Callers: Measures.events. Lock: none.
