@@ -140,7 +140,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- How many seqs a set holds.
--- Callers: claim_take, take_ahead, hole_state, open_claims, finish, depth, adopt_lane, lane_committed_depth.
+-- Callers: claim_take, take_ahead, hole_state, open_claims, finish, depth, adopt_lane, lane_committed_depth,
+-- ends_of.
 -- May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.count_seqs(p_seqs int8multirange) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(sum(upper(s) - lower(s)), 0)::bigint FROM unnest(p_seqs) AS s $$;
@@ -216,7 +217,7 @@ END $$;
 
 -- Lets one at a time count; rotation carries and drops claims under the same lock, so that what one who counts
 -- has seen of a claim stays true.
--- Callers: recount, rotation_judge, rotation_reclaim; count_ends only tries. May call: worker.
+-- Callers: count_ends, which only tries; recount, rotation_judge, rotation_reclaim. May call: worker.
 -- Lock: advisory, (oid of ended_count, 0), until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.count_lock(p_try boolean DEFAULT false) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -306,7 +307,7 @@ END $$;
 -- Claims of a lane are written under its lock, with rising numbers. So when one is seen, all before it are,
 -- and none comes later behind `through`; and finished is final.
 CREATE OR REPLACE FUNCTION windlass.count_lane(p_lane int, p_limit int) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     k windlass.counted_lane;
     s record;
@@ -343,7 +344,8 @@ END $$;
 -- Callers: the store. May call: worker. Lock: that of count_lock, by trying only.
 CREATE OR REPLACE FUNCTION windlass.count_ends(
     p_after int, p_limit int, OUT lane int, OUT claims int, OUT more boolean, OUT busy boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_lane int;
     v_n    int;
@@ -376,7 +378,8 @@ END $$;
 -- Callers: the store. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.ended() RETURNS TABLE (queue text, task text, kind text, n bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
@@ -402,7 +405,8 @@ END $$;
 -- Callers: the store. May call: worker. Lock: that of count_lock; only who counts and rotation wait for it.
 CREATE OR REPLACE FUNCTION windlass.recount()
 RETURNS TABLE (queue text, task text, kind text, counted bigint, found bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM windlass.count_lock();
