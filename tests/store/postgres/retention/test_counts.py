@@ -1,4 +1,4 @@
-"""Counts of ended jobs against whatever else is under way: flushes, claims, rotations, another who counts [M7].
+"""Counts of ended jobs against whatever else is under way: flushes, claims, rotations, others who count [M7].
 
 A claim is counted once, as a whole, when nothing of it is unfinished. What is not counted yet is added when
 somebody asks, so the sum must be right at every moment between.
@@ -14,6 +14,7 @@ import pytest
 from tests.store.postgres.kit import Base, Session
 from tests.store.postgres.ring import Ring
 from windlass.core.states import Kind
+from windlass.store.records import ClaimedJob
 
 ENDED = "SELECT task, kind, n FROM windlass.ended() WHERE queue = $1"
 COUNT = "SELECT * FROM windlass.count_ends(0, $1)"
@@ -27,7 +28,7 @@ class Ledger:
         self.base = base
         self.ended: Counter[tuple[str, str]] = Counter()
 
-    async def finish(self, worker: int, jobs: list, kind: Kind = Kind.SUCCEEDED) -> None:
+    async def finish(self, worker: int, jobs: list[ClaimedJob], kind: Kind = Kind.SUCCEEDED) -> None:
         """End attempts, and write it down."""
         assert (await self.base.finish(worker, jobs, kind)).applied == len(jobs)
         self.ended.update((job.task, kind.value) for job in jobs)
@@ -100,7 +101,7 @@ async def test_a_claim_that_commits_late_is_not_passed_over(alone: Base) -> None
 
 
 async def test_who_counts_does_so_alone(alone: Base) -> None:
-    """[M7] A second one finds nothing to do, readers see one sum, and what is rolled back is counted again."""
+    """[M7] A second one has nothing to do, readers see one sum; what is rolled back is counted again."""
     lane, worker = await filled(alone)
     ledger = Ledger(alone)
     await ledger.finish(worker, (await alone.claim(lane, worker)).jobs)
