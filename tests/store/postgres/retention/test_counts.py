@@ -170,6 +170,38 @@ async def test_a_turn_that_is_given_up_takes_nothing_from_the_logs(alone: Base) 
         await ledger.check()
 
 
+async def test_an_outcome_that_its_claim_has_left_behind_counts(alone: Base) -> None:
+    """[M7] [rule 7] A snapshot older than the move of a claim writes into the segment that it was in."""
+    lane, worker = await filled(alone)
+    ledger = Ledger(alone)
+    got = await alone.claim(lane, worker)
+    ring, late = Ring(alone, await alone.session()), await alone.session()
+    await late.begin("repeatable read")
+    await late.value("SELECT pg_current_snapshot()")
+    await ring.prepare()
+    carry = "SELECT done FROM windlass.rotation_reclaim($1, 60)"
+    assert not await ring.session.value(carry, ring.number)
+    await alone.finish(worker, got.jobs, by=late)
+    await ledger.count()
+    await late.commit()
+    ledger.ended.update((job.task, "succeeded") for job in got.jobs)
+    apart = """
+        SELECT count(*) FROM windlass.claim c
+          JOIN windlass.outcome o ON o.claim = c.id AND o.segment <> c.segment
+    """
+    assert await alone.look.value(apart) == 1
+    await ledger.check("apart")
+    await ledger.count()
+    await ledger.check("apart, and somebody counts")
+    await ring.reclaim()
+    await ledger.check("together")
+    await ledger.count()
+    assert await alone.look.value(COUNTED, alone.queue) == 6
+    await ring.turn(8)
+    await ledger.check("gone")
+    assert await alone.look.rows("SELECT * FROM windlass.recount()") == []
+
+
 async def test_rotation_waits_for_no_one_who_counts(alone: Base) -> None:
     """[M7] [S2] It says who, and comes again."""
     lane, worker = await filled(alone)

@@ -302,11 +302,12 @@ BEGIN
 END $$;
 
 -- Counts what has ended in a lane: of its next p_limit claims, and of those that were open, each as a whole
--- once nothing of it is unfinished [rule 5]. Returns how many new claims it saw.
+-- once nothing of it is unfinished [rule 5]. Returns how many new claims it saw. p_all: outcomes in other
+-- segments count, too; without, the few claims that have such stay open.
 -- Callers: count_ends, rotation_judge, which hold count_lock. May call: worker. Lock: the rows it writes.
 -- Claims of a lane are written under its lock, with rising numbers. So when one is seen, all before it are,
 -- and none comes later behind `through`; and finished is final.
-CREATE OR REPLACE FUNCTION windlass.count_lane(p_lane int, p_limit int) RETURNS int
+CREATE OR REPLACE FUNCTION windlass.count_lane(p_lane int, p_limit int, p_all boolean) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     k windlass.counted_lane;
@@ -320,7 +321,7 @@ BEGIN
            array_agg(c.segment) FILTER (WHERE c.ended AND c.n > 0) AS segments,
            array_agg(c.own) FILTER (WHERE c.ended AND c.n > 0) AS own
       INTO s
-      FROM (SELECT u.*, u.own OR isempty(windlass.unfinished(u.id, u.seqs)) AS ended
+      FROM (SELECT u.*, u.own OR p_all AND isempty(windlass.unfinished(u.id, u.seqs)) AS ended
               FROM windlass.uncounted(p_lane, coalesce(k.through, 0), coalesce(k.open, '{}'), p_limit) AS u
             OFFSET 0) AS c;
     IF s.ids IS NOT NULL THEN
@@ -363,7 +364,7 @@ BEGIN
         ON CONFLICT (queue, task, kind) DO UPDATE SET n = e.n + excluded.n, gone = e.gone + excluded.gone;
     END IF;
     FOR v_lane IN SELECT l.id FROM windlass.lane l WHERE l.id > p_after ORDER BY l.id LOOP
-        v_n := windlass.count_lane(v_lane, p_limit);
+        v_n := windlass.count_lane(v_lane, p_limit, false);
         claims := claims + v_n;
         more := more OR v_n = p_limit;
         IF claims >= p_limit THEN

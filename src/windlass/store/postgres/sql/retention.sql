@@ -182,7 +182,8 @@ BEGIN
              WHERE x.segment = r.victim AND (x.lane, x.id) > (r.judged_lane, r.judged_id)
              ORDER BY x.lane, x.id LIMIT p_limit) AS c;
     -- What had not ended yet when it was counted last.
-    PERFORM windlass.count_lane(u.lane, 10000) FROM (SELECT DISTINCT x FROM unnest(v_lanes) AS x) AS u (lane);
+    PERFORM windlass.count_lane(u.lane, 10000, true)
+       FROM (SELECT DISTINCT x FROM unnest(v_lanes) AS x) AS u (lane);
     IF EXISTS (SELECT FROM unnest(v_lanes, v_claims, v_open) AS u (lane, id, open)
                  LEFT JOIN windlass.counted_lane k ON k.lane = u.lane
                 WHERE NOT u.open AND (k.lane IS NULL OR u.id > k.through OR u.id = ANY (k.open))) THEN
