@@ -27,7 +27,7 @@ def error(name: str, text: str, advice: str) -> Finding:
 def counts(ended: int, reported: int) -> Finding:
     """How many jobs have succeeded by what the store holds, and by the reports of workers [M7]."""
     if reported >= ended:
-        return ok("counts", f"workers have reported every one of {plural(ended, 'job')} that succeeded")
+        return ok("counts", f"{plural(ended, 'job')} succeeded, all of them reported by workers")
     return ok(
         "counts",
         f"{plural(ended, 'job')} succeeded, and workers have reported {reported:,} of them so far; what one "

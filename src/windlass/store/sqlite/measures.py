@@ -129,12 +129,9 @@ def count_ends(tx: Transaction, limit: int = 1000) -> records.Counted:
 
 def recount(tx: Transaction) -> list[records.Miscount]:
     """Count ended jobs that were not counted. There may be fewer than were: retention removes them."""
-    wrong = [
-        records.Miscount(queue, task, STATES[state].value, counted, found)
-        for queue, task, state, counted, found in tx.all(_SQL["miscounts"])
-    ]
-    tx.run(_SQL["correct_counts"])
-    return wrong
+    wrong = tx.all(_SQL["miscounts"])
+    tx.many(_SQL["correct_count"], ((queue, task, state, found) for queue, task, state, _, found in wrong))
+    return [records.Miscount(queue, task, STATES[state].value, *both) for queue, task, state, *both in wrong]
 
 
 def events(
