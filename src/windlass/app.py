@@ -162,8 +162,9 @@ class Windlass(_Registry):
 
     def maintain(self, duty: Duty) -> dict[str, Any]:
         """Do a duty of the coordinator once and return its counts: promote, retention, rescue, schedules,
-        rollup, governor or slots [K11]. They are those that `windlass maintain` prints with `--json`. Running
-        workers do all of this again and again. "rescue" watches heartbeats for a whole lease first.
+        rollup, counts, governor or slots [K11]. They are those that `windlass maintain` prints with
+        `--json`. Running workers do all of this again and again. "rescue" watches heartbeats for a whole
+        lease first; "counts" compares the counts of ended jobs with the logs [M7].
 
         Raises TermLost where a coordinator is active and the duty is for it alone (governor, slots)."""
         return self._store_handle().call(self._duty(duty))

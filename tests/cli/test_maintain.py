@@ -10,7 +10,7 @@ from windlass.core.rollup import Sample
 from windlass.core.states import State
 from windlass.store.records import NewSchedule, Report, Runs, WorkerInfo
 
-DUTIES = ("governor", "promote", "rescue", "retention", "rollup", "schedules", "slots")
+DUTIES = ("counts", "governor", "promote", "rescue", "retention", "rollup", "schedules", "slots")
 
 
 def test_k3_promote(desk: Desk) -> None:
@@ -38,6 +38,20 @@ def test_k3_m1_rollup(any_desk: Desk) -> None:
     assert any_desk.json("maintain", "rollup", "--once")["folded"] == 0
     totals = {(each.queue, each.task): each for each in any_desk.visit(lambda rig: rig.store.totals())}
     assert totals["mail", "send"].counts == totals["", ""].counts == {"succeeded": 3}
+
+
+def test_k3_m7_counts(any_desk: Desk) -> None:
+    """[M7] Counted, compared with what the store holds, and corrected."""
+
+    async def run(rig: Rig) -> None:
+        await rig.add("a", "b")
+        worker = await rig.worker("default")
+        await rig.finish(worker, await rig.claim(worker))
+
+    any_desk.visit(run)
+    answer = any_desk.json("maintain", "counts", "--once")
+    assert (answer["ended"], answer["corrected"]) == (2, [])
+    assert any_desk.ok("maintain", "counts", "--once") == "2 jobs have ended; counts and logs agree\n"
 
 
 def test_k3_rescue_takes_one_lease_and_says_so(desk: Desk) -> None:

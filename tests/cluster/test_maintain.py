@@ -16,6 +16,7 @@ ANSWERS: dict[str, set[str]] = {
     "rescue": {"rescued"},
     "schedules": {"jobs"},
     "rollup": {"folded", "rows"},
+    "counts": {"ended", "claims", "corrected"},
     "governor": {"governors"},
     "slots": {"slots"},
 }
@@ -75,5 +76,5 @@ def test_k11_what_is_for_a_coordinator_alone(any_app: Windlass, duty: Duty) -> N
 
 
 def test_k11_no_such_duty(any_app: Windlass) -> None:
-    with pytest.raises(ValueError, match=r"no duty 'tidy'; there are governor, promote, rescue"):
+    with pytest.raises(ValueError, match=r"no duty 'tidy'; there are counts, governor, promote, rescue"):
         any_app.maintain("tidy")  # type: ignore[arg-type]

@@ -7,7 +7,19 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.rollup import COUNTS, EVER, HOUR, MINUTE, SPANS, Place, Sample, places, roll, standing
+from windlass.core.rollup import (
+    COUNTS,
+    EVER,
+    HOUR,
+    MINUTE,
+    SPANS,
+    Place,
+    Sample,
+    places,
+    roll,
+    standing,
+    with_ends,
+)
 from windlass.core.states import WORKERS_OWN
 from windlass.store.measures import pack, unpack
 
@@ -141,3 +153,24 @@ def test_a_gauge_is_told_as_the_mean_of_what_was_seen() -> None:
 
 def test_whatever_a_worker_says_of_its_jobs_is_counted() -> None:
     assert set(WORKERS_OWN) <= COUNTS
+
+
+def test_ends_are_those_of_the_store() -> None:
+    """[M7] In the rows of the task, its queue and everything; what was reported stays as it was."""
+    told = [
+        Sample(at=0, counts={"dead": 4, "retry": 1}, runs={3: 5}),
+        Sample(at=0, queue="q", task="t", counts={"dead": 4, "retry": 1}),
+    ]
+    ended = [
+        Sample(at=0, queue="q", task="t", counts={"succeeded": 2}),
+        Sample(at=0, queue="q", task="u", counts={"succeeded": 1, "dead": 1}),
+    ]
+    rows = {(row.queue, row.task): row for row in with_ends(told, ended)}
+    assert {key: row.counts for key, row in rows.items()} == {
+        ("", ""): {"retry": 1, "succeeded": 3, "dead": 1},
+        ("q", ""): {"succeeded": 3, "dead": 1},
+        ("q", "t"): {"retry": 1, "succeeded": 2},
+        ("q", "u"): {"succeeded": 1, "dead": 1},
+    }
+    assert rows["", ""].runs == {3: 5}
+    assert told[0].counts == {"dead": 4, "retry": 1}

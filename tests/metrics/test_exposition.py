@@ -18,7 +18,7 @@ from windlass.metrics.histograms import BOUNDS, coarse
 from windlass.metrics.prometheus import Exposition, render
 from windlass.metrics.reading import MAX_TASKS, Slow, read
 from windlass.store.protocol import Store
-from windlass.store.records import Health, Report, Table, TaskDepth, WorkerInfo
+from windlass.store.records import Health, NewJob, Outcome, Report, Table, TaskDepth, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ async def test_m1_ten_workers_and_each_depth_once(any_app: Windlass) -> None:
 
 async def test_m1_counters_and_histograms_never_fall(any_app: Windlass) -> None:
     def report(n: int) -> Report:
-        counts = {"succeeded": 5, "retry": 1, "claims": 2, "claimed": 6, "empty": 1, "refused": 1}
+        counts = {"snooze": 5, "retry": 1, "claims": 2, "claimed": 6, "empty": 1, "refused": 1}
         times = {bucket(3.0): 4, bucket(700.0 * n): 2}
         of_task = Sample(at=60 * n, queue="mail", task="mail.send", counts=counts, waits=times, runs=times)
         return Report(samples=[of_task, Sample(at=60 * n, counts={"rescued": 3, "lost": 1, "dropped": 2})])
@@ -105,7 +105,7 @@ async def test_m1_counters_and_histograms_never_fall(any_app: Windlass) -> None:
             assert second[name, labels] >= value
     whose = {"queue": "mail", "task": "mail.send"}
     for n, series in enumerate(seen, 1):
-        assert one(series, "windlass_jobs_total", **whose, outcome="succeeded") == 5 * n
+        assert one(series, "windlass_jobs_total", **whose, outcome="snooze") == 5 * n
         assert one(series, "windlass_jobs_total", **whose, outcome="retry") == n
         assert one(series, "windlass_claims_total") == 2 * n
         assert one(series, "windlass_claimed_jobs_total") == 6 * n
@@ -118,6 +118,29 @@ async def test_m1_counters_and_histograms_never_fall(any_app: Windlass) -> None:
         assert one(series, "windlass_job_run_seconds_bucket", **whose, le="+Inf") == 6 * n
         assert one(series, "windlass_job_wait_seconds_bucket", **whose, le="0.005") == 4 * n
     assert one(first, "windlass_job_run_seconds_sum", **whose) == pytest.approx(1.412, rel=0.07)
+
+
+async def test_m7_ends_are_those_that_the_store_holds(any_app: Windlass) -> None:
+    """[M7] Whatever workers report, too little or too much; also of a task that nobody has reported."""
+
+    async def run(store: Store) -> None:
+        told = Sample(at=60, queue="mail", task="mail.send", counts={"succeeded": 5, "dead": 2, "retry": 1})
+        await store.report(7, 1, Report(samples=[told]))
+        await store.rollup()
+        jobs = [NewJob(task=task, payload="{}", queue="mail") for task in ("mail.send", "mail.send", "other")]
+        await store.enqueue(jobs)
+        await store.register(WorkerInfo(id=1, queues=("mail",)))
+        (claim,) = await store.claim(1, ["mail"], 10)
+        await store.finish(1, 1, [Outcome(job=job) for job in claim.jobs])
+
+    await any_app._store_handle().acall(run)
+    series = scraped(await exposition(any_app).text())
+    found = {
+        (labels["task"], labels["outcome"]): value
+        for (name, pairs), value in series.items()
+        if name == "windlass_jobs_total" and (labels := dict(pairs))
+    }
+    assert found == {("mail.send", "succeeded"): 2, ("mail.send", "retry"): 1, ("other", "succeeded"): 1}
 
 
 def test_m1_coarse_histograms() -> None:
@@ -159,13 +182,13 @@ async def test_m1_hostile_text_in_labels_stays_in_its_label() -> None:
 async def test_m1_too_many_tasks_are_left_out_and_counted() -> None:
     store = SQLiteStore(":memory:")
     await store.open()
-    few = [Sample(at=0, queue="q", task=f"rare.{n}", counts={"succeeded": 1}) for n in range(MAX_TASKS)]
-    often = Sample(at=0, queue="q", task="often", counts={"succeeded": 9})
+    few = [Sample(at=0, queue="q", task=f"rare.{n}", counts={"retry": 1}) for n in range(MAX_TASKS)]
+    often = Sample(at=0, queue="q", task="often", counts={"retry": 9})
     await store.report(1, 1, Report(samples=[*few, often]))
     await store.rollup()
     series = scraped(render(await read(store, Slow())))
     assert one(series, "windlass_tasks_left_out") == 1
-    assert one(series, "windlass_jobs_total", queue="q", task="often", outcome="succeeded") == 9
+    assert one(series, "windlass_jobs_total", queue="q", task="often", outcome="retry") == 9
     assert sum(name == "windlass_jobs_total" for name, _ in series) == MAX_TASKS
 
 

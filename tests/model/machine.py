@@ -240,6 +240,11 @@ class StoreMachine(Keyed):
             limit = 1000  # a smaller one would leave the two apart
         self.both("promote", limit)
 
+    @action(1)
+    def count_ends(self, data: Draw) -> None:
+        """[M7] Somebody counts a little of what has ended."""
+        self.other.do("count_ends", data.draw(st.integers(1, 3)))
+
     @action(2)
     def rotate(self, data: Draw) -> None:
         before = {label for label, record in self.model.seen.items() if record.state in GOES}

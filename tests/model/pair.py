@@ -13,6 +13,7 @@ from tests.conformance.kit import HandClock
 from tests.model.oracle import OracleStore
 from tests.model.side import Answer, Side
 from tests.model.wishes import STEP
+from windlass.core.rollup import Sample
 from windlass.store.settings import StoreSettings
 
 SETTINGS = StoreSettings(ageing_step=1000.0, idempotency_retention=2050.0, retention=1e9)
@@ -85,10 +86,17 @@ class Pair(RuleBasedStateMachine):
             )
             assert same, f"oldest in {queue}: the model says {depth.oldest}, the store {oldest}"
 
+    @invariant()
+    def the_same_ends(self) -> None:
+        """[M7] However much of them is counted by now."""
+        expected, actual = (ends(self.run(side.store.ended())) for side in (self.model, self.other))
+        assert actual == expected, f"ended: {actual}, the model says {expected}"
+
     def teardown(self) -> None:
         try:
             if sys.exc_info()[0] is None:  # a step that failed is the better story
                 self.depth_is_a_scan()
+                assert self.run(self.other.store.recount()) == []
         finally:
             self.run(self.close_subject())
             self.runner.close()
@@ -104,6 +112,11 @@ class Pair(RuleBasedStateMachine):
             scan[queue]["ready"] += standing.pending_parts  # no jobs yet
         depth = counts(depths)
         assert depth == scan, f"depth says {depth}, a scan {scan}"
+
+
+def ends(samples: list[Sample]) -> dict[tuple[str, str], dict[str, int]]:
+    """What has ended, by queue and task."""
+    return {(each.queue, each.task): each.counts for each in samples}
 
 
 def counts(depths: dict[str, Any]) -> dict[str, dict[str, int]]:

@@ -231,6 +231,9 @@ class Side:
         answers = await getattr(self.store, verb)([self.ids[label] for label in labels])
         return {label: answers[self.ids[label]] for label in labels}
 
+    async def count_ends(self, limit: int) -> None:
+        await self.store.count_ends(limit)
+
     async def promote(self, limit: int) -> Answer:
         promoted = await self.store.promote(limit)
         return promoted.due, promoted.admitted, promoted.next_in and math.ceil(promoted.next_in / STEP)

@@ -77,6 +77,20 @@ def rollup(target: Target, as_json: bool) -> None:
 
 
 @_duty
+def counts(target: Target, as_json: bool) -> None:
+    """Count jobs that have ended, compare the counts with the logs, and correct them where they differ."""
+    done = _do(target, "counts", lambda done: f"{plural(len(done['corrected']), 'count')} corrected")
+    lines = [f"{plural(done['ended'], 'job has', 'jobs have')} ended; counts and logs agree"]
+    if done["corrected"]:
+        lines = [
+            f"{each['queue']} {harmless(each['task'])} {each['kind']}: {each['counted']:,} were counted, "
+            f"{each['found']:,} are in the logs; corrected"
+            for each in done["corrected"]
+        ]
+    print_answer(as_json, done, "\n".join(lines))
+
+
+@_duty
 def governor(target: Target, as_json: bool) -> None:
     """Let the governors of all governed queues adjust their rates."""
     done = _do(target, "governor", lambda done: f"{plural(len(done['governors']), 'queue')} decided on")

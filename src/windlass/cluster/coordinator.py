@@ -39,6 +39,7 @@ GOVERN_EVERY: Final = 5.0
 OBSERVE_EVERY: Final = 5.0
 SAMPLE_EVERY: Final = 20.0
 ROLLUP_EVERY: Final = 5.0
+COUNT_EVERY: Final = 5.0
 LOOK_EVERY: Final = 10.0
 SLOTS_EVERY: Final = 1.0
 ROTATE_EVERY: Final = 60.0
@@ -98,6 +99,7 @@ class Coordinator:
             ("govern", GOVERN_EVERY, lambda term: duties.govern(store, term, record)),
             ("observe", OBSERVE_EVERY, self._observe),
             ("rollup", ROLLUP_EVERY, lambda term: duties.rollup(store)),
+            ("count", COUNT_EVERY, lambda term: duties.count_ends(store)),
             ("look", LOOK_EVERY, self._look),
             ("sample", SAMPLE_EVERY, self._sample),
             ("assign", SLOTS_EVERY, self._assign),

@@ -20,6 +20,7 @@ from windlass.core.slots import split
 from windlass.presentation.text import span
 from windlass.store.protocol import Store
 from windlass.store.records import (
+    Counted,
     Depth,
     Expired,
     Promoted,
@@ -31,7 +32,7 @@ from windlass.store.records import (
 )
 from windlass.worker.reports.recorder import Recorder
 
-S = TypeVar("S", Promoted, Rolled, Expired)
+S = TypeVar("S", Promoted, Rolled, Counted, Expired)
 logger: Final = logging.getLogger("windlass.cluster")
 STEPS: Final = 100
 """Bounded steps that one call takes at most, so that a duty never runs for ever."""
@@ -50,6 +51,12 @@ async def rollup(store: Store) -> Rolled:
     """Fold what processes have reported into the rows that charts are drawn from, and remove what has
     outlived its time, all there is [M1]. Needs no term: what was folded is folded once, whoever does it."""
     return await _all_steps(store.rollup, lambda step: step.more)
+
+
+async def count_ends(store: Store) -> Counted:
+    """Count what has ended, all there is [M7]. Needs no term: what was counted is counted once, whoever does
+    it."""
+    return await _all_steps(store.count_ends, lambda step: step.more)
 
 
 async def govern(store: Store, term: int, record: Recorder | None = None) -> dict[str, Governor]:

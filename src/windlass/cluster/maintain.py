@@ -17,7 +17,9 @@ from windlass.settings import Settings
 from windlass.store.protocol import Store
 
 T = TypeVar("T")
-Duty: TypeAlias = Literal["promote", "retention", "rescue", "schedules", "rollup", "governor", "slots"]
+Duty: TypeAlias = Literal[
+    "promote", "retention", "rescue", "schedules", "rollup", "counts", "governor", "slots"
+]
 Counts: TypeAlias = dict[str, Any]
 _TERM: Final = 30.0
 
@@ -57,6 +59,14 @@ async def _rollup(store: Store, settings: Settings) -> Counts:
     return asdict(await duties.rollup(store))
 
 
+async def _counts(store: Store, settings: Settings) -> Counts:
+    """Count what has ended, then compare all that was counted with what the store holds [M7]."""
+    counted = await duties.count_ends(store)
+    wrong = await store.recount()
+    ended = sum(sum(each.counts.values()) for each in await store.ended())
+    return {"ended": ended, "claims": counted.claims, "corrected": [asdict(each) for each in wrong]}
+
+
 async def _governor(store: Store, settings: Settings) -> Counts:
     decided = await _as_coordinator(store, duties.govern)
     return {"governors": [{"queue": queue, **asdict(each)} for queue, each in decided.items()]}
@@ -85,6 +95,7 @@ _DUTIES: Final[Mapping[str, Callable[[Store, Settings], Awaitable[Counts]]]] = {
     "rescue": _rescue,
     "schedules": _schedules,
     "rollup": _rollup,
+    "counts": _counts,
     "governor": _governor,
     "slots": _slots,
 }

@@ -37,6 +37,10 @@ lived and took nothing [fault 32]; events that found no room [M2]. Then what the
 looks at queues, see `standing`."""
 
 
+ENDS: Final = frozenset({"succeeded", "dead", "cancelled"})
+"""The outcomes that end a job. Since the store was made they are counted by the store, see `with_ends`."""
+
+
 class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was counted in one span of time. Histograms are those of `core.histogram`, in milliseconds."""
 
@@ -91,6 +95,21 @@ def roll(samples: Iterable[Sample]) -> dict[Place, Sample]:
                 rows[place] = Sample(at=place.at, queue=place.queue, task=place.task)
             rows[place].add(sample)
     return rows
+
+
+def with_ends(totals: Iterable[Sample], ended: Iterable[Sample]) -> list[Sample]:
+    """What was reported since the store was made, with the ends of jobs as the store has counted them [M7]: a
+    worker that is killed takes what it has not reported along. `ended` is of each task in each queue."""
+    rows: dict[tuple[str, str], Sample] = {}
+    for each in totals:
+        counts = {name: n for name, n in each.counts.items() if name not in ENDS}
+        rows[each.queue, each.task] = msgspec.structs.replace(each, counts=counts)
+    for each in ended:
+        for key in ((each.queue, each.task), (each.queue, ""), ("", "")):
+            if key not in rows:
+                rows[key] = Sample(at=0, queue=key[0], task=key[1], counts={})
+            add_up(rows[key].counts, each.counts)
+    return [rows[key] for key in sorted(rows)]
 
 
 def standing(sample: Sample) -> tuple[float, float]:

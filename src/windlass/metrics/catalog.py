@@ -244,7 +244,11 @@ MEASURES: Final = (
         _setting(lambda queue: queue.refused),
     ),
     _counter("jobs_shed_total{queue}", "Jobs refused by load shedding.", _setting(lambda queue: queue.shed)),
-    _counter("jobs_total{queue,task,outcome}", "Runs by outcome.", _outcomes),
+    _counter(
+        "jobs_total{queue,task,outcome}",
+        "Jobs that ended, by how, and attempts after which their job goes on.",
+        _outcomes,
+    ),
     _histogram(
         "job_wait_seconds{queue,task}", "How long jobs had been ready when they were started.", _waits
     ),

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from windlass.core.rollup import Sample
+from windlass.core.rollup import Sample, with_ends
 from windlass.presentation.cluster_state import ClusterState, read_state
 from windlass.store.protocol import Store
 from windlass.store.records import BudgetRecord, GateRecord, Health, ScheduleRecord, TaskDepth
@@ -53,11 +53,11 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read(store: Store, slow: Slow) -> Reading:
-    """Eight cheap questions."""
+    """Nine cheap questions."""
     began = time.monotonic()
     now = await store.now()
     latency = time.monotonic() - began
-    totals = await store.totals()
+    totals = with_ends(await store.totals(), await store.ended())
     tasks, left_out = _most([each for each in totals if each.task])
     return Reading(
         state=await read_state(store),

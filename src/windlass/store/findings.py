@@ -1,5 +1,5 @@
 """What the doctor says of any store alike: queues that nobody serves [K1], and jobs that need more tokens
-than their budget can ever hold [F1]."""
+than their budget can ever hold [F1]; and how far the reports of workers are from what ended [M7]."""
 
 from __future__ import annotations
 
@@ -22,6 +22,17 @@ def warning(name: str, text: str, advice: str) -> Finding:
 def error(name: str, text: str, advice: str) -> Finding:
     """Something that does not work, or may do harm."""
     return Finding(name=name, level="error", text=text, advice=advice)
+
+
+def counts(ended: int, reported: int) -> Finding:
+    """How many jobs have succeeded by what the store holds, and by the reports of workers [M7]."""
+    if reported >= ended:
+        return ok("counts", f"{plural(ended, 'job')} succeeded, all of them reported by workers")
+    return ok(
+        "counts",
+        f"{plural(ended, 'job')} succeeded, and workers have reported {reported:,} of them so far; what one "
+        "did not report before it died is missing in charts, not in counters",
+    )
 
 
 def unserved(queues: Iterable[tuple[str, int]]) -> list[Finding]:

@@ -100,7 +100,7 @@ class Enqueueing(Base):
         if new.on_conflict == "skip":
             return Receipt(twin.id, "skipped")
         tables.reruns.pop(key, None)  # this job is newer than a rerun remembered when the twin last ran
-        tables.end(twin, State.CANCELLED, now)
+        tables.end(twin, State.CANCELLED, now, counted=False)
         del tables.jobs[twin.id]  # taken back, as if deleted: a debounced job leaves no trail
         job, _ = tables.add(new, now)
         return Receipt(job.id, "replaced")

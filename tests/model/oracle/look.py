@@ -95,12 +95,12 @@ class Look(Base):
         now = self._clock()
         return {job: self._cancel(job, now) for job in dict.fromkeys(jobs)}
 
-    def _cancel(self, job: int, now: float) -> CancelAnswer:
+    def _cancel(self, job: int, now: float, *, counted: bool = True) -> CancelAnswer:
         known = self._tables.jobs.get(job)
         if known is None:
             return "not_found"
         if known.state in NOT_BEGUN:
-            self._tables.end(known, State.CANCELLED, now)
+            self._tables.end(known, State.CANCELLED, now, counted=counted)
             return "cancelled"
         if known.state in FINISHED:
             return "finished"
@@ -122,7 +122,7 @@ class Look(Base):
         return {job: self._delete(job, now) for job in dict.fromkeys(jobs)}
 
     def _delete(self, job: int, now: float) -> DeleteAnswer:
-        answer = self._cancel(job, now)
+        answer = self._cancel(job, now, counted=False)
         if answer in ("requested", "not_found"):
             return answer
         self._tables.forget([self._tables.jobs[job]])

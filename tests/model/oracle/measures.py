@@ -14,7 +14,17 @@ from windlass.core.rollup import EVER, Gauges, Place, Sample, Subject
 from windlass.core.states import State
 from windlass.store.causes import Death, by_cause
 from windlass.store.measures import REPORTS_COUNTED, kept
-from windlass.store.records import Causes, EventRecord, Health, Report, Rolled, Table, TaskDepth
+from windlass.store.records import (
+    Causes,
+    Counted,
+    EventRecord,
+    Health,
+    Miscount,
+    Report,
+    Rolled,
+    Table,
+    TaskDepth,
+)
 
 
 class Measuring(Base):
@@ -75,6 +85,21 @@ class Measuring(Base):
         rows = self._tables.measured.rows
         ever = sorted(place for place in rows if place.span == EVER)
         return [_copy(rows[place]) for place in ever]
+
+    @atomic
+    async def ended(self) -> list[Sample]:
+        counts: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        for (queue, task, state), n in sorted(self._tables.ended.items()):
+            counts[queue, task][state.value] = n
+        return [Sample(at=0, queue=queue, task=task, counts=each) for (queue, task), each in counts.items()]
+
+    @atomic
+    async def count_ends(self, limit: int = 1000) -> Counted:
+        return Counted()
+
+    @atomic
+    async def recount(self) -> list[Miscount]:
+        return []
 
     @atomic
     async def events(

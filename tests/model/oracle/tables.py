@@ -8,6 +8,7 @@ ended stands in none, and neither does a parent, which waits for nothing but its
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import count
@@ -103,6 +104,7 @@ class Tables:
         self.paces: dict[str, Pace] = {}
         self.schedules: dict[str, ScheduleRecord] = {}
         self.measured = Measured()
+        self.ended: Counter[tuple[str, str, State]] = Counter()  # by queue and task [M7]
         self.latency = (0.0, 0.0)  # of the store, and when somebody said so
         self.claims = count(1)
         self.tickets = count(1)
@@ -284,8 +286,13 @@ class Tables:
         job.stand(worker.running)
         spend(self, job)
 
-    def end(self, job: Job, state: State, now: float, *, reason: str | None = None) -> None:
-        """End a job for good: its key is free again, and its rerun, if one is remembered, begins [E6]."""
+    def end(
+        self, job: Job, state: State, now: float, *, reason: str | None = None, counted: bool = True
+    ) -> None:
+        """End a job for good: its key is free again, and its rerun, if one is remembered, begins [E6]. One
+        that is taken back without a trail is not counted [M7]."""
+        if counted:
+            self.ended[job.queue, job.task, state] += 1
         job.state, job.finished_at, job.reason = state, now, reason
         depart(self, job, now)
         saved, job.run_at, job.checkpoint, job.after = job.checkpoint, None, None, ()

@@ -121,6 +121,9 @@ class World:
         await store.events(queue="ends")
         await store.measured(60, 0.0, 1e9)
         await store.totals()
+        await store.ended()
+        await store.count_ends(FEW)
+        await store.recount()
         await store.health()
         await store.diagnose()
         for parent in await store.parents():

@@ -109,6 +109,14 @@ class Bench:
         """The counts of every task, of the first jobs of each lane."""
         await self.session.rows("SELECT * FROM windlass.task_depths($1)", LIMIT)
 
+    async def count(self) -> None:
+        """What has ended since the last time."""
+        await self.session.rows("SELECT * FROM windlass.count_ends(0, $1)", LIMIT)
+
+    async def ended(self) -> None:
+        """How many have ended, most of them counted."""
+        await self.session.rows("SELECT * FROM windlass.ended()")
+
     async def probe(self) -> None:
         """A look into the holes."""
         await self.base.probe_due(self.lane)
@@ -142,6 +150,11 @@ async def check_all(bench: Bench) -> None:
     await check(bench, bench.cancel, sorts=True)
     await check(bench, bench.depth, sorts=True)
     await check(bench, bench.tasks)
+    while (await bench.base.look.row("SELECT * FROM windlass.count_ends(0, 10000)"))["more"]:
+        pass
+    await check(bench, bench.succeed)
+    await check(bench, bench.ended, sorts=True)
+    await check(bench, bench.count, sorts=True)
     await producer.begin()
     for _ in range(3):
         await producer.enqueue()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.store.sqlite.kit import foreign, job, opened
 from windlass.core.rollup import Sample
-from windlass.store.records import Event, Report, Vitals, WorkerInfo
+from windlass.store.records import Event, Miscount, Outcome, Report, Vitals, WorkerInfo
 from windlass.store.sqlite import measures
 
 ONE = Report(samples=[Sample(at=60, queue="q", counts={"succeeded": 1})])
@@ -131,3 +131,20 @@ async def test_the_tables_of_a_small_file_are_told_apart(
         assert (found.wal_file or 0) > 500_000
         monkeypatch.setattr(measures, "SMALL", 0)
         assert (await store.health()).tables == ()
+
+
+async def test_a_count_that_is_too_low_is_corrected(tmp_path: Path) -> None:
+    """[M7] By the jobs that are there. Those that retention has removed stay counted."""
+    path = tmp_path / "w.db"
+    async with opened(path) as store:
+        await store.register(WorkerInfo(id=1, queues=("default",)))
+        await store.enqueue([job("a"), job("a"), job("b")])
+        (claim,) = await store.claim(1, ["default"], 10)
+        await store.finish(1, 1, [Outcome(job=each) for each in claim.jobs])
+        connection = foreign(path)
+        connection.execute("UPDATE windlass_ended SET n = 1 WHERE task = 'a'")
+        connection.execute("UPDATE windlass_ended SET n = 7 WHERE task = 'b'")
+        connection.close()
+        assert await store.recount() == [Miscount("default", "a", "succeeded", 1, 2)]
+        assert {each.task: each.counts["succeeded"] for each in await store.ended()} == {"a": 2, "b": 7}
+        assert await store.recount() == []

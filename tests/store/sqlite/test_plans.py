@@ -24,6 +24,10 @@ OPERATIONS = sorted(
 )
 
 
+READS_ALL = {"measures.miscounts"}
+"""What only an operator asks for."""
+
+
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> None:
     """Every statement of every file compiles, and reads jobs and claims by a key or an index only."""
@@ -36,7 +40,7 @@ async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> No
             bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d+", sql))))
             plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
             scans = [step for step in plan if re.match(r"SCAN (windlass_job|j|windlass_claim)\b", step)]
-            assert not scans, f"{operation}.{name}: {scans}"
+            assert not scans or f"{operation}.{name}" in READS_ALL, f"{operation}.{name}: {scans}"
         connection.close()
 
 

@@ -11,8 +11,10 @@ from datetime import timedelta
 from typing import Final
 
 from windlass.core.counts import plural
+from windlass.core.rollup import EVER
 from windlass.errors import StoreForbidden
 from windlass.store import findings
+from windlass.store.measures import unpack
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import SPARE, Database
 from windlass.store.postgres.connections.listener import POLL_DEAF, Listener
@@ -27,6 +29,10 @@ HELD: Final = 5.0
 """Seconds after which an open transaction that holds what others want is reported [S2]."""
 OLD: Final = 3600.0
 """Seconds after which a snapshot or prepared transaction is reported."""
+
+
+BEHIND: Final = 10_000
+"""Claims that are not counted: as many of a lane are counted when somebody asks, see `ended` in SQL."""
 
 
 class Diagnosis:
@@ -47,6 +53,7 @@ class Diagnosis:
             "wake-ups": self._wake_ups,
             "queues": self._unserved,
             "budgets": self._over,
+            "counts": self._counts,
             "rotation": self._rotation,
             "locks": self._locks,
             "snapshots": self._snapshots,
@@ -179,6 +186,23 @@ class Diagnosis:
         rows = await self._db.query("over")
         for found in findings.over((row["budget"], row["waiting"], row["need"]) for row in rows):
             yield found
+
+    async def _counts(self) -> AsyncIterator[Finding]:
+        (row,) = await self._db.query("uncounted_claims", BEHIND)
+        if row["claims"] >= BEHIND:
+            yield findings.warning(
+                "counts",
+                f"{plural(row['claims'], 'claim', most=BEHIND)} are not counted yet, so counters of ended "
+                "jobs may be too low",
+                "Run `windlass maintain counts --once`; a running worker does it by itself.",
+            )
+            return
+        ended = [row["n"] for row in await self._db.rows("ended") if row["kind"] == "succeeded"]
+        reported = [
+            unpack(row["sample"], 0, "", "").counts.get("succeeded", 0)
+            for row in await self._db.query("measured", EVER, "", "", 0, 1)
+        ]
+        yield findings.counts(sum(ended), sum(reported))
 
     async def _rotation(self) -> AsyncIterator[Finding]:
         rows = await self._db.query("blocked_rotation")

@@ -1,6 +1,6 @@
 """Retention on PostgreSQL [K6]: forgetting what is old, and turning the ring of segments [rule 7].
 
-    begin → seal → touch every lane → judge → move → reclaim
+    begin → seal → touch every lane → count → judge → move → reclaim
 
 Each step is one short transaction, and the state between them is in the database: whoever comes next goes on
 where the last one stopped. A victim that somebody has locked is left for another one, or for later.
@@ -61,6 +61,7 @@ class Retention:
         lanes = [row["id"] for row in await self._db.query("lanes")]
         for lane in lanes:
             await self._step("rotation_touch", turn, lane)
+        await self._count()
         judged = False
         while not judged:
             row = await self._row("rotation_judge", turn, STEP)
@@ -80,6 +81,17 @@ class Retention:
         # nothing blocks that, so there is nothing to report.
         row = await self._row("rotation_reclaim", turn, grace)
         return Rotation(row["done"], moved + row["moved"], again, removed)
+
+    async def _count(self) -> None:
+        """Count what has ended, to the last claim [M7]: judged claims go. Where another one counts at this
+        moment, the judgement finds out whether it has come far enough."""
+        more = True
+        while more:
+            after, more = 0, False
+            while after is not None:
+                row = await self._row("count_ends", after, STEP)
+                more |= row["more"]
+                after = row["lane"]
 
     async def _step(self, function: str, *args: Any) -> Any:
         return (await self._row(function, *args))[0]

@@ -13,6 +13,7 @@ from windlass.store.postgres.cluster import Cluster
 from windlass.store.postgres.connections.database import DEADLINE, Database
 from windlass.store.postgres.connections.errors import translated
 from windlass.store.postgres.connections.listener import Listener
+from windlass.store.postgres.counts import Counts
 from windlass.store.postgres.deferred import Deferred
 from windlass.store.postgres.diagnosis import Diagnosis
 from windlass.store.postgres.enqueue import Enqueue
@@ -66,6 +67,7 @@ class PostgresStore:
         self._steering = Steering(self._db, self._limits)
         self._cluster = Cluster(self._db)
         self._measures = Measures(self._db)
+        self._counts = Counts(self._db)
         self._diagnosis = Diagnosis(self._db, self._listener)
         self._listing = Listing(self._db, self._listener)
         self._retention = Retention(self._db, dump_grace)
@@ -145,6 +147,9 @@ class PostgresStore:
         self.measured: Final = self._measures.measured
         self.history: Final = self._measures.history
         self.totals: Final = self._measures.totals
+        self.ended: Final = self._counts.ended
+        self.count_ends: Final = self._counts.count_ends
+        self.recount: Final = self._counts.recount
         self.events: Final = self._measures.events
         self.task_depths: Final = self._measures.task_depths
         self.causes: Final = self._measures.causes

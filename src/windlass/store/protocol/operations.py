@@ -270,6 +270,21 @@ class Measures(Protocol):
     async def totals(self) -> list[Sample]:
         """What was counted since the store was made, of every queue and task (and their "" for all)."""
 
+    async def ended(self) -> list[Sample]:
+        """How many jobs have ended since the store was made, of each task in each queue, as `succeeded`,
+        `dead` or `cancelled`. It equals what the store holds of jobs, after any crash [M7].
+
+        It counts ends: a dead job that an operator retries ends once more. Parents and parts are jobs. One
+        that is deleted or replaced while it waits has not ended. What retention removes stays counted."""
+
+    async def count_ends(self, limit: int = 1000) -> records.Counted:
+        """One bounded step of counting what has ended, so that `ended` is quick; it is right without. Where
+        ends are counted as they are written, there is nothing to do."""
+
+    async def recount(self) -> list[records.Miscount]:
+        """Count the ends that the store holds once more, correct what was counted of them, and answer with
+        what was wrong. Not cheap: for an operator."""
+
     async def events(
         self, *, job: int | None = None, queue: str | None = None, limit: int = 100, before: int | None = None
     ) -> list[records.EventRecord]:

@@ -92,6 +92,25 @@ class Rolled(msgspec.Struct, frozen=True):
     more: bool = False
 
 
+class Counted(msgspec.Struct, frozen=True):
+    """What one step of counting ends did [M7]."""
+
+    claims: int = 0
+    """Claims that were looked at for the first time."""
+    more: bool = False
+
+
+class Miscount(msgspec.Struct, frozen=True):
+    """Where a count of ends was wrong [M7]."""
+
+    queue: str
+    task: str
+    kind: str
+    counted: int
+    found: int
+    """What the store holds."""
+
+
 class TaskDepth(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs of a task are ready in a queue [M1]."""
 

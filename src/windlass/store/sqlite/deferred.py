@@ -145,7 +145,7 @@ def settle(tx: Transaction) -> None:
         endings, tx.endings = tx.endings, []
         parents.fold(tx, endings)
         if _note_ends(tx, endings):
-            tx.ended += endings
+            tx.awaited_ends += endings
         waiting_lists.serve_freed_gates(tx)
 
 
@@ -154,8 +154,8 @@ def complete(tx: Transaction) -> None:
     their lanes have room [C3], and write what was changed in memory."""
     settle(tx)
     left = EDGES_AT_ONCE
-    while tx.ended:
-        ended, tx.ended = tx.ended, []
+    while tx.awaited_ends:
+        ended, tx.awaited_ends = tx.awaited_ends, []
         left = _serve_endings(tx, ended, left)
         settle(tx)
     waiting_lists.admit_new(tx)

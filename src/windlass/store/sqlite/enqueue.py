@@ -118,7 +118,7 @@ def _unique(tx: Transaction, new: NewJob, stood_for: dict[int, int | None]) -> R
     if new.on_conflict == "skip":
         return Receipt(twin.id, "skipped")
     tx.run(_SQL["set_rerun"], (None, key))  # this job is newer than a rerun remembered when the twin last ran
-    transitions.end(tx, twin, CANCELLED)
+    transitions.end(tx, twin, CANCELLED, counted=False)
     transitions.remove(tx, twin)  # taken back, as if deleted: a debounced job leaves no trail
     receipt = _add(tx, new)
     stood_for[receipt.id] = stood_for.get(twin.id, twin.id)

@@ -17,7 +17,16 @@ import apsw
 import msgspec
 from msgspec.structs import astuple
 
-from windlass.core.rollup import GAUGES_KEPT, Gauges, Sample, Subject, roll, roll_gauges
+from windlass.core.rollup import (
+    EVER,
+    GAUGES_KEPT,
+    Gauges,
+    Place,
+    Sample,
+    Subject,
+    roll,
+    roll_gauges,
+)
 from windlass.store import findings, records
 from windlass.store.causes import Death, by_cause
 from windlass.store.measures import (
@@ -38,7 +47,7 @@ from windlass.store.measures import (
 from windlass.store.sqlite import schema
 from windlass.store.sqlite.cluster import serving
 from windlass.store.sqlite.connections.connection import CHECKPOINT_PAGES, is_safe, needed
-from windlass.store.sqlite.rows import encode, failures, fetch, named
+from windlass.store.sqlite.rows import STATES, encode, failures, fetch, named
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.workers import elsewhere
@@ -139,6 +148,26 @@ def history(
 def totals(connection: apsw.Connection) -> list[Sample]:
     """The rows of all time."""
     return [unpack(*row) for row in fetch(connection, _SQL["totals"])]
+
+
+def ended(connection: apsw.Connection) -> list[Sample]:
+    """What has ended, of each task in each queue [M7]."""
+    counts: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for queue, task, state, n in fetch(connection, _SQL["ended"]):
+        counts[queue, task][STATES[state].value] = n
+    return [Sample(at=0, queue=queue, task=task, counts=each) for (queue, task), each in counts.items()]
+
+
+def count_ends(tx: Transaction, limit: int = 1000) -> records.Counted:
+    """Nothing is left to count: who ends a job counts it."""
+    return records.Counted()
+
+
+def recount(tx: Transaction) -> list[records.Miscount]:
+    """Count ended jobs that were not counted. There may be fewer than were: retention removes them."""
+    wrong = tx.all(_SQL["miscounts"])
+    tx.many(_SQL["correct_count"], ((queue, task, state, found) for queue, task, state, _, found in wrong))
+    return [records.Miscount(queue, task, STATES[state].value, *both) for queue, task, state, *both in wrong]
 
 
 def events(
@@ -255,6 +284,7 @@ def diagnose(connection: apsw.Connection, now: float) -> list[records.Finding]:
         _file(connection, version),
         *findings.unserved(_unserved_queues(connection, now)),
         *findings.over(fetch(connection, _SQL["over_budgets"])),
+        _counts(connection),
         _same_machine(connection, now),
     ]
 
@@ -288,6 +318,12 @@ def _file(connection: apsw.Connection, version: str) -> records.Finding:
 def _megabytes(path: str) -> str:
     size = os.path.getsize(path) if os.path.exists(path) else 0
     return f"{size / MEGABYTE:.1f} MB"
+
+
+def _counts(connection: apsw.Connection) -> records.Finding:
+    reported = measured(connection, EVER, 0, 1)
+    ended = connection.execute(_SQL["succeeded"]).get
+    return findings.counts(ended, sum(row.counts.get("succeeded", 0) for row in reported))
 
 
 def _unserved_queues(connection: apsw.Connection, now: float) -> list[tuple[str, int]]:

@@ -7,7 +7,7 @@ the order it was sent.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
@@ -112,20 +112,35 @@ def _succeed_together(tx: Transaction, worker: int, batch: _Batch) -> Collection
     first, last = base | min(seqs), base | max(seqs)
     if claim is None or not (claim[0] <= first and last <= claim[1]):
         return ()
-    if last - first == len(seqs) - 1 and tx.one(_SQL["count"], (first, last)) == (len(seqs),):
+    lane = tx.lanes.numbered(batch.lane)
+    tasks: Counter[str] = Counter()
+    if last - first == len(seqs) - 1:
+        tasks = _plain_tasks(tx, first, last)
+    if tasks.total() == len(seqs):
         tx.run(_SQL["succeed_range"], (tx.now, first, last))
     else:
         places = encode([base | seq for seq in seqs]).decode()
-        seqs = {pos & MAX_SEQ for (pos,) in tx.all(_SQL["plain"], (places,))}
+        plain = tx.all(_SQL["plain"], (places,))
+        seqs = {pos & MAX_SEQ for pos, _ in plain}
+        tasks = Counter(task for _, task in plain)
         tx.run(_SQL["succeed_places"], (tx.now, places))
+    for task, n in tasks.items():
+        tx.ended[lane.queue, task, SUCCEEDED] += n
     if batch.results:
         tx.many(
             _SQL["result"], ((result, base | seq) for seq, result in batch.results.items() if seq in seqs)
         )
     tx.leases.leave_many(batch.claim, len(seqs))
-    tx.lanes.numbered(batch.lane).running -= len(seqs)
+    lane.running -= len(seqs)
     tx.notify = True
     return seqs
+
+
+def _plain_tasks(tx: Transaction, first: int, last: int) -> Counter[str]:
+    """How many plain jobs of each task there are in a range. Mostly they are of one: then the first by name
+    is the last, and that is known without sorting them."""
+    ((count, task, other),) = tx.all(_SQL["count"], (first, last))
+    return Counter({task: count} if task == other else dict(tx.all(_SQL["tasks"], (first, last))))
 
 
 def _apply(tx: Transaction, row: Row, outcome: Outcome) -> None:

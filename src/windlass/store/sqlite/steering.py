@@ -41,7 +41,7 @@ def _found(tx: Transaction, job: int) -> Row | None:
     return transitions.find(tx, job)
 
 
-def _cancel(tx: Transaction, row: Row | None) -> CancelAnswer:
+def _cancel(tx: Transaction, row: Row | None, *, counted: bool = True) -> CancelAnswer:
     if row is None:
         return "not_found"
     if row.state in rows.ENDED:
@@ -53,7 +53,7 @@ def _cancel(tx: Transaction, row: Row | None) -> CancelAnswer:
     if row.state in rows.OFFERED and lane.runs(row):
         tx.run(_SQL["request_cancel"], (lane.id, row.seq, row.pos))
         return "requested"
-    transitions.end(tx, row, rows.CANCELLED)
+    transitions.end(tx, row, rows.CANCELLED, counted=counted)
     return "cancelled"
 
 
@@ -63,7 +63,7 @@ def delete(tx: Transaction, jobs: Sequence[int]) -> dict[int, DeleteAnswer]:
 
 
 def _delete(tx: Transaction, row: Row | None) -> DeleteAnswer:
-    answer = _cancel(tx, row)
+    answer = _cancel(tx, row, counted=False)
     if row is None or answer == "requested":
         return "not_found" if row is None else "requested"
     parent = parents.load(tx, row.id)

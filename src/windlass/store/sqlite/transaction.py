@@ -3,6 +3,7 @@ or changed in memory. `Inserts` is the part that creates jobs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -121,8 +122,8 @@ class Transaction:
     """One operation under the write lock. It happens as a whole or not at all."""
 
     __slots__ = (
-        "budgets", "connection", "ended", "endings", "gates", "inserts", "lanes", "leases", "limits",
-        "notify", "now", "settings",
+        "awaited_ends", "budgets", "connection", "ended", "endings", "gates", "inserts", "lanes", "leases",
+        "limits", "notify", "now", "settings",
     )  # fmt: skip
 
     def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
@@ -137,8 +138,10 @@ class Transaction:
         self.inserts: Final = Inserts(connection, self.lanes, self.gates, self.limits, now)
         self.endings: list[Ending] = []
         """The jobs that have ended, and what follows from that is still to be done (see `settle`)."""
-        self.ended: list[Ending] = []
+        self.awaited_ends: list[Ending] = []
         """Those whose followers are still to be served (see `complete`)."""
+        self.ended: Final[Counter[tuple[str, str, int]]] = Counter()
+        """How many jobs of which queue and task have ended in which state [M7]."""
         self.notify: bool = False
         """Whether somebody in this process may be waiting for this: jobs were offered, or have ended."""
 
@@ -167,3 +170,6 @@ class Transaction:
         self.budgets.save()
         self.leases.save()
         self.lanes.save()
+        if self.ended:
+            self.many(_SQL["count_ended"], ((*key, n) for key, n in self.ended.items()))
+            self.ended.clear()

@@ -116,10 +116,19 @@ def defer(tx: Transaction, row: Row, state: int, run_at: float) -> None:
 
 
 def end(
-    tx: Transaction, row: Row, state: int, *, reason: str | None = None, result: str | None = None
+    tx: Transaction,
+    row: Row,
+    state: int,
+    *,
+    reason: str | None = None,
+    result: str | None = None,
+    counted: bool = True,
 ) -> None:
     """End a job for good: its checkpoint goes but for the progress [P6], its key is free, and its rerun
-    begins [E6]. What that means for its parent and for jobs that come after it is for `settle` to see to."""
+    begins [E6]. What that means for its parent and for jobs that come after it is for `settle` to see to.
+    One that is taken back without a trail is not counted [M7]."""
+    if counted:
+        tx.ended[tx.lanes.numbered(row.lane).queue, row.task, state] += 1
     waits = row.state in rows.OFFERED and not tx.lanes.numbered(row.lane).runs(row)
     _leave(tx, row)
     if row.gate is not None:  # it may have asked for more room than those behind it

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.names import check_name
-from windlass.core.rollup import Sample
+from windlass.core.rollup import Sample, with_ends
 from windlass.presentation import audit
 from windlass.presentation.text import shaped
 from windlass.store.fields import TaskRecord
+from windlass.store.protocol import Store
 from windlass.store.records import TaskDepth
 from windlass.web.http.principal import Principal, Role
 from windlass.web.service.audit import Actions, Audit
@@ -19,6 +20,10 @@ from windlass.web.service.store_access import StoreAccess
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
+
+
+async def _totals(store: Store) -> list[Sample]:
+    return with_ends(await store.totals(), await store.ended())
 
 
 class Tasks(Actions):
@@ -32,7 +37,7 @@ class Tasks(Actions):
         """Every task that the app, the store or the counters know, by name."""
         principal.require(Role.READ)
         kept = await self._store.shared("tasks", 1.0, lambda store: store.tasks())
-        totals = await self._store.shared("totals", 5.0, lambda store: store.totals())
+        totals = await self._store.shared("totals", 5.0, _totals)
         depths = await self._store.shared("task_depths", 5.0, lambda store: store.task_depths())
         return self._views({record.name: record for record in kept}, totals, depths)
 

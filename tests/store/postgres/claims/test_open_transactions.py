@@ -87,6 +87,7 @@ class Chores:
         await self.once("govern", lambda: duties.govern(store, term))
         await self.once("expire", store.expire)
         await self.once("rollup", lambda: duties.rollup(store))
+        await self.once("count", lambda: duties.count_ends(store))
         await self.once("assign", lambda: duties.assign_slots(store, term, None))
         await self.once("rotate", store.rotate)
         await self.once("workers", store.workers)

@@ -53,7 +53,7 @@ READS = {
     "list_found", "list_gates", "list_judged", "list_lanes", "list_parents", "list_spans",
     "list_watermarks", "locate", "next_waiting_lists", "now", "offered", "place_claim", "place_outcome",
     "deferred_reason", "records_of", "saved_of", "segment_bytes", "shown_as", "count_seqs", "standing_of",
-    "task_depths", "unfinished", "published_queue",
+    "task_depths", "unfinished", "published_queue", "ended", "ends_of", "has_ended", "uncounted",
 }  # fmt: skip
 LOOKS = {"schema_version"}  # what every role may ask, so that a store can be opened
 

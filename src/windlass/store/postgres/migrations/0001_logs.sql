@@ -11,6 +11,7 @@
 --   parents     parent, part, part_event
 --   schedules   schedule
 --   measures    report, reporter, measured, history, event
+--   counts      ended_count, counted_lane, ended_aside
 --   adoption    epoch_mark
 --
 -- Only the logs are on the path of every job, and nothing in them is ever updated. The other tables are small
@@ -23,7 +24,7 @@
 --
 -- Lock order. Whoever takes several locks takes them from the top down. What stands further up than something
 -- already held is tried, never waited for.
---   1. the rotation row                 rotation, adoption
+--   1. the rotation row                 rotation, adoption; then the count of ends (advisory), see count_lock
 --   2. the leader row, FOR SHARE        what a coordinator writes under its term
 --   3. a parent's row                   split, advance, cancel, redrive
 --   4. gates (advisory)                 in the order in which jobs pass them, then by name
@@ -158,7 +159,8 @@ CREATE TABLE windlass.ready (
     options     json
 ) PARTITION BY LIST (segment);
 
--- The claim log: one row per batch claimed. The newest row of a lane is its cursor.
+-- The claim log: one row per batch claimed. The newest row of a lane is its cursor. tasks: those of its jobs,
+-- in the order of their seqs, or a single one where all are of that task: by them ends are counted [M7].
 CREATE TABLE windlass.claim (
     id            bigint NOT NULL,
     worker        bigint NOT NULL,
@@ -178,7 +180,8 @@ CREATE TABLE windlass.claim (
     spilled       bigint[],
     ahead         int8multirange,
     ahead_spilled bigint[],
-    snapshot      pg_snapshot
+    snapshot      pg_snapshot,
+    tasks         text[]
 ) PARTITION BY LIST (segment);
 
 -- The outcome log: one row per flush, claim and kind. It lives in its claim's segment.
@@ -830,6 +833,38 @@ CREATE TABLE windlass.event (
 );
 CREATE INDEX ON windlass.event (job, id) WHERE job IS NOT NULL;
 CREATE INDEX ON windlass.event (queue, id);
+
+-- ==== Counts ====
+
+-- How many jobs have ended, and how, by queue and task [M7]: the fold of claims and outcomes, see count_lane.
+-- gone: those of n whose evidence is no longer in the logs, or never was. leaving: those whose claims go with
+-- the segment that a rotation is about to reclaim.
+CREATE TABLE windlass.ended_count (
+    n       bigint NOT NULL,
+    gone    bigint NOT NULL DEFAULT 0,
+    leaving bigint NOT NULL DEFAULT 0,
+    queue   text COLLATE "C" NOT NULL,
+    task    text COLLATE "C" NOT NULL,
+    kind    text COLLATE "C" NOT NULL,
+    PRIMARY KEY (queue, task, kind)
+) WITH (fillfactor = 50);
+
+-- How far the claims of a lane are counted: every one up to `through` but those in `open`, of which something
+-- is unfinished.
+CREATE TABLE windlass.counted_lane (
+    lane    int PRIMARY KEY,
+    through bigint NOT NULL,
+    open    bigint[] NOT NULL
+) WITH (fillfactor = 50);
+
+-- Ends of jobs that leave no outcome: parents, and jobs that die while they wait for others. Only added to by
+-- who ends them, so that none waits for another; counted and forgotten by count_ends.
+CREATE TABLE windlass.ended_aside (
+    queue text NOT NULL,
+    task  text NOT NULL,
+    kind  text NOT NULL
+);
+ALTER TABLE windlass.ended_aside REPLICA IDENTITY FULL;
 
 -- ==== Adoption ====
 

@@ -260,6 +260,7 @@ BEGIN
     c.n := 0;
     c.late := false;
     c.seqs := '{}';
+    c.tasks := NULL;
     c.snapshot := NULL;
     c.ahead := coalesce(c.ahead, '{}') + int8multirange(int8range(v_last + 1, v_last + v_skip + 1));
     c.ahead_n := windlass.count_seqs(v_ahead) + v_skip;

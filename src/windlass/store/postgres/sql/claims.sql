@@ -187,6 +187,7 @@ DECLARE
     v_keep     int;
     v_xid      bigint;
     v_unique   boolean := false;
+    v_tasks    text[];
 BEGIN
     SELECT l AS lane, q.concurrency IS NOT NULL OR q.governor AS limited,
            EXISTS (SELECT FROM windlass.task_setting t
@@ -330,22 +331,24 @@ BEGIN
                     THEN '{}' ELSE v_gaps END INTO v_gaps;
     END IF;
     claim := windlass.next_claim(c);
+    v_tasks := CASE WHEN tasks[1] = ALL (tasks) THEN tasks[:1] ELSE tasks END;
     IF c.holes = 0 AND isempty(v_gaps) AND isempty(v_ahead) THEN
-        INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, seqs, claimed_at, probed_at, snapshot)
+        INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, seqs, tasks, claimed_at, probed_at,
+                                    snapshot)
         VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), claim, p_lane, p_worker, v_hi,
-                v_n, v_taken, v_now, v_probed, CASE WHEN v_unique THEN pg_current_snapshot() END);
+                v_n, v_taken, v_tasks, v_now, v_probed, CASE WHEN v_unique THEN pg_current_snapshot() END);
         c.holes := 0;
     ELSE
         SELECT * INTO h FROM windlass.hole_state(c, v_taken, v_gaps, v_dead, v_xid);
         v_ahead := v_ahead * int8multirange(int8range(v_hi + 1, NULL));
         INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at,
                                     young, old, old_horizon, spilled, holes, ahead, ahead_spilled, ahead_n,
-                                    snapshot)
+                                    snapshot, tasks)
         VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), claim, p_lane, p_worker, v_hi,
                 v_n, cardinality(v_found) > 0, v_taken, v_now, v_probed, h.young, h.old, h.horizon, h.spilled,
                 h.holes, nullif(c.ahead * int8multirange(int8range(v_hi + 1, NULL)), '{}'),
                 CASE WHEN NOT isempty(v_ahead) THEN c.ahead_spilled END, windlass.count_seqs(v_ahead),
-                CASE WHEN v_unique THEN pg_current_snapshot() END);
+                CASE WHEN v_unique THEN pg_current_snapshot() END, v_tasks);
         c.holes := h.holes;
     END IF;
     IF v_n = 0 THEN

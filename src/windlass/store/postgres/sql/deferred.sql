@@ -471,5 +471,6 @@ BEGIN
                                deaths, reason, errors, error)
     VALUES (d.id, d.enqueued_at, windlass.now(), d.queue, d.priority, d.task, d.payload, d.options, d.attempt,
             d.deaths, p_reason, v_errors, coalesce(v_errors -> -1 ->> 'type', ''));
+    INSERT INTO windlass.ended_aside (queue, task, kind) VALUES (d.queue, d.task, 'dead');
     PERFORM windlass.settle(ARRAY[d.id], NULL, NULL, 'dead');
 END $$;

@@ -114,9 +114,9 @@ END $$;
 -- Puts jobs at the back of a lane and returns their seqs, in order. The only writer of new ready rows.
 -- Callers: enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, offer_deferred, offer_held,
 -- offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker.
--- Lock: ROW EXCLUSIVE on ready and its partition. Order matters [rule 3]: the xid, then the lock on ready, then the numbers, all
--- of them before the first insert. A hole in a claim belongs to a transaction that had its xid before the
--- hole could be seen, and that shows in pg_locks for as long as it lives.
+-- Lock: ROW EXCLUSIVE on ready and its partition. Order matters [rule 3]: the xid, then the lock on ready,
+-- then the numbers, all of them before the first insert. A hole in a claim belongs to a transaction that had
+-- its xid before the hole could be seen, and that shows in pg_locks for as long as it lives.
 -- p_tasks of length 1 is for all; a NULL array means defaults. p_since: since when they have been ready.
 CREATE OR REPLACE FUNCTION windlass.offer(
     p_lane int, p_n int, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,

@@ -1,5 +1,6 @@
--- The schema itself: its version, its roles, its clock, and the few expressions on the logs that every module
--- uses. The tables are in migrations/0001_logs.sql, which explains roles and lock order.
+-- The schema itself: its version, its roles, its clock, the few expressions on the logs that every module
+-- uses, and the counts of what has ended. The tables are in migrations/0001_logs.sql, which explains roles
+-- and lock order.
 
 -- ==== Version and roles ====
 
@@ -139,7 +140,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- How many seqs a set holds.
--- Callers: claim_take, take_ahead, hole_state, open_claims, finish, depth, adopt_lane, lane_committed_depth.
+-- Callers: claim_take, take_ahead, hole_state, open_claims, finish, depth, adopt_lane, lane_committed_depth,
+-- ends_of.
 -- May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.count_seqs(p_seqs int8multirange) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(sum(upper(s) - lower(s)), 0)::bigint FROM unnest(p_seqs) AS s $$;
@@ -210,4 +212,223 @@ BEGIN
     IF pg_sequence_last_value('windlass.awaited'::regclass) = 0 THEN
         PERFORM setval('windlass.awaited'::regclass, 1, true);
     END IF;
+END $$;
+
+-- ==== Counting ends [M7] ====
+
+-- Lets one at a time count; rotation carries and drops claims under the same lock, so that what one who counts
+-- has seen of a claim stays true.
+-- Callers: count_ends, which only tries; recount, rotation_judge, rotation_reclaim. May call: worker.
+-- Lock: advisory, (oid of ended_count, 0), until the transaction ends.
+CREATE OR REPLACE FUNCTION windlass.count_lock(p_try boolean DEFAULT false) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_space int := ('windlass.ended_count'::regclass::oid::bigint - 2147483648)::int;
+BEGIN
+    PERFORM windlass.require_read_committed();
+    IF p_try THEN
+        RETURN pg_try_advisory_xact_lock(v_space, 0);
+    END IF;
+    PERFORM pg_advisory_xact_lock(v_space, 0);
+    RETURN true;
+END $$;
+
+-- Whether all of a claim has ended by the outcomes in its own segment, where nearly all of them are: one
+-- probe (14 us), where unfinished takes eight (65).
+-- Callers: uncounted, rotation_judge. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.has_ended(
+    p_segment smallint, p_claim bigint, p_seqs int8multirange) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT isempty(p_seqs)
+        OR isempty(p_seqs - coalesce((SELECT range_agg(o.seqs) FROM windlass.outcome o
+                                       WHERE o.segment = p_segment AND o.claim = p_claim), '{}'))
+$$;
+
+-- The claims of a lane that are not counted: the next p_limit beyond p_through, and those in p_open. own: see
+-- has_ended.
+-- Callers: count_lane, ended, recount. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.uncounted(
+    p_lane int, p_through bigint, p_open bigint[], p_limit int)
+RETURNS TABLE (lane int, id bigint, segment smallint, n int, seqs int8multirange, own boolean)
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT p_lane, c.id, c.segment, c.n, c.seqs, windlass.has_ended(c.segment, c.id, c.seqs)
+      FROM (SELECT b.* FROM (SELECT x.id, x.segment, x.n, x.seqs FROM windlass.claim x
+                              WHERE x.lane = p_lane AND x.id > p_through ORDER BY x.id LIMIT p_limit) AS b
+             UNION ALL
+            SELECT y.* FROM unnest(p_open) AS u (id)
+             CROSS JOIN LATERAL (SELECT x.id, x.segment, x.n, x.seqs FROM windlass.claim x
+                                  WHERE x.lane = p_lane AND x.id = u.id OFFSET 0) AS y) AS c;
+END $$;
+
+-- How jobs of some claims have ended, by task. p_own: its outcomes are all in its own segment.
+-- Callers: count_lane, ended, recount, rotation_judge. May call: worker, reader. Lock: none; the segments are
+-- true while the caller holds count_lock, or has one snapshot.
+CREATE OR REPLACE FUNCTION windlass.ends_of(
+    p_lanes int[], p_claims bigint[], p_segments smallint[], p_own boolean[])
+RETURNS TABLE (queue text, task text, kind text, n bigint)
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH ended AS MATERIALIZED (
+        SELECT c.lane, c.seqs AS claimed, c.tasks, o.kind, o.seqs
+          FROM unnest(p_lanes, p_claims, p_segments, p_own) AS u (lane, id, segment, own)
+         CROSS JOIN LATERAL (SELECT x.lane, x.seqs, x.tasks FROM windlass.claim x
+                              WHERE x.segment = u.segment AND x.lane = u.lane AND x.id = u.id OFFSET 0) AS c
+         CROSS JOIN LATERAL (SELECT x.kind, x.seqs FROM windlass.outcome x
+                              WHERE x.segment = u.segment AND x.claim = u.id
+                              UNION ALL
+                             SELECT x.kind, x.seqs FROM windlass.outcome x
+                              WHERE NOT u.own AND x.claim = u.id AND x.segment <> u.segment OFFSET 0) AS o
+         WHERE o.kind IN ('succeeded', 'dead', 'cancelled'))
+    SELECT l.queue, s.task, s.kind, sum(s.n)::bigint
+      FROM (SELECT e.lane, e.tasks[1] AS task, e.kind, windlass.count_seqs(e.seqs) AS n FROM ended e
+             WHERE cardinality(e.tasks) = 1
+             UNION ALL
+            SELECT e.lane, t.task, e.kind, t.n FROM ended e
+             CROSS JOIN LATERAL (
+                SELECT y.task, count(*) AS n
+                  FROM (SELECT z.seq, row_number() OVER () AS i
+                          FROM unnest(e.claimed) AS r (span)
+                         CROSS JOIN LATERAL generate_series(lower(r.span), upper(r.span) - 1) AS z (seq)) AS p
+                  JOIN unnest(e.tasks) WITH ORDINALITY AS y (task, i) ON y.i = p.i
+                 WHERE p.seq <@ e.seqs GROUP BY y.task) AS t
+             WHERE cardinality(e.tasks) > 1) AS s
+      JOIN windlass.lane l ON l.id = s.lane
+     GROUP BY l.queue, s.task, s.kind;
+END $$;
+
+-- Counts what has ended in a lane: of its next p_limit claims, and of those that were open, each as a whole
+-- once nothing of it is unfinished [rule 5]. Returns how many new claims it saw. p_all: outcomes in other
+-- segments count, too; without, the few claims that have such stay open.
+-- Callers: count_ends, rotation_judge, which hold count_lock. May call: worker. Lock: the rows it writes.
+-- Claims of a lane are written under its lock, with rising numbers. So when one is seen, all before it are,
+-- and none comes later behind `through`; and finished is final.
+CREATE OR REPLACE FUNCTION windlass.count_lane(p_lane int, p_limit int, p_all boolean) RETURNS int
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    k windlass.counted_lane;
+    s record;
+BEGIN
+    SELECT * INTO k FROM windlass.counted_lane x WHERE x.lane = p_lane;
+    SELECT count(*) FILTER (WHERE c.id > coalesce(k.through, 0))::int AS n, max(c.id) AS through,
+           coalesce(array_agg(c.id ORDER BY c.id) FILTER (WHERE NOT c.ended), '{}') AS open,
+           array_agg(c.lane) FILTER (WHERE c.ended AND c.n > 0) AS lanes,
+           array_agg(c.id) FILTER (WHERE c.ended AND c.n > 0) AS ids,
+           array_agg(c.segment) FILTER (WHERE c.ended AND c.n > 0) AS segments,
+           array_agg(c.own) FILTER (WHERE c.ended AND c.n > 0) AS own
+      INTO s
+      FROM (SELECT u.*, u.own OR p_all AND isempty(windlass.unfinished(u.id, u.seqs)) AS ended
+              FROM windlass.uncounted(p_lane, coalesce(k.through, 0), coalesce(k.open, '{}'), p_limit) AS u
+            OFFSET 0) AS c;
+    IF s.ids IS NOT NULL THEN
+        INSERT INTO windlass.ended_count AS e (queue, task, kind, n)
+        SELECT x.queue, x.task, x.kind, x.n
+          FROM windlass.ends_of(s.lanes, s.ids, s.segments, s.own) AS x
+         ORDER BY 1, 2, 3
+        ON CONFLICT (queue, task, kind) DO UPDATE SET n = e.n + excluded.n;
+    END IF;
+    IF s.n > 0 OR s.open <> k.open THEN
+        INSERT INTO windlass.counted_lane AS x (lane, through, open)
+        VALUES (p_lane, greatest(s.through, k.through), s.open)
+        ON CONFLICT (lane) DO UPDATE SET through = excluded.through, open = excluded.open;
+    END IF;
+    RETURN s.n;
+END $$;
+
+-- One bounded step of counting what has ended: from the lane after p_after on, about p_limit claims; and where
+-- it begins, the ends that left no outcome. lane: where the next step goes on, NULL where this was the last
+-- lane. more: some lane has more. busy: another one counts, and nothing was done.
+-- Callers: the store. May call: worker. Lock: that of count_lock, by trying only.
+CREATE OR REPLACE FUNCTION windlass.count_ends(
+    p_after int, p_limit int, OUT lane int, OUT claims int, OUT more boolean, OUT busy boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_lane int;
+    v_n    int;
+BEGIN
+    claims := 0;
+    more := false;
+    busy := NOT windlass.count_lock(true);
+    IF busy THEN
+        RETURN;
+    END IF;
+    IF p_after = 0 AND EXISTS (SELECT FROM windlass.ended_aside) THEN
+        WITH noted AS (DELETE FROM windlass.ended_aside a RETURNING a.*)
+        INSERT INTO windlass.ended_count AS e (queue, task, kind, n, gone)
+        SELECT a.queue, a.task, a.kind, count(*), count(*) FROM noted a GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+        ON CONFLICT (queue, task, kind) DO UPDATE SET n = e.n + excluded.n, gone = e.gone + excluded.gone;
+    END IF;
+    FOR v_lane IN SELECT l.id FROM windlass.lane l WHERE l.id > p_after ORDER BY l.id LOOP
+        v_n := windlass.count_lane(v_lane, p_limit, false);
+        claims := claims + v_n;
+        more := more OR v_n = p_limit;
+        IF claims >= p_limit THEN
+            lane := v_lane;
+            RETURN;
+        END IF;
+    END LOOP;
+END $$;
+
+-- How many jobs have ended, by queue, task and kind: what is counted, and what is not yet, up to 10,000 claims
+-- of a lane. In one snapshot, so that none is missing or counted twice.
+-- Callers: the store. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.ended() RETURNS TABLE (queue text, task text, kind text, n bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT e.queue, e.task, e.kind, sum(e.n)::bigint
+      FROM (SELECT c.queue, c.task, c.kind, c.n FROM windlass.ended_count c
+             UNION ALL
+            SELECT a.queue, a.task, a.kind, 1 FROM windlass.ended_aside a
+             UNION ALL
+            SELECT x.*
+              FROM windlass.lane l LEFT JOIN windlass.counted_lane k ON k.lane = l.id
+             CROSS JOIN LATERAL (SELECT array_agg(u.lane) AS lanes, array_agg(u.id) AS ids,
+                                        array_agg(u.segment) AS segments, array_agg(u.own) AS own
+                                   FROM windlass.uncounted(l.id, coalesce(k.through, 0),
+                                                           coalesce(k.open, '{}'), 10000) AS u
+                                  WHERE u.n > 0 OFFSET 0) AS u
+             CROSS JOIN LATERAL windlass.ends_of(u.lanes, u.ids, u.segments, u.own) AS x
+             WHERE u.ids IS NOT NULL) AS e
+     GROUP BY e.queue, e.task, e.kind ORDER BY e.queue, e.task, e.kind;
+END $$;
+
+-- Counts once more what the logs hold of the claims that are counted, and returns where that differs from
+-- what was counted of them: counted, and found. Corrects it. What the logs no longer hold stays as it is.
+-- Callers: the store. May call: worker. Lock: that of count_lock; only who counts and rotation wait for it.
+CREATE OR REPLACE FUNCTION windlass.recount()
+RETURNS TABLE (queue text, task text, kind text, counted bigint, found bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM windlass.count_lock();
+    RETURN QUERY
+    WITH logged AS (
+        SELECT x.queue, x.task, x.kind, sum(x.n)::bigint AS n
+          FROM windlass.counted_lane k
+         CROSS JOIN LATERAL (SELECT array_agg(u.lane) AS lanes, array_agg(u.id) AS ids,
+                                    array_agg(u.segment) AS segments, array_agg(u.own) AS own
+                               FROM windlass.uncounted(k.lane, 0, '{}', 2147483647) AS u
+                              WHERE u.n > 0 AND u.id <= k.through AND u.id <> ALL (k.open) OFFSET 0) AS u
+         CROSS JOIN LATERAL windlass.ends_of(u.lanes, u.ids, u.segments, u.own) AS x
+         WHERE u.ids IS NOT NULL GROUP BY 1, 2, 3),
+    wrong AS MATERIALIZED (
+        SELECT queue, task, kind, coalesce(e.n - e.gone, 0) AS counted, coalesce(f.n, 0) AS found
+          FROM windlass.ended_count e FULL JOIN logged f USING (queue, task, kind)
+         WHERE coalesce(e.n - e.gone, 0) <> coalesce(f.n, 0)),
+    mended AS (
+        INSERT INTO windlass.ended_count AS e (queue, task, kind, n)
+        SELECT w.queue, w.task, w.kind, w.found FROM wrong w
+        ON CONFLICT (queue, task, kind) DO UPDATE SET n = e.gone + excluded.n)
+    SELECT w.queue, w.task, w.kind, w.counted, w.found FROM wrong w ORDER BY 1, 2, 3;
 END $$;

@@ -123,8 +123,8 @@ BEGIN
 END $$;
 
 -- Removes what has outlived its time, up to p_limit of each: rows of charts and of gauges, by their span (the
--- same spans, other times); events older than p_event_kept seconds or beyond the last p_events; and reporters that have been silent for p_reporter_kept
--- and are no living worker. `more`: of something it took as much as it may.
+-- same spans, other times); events older than p_event_kept seconds or beyond the last p_events; and reporters
+-- that have been silent for p_reporter_kept seconds and are no living worker. `more`: of something it took as much as it may.
 -- Callers: the store's rollup. May call: worker. Lock: the rows it removes; the caller holds that of
 -- rollup_take.
 -- Their numbers say how many events there are; what an epoch has passed over, a billion and more, does
@@ -207,6 +207,15 @@ SELECT gauges, at, of, name FROM windlass.history
 -- What was counted since the store was made, of every queue and task.
 -- Callers: Measures.totals. Lock: none.
 SELECT sample, at, queue, task FROM windlass.measured WHERE span = $1 ORDER BY queue, task
+
+-- :uncounted_claims
+-- How many claims of the lane that has most of them are not counted yet, up to $1.
+-- Callers: diagnosis. Lock: none.
+SELECT coalesce(max(c.n), 0) AS claims
+  FROM windlass.lane l LEFT JOIN windlass.counted_lane k ON k.lane = l.id
+ CROSS JOIN LATERAL (SELECT count(*) AS n
+                       FROM (SELECT FROM windlass.claim x WHERE x.lane = l.id AND x.id > coalesce(k.through, 0)
+                              LIMIT $1) AS y) AS c
 
 -- :events
 -- The latest events below id $1, up to $2.

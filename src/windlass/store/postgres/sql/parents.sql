@@ -281,6 +281,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE windlass.parent x SET state = p_state, reason = p_reason, finished_at = windlass.now()
      WHERE x.id = p.id;
+    INSERT INTO windlass.ended_aside (queue, task, kind) VALUES (p.queue, p.task, p_state);
     PERFORM windlass.settle(ARRAY[p.id], NULL, NULL, p_state, p.snapshot);
     IF pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
         PERFORM windlass.wake('!');

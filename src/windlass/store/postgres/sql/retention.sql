@@ -62,6 +62,8 @@ BEGIN
     UPDATE windlass.rotation x SET victim = rotation_begin.victim, turn = x.turn + 1, judged = false,
            judged_lane = 0, judged_id = 0, carried_at = NULL, carry_lanes = '{}', carry = '{}'
     RETURNING x.turn INTO turn;
+    -- What a turn that was given up has judged stays.
+    UPDATE windlass.ended_count SET leaving = 0 WHERE leaving <> 0;
 END $$;
 
 -- The size of a segment, or of all (NULL).
@@ -140,13 +142,15 @@ BEGIN
     c.n := 0;
     c.late := false;
     c.seqs := '{}';
+    c.tasks := NULL;
     c.snapshot := NULL;
     INSERT INTO windlass.claim SELECT c.*;
     RETURN true;
 END $$;
 
 -- Judges the claims of the victim in bounded steps: which are to be carried, and what goes with the others.
--- Callers: the store's rotate, after every lane was touched. May call: worker. Lock: the rotation row.
+-- Callers: the store's rotate, after every lane was touched and what it holds counted. May call: worker. Lock:
+-- the rotation row, then that of count_lock: no claim goes uncounted [M7].
 -- Finished is final, so a claim that is not carried needs no second look. Its evidence goes with the segment,
 -- and so must the rows that it speaks of in other segments: a row that no claim covers would be offered
 -- again. What was flushed to it is remembered as a number of its worker, so that a flush sent again is known
@@ -160,6 +164,7 @@ DECLARE
     r        windlass.rotation := windlass.rotation_lock(p_turn);
     v_lanes  int[];
     v_claims bigint[];
+    v_own    boolean[];
     v_open   boolean[];
     v_n      int;
 BEGIN
@@ -168,12 +173,29 @@ BEGIN
     IF done THEN
         RETURN;
     END IF;
-    SELECT array_agg(c.lane), array_agg(c.id),
-           array_agg(c.n > 0 AND NOT isempty(windlass.unfinished(c.id, c.seqs))), count(*)
-      INTO v_lanes, v_claims, v_open, v_n
-      FROM (SELECT x.lane, x.id, x.n, x.seqs FROM windlass.claim x
+    PERFORM windlass.count_lock();
+    SELECT array_agg(c.lane), array_agg(c.id), array_agg(c.own),
+           array_agg(NOT c.own AND NOT isempty(windlass.unfinished(c.id, c.seqs))), count(*)
+      INTO v_lanes, v_claims, v_own, v_open, v_n
+      FROM (SELECT x.lane, x.id, x.seqs, windlass.has_ended(x.segment, x.id, x.seqs) AS own
+              FROM windlass.claim x
              WHERE x.segment = r.victim AND (x.lane, x.id) > (r.judged_lane, r.judged_id)
              ORDER BY x.lane, x.id LIMIT p_limit) AS c;
+    -- What had not ended yet when it was counted last.
+    PERFORM windlass.count_lane(u.lane, 10000, true)
+       FROM (SELECT DISTINCT x FROM unnest(v_lanes) AS x) AS u (lane);
+    IF EXISTS (SELECT FROM unnest(v_lanes, v_claims, v_open) AS u (lane, id, open)
+                 LEFT JOIN windlass.counted_lane k ON k.lane = u.lane
+                WHERE NOT u.open AND (k.lane IS NULL OR u.id > k.through OR u.id = ANY (k.open))) THEN
+        RAISE EXCEPTION 'segment % has claims that are not counted yet', r.victim USING ERRCODE = 'WL008';
+    END IF;
+    UPDATE windlass.ended_count e SET leaving = e.leaving + x.n
+      FROM (SELECT array_agg(u.lane) AS lanes, array_agg(u.id) AS ids, array_agg(r.victim) AS segments,
+                   array_agg(u.own) AS own
+              FROM unnest(v_lanes, v_claims, v_own, v_open) AS u (lane, id, own, open)
+             WHERE NOT u.open) AS j
+     CROSS JOIN LATERAL windlass.ends_of(j.lanes, j.ids, j.segments, j.own) AS x
+     WHERE (e.queue, e.task, e.kind) = (x.queue, x.task, x.kind);
     WITH ended AS MATERIALIZED (
         SELECT c.lane, c.id, c.worker, unnest(c.seqs) AS span
           FROM unnest(v_lanes, v_claims, v_open) AS u (lane, id, open)
@@ -325,8 +347,8 @@ END $$;
 
 -- Empties the victim: carries its unfinished claims with their outcomes and jobs, and truncates it p_grace
 -- seconds later.
--- Callers: the store's rotate, last. May call: worker. Lock: the rotation row; ACCESS EXCLUSIVE on the
--- victim's partitions, NOWAIT: on failure everything is let go at once. Claims and flushes wait only for what
+-- Callers: the store's rotate, last. May call: worker. Lock: the rotation row; that of count_lock, since
+-- who counts locks rows first and reads the partitions then; ACCESS EXCLUSIVE on the victim's partitions, NOWAIT: on failure everything is let go at once. Claims and flushes wait only for what
 -- happens here, which is in proportion to the jobs that run, not to the size of the segment.
 -- Claims move here and nowhere else, so a flush finds each of them either before, in the victim, or after, in
 -- its new segment. TRUNCATE heeds no snapshot: a dump that began before the moves and locks its tables after
@@ -345,6 +367,7 @@ BEGIN
     IF NOT r.judged THEN
         RAISE EXCEPTION 'segment % has not been judged yet', r.victim USING ERRCODE = 'WL008';
     END IF;
+    PERFORM windlass.count_lock();
     EXECUTE format('LOCK TABLE ONLY windlass.%I, ONLY windlass.%I, ONLY windlass.%I, ONLY windlass.%I, ONLY '
                    'windlass.%I IN ACCESS EXCLUSIVE MODE NOWAIT', 'ready_' || r.victim, 'claim_' || r.victim,
                    'outcome_' || r.victim, 'failure_' || r.victim, 'result_' || r.victim);
@@ -385,6 +408,7 @@ BEGIN
                    'windlass.%I', 'ready_' || r.victim, 'claim_' || r.victim, 'outcome_' || r.victim,
                    'failure_' || r.victim, 'result_' || r.victim);
     UPDATE windlass.segment SET empty = true, opened_at = NULL, closed_at = NULL WHERE no = r.victim;
+    UPDATE windlass.ended_count SET gone = gone + leaving, leaving = 0 WHERE leaving <> 0;
     UPDATE windlass.rotation SET victim = NULL, judged = false, carry = '{}', blocked = NULL,
            blocked_since = NULL;
 END $$;

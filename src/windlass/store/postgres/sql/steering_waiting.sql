@@ -313,6 +313,7 @@ DECLARE
     v_inline int8multirange;
     v_taken  int8multirange;
     v_seqs   bigint[];
+    v_tasks  text[];
     v_claim  bigint;
     v_spill  bigint[];
     v_segment smallint;
@@ -323,9 +324,10 @@ BEGIN
     v_holes := windlass.gather_seqs(coalesce(c.young, '{}') + coalesce(c.old, '{}'), c.spilled);
     -- A side row keeps numbers that hi has passed since.
     v_ahead := windlass.gather_seqs(c.ahead, c.ahead_spilled) * int8multirange(int8range(c.hi + 1, NULL));
-    SELECT array_agg(r.seq), range_agg(int8range(r.seq, r.seq + 1)) INTO v_seqs, v_taken
+    SELECT array_agg(r.seq), range_agg(int8range(r.seq, r.seq + 1)), array_agg(r.task ORDER BY r.seq)
+      INTO v_seqs, v_taken, v_tasks
       FROM unnest(p_seqs) AS s (seq)
-     CROSS JOIN LATERAL (SELECT x.seq FROM windlass.ready x WHERE x.lane = p_lane AND x.seq = s.seq
+     CROSS JOIN LATERAL (SELECT x.seq, x.task FROM windlass.ready x WHERE x.lane = p_lane AND x.seq = s.seq
                          OFFSET 0) AS r
      WHERE r.seq > c.hi AND NOT r.seq <@ v_ahead OR r.seq <@ v_holes;
     IF v_seqs IS NULL THEN
@@ -341,10 +343,11 @@ BEGIN
     v_claim := windlass.next_claim(c);
     v_segment := pg_sequence_last_value('windlass.segment_current'::regclass);
     INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at, young,
-                                old, old_horizon, spilled, holes, ahead, ahead_spilled, ahead_n)
+                                old, old_horizon, spilled, holes, ahead, ahead_spilled, ahead_n, tasks)
     VALUES (v_segment, v_claim, p_lane, 0, c.hi, cardinality(v_seqs), true, v_taken, c.claimed_at,
             c.probed_at, h.young, h.old, h.horizon, h.spilled, h.holes, nullif(v_inline, '{}'), v_spill,
-            windlass.count_seqs(v_ahead + (v_taken - v_holes)));
+            windlass.count_seqs(v_ahead + (v_taken - v_holes)),
+            CASE WHEN v_tasks[1] = ALL (v_tasks) THEN v_tasks[:1] ELSE v_tasks END);
     INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
     VALUES (v_segment, v_claim, p_lane, 0, p_kind, v_taken, cardinality(v_seqs), windlass.now());
     RETURN v_seqs;

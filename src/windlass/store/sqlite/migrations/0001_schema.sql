@@ -457,6 +457,15 @@ CREATE TABLE windlass_history (
 ) STRICT;
 CREATE INDEX windlass_history_at ON windlass_history (span, at);
 
+-- How many jobs have ended, and how, by queue and task [M7]: counted in the transaction that ends them.
+CREATE TABLE windlass_ended (
+    queue TEXT NOT NULL,
+    task  TEXT NOT NULL,
+    state INTEGER NOT NULL,                 -- 4, 5 or 6
+    n     INTEGER NOT NULL,
+    PRIMARY KEY (queue, task, state)
+) STRICT, WITHOUT ROWID;
+
 -- Timelines [M2]. AUTOINCREMENT: later events have higher numbers, also once all others have gone.
 CREATE TABLE windlass_event (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,

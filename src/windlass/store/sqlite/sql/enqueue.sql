@@ -14,6 +14,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0);
 -- :insert
 INSERT INTO windlass_insert (number, lo, n, at) VALUES (?, ?, ?, ?);
 
+-- :count_ended  at the end of every operation that has ended jobs
+INSERT INTO windlass_ended (queue, task, state, n) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET n = n + excluded.n;
+
 -- :insert_key
 INSERT INTO windlass_unique (key, job) VALUES (?, ?);
 

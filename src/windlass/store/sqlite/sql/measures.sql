@@ -72,6 +72,23 @@ WHERE span = ? AND of = ? AND name = ? AND at >= ? AND at < ? ORDER BY at;
 -- :totals
 SELECT sample, at, queue, task FROM windlass_rollup WHERE span = 0 ORDER BY queue, task;
 
+-- :ended
+SELECT queue, task, state, n FROM windlass_ended ORDER BY queue, task;
+
+-- :succeeded
+SELECT coalesce(sum(n), 0) FROM windlass_ended WHERE state = 4;
+
+-- :miscounts  what has ended and is there, against what was counted: of all jobs, for an operator alone
+SELECT s.queue, s.task, s.state, coalesce(e.n, 0), s.n
+FROM (SELECT l.queue, j.task, j.state, count(*) AS n FROM windlass_job j JOIN windlass_lane l ON l.id = j.lane
+      WHERE j.state IN (4, 5, 6) GROUP BY l.queue, j.task, j.state) s
+LEFT JOIN windlass_ended e USING (queue, task, state)
+WHERE s.n > coalesce(e.n, 0) ORDER BY s.queue, s.task, s.state;
+
+-- :correct_count
+INSERT INTO windlass_ended (queue, task, state, n) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET n = excluded.n;
+
 -- :events
 SELECT id, at, kind, text, job, queue, task, worker, attempt, ms FROM windlass_event
 WHERE id < ? ORDER BY id DESC LIMIT ?;

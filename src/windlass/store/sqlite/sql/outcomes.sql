@@ -1,10 +1,13 @@
 -- Outcomes in bulk. Called by outcomes under the write lock.
 
--- :count
-SELECT count(*) FROM windlass_job WHERE pos BETWEEN ? AND ? AND state = 2;
+-- :count  with the first and the last task by name: mostly there is one
+SELECT count(*), min(task), max(task) FROM windlass_job WHERE pos BETWEEN ? AND ? AND state = 2;
+
+-- :tasks
+SELECT task, count(*) FROM windlass_job WHERE pos BETWEEN ? AND ? AND state = 2 GROUP BY task;
 
 -- :plain
-SELECT pos FROM windlass_job WHERE pos IN (SELECT value FROM json_each(?)) AND state = 2;
+SELECT pos, task FROM windlass_job WHERE pos IN (SELECT value FROM json_each(?)) AND state = 2;
 
 -- :succeed_range  the row keeps its size and no index holds it: it is overwritten in place
 UPDATE windlass_job SET state = 4, touched_at = ? WHERE pos BETWEEN ? AND ? AND state = 2;
