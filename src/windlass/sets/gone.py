@@ -47,7 +47,8 @@ class SourceKeys:
             "SELECT count(DISTINCT id) FROM pragma_foreign_key_list(?, ?)",
             (table.strip('"'), schema.strip('"') or "main"),
         )
-        return bool(tuple(found.fetchall()[0])[0] == 1)
+        ((number,),) = found.fetchall()
+        return bool(number == 1)
 
 
 def _postgres_constraint(error: Exception) -> str | None:

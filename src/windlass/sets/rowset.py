@@ -36,8 +36,8 @@ class RowSet:
     constraint over exactly (scope, key) and the columns of `ddl()`. Names are taken as they are, in quotes,
     so on PostgreSQL upper and lower case matter.
 
-    `source_key` names foreign keys of the table that lead to the source of a row. Where a row is written whose
-    source has vanished meanwhile, `upsert` raises SourceGone instead of the driver's error, and a job ends
+    `source_key` names foreign keys of the table that lead to the source of a row. Where a row is written
+    whose source has vanished meanwhile, `upsert` raises SourceGone instead of the driver's error, and a job ends
     well [O1]. SQLite does not say which foreign key failed: there it works where the table has just one.
 
     Methods that begin with `a` take connections of asyncpg, psycopg's AsyncConnection, apsw and sqlite3;
