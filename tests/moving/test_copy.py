@@ -78,7 +78,8 @@ def test_jobs_keep_their_order_attempts_errors_keys_and_checkpoints(pair: Pair) 
     async def check(rig: Rig) -> None:
         retrying = await rig.look(ids[made["retrying"]])
         assert retrying.state is State.RETRYING
-        assert (retrying.attempt, retrying.run_at) == (2, pytest.approx(before.run_at, abs=1e-3))
+        assert retrying.attempt == 2
+        assert retrying.run_at == pytest.approx(before.run_at, abs=1e-3)
         assert retrying.enqueued_at == pytest.approx(before.enqueued_at, abs=1e-3)
         assert (retrying.options.tags, retrying.options.headers) == (("a",), {"h": "1"})
         assert retrying.options.max_attempts == 7
@@ -178,7 +179,7 @@ def test_an_ordering_key_keeps_its_turn(pair: Pair) -> None:
 
     async def check(rig: Rig) -> None:
         worker = await rig.worker()
-        order = []
+        order: list[int] = []
         while len(order) < 3:
             await rig.store.promote()
             for job in await rig.claim(worker):

@@ -1,4 +1,4 @@
-"""A source that vanished while its rows were made: SourceGone, where the set was told its foreign key [O1]."""
+"""A source that vanished while its rows were made is SourceGone, where the set was told its foreign key."""
 
 from typing import Any
 

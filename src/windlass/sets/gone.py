@@ -23,7 +23,7 @@ class SourceKeys:
     def __init__(self, table: str, names: str | Sequence[str]) -> None:
         self._table = table
         self._names = (names,) if isinstance(names, str) else tuple(names)
-        if not all(isinstance(name, str) and name for name in self._names):
+        if not all(self._names):
             raise ConfigurationError(f"source_key={names!r}: name foreign-key constraints of {table}")
 
     @contextmanager

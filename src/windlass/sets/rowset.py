@@ -37,8 +37,8 @@ class RowSet:
     so on PostgreSQL upper and lower case matter.
 
     `source_key` names foreign keys of the table that lead to the source of a row. Where a row is written
-    whose source has vanished meanwhile, `upsert` raises SourceGone instead of the driver's error, and a job ends
-    well [O1]. SQLite does not say which foreign key failed: there it works where the table has just one.
+    whose source has vanished meanwhile, `upsert` raises SourceGone instead of the driver's error, and a job
+    ends well [O1]. SQLite does not say which foreign key failed: there it works where the table has just one.
 
     Methods that begin with `a` take connections of asyncpg, psycopg's AsyncConnection, apsw and sqlite3;
     their plain twins those of psycopg, apsw and sqlite3.

@@ -281,3 +281,12 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = of
            last_job = (SELECT m.job FROM windlass.imported m WHERE m.source = p_source AND m.key = p_last)
      WHERE s.name = p_name AND s.last_at IS NULL
 $$;
+
+-- Forgets which jobs of a source were imported, and returns how many that were. The jobs stay; to import the
+-- same keys once more would add them once more.
+-- Callers: users. May call: worker. Lock: the rows of the marks.
+CREATE OR REPLACE FUNCTION windlass.forget_import(source text) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    WITH gone AS (DELETE FROM windlass.imported m WHERE m.source = forget_import.source RETURNING 1)
+    SELECT count(*) FROM gone
+$$;
