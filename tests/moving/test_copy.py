@@ -1,15 +1,20 @@
 """windlass copy: what waits in a SQLite store goes to PostgreSQL, with its past, and nothing goes twice."""
 
+import asyncio
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.cli.kit import Desk, windlass
 from tests.conformance.kit import Rig, failure
+from windlass import Retry, Snooze, Windlass
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import AlreadyEnqueued, StoreMoved
 from windlass.store.moving import Copy
@@ -191,6 +196,92 @@ def test_an_ordering_key_keeps_its_turn(pair: Pair) -> None:
     pair.there.visit(check)
 
 
+def test_e6_an_edit_that_waits_for_the_end_of_a_job_comes_along(pair: Pair) -> None:
+    async def fill(rig: Rig) -> None:
+        worker = await rig.worker()
+        await rig.one("edit", unique_key="k", payload='{"n":1}')
+        (job,) = await rig.claim(worker)
+        assert (await rig.one("edit", unique_key="k", payload='{"n":2}')).status == "rerun"
+        await rig.finish(worker, job, Kind.RETRY, delay=0, error=failure())
+        await rig.store.retire(worker)
+
+    async def check(rig: Rig) -> None:
+        worker = await rig.worker()
+        ran = []
+        for _ in range(2):
+            await rig.store.promote()
+            (job,) = await rig.claim(worker)
+            ran.append((job.payload, job.attempt))
+            await rig.finish(worker, job)
+        assert ran == [('{"n":1}', 2), ('{"n":2}', 1)]
+
+    pair.here.visit(fill)
+    pair.copy()
+    pair.there.visit(check)
+
+
+def test_e7_a_key_of_a_job_that_has_ended_still_adds_nothing(pair: Pair) -> None:
+    async def fill(rig: Rig) -> None:
+        worker = await rig.worker()
+        await rig.one("pay", idempotency_key="order-7")
+        await rig.finish(worker, await rig.claim(worker))
+        await rig.store.retire(worker)
+
+    pair.here.visit(fill)
+    assert pair.copy()["jobs"] == 0
+    assert pair.there.visit(lambda rig: rig.one("pay", idempotency_key="order-7")).status == "repeated"
+    assert pair.there.visit(lambda rig: rig.listing()) == []
+
+
+async def test_c1_an_app_goes_on_where_it_stopped_and_runs_each_job_once(tmp_path: Path, pg_dsn: str) -> None:
+    ran: list[int] = []
+
+    def made(url: str) -> tuple[Windlass, Any]:
+        app = Windlass(database_url=url)
+
+        @app.task(name="count", retry=Retry(3, base=0))
+        def count(n: int) -> None:
+            ran.append(n)
+            if n == 3 and ran.count(3) == 1:
+                raise Snooze("0.1s")
+
+        return app, count
+
+    url = f"sqlite:///{tmp_path.as_posix()}/jobs.db"
+    app, count = made(url)
+    async with app:
+        await count.aenqueue_many([(n,) for n in range(10)])
+        await app.arun_until_idle()
+        await count.aenqueue_many([(n,) for n in range(10, 30)])
+    result = await asyncio.to_thread(windlass, "copy", url, pg_dsn)
+    assert result.exit_code == 0, result.output
+    assert "start workers and producers there" in result.stdout
+    app, count = made(pg_dsn)
+    async with app:
+        await app.arun_until_idle()
+    assert sorted(set(ran)) == list(range(30))
+    assert {n: ran.count(n) for n in range(30) if ran.count(n) > 1} == {3: 2}  # its own snooze
+
+
+def test_a_copy_that_was_killed_is_repeated(pair: Pair) -> None:
+    """A real process, killed as soon as the target has its first jobs."""
+    pair.here.visit(lambda rig: rig.add(*["t"] * 20_000))
+    command = [sys.executable, "-m", "windlass", "copy", pair.here.url, pair.there.url]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with psycopg.connect(pair.there.url, autocommit=True) as connection:
+        while process.poll() is None:
+            (marks,) = connection.execute("SELECT count(*) FROM windlass.imported").fetchone() or (0,)
+            if marks:
+                process.kill()
+                break
+        process.wait()
+        (some,) = connection.execute("SELECT count(*) FROM windlass.imported").fetchone() or (0,)
+    assert 0 < some < 20_000
+    done = pair.copy()
+    assert (done["jobs"], done["repeated"]) == (20_000 - some, some)
+    assert pair.there.visit(lambda rig: rig.depth()).ready == 20_000
+
+
 def test_dead_jobs_come_when_asked_for(pair: Pair) -> None:
     async def fill(rig: Rig) -> None:
         worker = await rig.worker()
@@ -295,7 +386,7 @@ def test_live_workers_are_refused_and_their_jobs_taken_by_force(pair: Pair) -> N
         "ready": 1,
         "running": 1,
     }
-    assert "is alive: stop all workers" in pair.refused()
+    assert "stop all workers and producers" in pair.refused()
     assert pair.here.visit(lambda rig: rig.one("t")).status == "enqueued"  # nothing was shut
     assert pair.copy("--force")["jobs"] == 3
     assert pair.there.visit(lambda rig: rig.depth()).ready == 3

@@ -88,17 +88,20 @@ def old(pg_dsn: str) -> Old:
     return Old(pg_dsn)
 
 
-async def drained(rig: Rig, ran: Counter[int], until: threading.Event | None = None) -> None:
-    """Run what is due on Windlass."""
+async def drained(rig: Rig, ran: Counter[int], until: threading.Event | None = None) -> list[int]:
+    """Run what is due on Windlass, and return it in the order in which it was claimed."""
+    order: list[int] = []
     worker = await rig.worker("mail")
     idle = 0
     while idle < 2:
         promoted = await rig.store.promote()
         jobs = await rig.claim(worker, "mail")
-        ran.update(json.loads(job.payload)["n"] for job in jobs)
+        order += [json.loads(job.payload)["n"] for job in jobs]
         await rig.finish(worker, jobs)
         idle = idle + 1 if not jobs and not promoted.due and (until is None or until.is_set()) else 0
     await rig.store.retire(worker)
+    ran.update(order)
+    return order
 
 
 def test_nine_thousand_rows_move_in_one_statement_with_their_attempts(old: Old) -> None:
@@ -116,11 +119,14 @@ def test_nine_thousand_rows_move_in_one_statement_with_their_attempts(old: Old) 
         await rig.store.promote()
         worker = await rig.worker("mail")
         jobs = await rig.claim(worker, "mail", limit=50)
+        await rig.finish(worker, jobs)
         numbers = [json.loads(job.payload)["n"] for job in jobs]
         assert numbers == sorted(numbers)  # in the order given
         assert all(job.attempt == (3 if n % 3 == 0 else 1) for job, n in zip(jobs, numbers, strict=True))
         await rig.store.retire(worker)
-        await drained(rig, new)
+        new.update(numbers)
+        rest = await drained(rig, new)
+        assert rest == sorted(rest)
 
     Desk(old.dsn).visit(check)
     both = old.ran + new

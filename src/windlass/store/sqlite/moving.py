@@ -59,8 +59,10 @@ def put_to_rest(tx: Transaction, *, force: bool) -> bool:
             workers.retire(tx, worker.id)
         else:
             raise ConfigurationError(
-                f"worker {worker.label or worker.id} on {worker.host} is alive: stop all workers and "
-                "producers of this file first; --force takes their jobs away from them, and those run again"
+                f"worker {worker.label or worker.id} on {worker.host} is alive, by its heartbeat "
+                f"{tx.now - worker.beat_at:.0f} s ago: stop all workers and producers of this file first. One "
+                f"that was killed counts as dead after {2 * worker.lease:g} s; --force takes the jobs of live "
+                "ones away, and those run again"
             )
     return not tx.connection.execute(_SQL["unsettled"]).get
 
@@ -168,6 +170,7 @@ def _job(connection: apsw.Connection, row: tuple[Any, ...]) -> Item:
     }  # fmt: skip
     if part := kept.pop("part", None):
         item["part"] = part
+    kept.pop("replay_of", None)  # an id of this store, which means another job elsewhere
     if kept.pop("after", ()):
         edges = fetch(connection, _SQL["edges"], (id,))
         item |= {"after": [edge[0] for edge in edges], "run_at": _moment(edges[0][1]) if edges else None}
