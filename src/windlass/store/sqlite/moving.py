@@ -46,7 +46,7 @@ def closed(connection: apsw.Connection) -> bool:
 
 def counts(connection: apsw.Connection) -> dict[str, int]:
     """Its jobs by state, but for those that ended well or were cancelled."""
-    return dict(fetch(connection, _SQL["counts"]))
+    return {state: n for state, n in fetch(connection, _SQL["counts"]) if n}
 
 
 def put_to_rest(tx: Transaction, *, force: bool) -> bool:
@@ -59,10 +59,10 @@ def put_to_rest(tx: Transaction, *, force: bool) -> bool:
             workers.retire(tx, worker.id)
         else:
             raise ConfigurationError(
-                f"worker {worker.label or worker.id} on {worker.host} is alive, by its heartbeat "
-                f"{tx.now - worker.beat_at:.0f} s ago: stop all workers and producers of this file first. One "
-                f"that was killed counts as dead after {2 * worker.lease:g} s; --force takes the jobs of live "
-                "ones away, and those run again"
+                f"worker {worker.label or worker.id} on {worker.host} is alive, by its heartbeat of "
+                f"{tx.now - worker.beat_at:.0f} s ago: stop all workers and producers of this file. One "
+                f"that was killed counts as dead after {2 * worker.lease:g} s; --force takes the jobs of "
+                "live ones away, and those run again"
             )
     return not tx.connection.execute(_SQL["unsettled"]).get
 

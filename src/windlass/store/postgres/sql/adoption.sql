@@ -301,12 +301,12 @@ $$;
 
 -- Makes the ids of jobs outside of lanes new again, where their sequence may have been set back by a loss
 -- [S3].
--- Callers: enqueue_one, enqueue_many, enqueue_mixed, adopt, adopt_copy. May call: worker. Lock: advisory, -1
--- of the schema's lock space, let go at once: numbers obey no transaction, and so nobody waits for a
--- producer's. p_highest: no id up to it is free; NULL: a producer asks, before the store was adopted. A
--- sequence that stands below ids_from, which was noted long before the loss, has not been set forward since.
--- What is noted there is beyond all that was given out; chance is added, so that two servers promoted from
--- one history go different ways.
+-- Callers: enqueue_one, enqueue_many, enqueue_mixed, import_rows, adopt, adopt_copy. May call: worker.
+-- Lock: advisory, -1 of the schema's lock space, let go at once: numbers obey no transaction, and so nobody
+-- waits for a producer's. p_highest: no id up to it is free; NULL: a producer asks, before the store was
+-- adopted. A sequence that stands below ids_from, which was noted long before the loss, has not been set
+-- forward since. What is noted there is beyond all that was given out; chance is added, so that two servers
+-- promoted from one history go different ways.
 CREATE OR REPLACE FUNCTION windlass.skip_ids(p_highest bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

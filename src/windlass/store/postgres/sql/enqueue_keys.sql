@@ -110,7 +110,7 @@ END $$;
 -- ==== Checks ====
 
 -- Refuses a malformed task or queue name [E4].
--- Callers: enqueue_many, enqueue_mixed, enqueue_one, declare_lane, check_settings, throttle.
+-- Callers: enqueue_many, enqueue_mixed, enqueue_one, import_rows, declare_lane, check_settings, throttle.
 -- May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_name(p_what text, p_name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -122,7 +122,7 @@ BEGIN
 END $$;
 
 -- Refuses a payload that is too large or holds a NUL [E4].
--- Callers: enqueue_many, enqueue_mixed, enqueue_one. May call: worker. Lock: none.
+-- Callers: enqueue_many, enqueue_mixed, enqueue_one, import_rows. May call: worker. Lock: none.
 -- An escaped backslash may stand before u0000, so only an odd number of them makes it a NUL.
 CREATE OR REPLACE FUNCTION windlass.check_payload(p_payload text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -141,7 +141,8 @@ END $$;
 
 -- Refuses options that no worker could read [E4]: they would poison every claim that holds such a job
 -- [fault 17].
--- Callers: enqueue_many, enqueue_mixed, enqueue_one. May call: worker. Lock: none.
+-- Callers: enqueue_many, enqueue_mixed, enqueue_one, import_rows, import_parent. May call: worker.
+-- Lock: none.
 -- Returns them in the form that was judged: text may name a thing twice, or write 5 as 5e0. What only
 -- the store may say of a job (unknown_since, part) is left out. Here are the rules of what users cannot give;
 -- the others take the place of the comment when the functions are loaded: see setting_rules.py.
@@ -168,7 +169,7 @@ BEGIN
 END $$;
 
 -- Refuses a new job whose priority, times, keys or on_conflict are malformed [E4].
--- Callers: enqueue_one, enqueue_mixed. May call: worker. Lock: none.
+-- Callers: enqueue_one, enqueue_mixed, import_rows. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.check_new(
     p_priority smallint, p_delay float8, p_run_at timestamptz, p_on_conflict text, p_idempotency_key text,
     p_unique_key text)
@@ -227,7 +228,7 @@ BEGIN
 END $$;
 
 -- Takes a unique key for a job, or says what its holder means for it [E6].
--- Callers: enqueue_one. May call: worker. Lock: the key's row until the transaction ends.
+-- Callers: enqueue_one, import_key. May call: worker. Lock: the key's row until the transaction ends.
 -- status NULL: the key is ours. 'skipped' or 'rerun': the twin is used instead. 'replaced': the key is
 -- ours now; `replaces` names the twin where it waits in a lane, to be taken back by replace_step (no producer
 -- takes a lane lock). A twin that waits off the logs is simply removed.

@@ -159,7 +159,7 @@ BEGIN
 END $$;
 
 -- Names the current segment and keeps it from being sealed until the transaction ends.
--- Callers: offer, declare_lane, finish, note_failure, retry, retry_many, rotation_move,
+-- Callers: offer, declare_lane, finish, note_failure, import_rows, retry, retry_many, rotation_move,
 -- rotation_move_failures, rotation_reclaim, adopt_lane. May call: worker.
 -- Lock: ROW EXCLUSIVE on the partition of ready.
 -- The number is read from a sequence, so no snapshot is too old for it, and it is read again after the lock:

@@ -1,15 +1,16 @@
 -- Jobs that come from elsewhere with a past: another store, or a table of the user's own.
 
--- Adds jobs that have attempts behind them, and never adds one twice: `source` names where they come from, and
--- each has a key of its own there. Returns a row for each: its key, its id here, and 'imported', 'dead',
+-- Adds jobs that have attempts behind them, and never adds one twice: `source` names where they come from,
+-- and each has a key of its own there. Returns a row for each: its key, its id here, and 'imported', 'dead',
 -- 'repeated' (it was added before) or 'skipped' and 'rerun' (a job here holds its unique key, see Receipt).
--- Callers: users, the store. May call: worker. Lock: the rows of the marks and of unique keys; no lane.
+-- Callers: users, the store. May call: worker. Lock: the rows of the marks and of unique keys; no lane;
+-- ACCESS SHARE on claim for a job that comes after others, as in finish.
 -- jobs is a JSON array of objects: key, task; args, queue, priority, run_at, attempt (the next one, from 1),
 -- deaths, enqueued_at, options (by the names that enqueue has; timeout in seconds), errors (type, message,
 -- traceback, attempt, at), checkpoint (data, done, total), after (keys of the same source), state ('dead': it
 -- goes to the dead letters; 'retrying'), reason, ended_at, rerun, in_turn. Queues do not judge them: somebody
 -- has accepted them already [F4]. They wait in deferred, due now or later, and promote offers them in order.
---   SELECT * FROM windlass.import_jobs('old', '[{"key": "1", "task": "mail.send", "args": {}, "attempt": 3}]');
+--   SELECT * FROM windlass.import_jobs('old', '[{"key": "1", "task": "mail.send", "attempt": 3}]');
 CREATE OR REPLACE FUNCTION windlass.import_jobs(source text, jobs json)
 RETURNS TABLE (key text, job bigint, status text)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -108,6 +109,7 @@ BEGIN
                     USING ERRCODE = 'WL005', HINT = 'Import the jobs that others come after first.';
             END IF;
             v_options := coalesce(v_options, '{}') || jsonb_build_object('after', v_after);
+            LOCK TABLE windlass.claim IN ACCESS SHARE MODE;  -- as in finish, for standing_of
             INSERT INTO windlass.after_edge (job, on_job, ended)
             SELECT job, a.id, CASE WHEN s.state IN ('dead', 'cancelled') THEN s.state END
               FROM unnest(v_after) AS a (id) LEFT JOIN LATERAL windlass.standing_of(a.id) AS s ON true;
@@ -117,7 +119,7 @@ BEGIN
                                        retrying, task, payload, options)
         VALUES (job, v_at, CASE WHEN v_after <> '{}' THEN j.run_at END, coalesce(j.enqueued_at, v_now),
                 j.queue, v_priority, j.attempt, j.deaths,
-                coalesce(j.state, CASE WHEN j.attempt > 1 THEN 'retrying' END) IS NOT DISTINCT FROM 'retrying',
+                coalesce(j.state = 'retrying', j.attempt > 1),
                 j.task, j.args, v_options);
         IF j.in_turn AND v_options ->> 'ordering_key' IS NOT NULL THEN
             PERFORM windlass.import_turn(job, j.queue, v_options ->> 'ordering_key');

@@ -28,12 +28,13 @@ SELECT count(*) FROM windlass_awaited;
 -- :alive
 SELECT count(*) FROM windlass_worker WHERE alive;
 
--- :counts
-SELECT CASE WHEN j.state IN (2, 3) AND j.pos > (j.lane << 44) + l.hi THEN 'ready'
-            WHEN j.state IN (2, 3) THEN 'running' WHEN j.state = 9 THEN 'ready' WHEN j.state = 7 THEN 'scheduled'
-            WHEN j.state = 8 THEN 'retrying' WHEN j.state = 5 THEN 'dead' ELSE 'waiting' END, count(*)
-  FROM windlass_job j JOIN windlass_lane l ON l.id = j.lane
- WHERE j.state NOT IN (4, 6) GROUP BY 1;
+-- :counts  from the counters of lanes
+SELECT 'ready', sum(ready + held) FROM windlass_lane
+UNION ALL SELECT 'running', sum(running) FROM windlass_lane
+UNION ALL SELECT 'scheduled', sum(scheduled) FROM windlass_lane
+UNION ALL SELECT 'retrying', sum(retrying) FROM windlass_lane
+UNION ALL SELECT 'dead', sum(dead) FROM windlass_lane
+UNION ALL SELECT 'waiting', count(*) FROM windlass_parent WHERE finished_at IS NULL;
 
 -- ── jobs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -45,13 +46,14 @@ SELECT CASE WHEN j.state IN (2, 3) AND j.pos > (j.lane << 44) + l.hi THEN 'ready
 
 -- :after  in the order of their enqueues: a job comes after older ones
 {moved}
- WHERE j.number > ? AND j.state = 7 AND j.run_at IS NULL
+ WHERE j.number > ? AND j.state > 4 AND j.state = 7 AND j.run_at IS NULL
    AND EXISTS (SELECT 1 FROM windlass_after a WHERE a.job = coalesce(j.id, j.pos))
  ORDER BY j.number LIMIT ?;
 
 -- :edges
 SELECT {key}, a.run_at FROM windlass_after a
-  JOIN windlass_job j ON j.pos = coalesce((SELECT m.pos FROM windlass_job m WHERE m.id = a.awaited), a.awaited)
+  JOIN windlass_job j
+    ON j.pos = coalesce((SELECT m.pos FROM windlass_job m WHERE m.id = a.awaited), a.awaited)
  WHERE a.job = ? AND j.state NOT IN (4);
 
 -- :dead
@@ -87,4 +89,5 @@ SELECT key, last, deaths FROM windlass_key_death;
 
 -- :last_jobs  of schedules
 SELECT s.name, {key} FROM windlass_schedule s
-  JOIN windlass_job j ON j.pos = coalesce((SELECT m.pos FROM windlass_job m WHERE m.id = s.last_job), s.last_job);
+  JOIN windlass_job j
+    ON j.pos = coalesce((SELECT m.pos FROM windlass_job m WHERE m.id = s.last_job), s.last_job);
