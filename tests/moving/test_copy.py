@@ -405,4 +405,7 @@ def test_it_goes_one_way_only_and_names_what_is_missing(pair: Pair, tmp_path: Pa
     assert (other.exit_code, "windlass backup" in other.stderr) == (1, True)
     none = windlass("copy", f"sqlite:///{tmp_path.as_posix()}/none.db", pair.there.url)
     assert (none.exit_code, "no such file" in none.stderr) == (1, True)
-    assert windlass("copy", pair.here.url).exit_code == 2
+    nowhere = windlass("copy", pair.here.url)
+    assert (nowhere.exit_code, "goes from a SQLite file to PostgreSQL" in nowhere.stderr) == (1, True)
+    given = windlass("copy", pair.here.url, "--dry-run", WINDLASS_DATABASE_URL=pair.there.url)
+    assert given.stdout == "would copy: nothing\n"

@@ -11,20 +11,18 @@ from typing import Any
 
 import click
 
-from windlass.cli.options import json_option, schema_option
+from windlass.cli.options import with_json
 from windlass.cli.output import print_answer
 from windlass.cli.target import Target, without_password
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError, StoreError
 from windlass.presentation.text import one_line
-from windlass.settings import load
 from windlass.store.factory import describe, kind_of, make_store
 
 
 @click.command()
 @click.argument("source", metavar="SOURCE")
-@click.argument("target", metavar="[TARGET]", required=False)
-@schema_option
+@click.argument("to", metavar="[TARGET]", required=False)
 @click.option("--dead", is_flag=True, help="Copy dead jobs, too.")
 @click.option("--force", is_flag=True, help="Take the jobs of live workers away; those run again.")
 @click.option("--dry-run", is_flag=True, help="Only count what would be copied.")
@@ -35,11 +33,11 @@ from windlass.store.factory import describe, kind_of, make_store
     help="Write a CSV file of old ids, new ids and what became of each job.",
 )
 @click.option("--reopen", is_flag=True, help="Let SOURCE take jobs and workers again after a copy.")
-@json_option
+@with_json
 def copy(  # noqa: PLR0913 - its options
+    target: Target,
     source: str,
-    target: str | None,
-    schema: str | None,
+    to: str | None,
     dead: bool,
     force: bool,
     dry_run: bool,
@@ -48,22 +46,20 @@ def copy(  # noqa: PLR0913 - its options
     as_json: bool,
 ) -> None:
     """Copy what waits in SOURCE (sqlite:///jobs.db) to TARGET (postgresql://…), with settings and schedules.
+    Without TARGET it goes to the database that --database, --app or the environment name.
 
     Stop all workers and producers of SOURCE first. It takes no more jobs from then on. Repeat the command
     after an interruption: nothing is added twice."""
     if missing := Target(database=source, schema=None, app=None).missing():
         raise click.ClickException(missing)
-    if target is None and not reopen:
-        raise click.UsageError("name the TARGET: windlass copy sqlite:///jobs.db postgresql://…")
+    url, schema = to or target.settings.database_url, target.settings.schema
     try:
         if reopen:
             asyncio.run(_reopen(source))
             print_answer(as_json, {"reopened": describe(source)}, f"{describe(source)} takes jobs again")
             return
-        assert target is not None
-        names = load(flags={"schema": schema}).schema
         if dry_run:
-            counts = asyncio.run(_survey(source, target, names))
+            counts = asyncio.run(_survey(source, url, schema))
             if not dead:
                 counts.pop("dead", None)
             text = ", ".join(f"{state} {n:,}" for state, n in sorted(counts.items())) or "nothing"
@@ -71,12 +67,12 @@ def copy(  # noqa: PLR0913 - its options
             return
         with contextlib.ExitStack() as stack:
             mapped = _map_to(stack, map_file)
-            done = asyncio.run(_copy(source, target, names, mapped, as_json, dead=dead, force=force))
+            done = asyncio.run(_copy(source, url, schema, mapped, as_json, dead=dead, force=force))
     except (StoreError, ConfigurationError) as error:
-        text = without_password(without_password(one_line(str(error)), target or ""), source)
+        text = without_password(without_password(one_line(str(error)), url), source)
         raise click.ClickException(text) from error
     lines = [
-        f"{plural(done.jobs, 'job')} copied to {describe(target)}"
+        f"{plural(done.jobs, 'job')} copied to {describe(url)}"
         f" ({plural(done.parents, 'parent')}, {done.dead:,} dead); {done.repeated:,} were there already",
         f"{plural(done.settings, 'setting or schedule', 'settings and schedules')} copied",
     ]
