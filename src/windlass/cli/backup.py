@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 
 from windlass.cli.options import with_json
-from windlass.cli.output import print_answer
+from windlass.cli.output import print_answer, progress
 from windlass.cli.target import Target
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError, StoreError
@@ -31,14 +30,9 @@ def backup(target: Target, file: str, force: bool, as_json: bool) -> None:
         raise click.ClickException(missing)
     from windlass.store.sqlite.backup import back_up
 
-    with click.progressbar(length=0, label="pages", file=sys.stderr, hidden=as_json) as bar:
-
-        def progress(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
-
+    with progress("pages", quiet=as_json) as tell:
         try:
-            made = back_up(sqlite_path(url), file, force=force, progress=progress)
+            made = back_up(sqlite_path(url), file, force=force, progress=tell)
         except (StoreError, ConfigurationError) as error:
             raise click.ClickException(target.error_text(error)) from error
     again = (

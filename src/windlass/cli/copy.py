@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import csv
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from windlass.cli.options import with_json
-from windlass.cli.output import print_answer
+from windlass.cli.output import print_answer, progress
 from windlass.cli.target import Target, without_password
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError, StoreError
@@ -110,10 +109,9 @@ async def _copy(
         counts = await here.count_unfinished()
         if not how["dead"]:
             counts.pop("dead", None)
-        with click.progressbar(
-            length=sum(counts.values()), label="jobs", file=sys.stderr, hidden=quiet
-        ) as bar:
-            moving = Copy(here, there, mapped=mapped, progress=lambda done: bar.update(done - bar.pos))
+        total = sum(counts.values())
+        with progress("jobs", quiet=quiet) as tell:
+            moving = Copy(here, there, mapped=mapped, progress=lambda done: tell(done, total))
             return await moving.run(describe(target), **how)
 
 
