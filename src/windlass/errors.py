@@ -40,6 +40,7 @@ WindlassError
     │   ├── StoreBusy           it did not answer in time: it is slow, or something is locked
     │   └── StoreReadOnly       it can be read and not written: a standby, or a session that may only read
     ├── StoreForbidden          the role that we connect as may not do this
+    ├── StoreMoved              its jobs were copied to another store, and it takes no more
     ├── StoreFull               disk or size limit reached
     └── StoreCorrupt            an invariant of the logs does not hold
 """
@@ -277,6 +278,11 @@ class StoreBusy(StoreUnavailable):
 class StoreReadOnly(StoreUnavailable):
     """The database can be read and not written: it is a standby, or the session may only read. Once the
     standby is promoted the same call succeeds."""
+
+
+class StoreMoved(StoreError):
+    """The jobs of this store were copied to another one, or are being copied: it takes no new jobs and no
+    workers. The message says where they went."""
 
 
 class StoreForbidden(StoreError):

@@ -21,7 +21,7 @@ async def test_p6_the_guide_keeps_its_table_equal_to_its_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (table,) = blocks("sql")
-    example, chunked = blocks("python")
+    example, chunked, _ = blocks("python")
     compile(chunked, "docs/guides/sets.md", "exec")
     file = tmp_path / "jobs.db"
     monkeypatch.setenv("WINDLASS_DATABASE_URL", f"sqlite:///{file}")

@@ -44,7 +44,6 @@ ANSWERED: Final[dict[str, str]] = {
     "managed": "Django reads it",
     "mtime_ns": "compared with the whole stamp",
     "obj": "Django passes it",
-    "offered_again": "a column of the rotation's answer, for its log and tests",
     "redirect_slashes": "starlette reads it",
     "requires_system_checks": "Django reads it",
     "run_from_argv": "Django calls it",

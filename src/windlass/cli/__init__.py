@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 VERBS: Final = {
+    "backup": ("moving.backup", "Copy a SQLite store that is in use to a file."),
     "bench": ("demo", ""),
     "budget": ("budgets", "Set, drain, take from and remove budgets."),
     "budgets": ("budgets", "List budgets: rates, tokens, breakers."),
+    "copy": ("moving.copy", "Copy what waits in a SQLite store to PostgreSQL."),
     "dead": ("dead", "List, retry and purge jobs that failed for good."),
     "demo": ("demo", "Import a file, kill a worker half-way, lose nothing."),
     "doctor": ("doctor", "Look for problems and say how to fix them."),

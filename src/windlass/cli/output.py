@@ -45,6 +45,21 @@ def print_answer(as_json: bool, shape: Any, text: str, *, ok: bool = True) -> No
         raise SystemExit(1)
 
 
+@contextlib.contextmanager
+def progress(label: str, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal's stderr, which is told how much is done and how much there is; else nothing."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
+
+        def tell(done: int, total: int) -> None:
+            bar.length = max(total, 1)
+            bar.update(done - bar.pos)
+
+        yield tell
+
+
 # -- tables ---------------------------------------------------------------------------------------------
 
 _GAP: Final = 2

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 from windlass.errors import ConfigurationError, EmptyRun
 from windlass.sets import on_postgres, on_sqlite
+from windlass.sets.gone import SourceKeys
 from windlass.sets.shape import Shape
 from windlass.sets.values import as_json
 
@@ -35,6 +36,10 @@ class RowSet:
     constraint over exactly (scope, key) and the columns of `ddl()`. Names are taken as they are, in quotes,
     so on PostgreSQL upper and lower case matter.
 
+    `source_key` names foreign keys of the table that lead to the source of a row. Where a row is written
+    whose source has vanished meanwhile, `upsert` raises SourceGone instead of the driver's error, and a job
+    ends well [O1]. SQLite does not say which foreign key failed: there it works where the table has just one.
+
     Methods that begin with `a` take connections of asyncpg, psycopg's AsyncConnection, apsw and sqlite3;
     their plain twins those of psycopg, apsw and sqlite3.
     """
@@ -48,12 +53,14 @@ class RowSet:
         scope: str | None = None,
         hash: str = "hash",
         run: str = "run",
+        source_key: str | Sequence[str] = (),
     ) -> None:
         if isinstance(columns, str):
             raise ConfigurationError(f"columns={columns!r}: write ({columns!r},) for a single column")
         self._shape = Shape(table, (key,) if isinstance(key, str) else key, columns, scope, hash, run)
         self._postgres = on_postgres.Statements(self._shape)
         self._sqlite = on_sqlite.Statements(self._shape)
+        self._sources = SourceKeys(self._shape.table, source_key)
 
     def __repr__(self) -> str:
         return f"<RowSet of {self._shape.table} by {', '.join(self._shape.identity)}>"
@@ -110,19 +117,21 @@ class RowSet:
         Returns how many were written: fewer than given where a newer run has been here. Lists and objects are
         written as what the column is on PostgreSQL and as JSON text on SQLite."""
         written = self._shape.written(self._shape.check_run(run), rows, scope)
-        if _is_sqlite(connection):
-            return self._sqlite.upsert(connection, written)
-        answer = await _afetch(connection, self._postgres.upsert, as_json(written))
-        return int(answer[0][0])
+        with self._sources.watched(connection):
+            if _is_sqlite(connection):
+                return self._sqlite.upsert(connection, written)
+            answer = await _afetch(connection, self._postgres.upsert, as_json(written))
+            return int(answer[0][0])
 
     def upsert(
         self, connection: Any, run: int, rows: Iterable[Mapping[str, Any]], *, scope: Any = None
     ) -> int:
         """Write rows, each a mapping of key, columns and hash; see `aupsert`."""
         written = self._shape.written(self._shape.check_run(run), rows, scope)
-        if _is_sqlite(connection):
-            return self._sqlite.upsert(connection, written)
-        return int(_fetch(connection, self._postgres.upsert, as_json(written))[0][0])
+        with self._sources.watched(connection):
+            if _is_sqlite(connection):
+                return self._sqlite.upsert(connection, written)
+            return int(_fetch(connection, self._postgres.upsert, as_json(written))[0][0])
 
     # -- replace ----------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ GROUPS: Final = {
     "Looking": ("top", "queues", "workers", "jobs", "parents", "tasks", "budgets", "gates", "watermarks",
                 "events", "doctor", "web"),
     "ClusterView": ("queue", "job", "dead", "parent", "task", "budget", "schedules"),
-    "The store": ("migrate", "sql", "maintain"),
+    "The store": ("migrate", "sql", "maintain", "backup", "copy"),
     "Trying": ("demo",),
 }  # fmt: skip
 """In the order of the page: what people do first comes first."""

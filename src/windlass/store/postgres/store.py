@@ -21,6 +21,7 @@ from windlass.store.postgres.intake import Intake
 from windlass.store.postgres.limits import Limits
 from windlass.store.postgres.listing import Listing
 from windlass.store.postgres.measures import Measures
+from windlass.store.postgres.moving import Moving
 from windlass.store.postgres.outcomes import Outcomes
 from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.retention import Retention
@@ -70,6 +71,7 @@ class PostgresStore:
         self._counts = Counts(self._db)
         self._diagnosis = Diagnosis(self._db, self._listener)
         self._listing = Listing(self._db, self._listener)
+        self._moving = Moving(self._db)
         self._retention = Retention(self._db, dump_grace)
 
         self.enqueue: Final = self._intake.enqueue
@@ -117,6 +119,11 @@ class PostgresStore:
         self.parts: Final = self._parents.parts
         self.set_parent: Final = self._parents.set_parent
         self.redrive: Final = self._parents.redrive
+
+        self.import_jobs: Final = self._moving.import_jobs
+        self.import_parent: Final = self._moving.import_parent
+        self.import_keys: Final = self._moving.import_keys
+        self.import_schedule: Final = self._moving.import_schedule
 
         self.schedules: Final = self._schedules.schedules
         self.seed_schedule: Final = self._schedules.seed_schedule

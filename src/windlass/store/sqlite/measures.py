@@ -21,7 +21,6 @@ from windlass.core.rollup import (
     EVER,
     GAUGES_KEPT,
     Gauges,
-    Place,
     Sample,
     Subject,
     roll,

@@ -28,6 +28,7 @@ from windlass.store.sqlite import (
     limits,
     listing,
     measures,
+    moving,
     outcomes,
     parents,
     parts,
@@ -296,6 +297,19 @@ class SQLiteStore:
     assign: Final = _write(cluster.assign)
     begin_chore: Final = _write(cluster.begin_chore)
     cluster_view: Final = _read_now(cluster.cluster_view)
+
+    # -- what leaves for another store -------------------------------------------------------------------
+
+    identity: Final = _read(moving.identity)
+    closed: Final = _read(moving.closed)
+    count_unfinished: Final = _read(moving.counts)
+    put_to_rest: Final = _write(moving.put_to_rest)
+    shut: Final = _write(moving.shut)
+    reopen: Final = _write(moving.reopen)
+    leaving: Final = _read(moving.leaving)
+    leaving_parent: Final = _read(moving.leaving_parent)
+    leaving_keys: Final = _read(moving.leaving_keys)
+    last_jobs: Final = _read(moving.last_jobs)
 
     # -- retention --------------------------------------------------------------------------------------
 

@@ -136,6 +136,8 @@ def calls(scene: Scene) -> dict[str, list[str]]:
             f"drain_budget('{q}', 0)",
         ],
         "drop_budget": [f"drop_budget('{q}')"],
+        "forget_import": [f"forget_import('{q}')"],
+        "import_jobs": [f"""import_jobs('{q}', '[{{"key": "1", "task": "t", "queue": "{q}-new"}}]')"""],
         "drop_schedule": [f"drop_schedule('{q}')"],
         "enqueue": [
             f"enqueue('t', queue => '{q}'{more})"

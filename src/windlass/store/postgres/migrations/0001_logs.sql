@@ -499,6 +499,16 @@ CREATE TABLE windlass.idempotency (
 );
 CREATE INDEX ON windlass.idempotency (at);
 
+-- Jobs that came from elsewhere: where from, the key they had there, and the job that each became. See
+-- import_jobs.
+CREATE TABLE windlass.imported (
+    source text COLLATE "C" NOT NULL,
+    key    text COLLATE "C" NOT NULL,
+    job    bigint NOT NULL,
+    at     timestamptz NOT NULL,
+    PRIMARY KEY (source, key)
+);
+
 -- ==== Limits ====
 
 -- Gates: where keyed and limited jobs wait until there is room for them [F1] [F3] [F6]; see

@@ -300,12 +300,12 @@ $$;
 
 -- Moves the sequence of job ids outside lanes past all that were given out, where a loss may have set it back
 -- [S3].
--- Callers: enqueue_one, enqueue_many, enqueue_mixed, adopt, adopt_copy. May call: worker. Lock: advisory, -1
--- of the schema's lock space, released at once, since sequences are not transactional: nobody waits for a
--- producer's transaction. p_highest: no id up to it is free; NULL: a producer asks, before the store was
--- adopted. ids_from is noted well ahead of use, so it is above every id given out; a sequence below it has
--- not been moved since the loss. The distance is random, so that two servers promoted from one history
--- diverge.
+-- Callers: enqueue_one, enqueue_many, enqueue_mixed, import_rows, adopt, adopt_copy. May call: worker.
+-- Lock: advisory, -1 of the schema's lock space, released at once, since sequences are not transactional:
+-- nobody waits for a producer's transaction. p_highest: no id up to it is free; NULL: a producer asks, before
+-- the store was adopted. ids_from is noted well ahead of use, so it is above every id given out; a sequence
+-- below it has not been moved since the loss. The distance is random, so that two servers promoted from one
+-- history diverge.
 CREATE OR REPLACE FUNCTION windlass.skip_ids(p_highest bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -171,8 +171,8 @@ END $$;
 
 -- How the jobs that a new one comes after stand, by their ids; refuses one that is not there [P12]. p_known:
 -- one that is gone has gone since.
--- Callers: enqueue_one, waits_of. May call: worker. Lock: ACCESS SHARE on claim, as in finish, so that
--- the snapshot that looks for them is younger than any rotation that moved them.
+-- Callers: enqueue_one, import_rows, waits_of. May call: worker. Lock: ACCESS SHARE on claim, as in finish,
+-- so that the snapshot that looks for them is younger than any rotation that moved them.
 CREATE OR REPLACE FUNCTION windlass.check_after(p_after bigint[], p_known boolean)
 RETURNS TABLE (on_job bigint, state text)
 LANGUAGE plpgsql AS $$

@@ -124,11 +124,12 @@ END $$;
 
 -- Removes what has outlived its time, up to p_limit of each: rows of charts and of gauges, by their span (the
 -- same spans, other times); events older than p_event_kept seconds or beyond the last p_events; and reporters
--- that have been silent for p_reporter_kept seconds and are no living worker. `more`: of something it took as much as it may.
+-- that have been silent for p_reporter_kept seconds and are no living worker. `more`: of something it took as
+-- much as it may.
 -- Callers: the store's rollup. May call: worker. Lock: the rows it removes; the caller holds that of
 -- rollup_take.
--- Their numbers say how many events there are; what an epoch has passed over, a billion and more, does
--- not count [S3].
+-- Their numbers say how many events there are; what an epoch has passed over, a billion and more, does not
+-- count [S3].
 CREATE OR REPLACE FUNCTION windlass.rollup_expire(
     p_limit int, p_spans int[], p_kept float8[], p_gauges_kept float8[], p_event_kept float8, p_events bigint,
     p_reporter_kept float8, OUT removed bigint, OUT more boolean)
@@ -214,8 +215,8 @@ SELECT sample, at, queue, task FROM windlass.measured WHERE span = $1 ORDER BY q
 SELECT coalesce(max(c.n), 0) AS claims
   FROM windlass.lane l LEFT JOIN windlass.counted_lane k ON k.lane = l.id
  CROSS JOIN LATERAL (SELECT count(*) AS n
-                       FROM (SELECT FROM windlass.claim x WHERE x.lane = l.id AND x.id > coalesce(k.through, 0)
-                              LIMIT $1) AS y) AS c
+                       FROM (SELECT FROM windlass.claim x
+                              WHERE x.lane = l.id AND x.id > coalesce(k.through, 0) LIMIT $1) AS y) AS c
 
 -- :events
 -- The latest events below id $1, up to $2.

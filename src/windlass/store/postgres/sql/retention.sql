@@ -149,8 +149,8 @@ BEGIN
 END $$;
 
 -- Judges the claims of the victim in bounded steps: which are to be carried, and what goes with the others.
--- Callers: the store's rotate, after every lane was touched and what it holds counted. May call: worker. Lock:
--- the rotation row, then that of count_lock: no claim goes uncounted [M7].
+-- Callers: the store's rotate, after every lane was touched and what it holds counted. May call: worker.
+-- Lock: the rotation row, then that of count_lock: no claim goes uncounted [M7].
 -- Finished is final, so a claim that is not carried needs no second look. Its evidence goes with the segment,
 -- and so must the rows that it speaks of in other segments: a row that no claim covers would be offered
 -- again. What was flushed to it is remembered as a number of its worker, so that a flush sent again is known
@@ -348,8 +348,9 @@ END $$;
 -- Empties the victim: carries its unfinished claims with their outcomes and jobs, and truncates it p_grace
 -- seconds later.
 -- Callers: the store's rotate, last. May call: worker. Lock: the rotation row; that of count_lock, since
--- who counts locks rows first and reads the partitions then; ACCESS EXCLUSIVE on the victim's partitions, NOWAIT: on failure everything is let go at once. Claims and flushes wait only for what
--- happens here, which is in proportion to the jobs that run, not to the size of the segment.
+-- who counts locks rows first and reads the partitions then; ACCESS EXCLUSIVE on the victim's partitions,
+-- NOWAIT: on failure everything is let go at once. Claims and flushes wait only for what happens here, which
+-- is in proportion to the jobs that run, not to the size of the segment.
 -- Claims move here and nowhere else, so a flush finds each of them either before, in the victim, or after, in
 -- its new segment. TRUNCATE heeds no snapshot: a dump that began before the moves and locks its tables after
 -- it would hold what was moved in neither place. The grace is for that: whoever began before the moves has

@@ -42,6 +42,8 @@ def _translated(error: apsw.Error, path: str) -> Exception:  # noqa: PLR0911 - a
                 f"{path} is not a sound SQLite database ({error}): stop all workers and restore a backup, or "
                 "save what is left with the sqlite3 shell's .recover"
             )
+        case apsw.ConstraintError() if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER:
+            return errors.StoreMoved(f"{path}: {str(error).removeprefix('ConstraintError: ')}")
         case apsw.ConstraintError():
             return errors.StoreCorrupt(f"an invariant of {path} does not hold ({error}); nothing was written")
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():

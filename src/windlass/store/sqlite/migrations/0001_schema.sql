@@ -24,9 +24,11 @@
 
 -- ── the schema ─────────────────────────────────────────────────────────────────────────────────────────────
 
+-- identity: what this file is known by where its jobs are copied to; a backup has the same.
 CREATE TABLE windlass_schema (
-    only    INTEGER PRIMARY KEY CHECK (only = 1),
-    version INTEGER NOT NULL
+    only     INTEGER PRIMARY KEY CHECK (only = 1),
+    version  INTEGER NOT NULL,
+    identity TEXT NOT NULL DEFAULT (lower(hex(randomblob(16))))
 ) STRICT;
 
 -- ── queues and lanes ───────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,1 @@
+"""The verbs that take a store elsewhere: backup and copy."""

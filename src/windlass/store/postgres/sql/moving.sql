@@ -1,0 +1,297 @@
+-- Jobs that come from elsewhere with a past: another store, or a table of the user's own.
+
+-- Adds jobs that have attempts behind them, and never adds one twice: `source` names where they come from,
+-- and each has a key of its own there. Returns a row for each: its key, its id here, and 'imported', 'dead',
+-- 'repeated' (it was added before) or 'skipped' and 'rerun' (a job here holds its unique key, see Receipt).
+-- Callers: users, the store. May call: worker. Lock: the rows of the marks and of unique keys; no lane;
+-- ACCESS SHARE on claim for a job that comes after others, as in finish.
+-- jobs is a JSON array of objects: key, task; args, queue, priority, run_at, attempt (the next one, from 1),
+-- deaths, enqueued_at, options (by the names that enqueue has; timeout in seconds), errors (type, message,
+-- traceback, attempt, at), checkpoint (data, done, total), after (keys of the same source), state ('dead': it
+-- goes to the dead letters; 'retrying'), reason, ended_at, rerun, in_turn. Queues do not judge them: somebody
+-- has accepted them already [F4]. They wait in deferred, due now or later, and promote offers them in order.
+--   SELECT * FROM windlass.import_jobs('old', '[{"key": "1", "task": "mail.send", "attempt": 3}]');
+CREATE OR REPLACE FUNCTION windlass.import_jobs(source text, jobs json)
+RETURNS TABLE (key text, job bigint, status text)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    SELECT * FROM windlass.import_rows(source, jobs, NULL)
+$$;
+
+-- The same; p_parent: the parent whose parts these are, each by its `part` [P4].
+-- Callers: import_jobs, import_parent. May call: worker. Lock: as there. One by one: each step of a job
+-- depends on whether its mark and its key were free.
+CREATE OR REPLACE FUNCTION windlass.import_rows(p_source text, p_jobs json, p_parent bigint)
+RETURNS TABLE (key text, job bigint, status text)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    c_priorities CONSTANT text[] := ARRAY['urgent', 'high', 'normal', 'low'];
+    j            record;
+    v_now        timestamptz := windlass.now();
+    v_priority   smallint;
+    v_options    jsonb;
+    v_after      bigint[];
+    v_states     text[];
+    v_at         timestamptz;
+    v_errors     json;
+BEGIN
+    IF p_source IS NULL OR p_source = '' THEN
+        RAISE EXCEPTION 'the source has no name' USING ERRCODE = 'WL005',
+            HINT = 'Name where the jobs come from: a repeated call knows by it what it has added.';
+    END IF;
+    IF NOT EXISTS (SELECT FROM windlass.epoch_mark e
+                    WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
+        PERFORM windlass.skip_ids();
+    END IF;
+    FOR j IN
+        SELECT * FROM json_to_recordset(p_jobs)
+            AS x (key text, task text, args json, queue text, priority text, run_at timestamptz, attempt int,
+                  deaths int, enqueued_at timestamptz, options json, errors json, checkpoint json, after json,
+                  state text, reason text, ended_at timestamptz, rerun json, in_turn boolean, part json)
+    LOOP
+        key := j.key;
+        INSERT INTO windlass.imported AS m (source, key, job, at)
+        VALUES (p_source, j.key, nextval('windlass.job_id'), v_now)
+        ON CONFLICT DO NOTHING RETURNING m.job INTO job;
+        IF job IS NULL THEN
+            SELECT m.job INTO job FROM windlass.imported m WHERE m.source = p_source AND m.key = j.key;
+            status := 'repeated';
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+        j.queue := coalesce(j.queue, 'default');
+        j.attempt := coalesce(j.attempt, 1);
+        j.deaths := coalesce(j.deaths, 0);
+        j.args := coalesce(j.args, '{}');
+        v_priority := array_position(c_priorities, coalesce(j.priority, 'normal')) - 1;
+        PERFORM windlass.check_name('task', j.task), windlass.check_name('queue', j.queue),
+                windlass.check_payload(j.args::text);
+        v_options := windlass.check_options(coalesce(j.options, '{}')::text)::jsonb - 'after';
+        PERFORM windlass.check_new(v_priority, NULL, j.run_at, 'skip', NULL, v_options ->> 'unique_key');
+        IF j.attempt NOT BETWEEN 1 AND 32767 OR j.deaths NOT BETWEEN 0 AND 32767
+           OR j.state NOT IN ('ready', 'scheduled', 'retrying', 'dead') THEN
+            RAISE EXCEPTION 'job % has attempt %, % deaths and state %', quote_literal(j.key), j.attempt,
+                j.deaths, coalesce(j.state, 'none') USING ERRCODE = 'WL005',
+                HINT = 'attempt counts from 1, deaths from 0; state is ready, scheduled, retrying or dead.';
+        END IF;
+        IF p_parent IS NOT NULL THEN
+            v_options := coalesce(v_options, '{}') || jsonb_build_object(
+                'part', j.part::jsonb || jsonb_build_object('parent', p_parent));
+        END IF;
+        v_errors := coalesce(j.errors, '[]');
+        IF j.state = 'dead' THEN
+            INSERT INTO windlass.dead (id, enqueued_at, died_at, priority, attempt, deaths, queue, task,
+                                       reason, payload, options, errors, error)
+            VALUES (job, coalesce(j.enqueued_at, v_now), coalesce(j.ended_at, v_now), v_priority, j.attempt,
+                    j.deaths, j.queue, j.task, coalesce(j.reason, 'attempts exhausted'), j.args, v_options,
+                    v_errors, coalesce(v_errors -> -1 ->> 'type', ''));
+            INSERT INTO windlass.ended_otherwise (job, at, kind) VALUES (job, v_now, 'dead');
+            status := 'dead';
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+        IF v_options ->> 'unique_key' IS NOT NULL THEN
+            status := windlass.import_key(p_source, j.key, job, v_options ->> 'unique_key', json_build_object(
+                'task', j.task, 'payload', j.args::text, 'queue', j.queue, 'priority', v_priority, 'run_at',
+                j.run_at, 'options', v_options::text), j.rerun);
+            IF status IS NOT NULL THEN
+                SELECT m.job INTO job FROM windlass.imported m WHERE m.source = p_source AND m.key = j.key;
+                RETURN NEXT;
+                CONTINUE;
+            END IF;
+        END IF;
+        v_after := '{}';
+        IF json_array_length(coalesce(j.after, '[]')) > 0 THEN
+            SELECT array_agg(DISTINCT m.job) INTO v_after
+              FROM json_array_elements_text(j.after) AS a (key)
+              LEFT JOIN windlass.imported m ON m.source = p_source AND m.key = a.key;
+            IF array_position(v_after, NULL) IS NOT NULL THEN
+                RAISE EXCEPTION 'job % comes after one that was not imported', quote_literal(j.key)
+                    USING ERRCODE = 'WL005', HINT = 'Import the jobs that others come after first.';
+            END IF;
+            v_options := coalesce(v_options, '{}') || jsonb_build_object('after', v_after);
+            SELECT coalesce(array_agg(c.on_job), '{}'), array_agg(c.state) INTO v_after, v_states
+              FROM windlass.check_after(v_after, true) AS c WHERE c.state IS DISTINCT FROM 'succeeded';
+        END IF;
+        IF v_after <> '{}' THEN
+            PERFORM windlass.add_edges(array_fill(1, ARRAY[cardinality(v_after)]), v_after, v_states,
+                                       ARRAY[job], ARRAY['after']);
+        END IF;
+        v_at := CASE WHEN v_after <> '{}' THEN 'infinity' ELSE coalesce(j.run_at, v_now) END;
+        INSERT INTO windlass.deferred (id, run_at, not_before, enqueued_at, queue, priority, attempt, deaths,
+                                       retrying, task, payload, options)
+        VALUES (job, v_at, CASE WHEN v_after <> '{}' THEN j.run_at END, coalesce(j.enqueued_at, v_now),
+                j.queue, v_priority, j.attempt, j.deaths,
+                coalesce(j.state = 'retrying', j.attempt > 1),
+                j.task, j.args, v_options);
+        IF j.in_turn AND v_options ->> 'ordering_key' IS NOT NULL THEN
+            PERFORM windlass.import_turn(job, j.queue, v_options ->> 'ordering_key');
+        END IF;
+        INSERT INTO windlass.failure (segment, job, at, attempt, type, message, traceback)
+        SELECT windlass.pin_segment(), job, coalesce(to_timestamp((e ->> 'at')::float8), v_now),
+               coalesce((e ->> 'attempt')::smallint, 0), coalesce(e ->> 'type', ''),
+               coalesce(e ->> 'message', ''), coalesce(e ->> 'traceback', '')
+          FROM json_array_elements(v_errors) AS e;
+        IF j.checkpoint IS NOT NULL THEN
+            PERFORM windlass.import_checkpoint(job, j.checkpoint);
+        END IF;
+        status := 'imported';
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Takes the unique key of a job that is imported: NULL where it is free, else what became of the job, whose
+-- mark then names the one that holds the key. p_rerun: an enqueue that its source remembered for its end.
+-- Callers: import_rows, import_parent. May call: worker. Lock: the key's row.
+CREATE OR REPLACE FUNCTION windlass.import_key(
+    p_source text, p_key text, p_job bigint, p_unique text, p_spec json, p_rerun json) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    u record;
+BEGIN
+    SELECT t.twin, t.status INTO u FROM windlass.take_unique_key(p_unique, p_job, 'skip', p_spec) AS t;
+    IF u.status IS NOT NULL THEN
+        UPDATE windlass.imported m SET job = u.twin WHERE m.source = p_source AND m.key = p_key;
+    ELSIF p_rerun IS NOT NULL THEN
+        UPDATE windlass.unique_key k SET rerun = p_rerun, touched = NULL WHERE k.key = p_unique;
+    END IF;
+    RETURN u.status;
+END $$;
+
+-- Gives a job the turn of its ordering key, which it had where it comes from [F6].
+-- Callers: import_rows, import_parent. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.import_turn(p_job bigint, p_queue text, p_key text) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+    VALUES ('order:' || p_queue || '/' || p_key, p_job, 1, nextval('windlass.held_turn'), windlass.now(),
+            windlass.now());
+    INSERT INTO windlass.order_mark AS m (queue, key, position, at)
+    VALUES (p_queue, p_key, 1, windlass.now())
+    ON CONFLICT (queue, key) DO UPDATE SET position = m.position + 1;
+$$;
+
+-- Keeps what a job has saved where it comes from.
+-- Callers: import_rows, import_parent. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.import_checkpoint(p_job bigint, p_saved json) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO windlass.checkpoint (job, at, done, total, data)
+    VALUES (p_job, coalesce(to_timestamp((p_saved ->> 'at')::float8), windlass.now()),
+            (p_saved ->> 'done')::bigint, (p_saved ->> 'total')::bigint, p_saved -> 'data');
+$$;
+
+-- Adds a parent with its parts, in whatever state they are, and the jobs of those parts [P4]. Returns the
+-- same rows as import_jobs: first that of the parent, then those of its parts' jobs.
+-- Callers: the store. May call: worker. Lock: as import_jobs. p_parts: index, span, size, state, attempt,
+-- claimed, records, error, job (the key of its job), checkpoint (of a part whose job has ended). A parent
+-- whose unique key somebody holds here is left out, with all of its parts.
+CREATE OR REPLACE FUNCTION windlass.import_parent(p_source text, p_parent json, p_parts json, p_jobs json)
+RETURNS TABLE (key text, job bigint, status text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    p         record;
+    t         record;
+    v_id      bigint;
+    v_now     timestamptz := windlass.now();
+    v_options jsonb := windlass.check_options(coalesce(p_parent ->> 'options', '{}'))::jsonb;
+BEGIN
+    SELECT * INTO p FROM json_to_record(p_parent)
+        AS x (key text, task text, args json, queue text, priority smallint, attempt int, deaths int,
+              enqueued_at timestamptz, created_at timestamptz, ended_at timestamptz, state text, reason text,
+              parallel int, tolerated int, finalizer boolean, final text, final_state text, rerun json,
+              in_turn boolean);
+    key := p.key;
+    INSERT INTO windlass.imported AS m (source, key, job, at)
+    VALUES (p_source, p.key, nextval('windlass.job_id'), v_now)
+    ON CONFLICT DO NOTHING RETURNING m.job INTO v_id;
+    IF v_id IS NULL THEN
+        RETURN QUERY SELECT m.key, m.job, 'repeated' FROM windlass.imported m
+                      WHERE m.source = p_source AND m.key = p.key;
+        RETURN QUERY SELECT m.key, m.job, 'repeated' FROM json_to_recordset(p_jobs) AS x (key text)
+                       JOIN windlass.imported m ON m.source = p_source AND m.key = x.key;
+        RETURN;
+    END IF;
+    IF v_options ->> 'unique_key' IS NOT NULL AND p.state = 'waiting' THEN
+        status := windlass.import_key(p_source, p.key, v_id, v_options ->> 'unique_key', json_build_object(
+            'task', p.task, 'payload', p.args::text, 'queue', p.queue, 'priority', p.priority, 'options',
+            v_options::text), p.rerun);
+        IF status IS NOT NULL THEN
+            RETURN QUERY SELECT m.key, m.job, status FROM windlass.imported m
+                          WHERE m.source = p_source AND m.key = p.key;
+            RETURN;
+        END IF;
+    END IF;
+    INSERT INTO windlass.parent (id, claim, enqueued_at, created_at, finished_at, queue, priority, task,
+                                 payload, options, attempt, deaths, state, reason, parallel, tolerated,
+                                 finalizer, final_state, total, size, pending, out, succeeded, dead,
+                                 cancelled, done, records)
+    SELECT v_id, 0, p.enqueued_at, p.created_at, p.ended_at, p.queue, p.priority, p.task, p.args, v_options,
+           p.attempt, p.deaths, p.state, p.reason, p.parallel, p.tolerated, p.finalizer, p.final_state,
+           count(*), coalesce(sum(x.size), 0), count(*) FILTER (WHERE x.state = 'pending'),
+           count(*) FILTER (WHERE x.state = 'out'), count(*) FILTER (WHERE x.state = 'succeeded'),
+           count(*) FILTER (WHERE x.state = 'dead'), count(*) FILTER (WHERE x.state = 'cancelled'),
+           coalesce(sum(x.size) FILTER (WHERE x.state = 'succeeded'), 0),
+           coalesce(sum(x.records) FILTER (WHERE x.state = 'succeeded'), 0)
+      FROM json_to_recordset(p_parts) AS x (index int, size bigint, state text, records bigint)
+     WHERE x.index >= 0;
+    job := v_id;
+    status := 'imported';
+    RETURN NEXT;
+    RETURN QUERY SELECT * FROM windlass.import_rows(p_source, p_jobs, v_id);
+    FOR t IN SELECT x.*, m.job AS own FROM json_to_recordset(p_parts)
+                 AS x (index int, span json, size bigint, state text, attempt int, claimed boolean,
+                       records bigint, error text, job text, checkpoint json)
+               LEFT JOIN windlass.imported m ON m.source = p_source AND m.key = x.job
+    LOOP
+        -- What an ended part has saved is kept under the job that it had; redrive looks for it there.
+        IF t.own IS NULL AND t.checkpoint IS NOT NULL THEN
+            t.own := nextval('windlass.job_id');
+        END IF;
+        INSERT INTO windlass.part (parent, index, span, size, state, job, attempt, claimed, records, error)
+        VALUES (v_id, t.index, t.span, t.size, t.state, t.own, t.attempt, t.claimed, t.records, t.error);
+        IF t.checkpoint IS NOT NULL THEN
+            PERFORM windlass.import_checkpoint(t.own, t.checkpoint);
+        END IF;
+    END LOOP;
+    UPDATE windlass.parent x SET final = t.job FROM windlass.part t
+     WHERE x.id = v_id AND t.parent = v_id AND t.index = -1;
+    IF p.in_turn AND v_options ->> 'ordering_key' IS NOT NULL THEN
+        PERFORM windlass.import_turn(v_id, p.queue, v_options ->> 'ordering_key');
+    END IF;
+END $$;
+
+-- Remembers idempotency keys, and how often the jobs of unique keys have died, as their source did [E7] [O7].
+-- A key whose job did not come along names a job that is gone: to send it again still adds nothing.
+-- Callers: the store. May call: worker. Lock: none. What is known here already stays.
+CREATE OR REPLACE FUNCTION windlass.import_keys(p_source text, p_keys json, p_deaths json) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    INSERT INTO windlass.idempotency (key, job, at)
+    SELECT x.key, coalesce(m.job, nextval('windlass.job_id')), x.at
+      FROM json_to_recordset(p_keys) AS x (key text, job text, at timestamptz)
+      LEFT JOIN windlass.imported m ON m.source = p_source AND m.key = x.job
+    ON CONFLICT DO NOTHING;
+    INSERT INTO windlass.key_death (key, at, deaths)
+    SELECT x.key, x.at, x.deaths FROM json_to_recordset(p_deaths) AS x (key text, at timestamptz, deaths int)
+    ON CONFLICT DO NOTHING;
+$$;
+
+-- Says what a schedule did where it comes from, so that it neither fires twice nor overlaps [K4].
+-- Callers: the store. May call: worker. Lock: the schedule's row.
+CREATE OR REPLACE FUNCTION windlass.import_schedule(
+    p_source text, p_name text, p_last_at float8, p_last text, p_skipped bigint) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    UPDATE windlass.schedule s
+       SET last_at = p_last_at, skipped = p_skipped,
+           last_job = (SELECT m.job FROM windlass.imported m WHERE m.source = p_source AND m.key = p_last)
+     WHERE s.name = p_name AND s.last_at IS NULL
+$$;
+
+-- Forgets which jobs of a source were imported, and returns how many that were. The jobs stay; to import the
+-- same keys once more would add them once more.
+-- Callers: users. May call: worker. Lock: the rows of the marks.
+CREATE OR REPLACE FUNCTION windlass.forget_import(source text) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    WITH gone AS (DELETE FROM windlass.imported m WHERE m.source = forget_import.source RETURNING 1)
+    SELECT count(*) FROM gone
+$$;
