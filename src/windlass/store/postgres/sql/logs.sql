@@ -215,8 +215,8 @@ END $$;
 
 -- ==== Counting ends [M7] ====
 
--- Lets one at a time count; rotation carries and drops claims under the same lock, so that what one who counts
--- has seen of a claim stays true.
+-- Lets one at a time count. Rotation carries and drops claims under the same lock, so that what one who
+-- counts has seen of a claim stays true.
 -- Callers: count_ends, which only tries; recount, rotation_judge, rotation_reclaim. May call: worker.
 -- Lock: advisory, (oid of ended_count, 0), until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.count_lock(p_try boolean DEFAULT false) RETURNS boolean
@@ -339,8 +339,8 @@ BEGIN
     RETURN s.n;
 END $$;
 
--- One bounded step of counting what has ended: from the lane after p_after on, about p_limit claims; and where
--- it begins, the ends that left no outcome. lane: where the next step goes on, NULL where this was the last
+-- One bounded step of counting what has ended: from the lane after p_after on, about p_limit claims; and
+-- where it begins, the ends that left no outcome. lane: where the next step goes on, NULL where this was the last
 -- lane. more: some lane has more. busy: another one counts, and nothing was done.
 -- Callers: the store. May call: worker. Lock: that of count_lock, by trying only.
 CREATE OR REPLACE FUNCTION windlass.count_ends(
@@ -374,8 +374,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- How many jobs have ended, by queue, task and kind: what is counted, and what is not yet, up to 10,000 claims
--- of a lane. In one snapshot, so that none is missing or counted twice.
+-- How many jobs have ended, by queue, task and kind: what is counted, and what is not yet, up to 10,000
+-- claims of a lane. In one snapshot, so that none is missing or counted twice.
 -- Callers: the store. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.ended() RETURNS TABLE (queue text, task text, kind text, n bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

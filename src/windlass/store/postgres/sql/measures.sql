@@ -168,8 +168,8 @@ SELECT sample, at, queue, task FROM windlass.measured WHERE span = $1 ORDER BY q
 SELECT coalesce(max(c.n), 0) AS claims
   FROM windlass.lane l LEFT JOIN windlass.counted_lane k ON k.lane = l.id
  CROSS JOIN LATERAL (SELECT count(*) AS n
-                       FROM (SELECT FROM windlass.claim x WHERE x.lane = l.id AND x.id > coalesce(k.through, 0)
-                              LIMIT $1) AS y) AS c
+                       FROM (SELECT FROM windlass.claim x
+                              WHERE x.lane = l.id AND x.id > coalesce(k.through, 0) LIMIT $1) AS y) AS c
 
 -- :events
 -- The latest events below id $1, up to $2.
