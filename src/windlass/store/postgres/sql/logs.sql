@@ -340,8 +340,8 @@ BEGIN
 END $$;
 
 -- One bounded step of counting what has ended: from the lane after p_after on, about p_limit claims; and
--- where it begins, the ends that left no outcome. lane: where the next step goes on, NULL where this was the last
--- lane. more: some lane has more. busy: another one counts, and nothing was done.
+-- where it begins, the ends that left no outcome. lane: where the next step goes on, NULL where this was the
+-- last lane. more: some lane has more. busy: another one counts, and nothing was done.
 -- Callers: the store. May call: worker. Lock: that of count_lock, by trying only.
 CREATE OR REPLACE FUNCTION windlass.count_ends(
     p_after int, p_limit int, OUT lane int, OUT claims int, OUT more boolean, OUT busy boolean)

@@ -348,9 +348,10 @@ END $$;
 
 -- Empties the victim: carries its unfinished claims with their outcomes and jobs, and truncates it p_grace
 -- seconds later.
--- Callers: the store's rotate, last. May call: worker. Lock: the rotation row; that of count_lock, since
--- who counts locks rows first and reads the partitions then; ACCESS EXCLUSIVE on the victim's partitions,
--- NOWAIT: on failure everything is let go at once. Claims and flushes wait only for what happens here, which is in proportion to the jobs that run, not to the size of the segment.
+-- Callers: the store's rotate, last. May call: worker. Lock: the rotation row; that of count_lock, since who
+-- counts locks rows first and reads the partitions then; ACCESS EXCLUSIVE on the victim's partitions,
+-- NOWAIT: on failure everything is let go at once. Claims and flushes wait only for what happens here, which
+-- is in proportion to the jobs that run, not to the size of the segment.
 -- Claims move here and nowhere else, so a flush finds each of them either before, in the victim, or after, in
 -- its new segment. TRUNCATE heeds no snapshot: a dump that began before the moves and locks its tables after
 -- it would hold what was moved in neither place. The grace is for that: whoever began before the moves has
