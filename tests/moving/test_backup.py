@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -77,6 +78,8 @@ def test_writers_are_not_held_up_and_the_copy_is_one_moment(desk: Desk) -> None:
     thread = threading.Thread(target=lambda: desk.visit(produce))
     thread.start()
     try:
+        while not written:
+            time.sleep(0.001)
         for n in range(3):
             before = len(written)
             file, _ = copy_of(desk, f"copy{n}.db")

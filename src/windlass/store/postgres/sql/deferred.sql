@@ -217,7 +217,7 @@ END $$;
 
 -- Lets new jobs wait for those that they come after and that have not succeeded. One of these that has failed
 -- or is gone is for follow to see to, and so is one that may end at this very moment.
--- Callers: enqueue_one, enqueue_mixed. May call: worker. Lock: none: it only adds rows.
+-- Callers: enqueue_one, enqueue_mixed, import_rows. May call: worker. Lock: none: it only adds rows.
 -- By edge: the place of the job among p_jobs, the job it comes after, how that one stands. Jobs that did not
 -- go the way of those that wait are left out.
 CREATE OR REPLACE FUNCTION windlass.add_edges(

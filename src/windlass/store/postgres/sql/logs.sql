@@ -216,8 +216,8 @@ END $$;
 
 -- ==== Counting ends [M7] ====
 
--- Lets one at a time count. Rotation carries and drops claims under the same lock, so that what was seen of a
--- claim stays true.
+-- Lets one at a time count. Rotation carries and drops claims under the same lock, so that what one who
+-- counts has seen of a claim stays true.
 -- Callers: count_ends, which only tries; recount, rotation_judge, rotation_reclaim. May call: worker.
 -- Lock: advisory, (oid of ended_count, 0), until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.count_lock(p_try boolean DEFAULT false) RETURNS boolean
@@ -341,8 +341,8 @@ BEGIN
 END $$;
 
 -- One bounded step of counting what has ended: from the lane after p_after on, about p_limit claims; and
--- where it begins, the ends that left no outcome. lane: where the next step goes on, NULL where this was the last
--- lane. more: some lane has more. busy: another one counts, and nothing was done.
+-- where it begins, the ends that left no outcome. lane: where the next step goes on, NULL where this was the
+-- last lane. more: some lane has more. busy: another one counts, and nothing was done.
 -- Callers: the store. May call: worker. Lock: that of count_lock, without waiting.
 CREATE OR REPLACE FUNCTION windlass.count_ends(
     p_after int, p_limit int, OUT lane int, OUT claims int, OUT more boolean, OUT busy boolean)

@@ -62,8 +62,6 @@ BEGIN
     UPDATE windlass.rotation x SET victim = rotation_begin.victim, turn = x.turn + 1, judged = false,
            judged_lane = 0, judged_id = 0, carried_at = NULL, carry_lanes = '{}', carry = '{}'
     RETURNING x.turn INTO turn;
-    -- What a turn that was given up has judged stays.
-    UPDATE windlass.ended_count SET leaving = 0 WHERE leaving <> 0;
 END $$;
 
 -- The size of a segment, or of all (NULL).
@@ -149,8 +147,8 @@ BEGIN
 END $$;
 
 -- Judges the claims of the victim in bounded steps: which are to be carried, and what goes with the others.
--- Callers: the store's rotate, after every lane was touched and what it holds counted. May call: worker.
--- Lock: the rotation row, then that of count_lock: no claim goes uncounted [M7].
+-- Callers: the store's rotate, after every lane was touched and counted. May call: worker. Lock: the rotation
+-- row, then that of count_lock: no claim goes uncounted [M7].
 -- Finished is final, so a claim that is not carried needs no second look. Its evidence goes with the segment,
 -- and so must the rows that it speaks of in other segments: a row that no claim covers would be offered
 -- again. What was flushed to it is remembered as a number of its worker, so that a flush sent again is known
@@ -174,6 +172,9 @@ BEGIN
         RETURN;
     END IF;
     PERFORM windlass.count_lock();
+    IF r.judged_id = 0 THEN  -- what a turn that was given up has judged stays
+        UPDATE windlass.ended_count SET leaving = 0 WHERE leaving <> 0;
+    END IF;
     SELECT array_agg(c.lane), array_agg(c.id), array_agg(c.own),
            array_agg(NOT c.own AND NOT isempty(windlass.unfinished(c.id, c.seqs))), count(*)
       INTO v_lanes, v_claims, v_own, v_open, v_n
@@ -347,8 +348,8 @@ END $$;
 
 -- Empties the victim: carries its unfinished claims with their outcomes and jobs, and truncates it p_grace
 -- seconds later.
--- Callers: the store's rotate, last. May call: worker. Lock: the rotation row; that of count_lock, since
--- who counts locks rows first and reads the partitions then; ACCESS EXCLUSIVE on the victim's partitions,
+-- Callers: the store's rotate, last. May call: worker. Lock: the rotation row; that of count_lock, since who
+-- counts locks rows first and reads the partitions then; ACCESS EXCLUSIVE on the victim's partitions,
 -- NOWAIT: on failure everything is let go at once. Claims and flushes wait only for what happens here, which
 -- is in proportion to the jobs that run, not to the size of the segment.
 -- Claims move here and nowhere else, so a flush finds each of them either before, in the victim, or after, in
