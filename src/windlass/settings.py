@@ -51,6 +51,7 @@ class SettingsInCode(TypedDict, total=False):
     idempotency_retention: Duration
     ageing_step: Duration
     park_after: int
+    idle_poll: Duration
     routes: Mapping[str, str]
     lease: Duration
     sweep: Duration
@@ -187,6 +188,13 @@ def _report_every(value: Any) -> float:
     return span
 
 
+def _idle_poll(value: Any) -> float:
+    span = seconds(value)
+    if not 0.01 <= span <= 60.0:
+        raise ValueError(f"{value!r} is not possible; write a time from 10ms to 60s")
+    return span
+
+
 def _signed(value: Any) -> float:
     """A duration that may be negative. Raises ValueError for anything else."""
     if isinstance(value, timedelta):
@@ -222,6 +230,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     park_after: Annotated[int, _whole(1)] = StoreSettings().park_after
     """After this many dead runs of a unique key in a row, enqueues of it by schedules and reconcilers are
     parked for a while [O7]."""
+
+    idle_poll: Annotated[float, _idle_poll] = StoreSettings().idle_poll
+    """How long an idle worker waits at most before it looks for work, where no wake-up can reach it: NOTIFY
+    is silent, or another process wrote to the SQLite file [K12]."""
 
     routes: Annotated[dict[str, str], _routes] = {}
     """The queue of a task whose code does not name one: {"gh.*": "gh"} [E5]."""

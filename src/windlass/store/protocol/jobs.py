@@ -107,6 +107,10 @@ class Claims(Protocol):
         """Wait until one of these queues may have work, at most `timeout` seconds. True: look now. A wake-up
         may be spurious and may be missed, so callers poll as well."""
 
+    async def polling(self, queues: Sequence[str]) -> records.Polling:
+        """How often an idle process that serves these queues looks for work, and what that costs: a few
+        looks are timed [K12]."""
+
 
 class Outcomes(Protocol):
     """How runs end [C5], and the progress they save on the way."""

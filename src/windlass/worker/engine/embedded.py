@@ -36,7 +36,7 @@ from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import RELEASE_TIME, Engine
 from windlass.worker.engine.reconcile import reconcile_for_ever
-from windlass.worker.engine.waiting import wait_for_store
+from windlass.worker.engine.waiting import log_polling, wait_for_store
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.processes.board import Board
@@ -106,11 +106,13 @@ class Worker:
             store_handle.worker_loops.append(self._loop)
             try:
                 self._member = await asyncio.wrap_future(ready)
-                reconciling = asyncio.create_task(reconcile_for_ever(app, store, self._queues))
+                both = (reconcile_for_ever(app, store, self._queues), log_polling(store, self._queues))
+                beside = [asyncio.create_task(each) for each in both]
                 try:
                     await self._work(engine, store)
                 finally:
-                    reconciling.cancel()
+                    for task in beside:
+                        task.cancel()
             finally:
                 store_handle.listeners.discard(self.cancel)
                 store_handle.worker_loops.remove(self._loop)

@@ -23,7 +23,7 @@ from windlass.errors import ConfigurationError
 from windlass.running.groups import ending, to_the_end
 from windlass.settings import Settings
 from windlass.store.protocol import Store
-from windlass.worker.engine.waiting import first
+from windlass.worker.engine.waiting import first, log_polling
 from windlass.worker.processes.channel import Start
 from windlass.worker.processes.child_run import RESTARTS, ChildRun
 from windlass.worker.processes.handback import hand_back, insist
@@ -93,12 +93,13 @@ class Supervisor:
         watchdog = Watchdog(self._children, self.member, self._settings, self._shutdown)
         watching = asyncio.create_task(watchdog.run(), name="windlass watchdog")
         self._sparing = asyncio.create_task(self._spares.run(), name="windlass spares")
+        costing = asyncio.create_task(log_polling(self._store, self._settings.queues))
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._settings.processes):
                     group.create_task(self._keep())
         finally:
-            chores = (membership, watching, self._sparing)
+            chores = (membership, watching, self._sparing, costing)
             for task in chores:
                 task.cancel()
             await asyncio.gather(*chores, return_exceptions=True)

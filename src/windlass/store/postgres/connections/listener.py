@@ -21,7 +21,6 @@ import asyncpg
 from windlass.errors import StoreUnavailable, WindlassError
 from windlass.store.postgres.connections.database import Database
 
-POLL_DEAF: Final = 0.5
 POLL_LISTENING: Final = 5.0
 RESTART_BASE: Final = 0.5
 RESTART_CAP: Final = 30.0
@@ -43,8 +42,10 @@ def jittered(interval: float) -> float:
 class Listener:
     """Hears that a queue has work, or that a job somebody waits for may have ended."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, idle_poll: float) -> None:
+        """`idle_poll`: seconds between two looks, at most, while no wake-up can arrive [K12]."""
         self._db = database
+        self.idle_poll: Final = idle_poll
         self._connection: Any = None
         self._beginning: asyncio.Task[bool] | None = None
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
@@ -69,17 +70,19 @@ class Listener:
 
         `since` is what `heard_of` said of each before the caller looked and found nothing: a wake-up between
         the look and the wait counts. So does the loss of the listener, which hears nothing any more."""
-        end = time.monotonic() + timeout
-        if await self._start(min(timeout, POLL_DEAF)):
+        began = time.monotonic()
+        if await self._start(min(timeout, self.idle_poll)):
             return True
         if any(self.heard_of(topic) > mark for topic, mark in zip(topics, since, strict=False)):
             return True
         event = asyncio.Event()
         self._waiting[event] = frozenset(topics)
         try:
-            poll = jittered(POLL_LISTENING if self.hears else POLL_DEAF)
+            # Before the setting and not around it, so that it is a bound; the start of a listener that does
+            # not come counts, too.
+            poll = jittered(POLL_LISTENING) if self.hears else self.idle_poll * random.uniform(0.7, 0.95)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(end - time.monotonic(), poll)):
+                async with asyncio.timeout(began + min(timeout, poll) - time.monotonic()):
                     await event.wait()
             self._probe_if_silent()
             return event.is_set()
@@ -149,7 +152,7 @@ class Listener:
             self._put_off()
             logger.warning(
                 "cannot listen for wake-ups, so workers poll every %g s until it works: %s",
-                POLL_DEAF, error,
+                self.idle_poll, error,
             )  # fmt: skip
             return False
         self._connection, self.hears = connection, hears
