@@ -227,6 +227,7 @@ class Claims:
         heads have waited is asked for once in `head_cache` seconds anyway."""
         wakes = await self._listener.check(PROBE)
         every = POLL_LISTENING if wakes else self._listener.idle_poll
+        lanes = 0
         took: list[float] = []
         for _ in range(LOOKS):
             before = time.monotonic()

@@ -54,14 +54,15 @@ logger: Final = logging.getLogger("windlass.worker")
 class Worker:
     """One worker in this process; `app.worker(...)` makes it. Use it once."""
 
-    def __init__(self, app: Windlass, queues: dict[str, int | None]) -> None:
+    def __init__(self, app: Windlass, queues: dict[str, int | None], given: str = "") -> None:
         if not queues:
             raise ConfigurationError(
                 "this worker serves no queue: app.worker(queues=['mail']), or declare a task first"
             )
         self._app = app
         self._queues = queues
-        self._label = make_label(app.settings.label_prefix, app.settings.label_version)
+        self._given = given
+        self._label = make_label(app.settings.label_prefix, app.settings.label_version, given)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
         self._member: Member | None = None
@@ -216,7 +217,7 @@ class Worker:
     # -- how --------------------------------------------------------------------------------------------
 
     def _worker_info(self, worker: int) -> WorkerInfo:
-        return worker_info(worker, self._label, self._queues, self._app.settings.lease)
+        return worker_info(worker, self._label, self._queues, self._app.settings.lease, self._given)
 
     async def _work(self, engine: Engine, store: Store) -> None:
         working = asyncio.create_task(engine.run())

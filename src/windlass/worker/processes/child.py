@@ -104,7 +104,9 @@ class Child:
             self._engine = engine = Engine(
                 store,
                 lambda engine: Runner(app.tasks, engine, hooks=app.hooks, processes=processes),
-                lambda worker: worker_info(worker, start.label, start.queues, app.settings.lease),
+                lambda worker: worker_info(
+                    worker, start.label, start.queues, app.settings.lease, start.given
+                ),
                 self,
                 settings=app.settings,
                 record=recorder_for(app.settings),

@@ -294,7 +294,9 @@ CREATE TABLE windlass.worker (
     queues     text[] NOT NULL,
     started_at timestamptz NOT NULL,
     flushed    bigint NOT NULL DEFAULT 0,
-    lease      float8 NOT NULL DEFAULT 30
+    lease      float8 NOT NULL DEFAULT 30,
+    name       text NOT NULL DEFAULT '',
+    process    text NOT NULL DEFAULT ''
 );
 CREATE TABLE windlass.worker_life (
     id      bigint PRIMARY KEY,

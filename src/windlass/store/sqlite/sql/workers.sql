@@ -7,8 +7,12 @@ SELECT 1 FROM windlass_worker WHERE id = ?;
 SELECT host, label FROM windlass_worker WHERE alive AND machine <> ? AND boot <> ? AND beat_at > ? LIMIT 1;
 
 -- :register
-INSERT INTO windlass_worker (id, label, host, pid, queues, machine, boot, lease, alive, started_at, beat_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?);
+INSERT INTO windlass_worker (id, label, host, pid, queues, machine, boot, lease, alive, started_at, beat_at,
+  name, process)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?);
+
+-- :named  another live worker that was given this id [K13]
+SELECT id FROM windlass_worker WHERE alive AND name = ? AND id <> ? ORDER BY started_at DESC LIMIT 1;
 
 -- :beat
 UPDATE windlass_worker SET beat = beat + 1, beat_at = ? WHERE id = ?;
@@ -17,7 +21,8 @@ UPDATE windlass_worker SET beat = beat + 1, beat_at = ? WHERE id = ?;
 SELECT coalesce(id, pos) FROM windlass_job WHERE cancel = ? AND cancel > 0;
 
 -- :alive
-SELECT w.id, w.label, w.host, w.pid, w.queues, w.beat, w.started_at, w.beat_at, w.lease, t.vitals, t.vitals_at
+SELECT w.id, w.label, w.host, w.pid, w.queues, w.beat, w.started_at, w.beat_at, w.lease, w.name,
+  w.process, t.vitals, t.vitals_at
 FROM windlass_worker w LEFT JOIN windlass_reporter t ON t.source = w.id
 WHERE w.alive ORDER BY w.started_at, w.id;
 
