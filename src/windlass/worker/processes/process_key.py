@@ -14,22 +14,26 @@ from typing import Final
 _PROC: Final = Path("/proc")
 _STARTED: Final = 19
 """Which field behind the name in /proc/PID/stat says when a process began, in ticks since the boot."""
+_ENDED: Final = ("Z", "X")
+"""States of what is left of a process that has ended."""
 
 
 def process_key() -> str:
     """The key of this process."""
-    began = _began(os.getpid())
-    place = _place()
-    return f"{place}/{os.getpid()}/{began}" if place and began else ""
+    place, stat = _place(), _stat(os.getpid())
+    return f"{place}/{os.getpid()}/{stat[_STARTED]}" if place and stat else ""
 
 
 def is_gone(key: str) -> bool:
     """Whether the process with this key has ended, for sure. False: it runs, or nobody here can tell."""
-    place, _, process = key.rpartition("/")[0].rpartition("/")
-    began = key.rpartition("/")[2]
+    rest, _, began = key.rpartition("/")
+    place, _, process = rest.rpartition("/")
     if not place or place != _place():
         return False
-    return _began(int(process)) != began
+    stat = _stat(int(process))
+    if stat is None:
+        return not _exists(int(process))
+    return stat[0] in _ENDED or stat[_STARTED] != began
 
 
 def _place() -> str:
@@ -41,11 +45,21 @@ def _place() -> str:
         return ""
 
 
-def _began(process: int) -> str | None:
-    """When it began; None where there is no such process, or only what is left of one that has ended."""
+def _stat(process: int) -> list[str] | None:
+    """What the kernel says of a process, from its state on; None where it says nothing."""
     try:
         # The name may hold blanks and brackets.
-        fields = (_PROC / str(process) / "stat").read_bytes().rpartition(b")")[2].split()
+        return (_PROC / str(process) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in (b"Z", b"X") else fields[_STARTED].decode()
+
+
+def _exists(process: int) -> bool:
+    """Also of one that is hidden here, as those of other users may be (hidepid, ProtectProc)."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
