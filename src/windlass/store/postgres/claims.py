@@ -223,8 +223,8 @@ class Claims:
         return heard or patience < timeout
 
     async def polling(self, queues: Sequence[str]) -> Polling:
-        """See Store.polling. A poll calls a few lanes, or asks which of many have something; how long their
-        heads have waited is asked for once in `head_cache` seconds anyway."""
+        """See Store.polling. A poll asks for the heads of lanes, or where there are few and that was done
+        less than `head_cache` seconds ago, calls those instead."""
         wakes = await self._listener.check(PROBE)
         every = POLL_LISTENING if wakes else self._listener.idle_poll
         lanes = 0
@@ -233,9 +233,10 @@ class Claims:
             before = time.monotonic()
             lanes = len(await self._db.rows("lane_heads", list(queues)))
             took.append(time.monotonic() - before)
-        heads = 1 / max(every, self._head_cache)
-        statements = lanes / every + heads if lanes <= FEW else 1 / every
-        return Polling(every, wakes, statements, statistics.median(took))
+        pause = self._listener.mean_pause
+        asks = 1 / math.ceil(self._head_cache / pause)
+        calls = max(lanes, 1) if lanes <= FEW else 1
+        return Polling(every, wakes, (asks + (1 - asks) * calls) / pause, statistics.median(took))
 
     def made_room(self, queues: Collection[str]) -> None:
         """Jobs of these queues have ended: who waits here for a queue at its limit may look again [F3]."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ from windlass.store.settings import StoreSettings
 
 WORKER = 7
 QUEUE = "mail"
+
+
+def deaf(*_: object) -> None:
+    """What a proxy that drops notifications makes of them."""
 
 
 async def pick_ups(store: PostgresStore, producer: PostgresStore, n: int) -> list[float]:
@@ -51,16 +56,44 @@ async def test_behind_a_transaction_pooler_the_setting_is_a_bound(
             await producer.close()
     assert max(waits) < idle_poll + 0.25, waits  # beside the pause, a claim on a busy machine
     assert (polling.every, polling.wakes) == (idle_poll, False)
-    assert polling.statements == pytest.approx(1 / idle_poll + 1, rel=0.01)  # one lane, and heads each second
     assert 0 < polling.took < 1
+
+
+@pytest.mark.parametrize("queues", [["a"], ["a", "b"], ["a", "b", "c", "d"]], ids=len)
+async def test_as_many_statements_are_sent_as_it_says(
+    queues: list[str], pg_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One lane, as many as are called without asking first, and more; counted where they are sent."""
+    monkeypatch.setattr(Listener, "_heard", deaf)
+    store = PostgresStore(pg_dsn, settings=StoreSettings(idle_poll=0.2))
+    await store.open()
+    connection = store._db.connection
+    sent = 0
+
+    def counted(*args: float) -> AbstractAsyncContextManager[object]:
+        nonlocal sent
+        sent += 1
+        return connection(*args)
+
+    try:
+        await store.enqueue([NewJob(task="a", payload="{}", queue=queue) for queue in queues])
+        await store.register(WorkerInfo(id=WORKER, queues=tuple(queues)))
+        while await store.claim(WORKER, queues, 10):
+            pass
+        said = (await store.polling(queues)).statements
+        monkeypatch.setattr(store._db, "connection", counted)
+        began = time.monotonic()
+        while time.monotonic() - began < 4.0:
+            await store.wait(queues, 60)
+            await store.claim(WORKER, queues, 10)
+        took = time.monotonic() - began
+    finally:
+        await store.close()
+    assert said == pytest.approx(sent / took, rel=0.3)
 
 
 async def test_a_self_test_that_fails_means_polling(pg_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a listener, and nothing reaches it."""
-
-    def deaf(*_: object) -> None:
-        """What a proxy that drops notifications makes of them."""
-
     monkeypatch.setattr(Listener, "_heard", deaf)
     store, producer = PostgresStore(pg_dsn), PostgresStore(pg_dsn)
     await store.open()

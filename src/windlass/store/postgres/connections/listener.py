@@ -30,6 +30,9 @@ SETTLED: Final = 30.0
 PROBE_EVERY: Final = 15.0
 """Seconds of silence after which the connection of a listener is probed."""
 
+EARLY: Final = (0.7, 0.95)
+"""Which part of `idle_poll` a pause lasts: it is a bound, and many processes should not ask all at once."""
+
 DONE: Final = "!"
 logger: Final = logging.getLogger("windlass.store")
 
@@ -59,6 +62,11 @@ class Listener:
         self._proved_at = 0.0
         self.hears: bool = False
 
+    @property
+    def mean_pause(self) -> float:
+        """Seconds between two polls, on average."""
+        return POLL_LISTENING if self.hears else self.idle_poll * sum(EARLY) / 2
+
     def heard_of(self, topic: str) -> int:
         """How many wake-ups there may have been for a topic: a mark to hand to `wait` later. A listener that
         starts may have missed one, so its start counts, too."""
@@ -80,7 +88,7 @@ class Listener:
         try:
             # Before the setting and not around it, so that it is a bound; the start of a listener that does
             # not come counts, too.
-            poll = jittered(POLL_LISTENING) if self.hears else self.idle_poll * random.uniform(0.7, 0.95)
+            poll = jittered(POLL_LISTENING) if self.hears else self.idle_poll * random.uniform(*EARLY)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(began + min(timeout, poll) - time.monotonic()):
                     await event.wait()
