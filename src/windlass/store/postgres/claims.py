@@ -234,7 +234,7 @@ class Claims:
             lanes = len(await self._db.rows("lane_heads", list(queues)))
             took.append(time.monotonic() - before)
         pause = self._listener.mean_pause
-        asks = 1 / math.ceil(self._head_cache / pause)
+        asks = 1 / max(1, math.ceil(self._head_cache / pause))
         calls = max(lanes, 1) if lanes <= FEW else 1
         return Polling(every, wakes, (asks + (1 - asks) * calls) / pause, statistics.median(took))
 
