@@ -84,6 +84,36 @@ def servers(quick: bool, out: Path | None) -> None:
     compare(quick, out)
 
 
+@bench.command()
+@click.option("--rounds", type=click.IntRange(1), default=20, show_default=True, help="Jobs for each way.")
+@click.option(
+    "--schedules",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Fires of a schedule to wait for in each place, a minute each.",
+)
+@click.option("--only", default="", help="Only places whose names begin so: sqlite, postgresql.")
+@server_option
+def wakeups(rounds: int, schedules: int, only: str, server: str) -> None:
+    """How long an idle worker takes to begin a job, for each way in which it is woken.
+
+    On SQLite, on PostgreSQL, and on PostgreSQL where NOTIFY is silent. It takes about 8 minutes."""
+    from bench.servers import POSTGRESQL, SQLITE, started
+    from bench.wakeups import SILENT, lines, measure
+
+    places = [place for place in (SQLITE, POSTGRESQL, SILENT) if place.lower().startswith(only.lower())]
+    if not places:
+        raise click.BadParameter(f"no place begins with {only!r}: take sqlite or postgresql")
+    if places == [SQLITE]:
+        found = measure(places, None, rounds, schedules)
+    else:
+        check_server(server)
+        with started(server) as running:
+            found = measure(places, running, rounds, schedules)
+    click.echo("\n".join(lines(found)))
+
+
 bench.add_command(engine)
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ _NOT_OURS: Final = ("SOAK_", "TEST_")  # prefixes of variables that tests read
 _ALIKE: Final = 0.75  # how similar to a setting a variable must be to count as misspelt
 Events = Literal["notable", "all", "off"]
 """Which runs make an event: those that did not simply succeed, all, or none."""
+_WORKER_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
@@ -51,6 +52,7 @@ class SettingsInCode(TypedDict, total=False):
     idempotency_retention: Duration
     ageing_step: Duration
     park_after: int
+    idle_poll: Duration
     routes: Mapping[str, str]
     lease: Duration
     sweep: Duration
@@ -61,6 +63,7 @@ class SettingsInCode(TypedDict, total=False):
     queues: Mapping[str, int | None] | Sequence[str] | str
     processes: int
     spares: int
+    worker_id: str
     label_prefix: str
     label_version: str
     imports: Sequence[str] | str
@@ -141,6 +144,13 @@ def _word(value: Any) -> str:
     return value.strip()
 
 
+def read_worker_id(value: Any) -> str:
+    """An id that a worker is given; empty: none [K13]."""
+    if not isinstance(value, str) or not _WORKER_ID.fullmatch(value.strip() or "-"):
+        raise ValueError(f"{value!r} cannot be a worker id; use up to 80 of A-Z a-z 0-9 . _ -")
+    return value.strip()
+
+
 def _names(value: Any) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
@@ -180,11 +190,14 @@ def _events(value: Any) -> str:
     return str(value)
 
 
-def _report_every(value: Any) -> float:
-    span = seconds(value)
-    if span < 0.1:
-        raise ValueError(f"{value!r} is too short; the minimum is 0.1 s")
-    return span
+def _at_least(least: float) -> Callable[[Any], float]:
+    def read(value: Any) -> float:
+        span = seconds(value)
+        if span < least:
+            raise ValueError(f"{value!r} is too short; the minimum is {least:g} s")
+        return span
+
+    return read
 
 
 def _signed(value: Any) -> float:
@@ -223,6 +236,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """After this many dead runs of a unique key in a row, enqueues of it by schedules and reconcilers are
     parked for a while [O7]."""
 
+    idle_poll: Annotated[float, _at_least(0.01)] = StoreSettings().idle_poll
+    """How long an idle worker waits at most before it looks for work, where no wake-up can reach it: NOTIFY
+    is silent, or another process wrote to the SQLite file [K12]."""
+
     routes: Annotated[dict[str, str], _routes] = {}
     """The queue of a task whose code does not name one: {"gh.*": "gh"} [E5]."""
 
@@ -255,6 +272,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     spares: Annotated[int, _whole(0)] = 0
     """Processes that have loaded the app and wait to replace a child that dies [K9]."""
 
+    worker_id: Annotated[str, read_worker_id] = ""
+    """The id of a worker, kept over restarts; its processes are ID.1, ID.2 and so on. At most one live worker
+    has it. Empty: random for each process [K13]."""
+
     label_prefix: Annotated[str, _word] = ""
     """The first part of a worker's label; the host's name if empty [K7]."""
 
@@ -276,7 +297,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     event_buffer: Annotated[int, _whole(0)] = 50_000
     """Events that a process buffers; further ones are dropped and counted [M2]."""
 
-    report_every: Annotated[float, _report_every] = 2.0
+    report_every: Annotated[float, _at_least(0.1)] = 2.0
     """How often a process reports its counts and events to the store [M2]."""
 
     web_read: Annotated[tuple[str, ...], _pairs] = ()

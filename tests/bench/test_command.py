@@ -13,7 +13,17 @@ from bench.servers import ROOT
 from windlass.cli import main
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-COMMANDS = ["", "page", "servers", "engine", "engine store", "engine chunks", "engine flow", "engine web"]
+COMMANDS = [
+    "",
+    "page",
+    "servers",
+    "wakeups",
+    "engine",
+    "engine store",
+    "engine chunks",
+    "engine flow",
+    "engine web",
+]
 
 
 @pytest.mark.parametrize("words", COMMANDS)

@@ -200,7 +200,10 @@ def test_every_error_is_told_of_once() -> None:
     assert all(all(row.values()) for row in shown)
 
 
-CARRYING = {"WL001": "AlreadyEnqueued", "WL011": "QueueFull", "WL012": "Shed", "WL019": "Finalizing"}
+CARRYING = {
+    "WL001": "AlreadyEnqueued", "WL011": "QueueFull", "WL012": "Shed", "WL019": "Finalizing",
+    "WL020": "WorkerIdTaken",
+}  # fmt: skip
 """Codes whose errors carry more than a message."""
 
 

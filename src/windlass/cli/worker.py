@@ -38,6 +38,12 @@ from windlass.worker.reports.health import Health, parse_address
     "(mail=4/process); may be repeated. [all queues of the app; WINDLASS_QUEUES]",
 )
 @click.option("-p", "--processes", type=click.IntRange(1), help="Child processes. [WINDLASS_PROCESSES, 1]")
+@click.option(
+    "--id",
+    "worker_id",
+    metavar="ID",
+    help="An id that is kept over restarts; at most one live worker has it. [WINDLASS_WORKER_ID, random]",
+)
 @click.option("--spares", type=click.IntRange(0), help="Preloaded processes, ready to replace children. [0]")
 @click.option(
     "--import",

@@ -22,3 +22,6 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     park_after: int = 3
     """After so many dead runs of a unique key in a row its automatic enqueues are parked for a while [O7]."""
+
+    idle_poll: float = 0.5
+    """How long an idle worker waits at most before it looks for work, where no wake-up can reach it [K12]."""

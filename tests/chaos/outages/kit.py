@@ -48,12 +48,14 @@ class Host:
     """A running `windlass worker`. Its log is in `log`, what its handlers did in `books`."""
 
     def __init__(
-        self, folder: Path, url: str, *, lease: float = 2.0, processes: int = 1, slots: int = 8
+        self, folder: Path, url: str, *, lease: float = 2.0, processes: int = 1, slots: int = 8, **more: str
     ) -> None:
+        """`more` are further settings, by their names."""
         self.log = folder / "worker.log"
         self.books = folder / "effects"
         self.port = free_port()
         self._environment = {**os.environ, "WINDLASS_DATABASE_URL": url, LEDGER: str(self.books)}
+        self._environment |= {f"WINDLASS_{name.upper()}": value for name, value in more.items()}
         flags = {"-q": f"{QUEUE}={slots}", "-p": processes, "--lease": f"{lease:g}s", "--sweep": "0.5s"}
         flags |= {"--shutdown": "10s", "--health": f"127.0.0.1:{self.port}"}
         self._arguments = ["worker", APP, *(str(word) for pair in flags.items() for word in pair)]

@@ -120,10 +120,13 @@ async def pooled(server: Server, dsn: str, folder: Path, seconds: float, figure:
             assert host.family() == family
             assert await left_behind(url) == []
             log = host.log.read_text()
-        (finding,) = [found for found in await asyncio.to_thread(doctor, url) if found["name"] == "wake-ups"]
+        findings = {found["name"]: found for found in await asyncio.to_thread(doctor, url)}
+    finding = findings["wake-ups"]
     assert finding["level"] == "warning"
     assert "pooler" in finding["text"]
     assert max(waits) < PICK_UP
+    assert "no wake-up arrives, so an idle process looks every 0.5 s" in findings["polling"]["text"]
+    assert "no wake-up arrives, so an idle process looks every 0.5 s" in log
     assert "prepared statement" not in log, log
     assert QUEUE in log
     figure("jobs run through PgBouncer", len(ids))
@@ -134,5 +137,6 @@ async def pooled(server: Server, dsn: str, folder: Path, seconds: float, figure:
 async def test_a_worker_behind_a_transaction_pooler(
     pg_server: Server, pg_dsn: str, tmp_path: Path, figure: Figure, seconds: float
 ) -> None:
-    """[rule 10] [rule 12] No prepared statement, no setting of a session, no NOTIFY; the doctor says so."""
+    """[rule 10] [rule 12] No prepared statement, no setting of a session, no NOTIFY; the doctor says so,
+    and what polling costs [K12]."""
     await pooled(pg_server, pg_dsn, tmp_path, seconds, figure)

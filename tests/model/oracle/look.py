@@ -19,6 +19,7 @@ from windlass.store.records import (
     JobRecord,
     Matches,
     Page,
+    Polling,
     RetryAnswer,
 )
 
@@ -178,3 +179,6 @@ class Look(Base):
             # What a governor puts off comes with time, and nobody rings for that.
             soon = min([timeout, *(pace.soon(now) for pace in paces if pace.bucket.available(now) < 1)])
         return await self._until(look, soon) is True
+
+    async def polling(self, queues: Sequence[str]) -> Polling:
+        return Polling(math.inf, True, 0.0, 0.0)

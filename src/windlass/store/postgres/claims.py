@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import statistics
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -20,11 +21,11 @@ from windlass.core.order import LaneHead, claim_order, effective
 from windlass.core.slots import MAX_SLOTS, fair_share
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
-from windlass.store.postgres.connections.listener import Listener
+from windlass.store.postgres.connections.listener import POLL_LISTENING, Listener
 from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.rows import decode_options
 from windlass.store.protocol import NOTHING
-from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Fence, Needs, Parts, parts_of
+from windlass.store.records import DEFAULT_OPTIONS, Claim, ClaimedJob, Fence, Needs, Parts, Polling, parts_of
 from windlass.store.settings import StoreSettings
 
 LANE_WAIT: Final = 100
@@ -44,6 +45,12 @@ FIRST_PENDING_POLL: Final = 0.001
 PENDING_POLL: Final = 0.05
 FULL_POLL: Final = 0.5
 """Seconds after which a queue at its limit is asked again: another worker that makes room does not call."""
+
+LOOKS: Final = 5
+"""How many looks for work are timed, to say what they cost."""
+
+PROBE: Final = 10.0
+"""Seconds to find out whether wake-ups arrive."""
 
 _COLUMNS: Final = (
     "seqs", "ids", "tasks", "payloads", "options", "attempts", "deaths", "enqueued", "offered"
@@ -214,6 +221,22 @@ class Claims:
             # The caller looks now: what was heard up to here is not told twice.
             self._looked.update((queue, self._heard(queue)) for queue in queues)
         return heard or patience < timeout
+
+    async def polling(self, queues: Sequence[str]) -> Polling:
+        """See Store.polling. A poll asks for the heads of lanes, or where there are few and that was done
+        less than `head_cache` seconds ago, calls those instead."""
+        wakes = await self._listener.check(PROBE)
+        every = POLL_LISTENING if wakes else self._listener.idle_poll
+        lanes = 0
+        took: list[float] = []
+        for _ in range(LOOKS):
+            before = time.monotonic()
+            lanes = len(await self._db.rows("lane_heads", list(queues)))
+            took.append(time.monotonic() - before)
+        pause = self._listener.mean_pause
+        asks = 1 / max(1, math.ceil(self._head_cache / pause))
+        calls = max(lanes, 1) if lanes <= FEW else 1
+        return Polling(every, wakes, (asks + (1 - asks) * calls) / pause, statistics.median(took))
 
     def made_room(self, queues: Collection[str]) -> None:
         """Jobs of these queues have ended: who waits here for a queue at its limit may look again [F3]."""

@@ -16,8 +16,9 @@ from windlass.errors import StoreForbidden
 from windlass.store import findings
 from windlass.store.measures import unpack
 from windlass.store.postgres import schema as schemas
+from windlass.store.postgres.claims import Claims
 from windlass.store.postgres.connections.database import SPARE, Database
-from windlass.store.postgres.connections.listener import POLL_DEAF, Listener
+from windlass.store.postgres.connections.listener import Listener
 from windlass.store.postgres.connections.pooler import LOAN, TOO_SMALL, Pooling, lends
 from windlass.store.records import Finding
 
@@ -38,9 +39,10 @@ BEHIND: Final = 10_000
 class Diagnosis:
     """Looks at a store that is open."""
 
-    def __init__(self, database: Database, listener: Listener) -> None:
+    def __init__(self, database: Database, listener: Listener, claims: Claims) -> None:
         self._db = database
         self._listener = listener
+        self._claims = claims
 
     async def diagnose(self) -> list[Finding]:
         """See Store.diagnose."""
@@ -51,6 +53,7 @@ class Diagnosis:
             "pooler": self._pooler,
             "speed": self._speed,
             "wake-ups": self._wake_ups,
+            "polling": self._polling,
             "queues": self._unserved,
             "budgets": self._over,
             "counts": self._counts,
@@ -161,11 +164,12 @@ class Diagnosis:
     async def _wake_ups(self) -> AsyncIterator[Finding]:
         if self._db.read_only:
             return  # nobody may listen there, and nobody needs to
+        every = f"{self._listener.idle_poll:g} s"
         if self._db.pooled:
             yield findings.warning(
                 "wake-ups",
                 "the pooler is in transaction mode: NOTIFY does not arrive, and statements are "
-                f"not prepared, so workers poll every {POLL_DEAF:g} s and each statement costs more",
+                f"not prepared, so workers poll every {every} and each statement costs more",
                 "Give the workers a URL of the server itself; producers may keep the pooler.",
             )
         elif await self._listener.check(10.0):
@@ -173,9 +177,14 @@ class Diagnosis:
         else:
             yield findings.warning(
                 "wake-ups",
-                f"a NOTIFY did not arrive within a second; workers poll every {POLL_DEAF:g} s instead",
+                f"a NOTIFY did not arrive within a second; workers poll every {every} instead",
                 "Look for a proxy or pooler between here and the server that drops notifications.",
             )
+
+    async def _polling(self) -> AsyncIterator[Finding]:
+        if not self._db.read_only:
+            queues = [row["name"] for row in await self._db.query("queues")]
+            yield findings.ok("polling", str(await self._claims.polling(queues)))
 
     async def _unserved(self) -> AsyncIterator[Finding]:
         rows = await self._db.query("unserved")

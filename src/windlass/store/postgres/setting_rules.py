@@ -31,7 +31,7 @@ how long its texts, is left to those who make it."""
 def with_rules(functions: str) -> str:
     """These functions, with a rule for each setting and each option of a job."""
     rules = (_rule(what, field) for what, record in SUBJECTS.items() for field in fields_of(record).values())
-    functions = functions.replace(_MARK, "".join(f",\n        {rule}" for rule in rules))
+    functions = functions.replace(_MARK, ",\n               ".join(rules))
     options = (f"WHEN {_wrong(field)}\n        THEN '{field.kept}: {field.allowed}'" for field in CARRIED)
     return functions.replace(_OPTIONS_MARK, "\n        ".join(options))
 

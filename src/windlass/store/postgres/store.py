@@ -54,7 +54,7 @@ class PostgresStore:
     ) -> None:
         self.settings: Final = settings or StoreSettings()
         self._db = Database(dsn, schema, pool_size, deadline)
-        self._listener = Listener(self._db)
+        self._listener = Listener(self._db, self.settings.idle_poll)
         self._limits = Limits(self._db, self._listener)
         self._parents = Parents(self._db, self._limits)
         self._enqueue = Enqueue(self._db, self._limits)
@@ -69,7 +69,7 @@ class PostgresStore:
         self._cluster = Cluster(self._db)
         self._measures = Measures(self._db)
         self._counts = Counts(self._db)
-        self._diagnosis = Diagnosis(self._db, self._listener)
+        self._diagnosis = Diagnosis(self._db, self._listener, self._claims)
         self._listing = Listing(self._db, self._listener)
         self._moving = Moving(self._db)
         self._retention = Retention(self._db, dump_grace)
@@ -80,6 +80,7 @@ class PostgresStore:
         self.unfinished: Final = self._claims.unfinished
         self.fences: Final = self._claims.fences
         self.wait: Final = self._claims.wait
+        self.polling: Final = self._claims.polling
 
         self.finish: Final = self._outcomes.finish
         self.transaction: Final = self._outcomes.transaction

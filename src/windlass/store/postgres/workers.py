@@ -31,8 +31,9 @@ class Workers:
     async def register(self, worker: WorkerInfo) -> None:
         """See Store.register."""
         try:
-            *about, tasks = msgspec.structs.astuple(worker)
-            await self._db.value("register", *about, msgspec.json.encode(tasks).decode())
+            *about, tasks, name, process, before = msgspec.structs.astuple(worker)
+            known = msgspec.json.encode(tasks).decode()
+            await self._db.value("register", *about, known, name, process, before)
         except asyncpg.UniqueViolationError:
             raise ValueError(f"worker id {worker.id} was used before; draw a new one") from None
         except StoreForbidden as error:

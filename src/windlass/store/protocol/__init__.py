@@ -7,7 +7,7 @@ says how the second call is told from the first. Any of them may raise StoreUnav
 Each module of a store has its own protocol; `Store` is all of them together. Time is the store's
 own in all of it: a worker whose clock is wrong does no harm [fault 14].
 
-Words: a *lane* is one queue × priority (× shard). A *claim* is a batch of jobs of one lane leased to one
+Words: a *lane* is one queue × priority. A *claim* is a batch of jobs of one lane leased to one
 worker; its id is the fencing token. A job *offered* again keeps its id and goes to the back of its lane.
 """
 

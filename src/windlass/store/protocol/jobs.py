@@ -107,6 +107,10 @@ class Claims(Protocol):
         """Wait until one of these queues may have work, at most `timeout` seconds. True: look now. A wake-up
         may be spurious and may be missed, so callers poll as well."""
 
+    async def polling(self, queues: Sequence[str]) -> records.Polling:
+        """How often an idle process that serves these queues looks for work, and what that costs: a few
+        looks are timed [K12]."""
+
 
 class Outcomes(Protocol):
     """How runs end [C5], and the progress they save on the way."""
@@ -165,7 +169,8 @@ class Workers(Protocol):
     """The life of workers: they register, send heartbeats, retire, and are rescued where they do not [C8]."""
 
     async def register(self, worker: records.WorkerInfo) -> None:
-        """Make a worker known and alive. Its id is random; one that was ever used raises ValueError."""
+        """Make a worker known and alive. Its id is random; one that was ever used raises ValueError. Raises
+        WorkerIdTaken where another worker that is alive has its name [K13]."""
 
     async def retire(self, worker: int) -> int:
         """A worker leaves in good order: what it still holds is offered again, without charging an attempt,
@@ -185,12 +190,13 @@ class Workers(Protocol):
 
     async def rescue(self, worker: int, beat: int, policy: DeathPolicy) -> records.Rescued | None:
         """Take the jobs of a dead worker back [C8]. The caller has watched its beat counter stand at `beat`
-        for a whole lease; if it has moved since, or the worker is in the middle of a write, nothing happens
-        and the answer is None. Otherwise the worker is dead from this moment (its writes raise WorkerLost)
-        and each of its unfinished jobs gets one death more: below the policy's second death it is offered
-        again at once, from then on after the policy's delay, at the `poison`-th it is dead. Attempts are not
-        charged, checkpoints stay. A job whose cancel was requested is cancelled instead. Calling it again for
-        a worker already dead takes back what is left, whatever its beat."""
+        for a whole lease, or knows that its process is gone; if it has moved since, or the worker is in the
+        middle of a write, nothing happens and the answer is None. Otherwise the worker is dead from this
+        moment (its writes raise WorkerLost) and each of its unfinished jobs gets one death more: below the
+        policy's second death it is offered again at once, from then on after the policy's delay, at the
+        `poison`-th it is dead. Attempts are not charged, checkpoints stay. A job whose cancel was requested
+        is cancelled instead. Calling it again for a worker already dead takes back what is left, whatever its
+        beat."""
 
 
 class Deferred(Protocol):

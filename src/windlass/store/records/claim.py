@@ -82,3 +82,23 @@ class Finished(msgspec.Struct, frozen=True):
     applied: int = 0
     repeated: int = 0
     refused: tuple[int, ...] = ()
+
+
+class Polling(msgspec.Struct, frozen=True):
+    """What an idle worker process costs the store [K12]."""
+
+    every: float
+    """Seconds between two looks for work, at most."""
+    wakes: bool
+    """Whether wake-ups arrive, so that polls only stand behind them."""
+    statements: float
+    """How many statements a second that makes, about."""
+    took: float
+    """Seconds that such a statement took, measured."""
+
+    def __str__(self) -> str:
+        how = "wake-ups arrive, and" if self.wakes else "no wake-up arrives, so"
+        return (
+            f"{how} an idle process looks every {self.every:g} s: about {self.statements:.1f} statements/s "
+            f"of {self.took * 1e3:.2f} ms each"
+        )

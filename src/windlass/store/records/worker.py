@@ -19,6 +19,12 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds without a beat after which observers may take it for dead [C4]."""
     tasks: dict[str, str] = {}
     """The tasks that it knows, and the queue that each goes to: those who enqueue by name ask for it [E5]."""
+    name: str = ""
+    """The id that it was given, if any: at most one live worker has it [K13]."""
+    process: str = ""
+    """What its process is known by on this machine; see `worker.processes.process_key`."""
+    before: int = 0
+    """The id that the same worker had before, which does not count as another."""
 
 
 class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +40,8 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     beat_at: float
     lease: float = 30.0
+    name: str = ""
+    process: str = ""
     vitals: Vitals | None = None
     """How it is doing, in its own words; None before its first report."""
     vitals_at: float | None = None

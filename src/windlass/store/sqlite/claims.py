@@ -28,6 +28,9 @@ _SQL = Statements("claims")
 _Found = tuple[Any, ...]
 _DEATHS, _OPTIONS = 5, 6
 Span = tuple[int, int]
+LOOKS: Final = 5
+"""How many looks for work are timed, to say what they cost."""
+
 MAX_SENT_AWAY: Final = 500
 """After so many jobs that lack their tokens a claim leaves their lane; the next one sends more away."""
 

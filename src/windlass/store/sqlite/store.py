@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -105,7 +106,7 @@ class SQLiteStore:
             deferred.complete(tx)
             return answer, tx.notify
 
-        self.database: Final = Database(self.path, busy_timeout, schema.migrate, run)
+        self.database: Final = Database(self.path, busy_timeout, settings.idle_poll, schema.migrate, run)
 
     # -- life of the store ------------------------------------------------------------------------------
 
@@ -162,6 +163,16 @@ class SQLiteStore:
         soon = await self.database.read(lambda connection: claims.work_in(connection, queues, self._clock()))
         look = lambda connection: claims.has_work(connection, queues, self._clock())  # noqa: E731
         return await self.database.wait(look, min(timeout, soon), by_time=True) is True
+
+    async def polling(self, queues: Sequence[str]) -> records.Polling:
+        took = [await self._timed_look(queues) for _ in range(claims.LOOKS)]
+        every = self.database.longest
+        return records.Polling(every, False, 1 / every, statistics.median(took))
+
+    async def _timed_look(self, queues: Sequence[str]) -> float:
+        before = time.monotonic()
+        await self.database.read(lambda connection: claims.has_work(connection, queues, self._clock()))
+        return time.monotonic() - before
 
     @asynccontextmanager
     async def transaction(
@@ -246,7 +257,12 @@ class SQLiteStore:
     events: Final = _read(measures.events)
     task_depths: Final = _read(measures.task_depths)
     causes: Final = _read(measures.causes)
-    diagnose: Final = _read_now(measures.diagnose)
+
+    async def diagnose(self) -> list[records.Finding]:
+        now = self._clock()
+        found = await self.database.read(lambda connection: measures.diagnose(connection, now))
+        queues = [queue.name for queue in await self.queues()]
+        return [*found, records.Finding(name="polling", text=str(await self.polling(queues)))]
 
     async def health(self) -> records.Health:
         return await self.database.read(lambda found: measures.health(found, self.database.lock_waits.n))

@@ -16,7 +16,7 @@ import msgspec
 from windlass.core.retry import DeathPolicy
 from windlass.core.routing import Published, choose_published
 from windlass.core.states import Kind
-from windlass.errors import ConfigurationError
+from windlass.errors import ConfigurationError, WorkerIdTaken
 from windlass.store.records import Beat, Rescued, Vitals, WorkerInfo, WorkerRecord
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import must_live
@@ -45,9 +45,11 @@ def register(tx: Transaction, worker: WorkerInfo) -> None:
             f"host ({worker.host or machine.id}). SQLite serves the processes of one machine only: use "
             "PostgreSQL for several hosts, or stop the workers there"
         )
+    if worker.name and (holder := tx.one(_SQL["named"], (worker.name, worker.before))) is not None:
+        raise WorkerIdTaken(f"worker id {worker.name} is taken", holder[0])
     queues, tasks = encode(worker.queues).decode(), encode(worker.tasks).decode()
     about = (worker.id, worker.label, worker.host, worker.pid, queues, tasks, machine.id, machine.boot)
-    tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now))
+    tx.run(_SQL["register"], (*about, worker.lease, tx.now, tx.now, worker.name, worker.process))
 
 
 def elsewhere(connection: apsw.Connection, now: float) -> tuple[str, str] | None:

@@ -36,7 +36,7 @@ from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import LEAVE_TIME, Engine
 from windlass.worker.engine.reconcile import reconcile_for_ever
-from windlass.worker.engine.waiting import wait_for_store
+from windlass.worker.engine.waiting import log_polling, wait_for_store
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.processes.board import Board
@@ -54,14 +54,15 @@ logger: Final = logging.getLogger("windlass.worker")
 class Worker:
     """One worker in this process; `app.worker(...)` makes it. Use it once."""
 
-    def __init__(self, app: Windlass, queues: dict[str, int | None]) -> None:
+    def __init__(self, app: Windlass, queues: dict[str, int | None], given: str = "") -> None:
         if not queues:
             raise ConfigurationError(
                 "this worker serves no queue: app.worker(queues=['mail']), or declare a task first"
             )
         self._app = app
         self._queues = queues
-        self._label = make_label(app.settings.label_prefix, app.settings.label_version)
+        self._given = given
+        self._label = make_label(app.settings.label_prefix, app.settings.label_version, given)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
         self._member: Member | None = None
@@ -106,11 +107,13 @@ class Worker:
             store_handle.worker_loops.append(self._loop)
             try:
                 self._member = await asyncio.wrap_future(ready)
-                reconciling = asyncio.create_task(reconcile_for_ever(app, store, self._queues))
+                both = (reconcile_for_ever(app, store, self._queues), log_polling(store, self._queues))
+                beside = [asyncio.create_task(each) for each in both]
                 try:
                     await self._work(engine, store)
                 finally:
-                    reconciling.cancel()
+                    for task in beside:
+                        task.cancel()
             finally:
                 store_handle.listeners.discard(self.cancel)
                 store_handle.worker_loops.remove(self._loop)
@@ -215,7 +218,9 @@ class Worker:
 
     def _worker_info(self, worker: int) -> WorkerInfo:
         app = self._app
-        return worker_info(worker, self._label, self._queues, app.settings.lease, app.tasks.values())
+        return worker_info(
+            worker, self._label, self._queues, app.settings.lease, app.tasks.values(), self._given
+        )
 
     async def _work(self, engine: Engine, store: Store) -> None:
         working = asyncio.create_task(engine.run())

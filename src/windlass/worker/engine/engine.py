@@ -15,13 +15,16 @@ import secrets
 from collections.abc import Callable
 from typing import Final, Protocol
 
+import msgspec
+
 from windlass.core.counts import plural
-from windlass.core.retry import Backoff
+from windlass.core.retry import Backoff, DeathPolicy
 from windlass.errors import StoreError, StoreForbidden, WorkerLost
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Vitals, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
+from windlass.worker.engine.given_id import GivenId
 from windlass.worker.engine.run import Why
 from windlass.worker.engine.shift import Shift
 from windlass.worker.engine.waiting import RECONNECT, first
@@ -157,15 +160,19 @@ class Engine:
     # -- working ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until told to stop. Raises StoreForbidden where its role may not work at all."""
-        failures = 0
+        """Work until told to stop. Raises StoreForbidden where its role may not work at all, and
+        ConfigurationError where a live worker has the id that it was given."""
+        failures = worker = 0
         registered = False
+        given = GivenId(self._store, DeathPolicy(poison=self.poison))
         self._meter.start()
         try:
             while not self._stopping.is_set():
-                worker = secrets.randbelow(2**62) + 1
+                before, worker = worker, secrets.randbelow(2**62) + 1
+                info = msgspec.structs.replace(self._worker_info(worker), before=before)
                 try:
-                    await self._store.register(info := self._worker_info(worker))
+                    if not await self._register(given, info):
+                        return
                 except StoreError as error:
                     # To ask again would not help. A right that was there may come back.
                     if isinstance(error, StoreForbidden) and not registered:
@@ -190,6 +197,18 @@ class Engine:
                 await self._runner.close()
             finally:
                 await self._reporter.close()
+
+    async def _register(self, given: GivenId, info: WorkerInfo) -> bool:
+        """Register, however long the id that it was given takes to be free. False: it was told to stop."""
+        registering = asyncio.create_task(given.register(info))
+        await first(registering, self._stopping.wait())
+        if registering.done():
+            registering.result()
+            return True
+        registering.cancel()
+        await asyncio.wait({registering})
+        await self._retire(info.id)  # it may have been registered all the same
+        return False
 
     async def _sleep(self, seconds: float) -> None:
         await first(asyncio.sleep(seconds), self._stopping.wait())

@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
 from windlass.core.retry import Backoff
-from windlass.errors import StoreUnavailable
+from windlass.errors import StoreError, StoreUnavailable
+from windlass.store.protocol import Store
 
 logger: Final = logging.getLogger("windlass.worker")
 RECONNECT: Final = Backoff(0.2, 10.0, jitter=0.5)
@@ -34,6 +35,14 @@ def cancelled_from_outside() -> bool:
     """Whether this task was cancelled, also where an error on its way out has hidden that."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+async def log_polling(store: Store, queues: Iterable[str]) -> None:
+    """Say once what it costs the store that this host waits for work [K12]."""
+    try:
+        logger.info("%s", await store.polling(list(queues)))
+    except StoreError as error:  # whoever claims says that, and goes on trying
+        logger.debug("what polling costs could not be measured: %s", error)
 
 
 async def wait_for_store(failures: int, error: StoreUnavailable) -> None:

@@ -28,6 +28,8 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     queues: dict[str, int | None]
     spare: bool = False
     """Whether to wait for `Go` once the app is loaded and the store is open."""
+    given: str = ""
+    """The id that it was given, if any [K13]."""
 
 
 class Go(msgspec.Struct, frozen=True, tag=True):

@@ -105,7 +105,7 @@ class Child:
                 store,
                 lambda engine: Runner(app.tasks, engine, hooks=app.hooks, processes=processes),
                 lambda worker: worker_info(
-                    worker, start.label, start.queues, app.settings.lease, app.tasks.values()
+                    worker, start.label, start.queues, app.settings.lease, app.tasks.values(), start.given
                 ),
                 self,
                 settings=app.settings,

@@ -1,5 +1,5 @@
 """The label of a worker, `{prefix}-worker-{version}-{id}` [K7], and what it registers in the store. The id is
-4 random hex digits."""
+the one that it was given [K13], else 4 random hex digits."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from windlass.store.records import WorkerInfo
+from windlass.worker.processes.process_key import process_key
 
 if TYPE_CHECKING:
     from windlass.tasks.task import Task
 
 
-def make_label(prefix: str = "", version: str = "") -> str:
+def make_label(prefix: str = "", version: str = "", given: str = "") -> str:
     """The label of a worker; without a prefix it begins with the host's name, and without a version it has
     none."""
-    parts = [prefix.strip() or socket.gethostname(), "worker", version.strip(), secrets.token_hex(2)]
+    parts = [prefix.strip() or socket.gethostname(), "worker", version.strip(), given or secrets.token_hex(2)]
     return "-".join(part for part in parts if part)
 
 
 def worker_info(
-    worker: int, label: str, queues: Iterable[str], lease: float, tasks: Iterable[Task[..., Any]] = ()
+    worker: int,
+    label: str,
+    queues: Iterable[str],
+    lease: float,
+    tasks: Iterable[Task[..., Any]] = (),
+    given: str = "",
 ) -> WorkerInfo:
     """What an identity of this process registers in the store. It publishes the queues of its tasks for those
     who enqueue by name [E5]."""
@@ -35,4 +41,6 @@ def worker_info(
         queues=tuple(queues),
         lease=lease,
         tasks={task.name: task.queue for task in tasks},
+        name=given,
+        process=process_key() if given else "",
     )

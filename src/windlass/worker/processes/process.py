@@ -55,6 +55,8 @@ class Process:
         """It takes nothing though it could, and nobody has taken its place yet; see `deaf`."""
         self.killed: bool = False
         """We ended it ourselves, so none of its jobs is to blame."""
+        self.dismissed: bool = False
+        """As a spare, it was never wanted."""
         self.failure: str | None = None
         self.reason: str | None = None
         self.memory: int = 0
@@ -144,6 +146,7 @@ class Process:
 
     async def dismiss(self) -> None:
         """End it, politely at first."""
+        self.dismissed = True
         self.stop_now()
         await first(self.exited(), asyncio.sleep(LAST_WORDS))
         self.kill()

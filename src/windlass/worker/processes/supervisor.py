@@ -15,6 +15,7 @@ import logging
 import random
 import signal
 from collections.abc import Mapping
+from itertools import count
 from typing import Final
 
 from windlass.cluster.member import Member
@@ -23,7 +24,7 @@ from windlass.errors import ConfigurationError
 from windlass.running.groups import ending, to_the_end
 from windlass.settings import Settings
 from windlass.store.protocol import Store
-from windlass.worker.engine.waiting import first
+from windlass.worker.engine.waiting import first, log_polling
 from windlass.worker.processes.channel import Start
 from windlass.worker.processes.child_run import RESTARTS, ChildRun
 from windlass.worker.processes.handback import hand_back, insist
@@ -60,6 +61,8 @@ class Supervisor:
         self._leavers: set[asyncio.Task[bool]] = set()
         self._unsettled: set[int] = set()
         """Processes that are gone, and whose jobs the store has refused to take back so far."""
+        self._ids: dict[str, Process | None] = {}
+        """The given ids that processes of this host have, until their jobs are handed back [K13]."""
         self._been_ready = False
         self._refused: str | None = None
         self._spares = Spares(settings.spares, self._start_spare)
@@ -93,12 +96,13 @@ class Supervisor:
         watchdog = Watchdog(self._children, self.member, self._settings, self._shutdown)
         watching = asyncio.create_task(watchdog.run(), name="windlass watchdog")
         self._sparing = asyncio.create_task(self._spares.run(), name="windlass spares")
+        costing = asyncio.create_task(log_polling(self._store, self._settings.queues))
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._settings.processes):
                     group.create_task(self._keep())
         finally:
-            chores = (membership, watching, self._sparing)
+            chores = (membership, watching, self._sparing, costing)
             for task in chores:
                 task.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
@@ -207,15 +211,32 @@ class Supervisor:
             return False
         finally:
             self._children.discard(child)
+            self._ids = {own: other for own, other in self._ids.items() if other is not child}
             child.board.close()
         return orderly
 
     async def _start(self, *, spare: bool = False) -> Process:
         settings = self._settings
-        label = make_label(settings.label_prefix, settings.label_version)
+        given = self._free_id()
+        label = make_label(settings.label_prefix, settings.label_version, given)
         queues = {name: None if n is None else int(n) for name, n in settings.queues.items()}
-        start = Start(self._address, label, queues, spare)
-        return await Process.start(start, self.member, self._environment)
+        start = Start(self._address, label, queues, spare, given)
+        self._ids[given] = None
+        try:
+            child = self._ids[given] = await Process.start(start, self.member, self._environment)
+        except BaseException:
+            del self._ids[given]
+            raise
+        return child
+
+    def _free_id(self) -> str:
+        """ID.1, ID.2 …: the first that no process of this host has. One that takes the place of another which
+        still leaves has the next [K13]."""
+        given = self._settings.worker_id
+        if not given:
+            return ""
+        self._ids = {own: child for own, child in self._ids.items() if child is None or not child.dismissed}
+        return next(own for number in count(1) if (own := f"{given}.{number}") not in self._ids)
 
     async def _start_spare(self) -> Process:
         await warm_up(self._store)

@@ -171,7 +171,7 @@ def calls(scene: Scene) -> dict[str, list[str]]:
         "set_queue": [
             f"""set_queue('{name}', '{changes}')"""
             for name, changes in (
-                (q, '{"shards": 3}'), (f"{q}-new", "{}"),
+                (q, '{"window": 3}'), (f"{q}-new", "{}"),
                 (f"{q}-gov", '{"governor": false, "concurrency": null}'),
             )
         ],

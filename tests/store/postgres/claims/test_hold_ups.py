@@ -1,5 +1,5 @@
-"""Nobody holds up the others: an open producer, a bulk cancel, a queue that was just sharded, a handler's
-absurd wish, options that no worker could read."""
+"""Nobody holds up the others: an open producer, a bulk cancel, a handler's absurd wish,
+options that no worker could read."""
 
 import time
 
@@ -123,15 +123,6 @@ async def test_many_keys_that_are_held_keep_no_other_from_being_freed(alone: Bas
     assert await alone.look.value("SELECT windlass.settle_rest(5)") == 1
     await many.rollback()
     assert await alone.look.value("SELECT windlass.settle_rest(50)") == 11
-
-
-async def test_a_queue_that_was_sharded_goes_on(alone: Base) -> None:
-    """[C3] A backend whose shard has no lane yet declares it."""
-    await alone.lane()
-    store = await alone.store()
-    await alone.look.enqueue("t", fair_key="a")
-    await alone.look.run("""SELECT windlass.set_queue($1, '{"shards": 64}')""", alone.queue)
-    assert (await store.promote()).admitted == 1
 
 
 async def test_an_absurd_delay_is_cut_and_its_neighbours_are_written(alone: Base) -> None:

@@ -174,23 +174,3 @@ async def test_a_minute_of_open_calls(base: Base, store: PostgresStore) -> None:
         await caller.rollback()
     await chores.all()
     assert await mine.got() == RUNS
-
-
-async def test_a_gate_waits_once_for_a_lane_that_somebody_declares(alone: Base) -> None:
-    """A queue got more shards, and an open transaction was about to declare their lanes: whoever let jobs
-    through a gate waited 20 ms for each of those in its line, however many, and held the gate for as long."""
-    store = await alone.store()
-    await alone.lane()
-    await store.set_task("t", {"concurrency": 1})
-    many = "SELECT count(windlass.enqueue('t', queue => $1)) FROM generate_series(1, 150)"
-    await alone.look.run(many, alone.queue)
-    await alone.look.run("SELECT windlass.set_queue($1, '{\"shards\": 64}')", alone.queue)
-    declaring, *others = await alone.sessions(3)
-    looking = next(each for each in others if each.pid % 64)  # whose own lane has yet to be declared
-    await declaring.begin()
-    await declaring.run("SELECT windlass.declare_lane($1, 2::smallint)", alone.queue)
-    before = time.monotonic()
-    assert await looking.value("SELECT windlass.admit_gates('{task:t}', 10)") == 0
-    assert time.monotonic() - before < 1.0
-    await declaring.commit()
-    assert await looking.value("SELECT windlass.admit_gates('{task:t}', 10)") == 1

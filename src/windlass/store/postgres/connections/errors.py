@@ -39,8 +39,10 @@ BY_CODE: Final[dict[str, type[errors.WindlassError]]] = {
     "22P05": errors.InvalidPayload,
     "22021": errors.InvalidPayload,
 }
-_ABOUT_A_JOB = {"WL001": errors.AlreadyEnqueued, "WL019": errors.Finalizing}
-"""The detail names the job that it is about."""
+_ABOUT = {
+    "WL001": errors.AlreadyEnqueued, "WL019": errors.Finalizing, "WL020": errors.WorkerIdTaken
+}  # fmt: skip
+"""The detail names the job, or the worker, that it is about."""
 _GONE = "The schema does not exist, or no longer: restore it, or run `windlass migrate`"
 _HINTS = {
     "3F000": _GONE,
@@ -102,8 +104,8 @@ def typed(
         code = READ_ONLY
     hint = _HINTS.get(code or "", hint)
     text = f"{message}. {hint}" if hint else message
-    if code in _ABOUT_A_JOB:
-        return _ABOUT_A_JOB[code](text, int(detail) if detail else None)
+    if code in _ABOUT:
+        return _ABOUT[code](text, int(detail) if detail else None)
     if code in ("WL011", "WL012") and detail:
         return _refused(code, text, json.loads(detail))
     if code in BY_CODE:

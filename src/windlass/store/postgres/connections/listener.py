@@ -21,7 +21,6 @@ import asyncpg
 from windlass.errors import StoreUnavailable, WindlassError
 from windlass.store.postgres.connections.database import Database
 
-POLL_DEAF: Final = 0.5
 POLL_LISTENING: Final = 5.0
 RESTART_BASE: Final = 0.5
 RESTART_CAP: Final = 30.0
@@ -30,6 +29,9 @@ SETTLED: Final = 30.0
 
 PROBE_EVERY: Final = 15.0
 """Seconds of silence after which the connection of a listener is probed."""
+
+EARLY: Final = (0.7, 0.95)
+"""Which part of `idle_poll` a pause lasts: it is a bound, and many processes should not ask all at once."""
 
 DONE: Final = "!"
 logger: Final = logging.getLogger("windlass.store")
@@ -43,8 +45,10 @@ def jittered(interval: float) -> float:
 class Listener:
     """Hears that a queue has work, or that a job somebody waits for may have ended."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, idle_poll: float) -> None:
+        """`idle_poll`: seconds between two looks, at most, while no wake-up can arrive [K12]."""
         self._db = database
+        self.idle_poll: Final = idle_poll
         self._connection: Any = None
         self._beginning: asyncio.Task[bool] | None = None
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
@@ -58,6 +62,11 @@ class Listener:
         self._proved_at = 0.0
         self.hears: bool = False
 
+    @property
+    def mean_pause(self) -> float:
+        """Seconds between two polls, on average."""
+        return POLL_LISTENING if self.hears else self.idle_poll * sum(EARLY) / 2
+
     def heard_of(self, topic: str) -> int:
         """How many wake-ups there may have been for a topic: a mark to hand to `wait` later. A listener that
         starts may have missed one, so its start counts, too."""
@@ -69,17 +78,19 @@ class Listener:
 
         `since` is what `heard_of` said of each before the caller looked and found nothing: a wake-up between
         the look and the wait counts. So does the loss of the listener, which hears nothing any more."""
-        end = time.monotonic() + timeout
-        if await self._start(min(timeout, POLL_DEAF)):
+        began = time.monotonic()
+        if await self._start(min(timeout, self.idle_poll)):
             return True
         if any(self.heard_of(topic) > mark for topic, mark in zip(topics, since, strict=False)):
             return True
         event = asyncio.Event()
         self._waiting[event] = frozenset(topics)
         try:
-            poll = jittered(POLL_LISTENING if self.hears else POLL_DEAF)
+            # Before the setting and not around it, so that it is a bound; the start of a listener that does
+            # not come counts, too.
+            poll = jittered(POLL_LISTENING) if self.hears else self.idle_poll * random.uniform(*EARLY)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(end - time.monotonic(), poll)):
+                async with asyncio.timeout(began + min(timeout, poll) - time.monotonic()):
                     await event.wait()
             self._probe_if_silent()
             return event.is_set()
@@ -149,7 +160,7 @@ class Listener:
             self._put_off()
             logger.warning(
                 "cannot listen for wake-ups, so workers poll every %g s until it works: %s",
-                POLL_DEAF, error,
+                self.idle_poll, error,
             )  # fmt: skip
             return False
         self._connection, self.hears = connection, hears

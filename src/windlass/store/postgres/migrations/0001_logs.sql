@@ -75,7 +75,6 @@ CREATE TABLE windlass.queue (
     retention      float8,
     dead_retention float8 NOT NULL DEFAULT 2592000,
     "window"       int NOT NULL DEFAULT 100 CHECK ("window" > 0),
-    shards         smallint NOT NULL DEFAULT 1 CHECK (shards BETWEEN 1 AND 64),
     cool_until     timestamptz,
     throttles      int NOT NULL DEFAULT 0,
     safety_bound   float8 NOT NULL DEFAULT 3600,
@@ -112,7 +111,7 @@ CREATE INDEX ON windlass.task_setting (name) WHERE concurrency IS NOT NULL;
 
 -- ==== Lanes ====
 
--- A lane is one queue x priority x shard. Its number is never used again; lane 0 is reserved. Its sequences
+-- A lane is one queue x priority. Its number is never used again; lane 0 is reserved. Its sequences
 -- are kept by name: an oid of the publisher would stop a subscriber's apply worker at the first lane that is
 -- new there. epoch: the one in which its numbers are sure to be new. skipped: numbers that were passed over
 -- at the beginning of an epoch, and that no job has had.
@@ -121,12 +120,11 @@ CREATE TABLE windlass.lane (
     id       int PRIMARY KEY CHECK (id BETWEEN 1 AND 524287),
     queue    text NOT NULL REFERENCES windlass.queue (name),
     priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 3),
-    shard    smallint NOT NULL DEFAULT 0,
     position text NOT NULL,
     idle     text NOT NULL,
     epoch    bigint NOT NULL,
     skipped  bigint NOT NULL DEFAULT 0,
-    UNIQUE (queue, priority, shard)
+    UNIQUE (queue, priority)
 );
 
 -- Numbers that must not obey transactions, so they live in sequences. replace_from: where replace_step goes
@@ -302,7 +300,9 @@ CREATE TABLE windlass.worker (
     started_at timestamptz NOT NULL,
     flushed    bigint NOT NULL DEFAULT 0,
     lease      float8 NOT NULL DEFAULT 30,
-    tasks      jsonb NOT NULL DEFAULT '{}'  -- those that it knows, and the queue of each
+    tasks      jsonb NOT NULL DEFAULT '{}',  -- those that it knows, and the queue of each
+    name       text NOT NULL DEFAULT '',
+    process    text NOT NULL DEFAULT ''
 );
 CREATE TABLE windlass.worker_life (
     id      bigint PRIMARY KEY,

@@ -3,23 +3,21 @@
 
 -- ==== Declaring ====
 
--- The lane in which this session offers jobs of a queue and priority, or NULL.
+-- The lane in which jobs of a queue and priority are offered, or NULL.
 -- Callers: enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane, offer_deferred, serve_after,
 -- lock_lanes_of.
 -- May call: worker. Lock: none.
--- A session always uses one shard, so that its jobs keep their order. Also NULL while the lane is not
--- adopted: it would give out numbers twice [S3].
+-- Also NULL while the lane is not adopted: it would give out numbers twice [S3].
 CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_lane int;
 BEGIN
     SELECT l.id INTO v_lane
-      FROM windlass.queue q
-      JOIN windlass.lane l ON l.queue = q.name
+      FROM windlass.lane l
       JOIN windlass.epoch_mark e
         ON e.epoch = l.epoch AND e.place = 'windlass.epoch_mark'::regclass::oid::bigint
-     WHERE q.name = p_queue AND l.priority = p_priority AND l.shard = pg_backend_pid() % q.shards;
+     WHERE l.queue = p_queue AND l.priority = p_priority;
     RETURN v_lane;
 END $$;
 
@@ -61,7 +59,7 @@ BEGIN
     RETURN v_lane;
 END $$;
 
--- Makes sure that a queue has its lanes of one priority, and returns the lane of shard 0.
+-- Makes sure that a queue has its lane of one priority, and returns it.
 -- Callers: ensure_lane. May call: worker. Never a producer's transaction [rule 11].
 -- Lock: advisory, (oid of the sequence of lanes, hash of the queue), so that an open transaction that
 -- declares lanes holds up its own queue only; the row of meta FOR KEY SHARE, so that no epoch begins before
@@ -71,42 +69,38 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.declare_lane(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
-    v_shards smallint;
-    v_shard  smallint;
-    v_lane   int;
-    v_epoch  bigint;
-    v_start  bigint;
+    v_lane  int;
+    v_epoch bigint;
+    v_start bigint;
 BEGIN
     PERFORM windlass.check_name('queue', p_queue);
     PERFORM windlass.require_read_committed();
     PERFORM pg_advisory_xact_lock(('windlass.lane_id'::regclass::oid::bigint - 2147483648)::int,
                                   hashtext(p_queue));
     INSERT INTO windlass.queue (name) VALUES (p_queue) ON CONFLICT DO NOTHING;
-    SELECT shards INTO v_shards FROM windlass.queue WHERE name = p_queue;
     SELECT m.epoch INTO v_epoch FROM windlass.meta m WHERE m.single FOR KEY SHARE;
-    FOR v_shard IN SELECT s FROM generate_series(0, v_shards - 1) s
-                    WHERE NOT EXISTS (SELECT FROM windlass.lane l
-                                       WHERE l.queue = p_queue AND l.priority = p_priority
-                                         AND l.shard = s) LOOP
-        v_lane := nextval('windlass.lane_id');
-        EXECUTE format('CREATE SEQUENCE windlass.%I MINVALUE 1 MAXVALUE 17592186044415 NO CYCLE CACHE 1',
-                       'lane_' || v_lane || '_position');
-        EXECUTE format('CREATE SEQUENCE windlass.%I MINVALUE 0 MAXVALUE 1 START 1 CACHE 1',
-                       'lane_' || v_lane || '_idle');
-        v_start := CASE WHEN v_epoch > 1 THEN windlass.skip_length(0) ELSE 0 END;
-        PERFORM setval(format('windlass.%I', 'lane_' || v_lane || '_position'), v_start, true)
-          WHERE v_start > 0;
-        -- Idle from the start: the first job of a lane wakes the listeners.
-        PERFORM setval(format('windlass.%I', 'lane_' || v_lane || '_idle'), 1, true);
-        INSERT INTO windlass.lane (id, queue, priority, shard, epoch, skipped, position, idle)
-        VALUES (v_lane, p_queue, p_priority, v_shard, v_epoch, v_start,
-                format('windlass.%I', 'lane_' || v_lane || '_position'),
-                format('windlass.%I', 'lane_' || v_lane || '_idle'));
-        INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, seqs, claimed_at, probed_at)
-        VALUES (windlass.pin_segment(), nextval('windlass.claim_id'), v_lane, 0, v_start, 0, '{}',
-                windlass.now(), windlass.now());
-    END LOOP;
-    RETURN (SELECT id FROM windlass.lane WHERE queue = p_queue AND priority = p_priority AND shard = 0);
+    SELECT l.id INTO v_lane FROM windlass.lane l WHERE l.queue = p_queue AND l.priority = p_priority;
+    IF FOUND THEN
+        RETURN v_lane;
+    END IF;
+    v_lane := nextval('windlass.lane_id');
+    EXECUTE format('CREATE SEQUENCE windlass.%I MINVALUE 1 MAXVALUE 17592186044415 NO CYCLE CACHE 1',
+                   'lane_' || v_lane || '_position');
+    EXECUTE format('CREATE SEQUENCE windlass.%I MINVALUE 0 MAXVALUE 1 START 1 CACHE 1',
+                   'lane_' || v_lane || '_idle');
+    v_start := CASE WHEN v_epoch > 1 THEN windlass.skip_length(0) ELSE 0 END;
+    PERFORM setval(format('windlass.%I', 'lane_' || v_lane || '_position'), v_start, true)
+      WHERE v_start > 0;
+    -- Idle from the start: the first job of a lane wakes the listeners.
+    PERFORM setval(format('windlass.%I', 'lane_' || v_lane || '_idle'), 1, true);
+    INSERT INTO windlass.lane (id, queue, priority, epoch, skipped, position, idle)
+    VALUES (v_lane, p_queue, p_priority, v_epoch, v_start,
+            format('windlass.%I', 'lane_' || v_lane || '_position'),
+            format('windlass.%I', 'lane_' || v_lane || '_idle'));
+    INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, seqs, claimed_at, probed_at)
+    VALUES (windlass.pin_segment(), nextval('windlass.claim_id'), v_lane, 0, v_start, 0, '{}',
+            windlass.now(), windlass.now());
+    RETURN v_lane;
 END $$;
 
 -- ==== Offering ====

@@ -318,10 +318,9 @@ BEGIN
     RETURN t;
 END $$;
 
--- Refuses settings of a 'queue' [K1], a 'task' [P6] or a 'budget' [F1] that are unknown or invalid. Callers:
--- set_queue, set_task, declare_budget, set_budget. May call: worker. Lock: none.
--- Only the rule for shards, which Python does not have, is written here. setting_rules.py puts the others in
--- place of the comment after it when the functions are loaded.
+-- Refuses settings of a 'queue' [K1], a 'task' [P6] or a 'budget' [F1] that are unknown or invalid.
+-- Callers: set_queue, set_task, declare_budget, set_budget. May call: worker. Lock: none.
+-- The rules take the place of the comment when the functions are loaded: see setting_rules.py.
 CREATE OR REPLACE FUNCTION windlass.check_settings(
     p_what text, p_name text, p_changes jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -331,8 +330,7 @@ DECLARE
 BEGIN
     PERFORM windlass.check_name(p_what, p_name);
     WITH rule (what, name, type, nullable, whole, zero, most, allowed) AS (
-        VALUES ('queue', 'shards', 'number', false, true, false, 64, 'a whole number from 1 to 64')
-        /* rules of windlass.store.fields */
+        VALUES /* rules of windlass.store.fields */
     )
     SELECT (SELECT c.key
               FROM jsonb_each(p_changes) AS c LEFT JOIN rule r ON r.what = p_what AND r.name = c.key

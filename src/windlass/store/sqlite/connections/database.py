@@ -33,10 +33,16 @@ class Database:
     """A file, open or closed."""
 
     def __init__(
-        self, path: str, busy_timeout: float, migrate: Callable[[apsw.Connection], Migration], run: Run
+        self,
+        path: str,
+        busy_timeout: float,
+        idle_poll: float,
+        migrate: Callable[[apsw.Connection], Migration],
+        run: Run,
     ) -> None:
         """`run` runs a write operation; `migrate` brings the schema up to date."""
         self.path = path
+        self.longest = idle_poll / 2  # a look costs microseconds, so the setting is kept with ease
         self._busy_timeout = busy_timeout
         self._migrate = migrate
         self._run = run
@@ -122,7 +128,9 @@ class Database:
         self, look: Callable[[apsw.Connection], T | None], timeout: float, *, by_time: bool = False
     ) -> T | None:
         """Look now and after every change, until there is something to see or the time is over."""
-        return await until(self._opened()[1].submit, self._bell, look, timeout, by_time=by_time)
+        return await until(
+            self._opened()[1].submit, self._bell, look, timeout, longest=self.longest, by_time=by_time
+        )
 
     def _migrated(self) -> apsw.Connection:
         connection = connect(self.path, self._busy_timeout, waits=self.lock_waits)

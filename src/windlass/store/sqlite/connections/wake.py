@@ -18,7 +18,6 @@ import apsw
 
 T = TypeVar("T")
 SHORTEST: Final = 0.010
-LONGEST: Final = 0.250
 
 
 class Bell:
@@ -55,10 +54,12 @@ async def until(
     look: Callable[[apsw.Connection], T | None],
     timeout: float,
     *,
+    longest: float,
     by_time: bool = False,
 ) -> T | None:
     """Look now and after every change, until there is something to see or the time is over. What may come
-    about `by_time`, without a change, is looked for at every poll."""
+    about `by_time`, without a change, is looked for at every poll. `longest` is the pause between two polls
+    of a file in which nothing happens."""
     deadline = time.monotonic() + timeout
     pause = SHORTEST
     version = -1
@@ -74,7 +75,7 @@ async def until(
             left = deadline - time.monotonic()
             if found is not None or left <= 0:
                 return found  # type: ignore[no-any-return]
-            pause = SHORTEST if seen != version else min(pause * 2, LONGEST)
+            pause = SHORTEST if seen != version else min(pause * 2, longest)
             version = seen
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, pause)):

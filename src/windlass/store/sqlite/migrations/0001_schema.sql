@@ -230,7 +230,9 @@ CREATE TABLE windlass_worker (
     alive      INTEGER NOT NULL,
     beat       INTEGER NOT NULL DEFAULT 0,
     started_at REAL NOT NULL,
-    beat_at    REAL NOT NULL
+    beat_at    REAL NOT NULL,
+    name       TEXT NOT NULL DEFAULT '',
+    process    TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
 -- ── jobs that come after others ────────────────────────────────────────────────────────────────────────────
