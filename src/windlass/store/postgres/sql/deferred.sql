@@ -266,7 +266,8 @@ END $$;
 -- due at its time. Returns those of the jobs that have edges left. p_failed: they have not succeeded, so only
 -- who runs nevertheless goes on.
 -- Callers: note_ends, follow. May call: worker. Lock: the jobs that wait, without waiting; those of offer.
--- isfinite keeps the index of times out of the plan [rule 8].
+-- isfinite and + 0 keep other indexes out of the plan, and rows are found by arrays, not by joins, which may
+-- begin with all rows of a table that is thought to be small [rule 8].
 -- An edge is taken away by whoever has locked the job that waits: so of two who take away its last two edges
 -- at the same time, one sees that nothing is left. An edge whose job waits no more is dropped.
 CREATE OR REPLACE FUNCTION windlass.serve_after(
@@ -280,32 +281,31 @@ DECLARE
     v_out  tid[];
     v_aside boolean;
 BEGIN
-    v_jobs := ARRAY(SELECT DISTINCT e.job FROM unnest(p_on) AS u (id)
-                     CROSS JOIN LATERAL (SELECT x.job FROM windlass.after_edge x WHERE x.on_job = u.id
-                                          ORDER BY x.on_job, x.job LIMIT p_limit) AS e
-                     LIMIT p_limit);
-    v_mine := ARRAY(SELECT d.id FROM unnest(v_jobs) AS u (id)
-                      JOIN windlass.deferred d ON d.id = u.id
-                     WHERE NOT isfinite(d.run_at) AND (NOT p_failed OR d.options ->> 'otherwise' = 'run')
-                       FOR UPDATE OF d SKIP LOCKED);
-    DELETE FROM windlass.after_edge e USING unnest(v_jobs) AS u (id)
-     WHERE e.job = u.id AND e.on_job = ANY (p_on)
+    v_jobs := ARRAY(SELECT DISTINCT e.job
+                      FROM (SELECT x.job FROM windlass.after_edge x WHERE x.on_job = ANY (p_on)
+                             LIMIT p_limit) AS e);
+    v_mine := ARRAY(SELECT d.id FROM windlass.deferred d
+                     WHERE d.id = ANY (v_jobs) AND NOT isfinite(d.run_at)
+                       AND (NOT p_failed OR d.options ->> 'otherwise' = 'run')
+                       FOR UPDATE SKIP LOCKED);
+    DELETE FROM windlass.after_edge e
+     WHERE e.job = ANY (v_jobs) AND e.on_job + 0 = ANY (p_on)
        AND (e.job = ANY (v_mine) OR NOT EXISTS (SELECT FROM windlass.deferred d
                                                  WHERE d.id = e.job AND NOT isfinite(d.run_at) OFFSET 0));
     v_free := ARRAY(SELECT m FROM unnest(v_mine) AS m
                      WHERE NOT EXISTS (SELECT FROM windlass.after_edge e WHERE e.job = m OFFSET 0));
     SELECT array_agg(x.place) INTO v_out
-      FROM (SELECT array_agg(d.ctid ORDER BY d.id) AS places FROM unnest(v_free) AS u (id)
-              JOIN windlass.deferred d ON d.id = u.id
-             WHERE coalesce(d.not_before <= v_now, true) AND d.replaces IS NULL
+      FROM (SELECT array_agg(d.place ORDER BY d.id) AS places
+              FROM (SELECT x.ctid AS place, x.id, x.queue, x.priority FROM windlass.deferred x
+                     WHERE x.id = ANY (v_free) AND coalesce(x.not_before <= v_now, true)
+                       AND x.replaces IS NULL OFFSET 0) AS d
              GROUP BY d.queue, d.priority
             HAVING windlass.lane_for(d.queue, d.priority) IS NOT NULL) AS g
      CROSS JOIN LATERAL unnest(g.places) AS x (place);
     v_aside := windlass.offer_deferred(coalesce(v_out, '{}'));
     -- The others are due now or later. A new xid: promote's watermark may have passed this moment already.
     UPDATE windlass.deferred d SET run_at = greatest(v_now, d.not_before), xid = pg_current_xact_id()
-      FROM unnest(v_free) AS u (id)
-     WHERE d.id = u.id;
+     WHERE d.id = ANY (v_free);
     IF FOUND OR v_aside THEN
         PERFORM windlass.wake('+');
     END IF;
@@ -359,10 +359,11 @@ BEGIN
                                                          WHERE e.on_job = u.on_job LIMIT p_limit) AS x);
             PERFORM windlass.serve_after(ARRAY[u.on_job], p_limit);
         ELSIF v_state IN ('dead', 'cancelled', 'deleted', 'replaced') THEN
-            FOR d IN SELECT w.* FROM (SELECT e.job FROM windlass.after_edge e WHERE e.on_job = u.on_job
-                                       ORDER BY e.on_job, e.job LIMIT p_limit) AS x
-                       JOIN windlass.deferred w ON w.id = x.job AND NOT isfinite(w.run_at)
-                        FOR UPDATE OF w SKIP LOCKED LOOP
+            FOR d IN SELECT w.* FROM windlass.deferred w
+                      WHERE w.id = ANY (ARRAY(SELECT e.job FROM windlass.after_edge e
+                                               WHERE e.on_job = u.on_job LIMIT p_limit))
+                        AND NOT isfinite(w.run_at)
+                        FOR UPDATE SKIP LOCKED LOOP
                 v_edges := v_edges + 1;
                 v_policy := coalesce(d.options ->> 'otherwise', 'dead');
                 -- One that has yet to replace another does so before it ends: see replace_step.
@@ -455,8 +456,8 @@ BEGIN
                            IN ('succeeded', 'dead', 'cancelled'));
     INSERT INTO windlass.after_due (on_job) SELECT unnest(v_over);
     UPDATE windlass.after_edge e SET fresh = false
-      FROM unnest(v_jobs, v_on) AS u (job, on_job)
-     WHERE e.job = u.job AND e.on_job = u.on_job AND e.fresh AND (v_sure OR u.on_job = ANY (v_over));
+     WHERE e.job = ANY (v_jobs) AND e.fresh
+       AND e.on_job + 0 = ANY (CASE WHEN v_sure THEN v_on ELSE v_over END);
 END $$;
 
 -- Moves a job that waits in deferred to the dead letters.
