@@ -29,6 +29,8 @@ DECLARE
     v_added_seqs text[];
     v_asked bigint;
     v_wrong bigint;
+    v_from  bigint[];  -- the span of ids of each claim's jobs
+    v_to    bigint[];
 BEGIN
     IF p_others IS NULL OR NOT windlass.worker_alone(p_worker) THEN
         PERFORM windlass.worker_fence(p_worker);
@@ -64,8 +66,10 @@ BEGIN
                sum(j.n),
                coalesce(sum(windlass.count_seqs(j.refused)) FILTER (WHERE j.refused IS NOT NULL), 0),
                array_agg(j.claim) FILTER (WHERE NOT isempty(j.refused)),
-               array_agg(j.refused::text) FILTER (WHERE NOT isempty(j.refused))
-          INTO applied, v_added, v_added_seqs, v_asked, v_wrong, refused_claims, refused_seqs
+               array_agg(j.refused::text) FILTER (WHERE NOT isempty(j.refused)),
+               array_agg(j.lane::bigint << 44 | lower(j.left_over)) FILTER (WHERE NOT isempty(j.left_over)),
+               array_agg(j.lane::bigint << 44 | upper(j.left_over)) FILTER (WHERE NOT isempty(j.left_over))
+          INTO applied, v_added, v_added_seqs, v_asked, v_wrong, refused_claims, refused_seqs, v_from, v_to
           FROM judged j;
         repeated := v_asked - applied - v_wrong;
         -- Jobs claimed before their task got a limit hold a pass that the worker does not know of.
@@ -79,27 +83,25 @@ BEGIN
                                             AND p.job < (c.lane::bigint << 44 | upper(s.span))),
                 'all', false);
         END IF;
-        -- Who comes after them: mostly nobody does [P12]. An old snapshot cannot tell: there each of them
-        -- counts.
-        IF EXISTS (SELECT FROM windlass.after_edge)
+        -- Who comes after them: mostly nobody does [P12]. Of the edges only those near these jobs are looked
+        -- at, since under an open snapshot the table may be full of dead ones. An old snapshot cannot tell:
+        -- there each job counts. Those in p_jobs are for settle.
+        IF EXISTS (SELECT FROM unnest(v_from, v_to) AS u (low, high)
+                    WHERE EXISTS (SELECT FROM windlass.after_edge e
+                                   WHERE e.on_job >= u.low AND e.on_job < u.high OFFSET 0))
            OR current_setting('transaction_isolation') <> 'read committed' THEN
-            PERFORM windlass.note_ends(array_agg(DISTINCT e.on_job), 'succeeded')
-               FROM (SELECT x.on_job
-                       FROM unnest(p_claims, p_lanes) AS c (claim, lane)
-                       JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs) ON a.claim = c.claim
-                      CROSS JOIN LATERAL unnest(a.seqs::int8multirange) AS s (span)
-                      CROSS JOIN LATERAL (
-                        SELECT y.on_job FROM windlass.after_edge y
-                         WHERE y.on_job >= (c.lane::bigint << 44 | lower(s.span))
-                           AND y.on_job < (c.lane::bigint << 44 | upper(s.span))
-                         UNION ALL
-                        SELECT c.lane::bigint << 44 | i
-                          FROM generate_series(lower(s.span), upper(s.span) - 1) AS i
-                         WHERE current_setting('transaction_isolation') <> 'read committed') AS x
-                      UNION ALL
-                     SELECT u.job FROM unnest(p_jobs, p_job_claims, p_job_seqs) AS u (job, claim, seq)
-                       JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
-                         ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq) AS e
+            PERFORM windlass.note_ends(array_agg(DISTINCT x.on_job), 'succeeded')
+               FROM unnest(p_claims, p_lanes) AS c (claim, lane)
+               JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs) ON a.claim = c.claim
+              CROSS JOIN LATERAL unnest(a.seqs::int8multirange) AS s (span)
+              CROSS JOIN LATERAL (
+                SELECT y.on_job FROM windlass.after_edge y
+                 WHERE y.on_job >= (c.lane::bigint << 44 | lower(s.span))
+                   AND y.on_job < (c.lane::bigint << 44 | upper(s.span))
+                 UNION ALL
+                SELECT c.lane::bigint << 44 | i
+                  FROM generate_series(lower(s.span), upper(s.span) - 1) AS i
+                 WHERE current_setting('transaction_isolation') <> 'read committed') AS x
              HAVING count(*) > 0;
         END IF;
         IF p_jobs IS NOT NULL THEN
@@ -340,7 +342,8 @@ BEGIN
         IF p_kind = 'dead' THEN
             UPDATE windlass.dead d SET done = k.done, total = k.total, saved_at = k.at
               FROM windlass.checkpoint k
-             WHERE k.job = ANY (p_jobs) AND d.id = k.job AND (k.done IS NOT NULL OR k.total IS NOT NULL);
+             WHERE k.job = ANY (p_jobs) AND d.id = ANY (p_jobs) AND d.id = k.job
+               AND (k.done IS NOT NULL OR k.total IS NOT NULL);
         ELSIF p_kind IN ('succeeded', 'cancelled') THEN
             INSERT INTO windlass.result (segment, job, at, done, total)
             SELECT windlass.pin_segment(), k.job, k.at, k.done, k.total FROM windlass.checkpoint k
