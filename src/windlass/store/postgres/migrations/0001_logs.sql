@@ -409,11 +409,12 @@ CREATE TABLE windlass.deferred_left (
 CREATE TABLE windlass.after_edge (
     job    bigint NOT NULL,
     on_job bigint NOT NULL,
-    fresh  boolean NOT NULL DEFAULT true,
-    PRIMARY KEY (job, on_job)
+    fresh  boolean NOT NULL DEFAULT true
 );
-CREATE INDEX ON windlass.after_edge (on_job, job);
-CREATE INDEX ON windlass.after_edge (job, on_job) WHERE fresh;
+ALTER TABLE windlass.after_edge REPLICA IDENTITY FULL;
+CREATE UNIQUE INDEX ON windlass.after_edge (job, (on_job + 0));
+CREATE INDEX ON windlass.after_edge (on_job, (job + 0));
+CREATE INDEX ON windlass.after_edge (job, (on_job + 0)) WHERE fresh;
 
 -- Jobs that have ended and whose edges are yet to be served. Only added to by those who end jobs, and by
 -- producers who come after a job that has failed; kind: how it ended, where they know.

@@ -282,7 +282,7 @@ DECLARE
 BEGIN
     v_jobs := ARRAY(SELECT DISTINCT e.job FROM unnest(p_on) AS u (id)
                      CROSS JOIN LATERAL (SELECT x.job FROM windlass.after_edge x WHERE x.on_job = u.id
-                                          ORDER BY x.on_job, x.job LIMIT p_limit) AS e
+                                          ORDER BY x.on_job, x.job + 0 LIMIT p_limit) AS e
                      LIMIT p_limit);
     v_mine := ARRAY(SELECT d.id FROM unnest(v_jobs) AS u (id)
                       JOIN windlass.deferred d ON d.id = u.id
@@ -360,7 +360,7 @@ BEGIN
             PERFORM windlass.serve_after(ARRAY[u.on_job], p_limit);
         ELSIF v_state IN ('dead', 'cancelled', 'deleted', 'replaced') THEN
             FOR d IN SELECT w.* FROM (SELECT e.job FROM windlass.after_edge e WHERE e.on_job = u.on_job
-                                       ORDER BY e.on_job, e.job LIMIT p_limit) AS x
+                                       ORDER BY e.on_job, e.job + 0 LIMIT p_limit) AS x
                        JOIN windlass.deferred w ON w.id = x.job AND NOT isfinite(w.run_at)
                         FOR UPDATE OF w SKIP LOCKED LOOP
                 v_edges := v_edges + 1;
@@ -431,8 +431,8 @@ DECLARE
 BEGIN
     SELECT array_agg(e.job), array_agg(e.on_job), count(*) INTO v_jobs, v_on, looked
       FROM (SELECT x.job, x.on_job FROM windlass.after_edge x
-             WHERE x.fresh AND (x.job, x.on_job) > (look_at_fresh.job, look_at_fresh.on_job)
-             ORDER BY x.job, x.on_job LIMIT p_limit) AS e;
+             WHERE x.fresh AND (x.job, x.on_job + 0) > (look_at_fresh.job, look_at_fresh.on_job)
+             ORDER BY x.job, x.on_job + 0 LIMIT p_limit) AS e;
     job := CASE WHEN looked < p_limit THEN 0 ELSE v_jobs[looked] END;
     on_job := CASE WHEN looked < p_limit THEN 0 ELSE v_on[looked] END;
     IF looked = 0 THEN
