@@ -51,8 +51,8 @@ def main(payments: int = 2000) -> None:
             queue.drain(timeout="60s")
         ended = {state: app.jobs(state=state).count().jobs for state in ("succeeded", "dead")}
         print(f"logs      {ended}, {sum(ended.values()) - len(ids)} more than receipts")
-        app.maintain("rollup")  # a worker does that every ten seconds
-        print(f"metrics   {asyncio.run(scraped())}")
+        corrected = app.maintain("counts")["corrected"]  # a worker counts every five seconds
+        print(f"metrics   {asyncio.run(scraped())}, {len(corrected)} corrected")
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ async def test_a_subscriber_is_not_written() -> None:
         await subscribe(server, original, copy)
         await synced(copy)
         with pytest.raises(
-            ConfigurationError, match=r"subscription jobs still brings.*drop the subscription"
+            ConfigurationError, match=r"subscription jobs still replicates.*drop the subscription"
         ):
             await PostgresStore(copy).open()
         async with connected(copy) as connection:

@@ -40,7 +40,8 @@ class World:
         await self._add("waits", "before the gate", concurrency_key=f"{self._name}-gate")
         await self._add("waits", "scheduled", delay=3600.0)
         await self._add("waits", "scheduled with a key", delay=3600.0, unique_key=f"{self._name}-later")
-        await self._add("waits", "after another", after=(self.jobs["scheduled"],))
+        later: dict[str, Any] = {"otherwise": "run", "delay": 3600.0}  # whatever becomes of the other
+        await self._add("waits", "after another", after=(self.jobs["scheduled"],), **later)
         await self._add("waits", "ready with a key", unique_key=f"{self._name}-now")
         for place in range(3):
             await self._add("waits", f"ready {place}")

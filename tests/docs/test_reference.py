@@ -21,8 +21,8 @@ from windlass.chunks.task import ChunkedOptions
 from windlass.core.durations import seconds
 from windlass.settings import OTHERS, PREFIX, Settings, load
 from windlass.store.fields import JobOptions
-from windlass.store.postgres import sources
 from windlass.store.postgres.connections.errors import BY_CODE
+from windlass.store.postgres.schema import sources
 from windlass.store.records import EventKind
 from windlass.tasks.commands import CommandOptions
 from windlass.tasks.schedules import ScheduleOptions

@@ -17,7 +17,7 @@ from tests.conformance.kit import Rig, failure
 from windlass import Retry, Snooze, Windlass
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import AlreadyEnqueued, StoreMoved
-from windlass.store.moving import Copy
+from windlass.store.moving.copy import Copy
 from windlass.store.records import Checkpoint, NewSchedule
 
 Work = Callable[[Rig], Awaitable[Any]]

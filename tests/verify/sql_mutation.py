@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from tests.verify.figures import ROOT, Figure, judged, say
 from tests.verify.sql_mutants import MADE, SqlMutant, sql_mutants
-from windlass.store.postgres.sources import definitions
+from windlass.store.postgres.schema.sources import definitions
 
 STEP: Final = "sql-mutation"
 FUNCTIONS: Final = Path("windlass/store/postgres/sql")

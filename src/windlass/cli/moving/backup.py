@@ -28,7 +28,7 @@ def backup(target: Target, file: str, force: bool, as_json: bool) -> None:
         )
     if missing := target.missing():
         raise click.ClickException(missing)
-    from windlass.store.sqlite.backup import back_up
+    from windlass.store.moving.backup import back_up
 
     with progress("pages", quiet=as_json) as tell:
         try:

@@ -103,7 +103,7 @@ async def _survey(source: str, target: str, schema: str) -> dict[str, int]:
 async def _copy(
     source: str, target: str, schema: str, mapped: Callable[[int, int, str], None], quiet: bool, **how: bool
 ) -> Any:
-    from windlass.store.moving import Copy
+    from windlass.store.moving.copy import Copy
 
     async with _both(source, target, schema) as (here, there):
         counts = await here.count_unfinished()
@@ -117,7 +117,7 @@ async def _copy(
 
 @contextlib.asynccontextmanager
 async def _both(source: str, target: str, schema: str) -> Any:
-    from windlass.store.moving import require_kinds
+    from windlass.store.moving.copy import require_kinds
 
     require_kinds(kind_of(source), kind_of(target))
     here: Any = make_store(source)

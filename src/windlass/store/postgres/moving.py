@@ -1,4 +1,4 @@
-"""Jobs that come from another store, with their past: see `sql/moving.sql` and `windlass.store.moving`."""
+"""Jobs that come from another store, with their past: see `store/moving`."""
 
 from __future__ import annotations
 

@@ -19,18 +19,18 @@ from windlass.core.governor import Governor, Window, burst
 from windlass.store.budgets import changed, checked, new
 from windlass.store.fields import NewBudget
 from windlass.store.records import BudgetRecord, Governed, Runs, Taken
-from windlass.store.sqlite import budget_rows
-from windlass.store.sqlite.budget_rows import (
+from windlass.store.sqlite.cluster import must_lead
+from windlass.store.sqlite.operation import budget_rows
+from windlass.store.sqlite.operation.budget_rows import (
     Budget,
     bounds,
     changed_breaker,
     decode_governor,
     governors_bucket,
 )
-from windlass.store.sqlite.cluster import must_lead
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import encode, fetch
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("budgets")
 _decode_runs = msgspec.json.Decoder(Runs).decode

@@ -18,10 +18,10 @@ from windlass.core.ids import SEQ_BITS
 from windlass.store.budgets import bucket_key
 from windlass.store.records import Claim, ClaimedJob, Need, Needs
 from windlass.store.sqlite import transitions, waiting_lists
-from windlass.store.sqlite.budget_rows import bounds, governors_bucket
+from windlass.store.sqlite.operation.budget_rows import bounds, governors_bucket
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import OFFERED, Row
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("claims")
 BucketName = tuple[str, str]

@@ -17,11 +17,11 @@ from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
 from windlass.store.protocol import NOTHING
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Fence, Needs, Options
 from windlass.store.sqlite import claim_limits, parts, transitions, waiting_lists
-from windlass.store.sqlite.budget_rows import bounds, governors_bucket
-from windlass.store.sqlite.lanes import Lane
+from windlass.store.sqlite.operation.budget_rows import bounds, governors_bucket
+from windlass.store.sqlite.operation.lanes import Lane
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import DEAD, OFFERED, Row, decode_options, encode, fetch, readable_options
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("claims")
 

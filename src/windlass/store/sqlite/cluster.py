@@ -11,10 +11,10 @@ import apsw
 from windlass.core.clock import MAX_TERM, left
 from windlass.errors import TermLost
 from windlass.store.records import ClusterView
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import decode_names, encode, fetch
 from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.steering import queues
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("cluster")
 

@@ -15,9 +15,9 @@ from typing import Final
 from windlass.errors import JobNotFound
 from windlass.store.records import NewJob, Promoted, Receipt
 from windlass.store.sqlite import parents, rows, transitions, waiting_lists
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import Ending, Row
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 EDGES_AT_ONCE: Final = 500
 """Edges that the transaction which ends a job takes away at most."""

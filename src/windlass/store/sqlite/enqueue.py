@@ -19,9 +19,9 @@ from windlass.core.retry import FORGET_AFTER, parked_until
 from windlass.errors import AlreadyEnqueued, Refused, Shed
 from windlass.store.records import DEFAULT_OPTIONS, NewJob, Receipt
 from windlass.store.sqlite import deferred, listing, transitions
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import CANCELLED, OFFERED, WAITING, Row, encode
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("enqueue")
 

@@ -19,7 +19,7 @@ from windlass.core.bucket import PROMISED_FOR
 from windlass.core.clock import SLIP
 from windlass.core.gates import Gate, gates_of, keeps, order_gate
 from windlass.store.records import DEFAULT_OPTIONS, Options, Watermark
-from windlass.store.sqlite.lanes import Lanes
+from windlass.store.sqlite.operation.lanes import Lanes
 from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch, named
 from windlass.store.sqlite.schema import Statements
 

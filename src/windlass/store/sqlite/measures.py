@@ -46,9 +46,9 @@ from windlass.store.measures import (
 from windlass.store.sqlite import schema
 from windlass.store.sqlite.cluster import serving
 from windlass.store.sqlite.connections.connection import CHECKPOINT_PAGES, is_safe, needed
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import STATES, encode, failures, fetch, named
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 from windlass.store.sqlite.workers import elsewhere
 
 _SQL = Statements("measures")

@@ -1,5 +1,5 @@
 """What leaves for another store: a file is put to rest and shut, and then read in the order in which its jobs
-wait. See `windlass.store.moving` for the copy itself.
+wait. See `windlass.store.moving.copy` for the copy itself.
 
 A shut file takes no job, claim or worker. Triggers refuse them: they hold for every process that has the file
 open, and cost nothing where there are none.
@@ -17,9 +17,9 @@ from windlass.core.retry import DeathPolicy
 from windlass.core.states import Priority
 from windlass.errors import ConfigurationError
 from windlass.store.sqlite import workers
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import decode_new_job, fetch, options_json
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("moving")
 _TABLES: Final = ("job", "claim", "worker")

@@ -20,9 +20,9 @@ from windlass.errors import ClaimLost
 from windlass.store.records import Finished, Outcome
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import Span, must_live, running, span
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, Row, encode, with_failure
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("outcomes")
 FLUSHES_KEPT: Final = 1024

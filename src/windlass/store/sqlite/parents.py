@@ -21,10 +21,10 @@ from windlass.store.records import Claim, ClaimedJob, Needs, NewJob, PartOf, Par
 from windlass.store.sqlite import parts, rows, transitions
 from windlass.store.sqlite.claims import claim as lease
 from windlass.store.sqlite.claims import must_live, must_run
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.outcomes import Ended, was_ended
 from windlass.store.sqlite.rows import Ending, Row, readable_options
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("parents")
 

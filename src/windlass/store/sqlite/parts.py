@@ -17,9 +17,9 @@ import msgspec
 from windlass.core.states import State
 from windlass.store.records import NewJob, Options, ParentRecord, PartOf, PartPlan, PartRecord
 from windlass.store.sqlite.listing import checkpoints, seen_job
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import DEAD, STATES, SUCCEEDED, Ending, failures, fetch, named
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("parts")
 

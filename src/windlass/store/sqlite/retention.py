@@ -18,9 +18,9 @@ from windlass.store.records import Expired, Rotation
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import limits, parents
 from windlass.store.sqlite.connections.database import Database
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, fetch
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("retention")
 

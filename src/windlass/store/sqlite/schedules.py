@@ -14,9 +14,9 @@ from windlass.store.schedules import job_of, seeded
 from windlass.store.sqlite import steering, transitions
 from windlass.store.sqlite.cluster import must_lead
 from windlass.store.sqlite.enqueue import add
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import ENDED, encode, named
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("schedules")
 _decode = msgspec.json.Decoder(NewSchedule).decode

@@ -17,13 +17,13 @@ from windlass.store.changes import changed_queue, changed_task
 from windlass.store.fields import TaskRecord, fields_of
 from windlass.store.records import CancelAnswer, DeleteAnswer, PartOf, QueueRecord, RetryAnswer
 from windlass.store.sqlite import deferred, parents, parts, rows, transitions, waiting_lists
-from windlass.store.sqlite.budget_rows import known
 from windlass.store.sqlite.deferred import settle
-from windlass.store.sqlite.lanes import declare_queue
+from windlass.store.sqlite.operation.budget_rows import known
+from windlass.store.sqlite.operation.lanes import declare_queue
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.parents import Parent
 from windlass.store.sqlite.rows import Row, fetch, kept
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("steering")
 _QUEUE: Final = fields_of(QueueRecord)

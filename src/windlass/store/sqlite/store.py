@@ -42,7 +42,7 @@ from windlass.store.sqlite import (
 )
 from windlass.store.sqlite import enqueue as enqueuing
 from windlass.store.sqlite.connections.database import Database
-from windlass.store.sqlite.transaction import Transaction
+from windlass.store.sqlite.operation.transaction import Transaction
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from windlass.core.states import Kind
 from windlass.store import unknown_tasks
 from windlass.store.sqlite import rows
 from windlass.store.sqlite.limits import BUDGET
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import Ending, Row, decode_new_job, encode, options_json
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("transitions")
 

@@ -19,11 +19,11 @@ import apsw
 from windlass.core.gates import is_slots, over_gate
 from windlass.store.records import GateRecord
 from windlass.store.sqlite import transitions
-from windlass.store.sqlite.lanes import Lane
 from windlass.store.sqlite.limits import BUDGET
+from windlass.store.sqlite.operation.lanes import Lane
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import HELD, OFFERED, Row, fetch
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("waiting_lists")
 

@@ -20,9 +20,9 @@ from windlass.errors import ConfigurationError, WorkerIdTaken
 from windlass.store.records import Beat, Rescued, Vitals, WorkerInfo, WorkerRecord
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import must_live
+from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import DEAD, Row, decode_names, encode, fetch, named
 from windlass.store.sqlite.schema import Statements
-from windlass.store.sqlite.transaction import Transaction
 
 _SQL = Statements("workers")
 

@@ -138,6 +138,7 @@ def calls(scene: Scene) -> dict[str, list[str]]:
         "drop_budget": [f"drop_budget('{q}')"],
         "forget_import": [f"forget_import('{q}')"],
         "import_jobs": [f"""import_jobs('{q}', '[{{"key": "1", "task": "t", "queue": "{q}-new"}}]')"""],
+        "published_queue": ["published_queue('t')"],
         "drop_schedule": [f"drop_schedule('{q}')"],
         "enqueue": [
             f"enqueue('t', queue => '{q}'{more})"

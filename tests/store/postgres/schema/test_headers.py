@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from windlass.store.postgres import sources
+from windlass.store.postgres.schema import sources
 
-FOLDER = Path(sources.__file__).parent
+FOLDER = Path(sources.__file__).parent.parent
 FUNCTIONS = {each.name: each for each in sources.definitions() if each.kind != "VIEW"}
 VIEWS = {f"the view {each.name}": each for each in sources.definitions() if each.kind == "VIEW"}
 NOT_CODE = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
@@ -78,7 +78,7 @@ def test_every_header_says_who_may_call_the_function() -> None:
 
 def test_every_paragraph_of_a_room_is_a_definition_or_a_heading() -> None:
     """What stands behind an empty line inside of a function would silently not be loaded."""
-    for path in (FOLDER / "sql").glob("*.sql"):
+    for path in [*(FOLDER / "sql").glob("*.sql"), FOLDER.parent / "moving" / "postgres.sql"]:
         _intro, *paragraphs = path.read_text(encoding="ascii").rstrip("\n").split("\n\n")
         assert [text for text in paragraphs if not PARAGRAPH.match(text)] == [], path.name
         made = [text for text in paragraphs if "\nCREATE OR" in text]

@@ -16,6 +16,7 @@ NAMES = [
     "clock",
     "speed",
     "wake-ups",
+    "polling",
     "queues",
     "budgets",
     "counts",
@@ -164,5 +165,5 @@ async def test_a_reader_may_ask_and_a_producer_is_told_what_it_cannot_see(
     """[rule 11] A look that was not taken is no good report."""
     assert await wrong(await alone.store(role("reader"))) == {}
     found = await wrong(await alone.store(role("producer")))
-    assert set(found) == {"speed", "queues", "budgets", "counts", "rotation", "locks"}
+    assert set(found) == {"speed", "polling", "queues", "budgets", "counts", "rotation", "locks"}
     assert "may not see" in found["queues"].text

@@ -266,8 +266,9 @@ END $$;
 -- due at its time. Returns those of the jobs that have edges left. p_failed: they have not succeeded, so only
 -- who runs nevertheless goes on.
 -- Callers: note_ends, follow. May call: worker. Lock: the jobs that wait, without waiting; those of offer.
--- isfinite and + 0 keep other indexes out of the plan, and rows are found by arrays, not by joins, which may
--- begin with all rows of a table that is thought to be small [rule 8].
+-- isfinite keeps the index of times out of the plan, and array_position that of the other column: two arrays
+-- would be probed pair by pair. Rows are found by arrays, not by joins, which may begin with all rows of a
+-- table that is thought to be small [rule 8].
 -- An edge is taken away by whoever has locked the job that waits: so of two who take away its last two edges
 -- at the same time, one sees that nothing is left. An edge whose job waits no more is dropped.
 CREATE OR REPLACE FUNCTION windlass.serve_after(
@@ -282,14 +283,17 @@ DECLARE
     v_aside boolean;
 BEGIN
     v_jobs := ARRAY(SELECT DISTINCT e.job
-                      FROM (SELECT x.job FROM windlass.after_edge x WHERE x.on_job = ANY (p_on)
+                      FROM (SELECT y.job FROM unnest(p_on) AS u (id)
+                             CROSS JOIN LATERAL (SELECT x.job FROM windlass.after_edge x
+                                                  WHERE x.on_job = u.id ORDER BY x.on_job, x.job + 0
+                                                  LIMIT p_limit) AS y
                              LIMIT p_limit) AS e);
     v_mine := ARRAY(SELECT d.id FROM windlass.deferred d
                      WHERE d.id = ANY (v_jobs) AND NOT isfinite(d.run_at)
                        AND (NOT p_failed OR d.options ->> 'otherwise' = 'run')
                        FOR UPDATE SKIP LOCKED);
     DELETE FROM windlass.after_edge e
-     WHERE e.job = ANY (v_jobs) AND e.on_job + 0 = ANY (p_on)
+     WHERE e.job = ANY (v_jobs) AND array_position(p_on, e.on_job) IS NOT NULL
        AND (e.job = ANY (v_mine) OR NOT EXISTS (SELECT FROM windlass.deferred d
                                                  WHERE d.id = e.job AND NOT isfinite(d.run_at) OFFSET 0));
     v_free := ARRAY(SELECT m FROM unnest(v_mine) AS m
@@ -361,7 +365,8 @@ BEGIN
         ELSIF v_state IN ('dead', 'cancelled', 'deleted', 'replaced') THEN
             FOR d IN SELECT w.* FROM windlass.deferred w
                       WHERE w.id = ANY (ARRAY(SELECT e.job FROM windlass.after_edge e
-                                               WHERE e.on_job = u.on_job LIMIT p_limit))
+                                               WHERE e.on_job = u.on_job
+                                               ORDER BY e.on_job, e.job + 0 LIMIT p_limit))
                         AND NOT isfinite(w.run_at)
                         FOR UPDATE SKIP LOCKED LOOP
                 v_edges := v_edges + 1;
@@ -432,8 +437,8 @@ DECLARE
 BEGIN
     SELECT array_agg(e.job), array_agg(e.on_job), count(*) INTO v_jobs, v_on, looked
       FROM (SELECT x.job, x.on_job FROM windlass.after_edge x
-             WHERE x.fresh AND (x.job, x.on_job) > (look_at_fresh.job, look_at_fresh.on_job)
-             ORDER BY x.job, x.on_job LIMIT p_limit) AS e;
+             WHERE x.fresh AND (x.job, x.on_job + 0) > (look_at_fresh.job, look_at_fresh.on_job)
+             ORDER BY x.job, x.on_job + 0 LIMIT p_limit) AS e;
     job := CASE WHEN looked < p_limit THEN 0 ELSE v_jobs[looked] END;
     on_job := CASE WHEN looked < p_limit THEN 0 ELSE v_on[looked] END;
     IF looked = 0 THEN
@@ -457,7 +462,7 @@ BEGIN
     INSERT INTO windlass.after_due (on_job) SELECT unnest(v_over);
     UPDATE windlass.after_edge e SET fresh = false
      WHERE e.job = ANY (v_jobs) AND e.fresh
-       AND e.on_job + 0 = ANY (CASE WHEN v_sure THEN v_on ELSE v_over END);
+       AND array_position(CASE WHEN v_sure THEN v_on ELSE v_over END, e.on_job) IS NOT NULL;
 END $$;
 
 -- Moves a job that waits in deferred to the dead letters.

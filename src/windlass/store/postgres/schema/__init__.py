@@ -13,8 +13,8 @@ import re
 from typing import Any, Final
 
 from windlass.errors import ConfigurationError, SchemaMissing, SchemaTooNew
-from windlass.store.postgres.setting_rules import with_rules
-from windlass.store.postgres.sources import definitions, migrations, statements
+from windlass.store.postgres.schema.setting_rules import with_rules
+from windlass.store.postgres.schema.sources import definitions, migrations, statements
 from windlass.store.records import Migration
 from windlass.store.settings import StoreSettings
 

@@ -1,6 +1,7 @@
 """What stands in `sql/*.sql`, one file per module: functions, procedures and views, and at the end the
 statements that the store sends, each below a line `-- :name`. An empty line separates them, and none has one
-inside. In the files the schema is called windlass; `schema.py` puts the real name."""
+inside. What imports jobs stands in `store/moving`, beside its Python. In the files the schema is called
+windlass; `schema.py` puts the real name."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from importlib import resources
 from typing import NamedTuple
 
 _ROOT = resources.files("windlass.store.postgres")
+_MOVING = resources.files("windlass.store.moving") / "postgres.sql"
 _STATEMENT = re.compile(r"^-- :(\w+)\n", re.MULTILINE)
 _CREATE = re.compile(r"^CREATE OR REPLACE (FUNCTION|PROCEDURE|VIEW) windlass\.(\w+)", re.MULTILINE)
 _MAY_CALL = re.compile(r"\bMay call: ([a-z, ]+)\.")
@@ -69,8 +71,9 @@ def statements() -> dict[str, str]:
 def _files(folder: str) -> dict[str, str]:
     """The SQL files of a folder by name, in the order of their names."""
     entries = sorted((_ROOT / folder).iterdir(), key=lambda entry: entry.name)
-    return {
+    found = {
         entry.name.removesuffix(".sql"): entry.read_text("utf-8")
         for entry in entries
         if entry.name.endswith(".sql")
     }
+    return found | {"moving": _MOVING.read_text("utf-8")} if folder == "sql" else found
