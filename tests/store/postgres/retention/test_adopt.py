@@ -98,6 +98,24 @@ async def test_ids_of_scheduled_jobs_are_not_given_out_again(alone: Base) -> Non
     assert await alone.lane("another") > lane
 
 
+async def test_ends_are_noted_though_the_sequence_of_notes_was_not_copied(alone: Base) -> None:
+    """[rule 15] [P12] Logical replication brings rows, but no sequences."""
+    lane, worker = await alone.lane(), await alone.worker()
+    first, second = await alone.look.enqueue(), await alone.look.enqueue()
+    after = [await alone.look.enqueue(after=[job]) for job in (first, second)]
+    got = await alone.claim(lane, worker)
+    await alone.finish(worker, got.jobs[:1], Kind.DEAD)
+    await alone.look.run("SELECT setval('windlass.after_due_id_seq', 1, false)")
+    await alone.look.run("UPDATE windlass.meta SET database = 0")
+    store = await alone.store()
+    worker = await alone.worker()
+    got = await alone.claim(lane, worker)
+    assert got.ids == [second]
+    await alone.finish(worker, got.jobs, Kind.DEAD)
+    await store.promote()
+    assert [await alone.state(job) for job in after] == ["dead", "dead"]
+
+
 async def test_a_copy_goes_its_own_way(pg_server: Server, pg_template: str) -> None:
     """[rule 15] [fault 24] The original's workers are dead there; what they held and what waited runs."""
     name = pg_server.create_database(template=pg_template)

@@ -191,6 +191,7 @@ BEGIN
                     ('windlass.held_turn'::regclass, greatest((SELECT max(turn) FROM windlass.held),
                                                               (SELECT max(turn) FROM windlass.pass))),
                     ('windlass.part_event_no'::regclass, (SELECT max(no) FROM windlass.part_event)),
+                    ('windlass.after_due_id_seq'::regclass, (SELECT max(id) FROM windlass.after_due)),
                     ('windlass.report_id_seq'::regclass, (SELECT max(id) FROM windlass.report)),
                     ('windlass.event_id_seq'::regclass, (SELECT max(id) FROM windlass.event)),
                     -- Where the sequence was not copied: the segment whose row is open.
