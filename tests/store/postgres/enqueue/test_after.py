@@ -63,6 +63,44 @@ async def test_the_end_of_a_job_offers_who_comes_after_it(alone: Base) -> None:
     assert await alone.drain(lane, worker) == [after]
 
 
+async def test_a_job_that_is_sent_again_does_not_need_those_that_it_came_after(alone: Base) -> None:
+    """[E7] [P12] Its key is known, so nothing is added; the job that it came after was deleted since."""
+    store = await alone.store()
+    first = await alone.look.enqueue()
+    new = NewJob(
+        task="t", payload="{}", queue=alone.queue, idempotency_key="k", options=Options(after=(first,))
+    )
+    (sent,) = await store.enqueue([new])
+    await store.delete([first])
+    plain = NewJob(task="t", payload="{}", queue=alone.queue)
+    again, _ = await store.enqueue([new, plain])
+    assert (again.id, again.status) == (sent.id, "repeated")
+
+
+async def test_jobs_that_somebody_holds_do_not_keep_others_waiting(alone: Base) -> None:
+    """[P12] [S2] As many as a step takes come after one end, and somebody has them locked; behind it is
+    another end."""
+    lane, worker = await alone.lane(), await alone.worker()
+    first, second = await alone.look.enqueue(), await alone.look.enqueue()
+    held = [await alone.look.enqueue(after=[first]) for _ in range(3)]
+    free = await alone.look.enqueue(after=[second])
+    got = await alone.claim(lane, worker)
+    (holder,) = await alone.sessions(1)
+    await holder.begin()
+    await holder.run("SELECT FROM windlass.deferred WHERE id = ANY ($1) FOR UPDATE", [*held, free])
+    await alone.finish(worker, got.jobs[:1])
+    await alone.finish(worker, got.jobs[1:])
+    await holder.commit()
+    await holder.begin()
+    await holder.run("SELECT FROM windlass.deferred WHERE id = ANY ($1) FOR UPDATE", held)
+    for _ in range(3):
+        await alone.look.row(FOLLOW, 2)
+    assert await alone.drain(lane, worker) == [free]
+    await holder.commit()
+    await step(alone.look, 2)
+    assert sorted(await alone.drain(lane, worker)) == held
+
+
 async def test_an_edge_is_seen_though_its_job_ends_in_a_transaction_that_stays_open(alone: Base) -> None:
     """[P12] It wrote the end before the edge was there, and commits after somebody has looked for edges."""
     lane, worker = await alone.lane(), await alone.worker()

@@ -50,3 +50,22 @@ async def test_the_end_of_a_job_reads_its_own_edges_alone(alone: Base, kind: Kin
     async with plans(session) as found:
         await once()
     assert [scan for scan in found.scans(TABLES) if scan.touched > OTHERS / 10] == []
+
+
+async def test_a_flush_does_not_read_dead_edges_of_others(alone: Base) -> None:
+    """[rule 1] An open snapshot keeps them; nobody comes after the jobs of this flush."""
+    lane, worker = await alone.lane(), await alone.worker()
+    session = alone.look
+    waited_for = await session.enqueue(delay=timedelta(hours=1))
+    (reader,) = await alone.sessions(1)
+    await reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    await reader.value("SELECT count(*) FROM windlass.after_edge")
+    await session.run(CROWD, waited_for, OTHERS)
+    await session.run("DELETE FROM windlass.after_edge")
+    await session.enqueue()
+    got = await alone.claim(lane, worker)
+    await explained(session)
+    await session.run("SET auto_explain.log_buffers = on")
+    async with plans(session) as found:
+        await alone.finish(worker, got.jobs, by=session)
+    assert found.blocks("after_edge") < 10

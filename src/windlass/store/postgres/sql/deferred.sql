@@ -189,19 +189,23 @@ BEGIN
 END $$;
 
 -- What new jobs wait for, by their options: whether each does, and edge by edge the job's place among them,
--- the job that it comes after and how that one stands. What has succeeded is not waited for.
--- Callers: enqueue_mixed. May call: worker. Lock: that of check_after.
+-- the job that it comes after and how that one stands. What has succeeded is not waited for. One whose
+-- idempotency key is known is not new, and nobody asks whether those it came after are still there.
+-- Callers: enqueue_mixed, which holds the keys. May call: worker. Lock: that of check_after.
 CREATE OR REPLACE FUNCTION windlass.waits_of(
-    p_options text[], OUT waits boolean[], OUT places int[], OUT on_jobs bigint[], OUT states text[])
-LANGUAGE plpgsql AS $$
+    p_options text[], p_keys text[], OUT waits boolean[], OUT places int[], OUT on_jobs bigint[],
+    OUT states text[])
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_on bigint[];
 BEGIN
     SELECT array_agg(x.i), array_agg(x.id) INTO places, v_on
       FROM (SELECT DISTINCT u.i::int AS i, e.id::bigint AS id
-              FROM unnest(p_options) WITH ORDINALITY AS u (o, i)
+              FROM unnest(p_options, p_keys) WITH ORDINALITY AS u (o, key, i)
              CROSS JOIN LATERAL json_array_elements_text(u.o::json -> 'after') AS e (id)
-             WHERE u.o LIKE '%"after"%') AS x;
+             WHERE u.o LIKE '%"after"%'
+               AND (u.key IS NULL OR EXISTS (SELECT FROM windlass.idempotency y
+                                              WHERE y.key = u.key AND y.job = 0 OFFSET 0))) AS x;
     IF places IS NULL THEN
         RETURN;
     END IF;
@@ -334,6 +338,7 @@ DECLARE
     v_state  text;
     v_policy text;
     d        windlass.deferred;
+    v_jobs   bigint[];
     v_due    int := 0;
     v_edges  int := 0;
     v_cancel bigint[] := '{}';
@@ -358,18 +363,13 @@ BEGIN
         v_state := (SELECT coalesce((SELECT s.state FROM windlass.standing_of(u.on_job) AS s), u.kind,
                                     (SELECT o.kind FROM windlass.ended_otherwise o WHERE o.job = u.on_job),
                                     'succeeded'));
+        v_jobs := ARRAY(SELECT e.job FROM windlass.after_edge e WHERE e.on_job = u.on_job
+                         ORDER BY e.on_job, e.job + 0 LIMIT p_limit);
         IF v_state = 'succeeded' THEN
-            v_edges := v_edges + (SELECT count(*) FROM (SELECT FROM windlass.after_edge e
-                                                         WHERE e.on_job = u.on_job LIMIT p_limit) AS x);
             PERFORM windlass.serve_after(ARRAY[u.on_job], p_limit);
         ELSIF v_state IN ('dead', 'cancelled', 'deleted', 'replaced') THEN
             FOR d IN SELECT w.* FROM windlass.deferred w
-                      WHERE w.id = ANY (ARRAY(SELECT e.job FROM windlass.after_edge e
-                                               WHERE e.on_job = u.on_job
-                                               ORDER BY e.on_job, e.job + 0 LIMIT p_limit))
-                        AND NOT isfinite(w.run_at)
-                        FOR UPDATE SKIP LOCKED LOOP
-                v_edges := v_edges + 1;
+                      WHERE w.id = ANY (v_jobs) AND NOT isfinite(w.run_at) FOR UPDATE SKIP LOCKED LOOP
                 v_policy := coalesce(d.options ->> 'otherwise', 'dead');
                 -- One that has yet to replace another does so before it ends: see replace_step.
                 CONTINUE WHEN d.replaces IS NOT NULL AND v_policy <> 'run';
@@ -388,9 +388,14 @@ BEGIN
             DELETE FROM windlass.after_due x WHERE x.id = u.id;
             CONTINUE;
         END IF;
+        v_edges := v_edges + cardinality(v_jobs);
+        -- The next step goes on here, but not where somebody holds all of these jobs: the ends behind this
+        -- one do not wait for that.
         IF NOT EXISTS (SELECT FROM windlass.after_edge e WHERE e.on_job = u.on_job) THEN
             DELETE FROM windlass.after_due x WHERE x.id = u.id;
-        ELSIF v_edges >= p_limit THEN
+        ELSIF v_edges >= p_limit
+              AND (SELECT count(*) FROM windlass.after_edge e
+                    WHERE e.job = ANY (v_jobs) AND e.on_job + 0 = u.on_job) < cardinality(v_jobs) THEN
             k.due := u.id - 1;
         END IF;
     END LOOP;
@@ -419,7 +424,8 @@ END $$;
 -- Looks at edges that are fresh, up to p_limit, behind one of them. A job that has ended is noted for the
 -- caller; the edges of others are fresh no more, once nobody is left who may have ended the job without
 -- seeing them. Returns how many it looked at, and the last of them, or 0 at the end.
--- Callers: follow. May call: worker. Lock: none beyond the rows it writes.
+-- Callers: follow. May call: worker. Lock: edges, without waiting: who ends jobs takes them away, in an order
+-- of his own.
 -- Who ends a job asks for edges after it has written to outcome, ended_otherwise or parent. So whoever did
 -- not see an edge and has yet to commit holds one of these, now that the edge can be seen. They are waited
 -- for a moment; where one takes longer, the edges stay fresh.
@@ -461,8 +467,11 @@ BEGIN
                            IN ('succeeded', 'dead', 'cancelled'));
     INSERT INTO windlass.after_due (on_job) SELECT unnest(v_over);
     UPDATE windlass.after_edge e SET fresh = false
-     WHERE e.job = ANY (v_jobs) AND e.fresh
-       AND array_position(CASE WHEN v_sure THEN v_on ELSE v_over END, e.on_job) IS NOT NULL;
+     WHERE e.ctid = ANY (ARRAY(SELECT x.ctid FROM windlass.after_edge x
+                                WHERE x.job = ANY (v_jobs) AND x.fresh
+                                  AND array_position(CASE WHEN v_sure THEN v_on ELSE v_over END,
+                                                     x.on_job) IS NOT NULL
+                                  FOR UPDATE SKIP LOCKED));
 END $$;
 
 -- Moves a job that waits in deferred to the dead letters.

@@ -251,7 +251,7 @@ BEGIN
                     WHERE x.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
         PERFORM windlass.skip_ids();
     END IF;
-    SELECT * INTO a FROM windlass.waits_of(p_options);
+    SELECT * INTO a FROM windlass.waits_of(p_options, p_keys);
     SELECT array_agg(w.at ORDER BY w.i), array_agg(w.way ORDER BY w.i),
            array_agg(CASE WHEN w.way IN ('after', 'later') OR w.way = 'now' AND num_nonnulls(w.key, w.own) > 0
                           THEN nextval('windlass.job_id') END ORDER BY w.i)
