@@ -301,7 +301,8 @@ $$;
 
 -- Moves the sequence of job ids outside lanes past all that were given out, where a loss may have set it back
 -- [S3].
--- Callers: enqueue_one, enqueue_many, enqueue_mixed, import_rows, adopt, adopt_copy. May call: worker.
+-- Callers: enqueue_one, enqueue_many, enqueue_mixed, import_rows, import_parent, adopt, adopt_copy.
+-- May call: worker.
 -- Lock: advisory, -1 of the schema's lock space, released at once, since sequences are not transactional:
 -- nobody waits for a producer's transaction. p_highest: no id up to it is free; NULL: a producer asks, before
 -- the store was adopted. ids_from is noted well ahead of use, so it is above every id given out; a sequence
