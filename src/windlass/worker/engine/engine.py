@@ -201,11 +201,13 @@ class Engine:
     async def _register(self, given: GivenId, info: WorkerInfo) -> bool:
         """Register, however long the id that it was given takes to be free. False: it was told to stop."""
         registering = asyncio.create_task(given.register(info))
-        await first(registering, self._stopping.wait())
-        if registering.done():
-            registering.result()
-            return True
-        registering.cancel()
+        try:
+            await first(registering, self._stopping.wait())
+            if registering.done():
+                registering.result()
+                return True
+        finally:
+            registering.cancel()  # also where this task is cancelled: nobody would retire it then
         await asyncio.wait({registering})
         await self._retire(info.id)  # it may have been registered all the same
         return False
