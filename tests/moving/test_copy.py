@@ -409,3 +409,9 @@ def test_it_goes_one_way_only_and_names_what_is_missing(pair: Pair, tmp_path: Pa
     assert (nowhere.exit_code, "goes from a SQLite file to PostgreSQL" in nowhere.stderr) == (1, True)
     given = windlass("copy", pair.here.url, "--dry-run", WINDLASS_DATABASE_URL=pair.there.url)
     assert given.stdout == "would copy: nothing\n"
+
+
+def test_the_map_never_replaces_the_store(pair: Pair, tmp_path: Path) -> None:
+    kept = (tmp_path / "jobs.db").read_bytes()
+    assert "is the store itself" in pair.refused("--map", str(tmp_path / "jobs.db"))
+    assert (tmp_path / "jobs.db").read_bytes() == kept
