@@ -15,9 +15,8 @@ _SHORT: Final = 400
 
 
 def cells(parent: ParentView) -> Markup:
-    """The strip, cell by cell. Put together here: a template takes ten times as long for two thousand.
-    Of
-    jobs only the errors of parts that are tried again come here, escaped."""
+    """The strip, cell by cell. Put together here: a template takes ten times as long for two thousand. Only
+    the errors of parts that are tried again come from jobs, and they are escaped."""
     short = len(parent.strip) <= _SHORT
     states = {letter: str(escape(parent.letters.get(letter, "waiting"))) for letter in set(parent.strip)}
     plain = {letter: f'<i class="cell {state}"></i>' for letter, state in states.items()}
