@@ -25,7 +25,7 @@ def settle(payment: int) -> None:
 
 
 async def scraped() -> dict[str, int]:
-    """Ended jobs by outcome, as /metrics tells Prometheus."""
+    """Runs by outcome, as /metrics tells Prometheus."""
     transport = httpx.ASGITransport(app=app.web())
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         text = (await client.get("/metrics")).text
@@ -51,7 +51,7 @@ def main(payments: int = 2000) -> None:
             queue.drain(timeout="60s")
         ended = {state: app.jobs(state=state).count().jobs for state in ("succeeded", "dead")}
         print(f"logs      {ended}, {sum(ended.values()) - len(ids)} more than receipts")
-        app.maintain("counts")  # a worker does that every five seconds
+        app.maintain("rollup")  # a worker does that every ten seconds
         print(f"metrics   {asyncio.run(scraped())}")
 
 
