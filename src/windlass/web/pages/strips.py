@@ -41,6 +41,6 @@ def _name(at: int, state: str, parent: ParentView) -> str:
 
 
 def _retried(part: PartView) -> str:
-    """A part that is tried again, with what it failed of last [M4]."""
+    """A part that is tried again, with what it failed with last [M4]."""
     error = f": {one_line(part.error, 300)}" if part.error else ""
     return str(escape(f"part {part.index:,}: {part.state_text}{error}"))
