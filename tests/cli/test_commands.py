@@ -4,8 +4,10 @@ complete it."""
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 
 from tests.cli.kit import Desk, windlass
 from windlass.cli import main
+from windlass.cli.options import COMPLETION_TIME
 from windlass.cli.target import without_password
 from windlass.core.harmless import harmless
 from windlass.presentation.text import iso, local, one_line, parsed, span
@@ -186,6 +189,14 @@ def test_a_store_that_is_not_there_completes_nothing_and_makes_nothing(tmp_path:
     for url in (f"sqlite:///{tmp_path}/none.db", "postgresql://127.0.0.1:1/none", "nonsense://"):
         assert completed("windlass queue pause ma", WINDLASS_DATABASE_URL=url) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/none"
+        began = time.monotonic()
+        assert completed("windlass queue pause ma", WINDLASS_DATABASE_URL=url) == []
+    assert time.monotonic() - began < COMPLETION_TIME + 5.0  # and the start of an interpreter
 
 
 def test_verbs_are_completed_without_importing_any() -> None:

@@ -124,7 +124,7 @@ def test_p4_the_parts_in_json(any_desk: Desk) -> None:
 
 
 def test_m4_parts_that_are_tried_again_are_told_on_their_parent(any_desk: Desk) -> None:
-    """[M4] [P10] How often, and what the last one failed of: in JSON, and where its job is shown."""
+    """[M4] [P10] How often, and what the last one failed with: in JSON, and where its job is shown."""
     over, id = made(any_desk, ended), made(any_desk, on_the_way)
     told = {"parts": 1, "tries": 1, "error": "ValueError: not yet", "text": "1 part retrying (1 try)"}
     assert any_desk.json("parents")["parents"][0]["retrying"] == told

@@ -1,4 +1,5 @@
-"""Jobs by what they failed of: found by the type of their last failure; dead ones counted by it [O4] [O6]."""
+"""Jobs by what they failed with: found by the type of their last failure; dead ones counted by it
+[O4] [O6]."""
 
 from typing import Any
 
@@ -13,7 +14,7 @@ BOUND = 4
 
 
 async def die(rig: Rig, worker: int, task: str, *errors: str, queue: str = "default") -> int:
-    """A job that failed of each of these in turn, and died of the last; its queue must be empty."""
+    """A job that failed with each of these in turn, and died of the last; its queue must be empty."""
     (id,) = await rig.add(task, queue=queue)
     for error in errors[:-1]:
         await fail(rig, worker, id, error, queue, Kind.RETRY)
@@ -31,7 +32,7 @@ async def fail(
 
 
 async def retry_later(rig: Rig, worker: int, error: str) -> int:
-    """A job that has failed of this and waits for its next attempt."""
+    """A job that has failed with this and waits for its next attempt."""
     (id,) = await rig.add("t")
     await fail(rig, worker, id, error, "default", Kind.RETRY, delay=3600)
     return id
@@ -55,7 +56,7 @@ def pairs(groups: list[Cause]) -> list[tuple[str, str, int]]:
 
 
 async def test_the_last_failure_counts(rig: Rig) -> None:
-    """[O4] A job that failed of one thing and died of another is dead of the other."""
+    """[O4] A job that failed with one thing and died of another is dead of the other."""
     worker = await rig.worker()
     both = await die(rig, worker, "t", "KeyError", "ValueError")
     other = await die(rig, worker, "t", "KeyError")

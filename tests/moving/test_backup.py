@@ -79,6 +79,7 @@ def test_writers_are_not_held_up_and_the_copy_is_one_moment(desk: Desk) -> None:
     thread.start()
     try:
         while not written:
+            assert thread.is_alive()
             time.sleep(0.001)
         for n in range(3):
             before = len(written)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.kit import Desk, windlass
 from tests.conformance.kit import Rig, failure
+from tests.web.kit import visiting
 from windlass import Retry, Snooze, Windlass
 from windlass.core.states import Kind, Priority, State
 from windlass.errors import AlreadyEnqueued, StoreMoved
@@ -371,8 +372,19 @@ def test_the_source_takes_nothing_more_until_it_is_reopened(pair: Pair) -> None:
     with pytest.raises(StoreMoved):
         pair.here.visit(lambda rig: rig.worker())
     assert "copied to" in pair.here.refused("enqueue", "t")
+    asyncio.run(_refused_as_moved(Windlass(pair.here.url)))
     assert windlass("copy", pair.here.url, "--reopen").exit_code == 0
     assert pair.here.visit(lambda rig: rig.one("late")).status == "enqueued"
+
+
+async def _refused_as_moved(app: Windlass) -> None:
+    """A worker ends, since to ask again would not help; who enqueues over HTTP is told what has happened."""
+    async with visiting(app) as visitor:
+        answer = await visitor.post("/api/jobs", json={"task": "t"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "store_moved")
+    async with asyncio.timeout(10):
+        with pytest.raises(StoreMoved, match="copied to"):
+            await app.worker(["default"]).run()
 
 
 def test_live_workers_are_refused_and_their_jobs_taken_by_force(pair: Pair) -> None:
@@ -409,3 +421,9 @@ def test_it_goes_one_way_only_and_names_what_is_missing(pair: Pair, tmp_path: Pa
     assert (nowhere.exit_code, "goes from a SQLite file to PostgreSQL" in nowhere.stderr) == (1, True)
     given = windlass("copy", pair.here.url, "--dry-run", WINDLASS_DATABASE_URL=pair.there.url)
     assert given.stdout == "would copy: nothing\n"
+
+
+def test_the_map_never_replaces_the_store(pair: Pair, tmp_path: Path) -> None:
+    kept = (tmp_path / "jobs.db").read_bytes()
+    assert "is the store itself" in pair.refused("--map", str(tmp_path / "jobs.db"))
+    assert (tmp_path / "jobs.db").read_bytes() == kept

@@ -1,6 +1,7 @@
 """Budgets, limits, order and debouncing as users write them: what tasks declare and what comes of it."""
 
 import asyncio
+import time
 from collections import Counter
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.apps import clocked
 from windlass import Context, Items, Part, Retry, State, Windlass
 from windlass.errors import BudgetTimeout, ConfigurationError, InvalidOption, QueueFull, Shed
+from windlass.running.store_handle import CLOSE_TIME
 from windlass.store.records import Need
 
 
@@ -101,6 +103,17 @@ async def test_f1_acquire_waits_for_its_tokens(app: Windlass) -> None:
         await budget.aacquire()
     assert asyncio.get_running_loop().time() - began >= 0.03
     await asyncio.to_thread(budget.acquire)
+
+
+async def test_f1_who_waits_for_tokens_does_not_keep_the_store_open(any_app: Windlass) -> None:
+    budget = any_app.budget("hourly", rate="1/h", burst=1)
+    await budget.aacquire()
+    waiting = asyncio.create_task(budget.aacquire())
+    await asyncio.wait({waiting}, timeout=0.3)
+    began = time.monotonic()
+    await any_app.aclose()
+    assert time.monotonic() - began < CLOSE_TIME / 2
+    waiting.cancel()
 
 
 async def test_f1_drain_stops_everybody(any_app: Windlass) -> None:

@@ -14,7 +14,7 @@ from windlass.cli.output import print_json
 from windlass.cli.settings import given_options, job_options
 from windlass.cli.target import Target
 from windlass.core.states import State
-from windlass.errors import ConfigurationError, ResultTimeout, StoreForbidden
+from windlass.errors import ConfigurationError, ResultTimeout, StoreError
 from windlass.handles.job import Job
 from windlass.presentation.jobs import failure_as_json
 from windlass.presentation.text import kept_line, one_line, parsed
@@ -96,7 +96,7 @@ async def _nobody(store: Store, task: str, queue: str) -> str | None:
             )
         if await store.published_queue(task) is None:
             return f"no live worker knows task {task}; the job waits until one of queue {queue} does"
-    except StoreForbidden:  # a role that may only enqueue cannot know
+    except StoreError:  # a role that may only enqueue cannot know; and the job is made, whatever this says
         pass
     return None
 

@@ -3,7 +3,6 @@ error, exit code 2, and says how to write it."""
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import math
 import os
@@ -103,12 +102,11 @@ class QueueName(Reader):
         """The queues that begin like this; none where the store cannot be asked, or not at once."""
 
         async def find(store: Store) -> list[str]:
-            async with asyncio.timeout(COMPLETION_TIME):
-                return [queue.name for queue in await store.queues()]
+            return [queue.name for queue in await store.queues()]
 
         target = Target(**{name: ctx.params.get(name) for name in ("database", "schema", "app")})
         try:
-            names = [] if target.missing() else target.ask(find)
+            names = [] if target.missing() else target.ask(find, timeout=COMPLETION_TIME)
         except (WindlassError, OSError, TimeoutError):
             return []  # a line that is being typed is no place for an error
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]

@@ -127,7 +127,7 @@ def parent_in_words(parent: ParentRecord) -> str:
 
 
 def retrying_in_words(retrying: RetryingShape) -> str:
-    """How many parts are tried again, and what the last one failed of [M4]."""
+    """How many parts are tried again, and what the last one failed with [M4]."""
     return one_line(f"{retrying.text}, last: {retrying.error}" if retrying.error else retrying.text, 300)
 
 

@@ -110,16 +110,17 @@ def set_(target: Target, id: int, parallel: Any, as_json: bool) -> None:
     """Change how many parts of a parent may run at a time, even while it runs."""
     most = None if parallel is OrWord.UNSET else parallel
 
-    async def work(store: Store) -> ParentRecord:
-        return await store.set_parent(id, parallel=most) or await find_parent(store, id)
+    async def work(store: Store) -> tuple[ParentRecord, ParentShape]:
+        found = await store.set_parent(id, parallel=most) or await find_parent(store, id)
+        return found, await _shape(store, found)
 
-    found = target.act(work, lambda found: [audit.set_parallel(id, found.parallel)])
+    found, shape = target.act(work, lambda done: [audit.set_parallel(id, done[0].parallel)])
     if found.state in FINISHED:
         counts = "it has ended, so this counts when it is redriven"
     else:
         counts = f"{found.out:,} {'is' if found.out == 1 else 'are'} out now; see `windlass parent show {id}`"
     said = f"{id} runs {parts_at_a_time(found.parallel)}; {counts}"
-    print_answer(as_json, {"parent": target.run(lambda store: _shape(store, found))}, said)
+    print_answer(as_json, {"parent": shape}, said)
 
 
 @parent.command()
@@ -128,19 +129,18 @@ def set_(target: Target, id: int, parallel: Any, as_json: bool) -> None:
 def redrive(target: Target, id: int, as_json: bool) -> None:
     """Run the dead and cancelled parts of a parent again, each from its last checkpoint."""
 
-    async def work(store: Store) -> tuple[int, bool, ParentRecord]:
+    async def work(store: Store) -> tuple[int, bool, ParentShape]:
         before = await find_parent(store, id)
         again = await store.redrive(id)
         only_final = before.dead + before.cancelled == 0 and before.state is State.DEAD
-        return again, only_final, await find_parent(store, id)
+        return again, only_final, await _shape(store, await find_parent(store, id))
 
-    again, only_final, found = target.act(work, lambda done: [audit.redriven(id, done[0])])
+    again, only_final, shape = target.act(work, lambda done: [audit.redriven(id, done[0])])
     said = f"{id} unchanged: neither its finalizer nor any part failed; see `windlass parent show {id}`"
     if again:
         what = "its finalizer" if only_final else f"{plural(again, 'part')} (a finalizer counts as one)"
         said = f"{id} runs {what} again; {_follow(id)}"
-    shape = {"parent": target.run(lambda store: _shape(store, found)), "redriven": again}
-    print_answer(as_json, shape, said, ok=again > 0)
+    print_answer(as_json, {"parent": shape, "redriven": again}, said, ok=again > 0)
 
 
 @parent.command()
@@ -149,20 +149,20 @@ def redrive(target: Target, id: int, as_json: bool) -> None:
 def cancel(target: Target, id: int, as_json: bool) -> None:
     """Cancel a parent: no more of its parts are offered, and those that are out are cancelled."""
 
-    async def work(store: Store) -> tuple[CancelAnswer, ParentRecord]:
+    async def work(store: Store) -> tuple[CancelAnswer, ParentRecord, ParentShape]:
         await find_parent(store, id)
         answer = (await store.cancel([id]))[id]
-        return answer, await find_parent(store, id)
+        found = await find_parent(store, id)
+        return answer, found, await _shape(store, found)
 
-    answer, found = target.act(work, lambda done: audit.steered("cancel", {id: done[0]}))
+    answer, found, shape = target.act(work, lambda done: audit.steered("cancel", {id: done[0]}))
     if answer == "finished":
         said = f"{id} has already ended, {found.state}; nothing was changed"
     elif found.state in FINISHED:
         said = f"{id} {found.state}; `windlass parent redrive {id}` would go on with it"
     else:
         said = f"{id} is being cancelled and waits for {plural(found.out, 'part')} to stop; {_follow(id)}"
-    shape = {"parent": target.run(lambda store: _shape(store, found)), "answer": answer}
-    print_answer(as_json, shape, said, ok=answer != "finished")
+    print_answer(as_json, {"parent": shape, "answer": answer}, said, ok=answer != "finished")
 
 
 def _follow(id: int) -> str:

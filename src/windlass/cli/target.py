@@ -106,12 +106,13 @@ class Target:
         """An error on one line. A driver may quote what it was given; a password must not get out so."""
         return without_password(one_line(str(error)), self.settings.database_url)
 
-    def ask(self, work: Callable[[Store], Awaitable[T]]) -> T:
-        """Do something with the open store. Unlike `run` it raises, for those who look for faults."""
-        return asyncio.run(self._within(work))
+    def ask(self, work: Callable[[Store], Awaitable[T]], *, timeout: float | None = None) -> T:
+        """Do something with the open store. Unlike `run` it raises, for those who look for faults, and
+        TimeoutError where opening it and the work take longer than `timeout`."""
+        return asyncio.run(self._within(work, timeout))
 
-    async def _within(self, work: Callable[[Store], Awaitable[T]]) -> T:
-        async with self.app, self.app._store_handle().here() as store:
+    async def _within(self, work: Callable[[Store], Awaitable[T]], timeout: float | None) -> T:
+        async with asyncio.timeout(timeout), self.app, self.app._store_handle().here() as store:
             return await work(store)
 
 

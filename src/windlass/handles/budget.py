@@ -68,11 +68,11 @@ class Budget:
             raise RuntimeError(
                 "this thread runs an event loop, which this would block: await budget.aacquire(…) instead"
             )
-        self._store_handle().call(lambda store: self._acquire(store, n, key, timeout))
+        loopthread.current().run(self._acquire(n, key, timeout))
 
     async def aacquire(self, n: int = 1, *, key: str = "", timeout: Duration | None = None) -> None:
         """Take n tokens, and wait until there are so many; see `acquire`."""
-        await self._store_handle().acall(lambda store: self._acquire(store, n, key, timeout))
+        await self._acquire(n, key, timeout)
 
     def give_back(self, n: int = 1, *, key: str = "", age: Duration | None = None) -> None:
         """Give back tokens that were taken and not used, the sooner the better: what the budget has grown by
@@ -130,23 +130,23 @@ class Budget:
     def _age(self, age: Duration | None) -> float:
         return time.monotonic() - self._acquired if age is None else seconds(age)
 
-    async def _acquire(self, store: Store, n: int, key: str, timeout: Duration | None) -> None:
+    async def _acquire(self, n: int, key: str, timeout: Duration | None) -> None:
+        """One call after the other: who waits for tokens must not keep the store from being closed."""
         deadline = None if timeout is None else time.monotonic() + seconds(timeout)
         _check_key(key)
         stopped_clock = StoppedClock(self._store_handle().clock)
-        await self._declare(store)
         while True:
-            taken = await store.take(self.name, n, key)
+            taken = await self._acall(lambda store: store.take(self.name, n, key))
             if taken.granted:
                 self._acquired = time.monotonic()
                 return
-            if self._known is not self._store_handle() and await self._look(store) is None:
+            if self._known is not self._store_handle() and await self.arecord() is None:
                 logger.warning("budget %s is not declared, so it grants no tokens: %s", self.name, self._how)
             self._known = self._store_handle()
             # Those who wait for the same token come at different times.
             nap = min(taken.wait, LONGEST_NAP) * random.uniform(1.0, 1.1)
             if deadline is not None and time.monotonic() + min(nap, taken.wait) > deadline:
-                missing = "" if await self._look(store) else f": nobody has declared it; {self._how}"
+                missing = "" if await self.arecord() else f": nobody has declared it; {self._how}"
                 raise BudgetTimeout(
                     f"budget {self.name} had no {plural(n, 'token')} within {timeout}{missing}"
                 )
@@ -164,13 +164,10 @@ class Budget:
         return await self._store_handle().acall(lambda store: self._declared_first(store, operation))
 
     async def _declared_first(self, store: Store, operation: Callable[[Store], Awaitable[T]]) -> T:
-        await self._declare(store)
-        return await operation(store)
-
-    async def _declare(self, store: Store) -> None:
         if self.declared is not None and self._known is not self._store_handle():
             await store.declare_budget(self.declared)
             self._known = self._store_handle()
+        return await operation(store)
 
 
 def _check_key(key: Any) -> None:

@@ -166,7 +166,7 @@ async def read_parts(store: Store, parent: int, most: int | None = None) -> Part
 
 
 async def with_errors(store: Store, parts: Sequence[PartRecord]) -> list[PartRecord]:
-    """The parts, the first of those that are tried again with what they failed of last [M4]."""
+    """The parts, the first of those that are tried again with what they failed with last [M4]."""
     told = [part.index for part in parts if part.state is State.RETRYING][:_KEPT]
     found = await asyncio.gather(*(_with_error(store, part) for part in parts if part.index in told))
     erred = {part.index: part for part in found}
@@ -174,7 +174,7 @@ async def with_errors(store: Store, parts: Sequence[PartRecord]) -> list[PartRec
 
 
 async def _with_error(store: Store, part: PartRecord) -> PartRecord:
-    """A part that is tried again, with what its last attempt failed of."""
+    """A part that is tried again, with what its last attempt failed with."""
     if part.job is None or part.error:
         return part
     job = await store.job(part.job)

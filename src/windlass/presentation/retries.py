@@ -1,4 +1,4 @@
-"""Parts that are tried again, told on their parent: how many, how often, what the last one failed of [M4].
+"""Parts that are tried again, told on their parent: how many, how often, what the last one failed with [M4].
 
 They are found among the retrying jobs of the parent's queue and task, of which a bounded number is looked at.
 """

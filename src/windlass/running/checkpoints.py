@@ -18,6 +18,8 @@ from windlass.running.port import Port
 from windlass.store.records import Checkpoint, ClaimedJob
 
 PROGRESS_EVERY: Final = 1.0
+SETTLE_TIME: Final = 1.0
+"""Seconds that a job which is through waits for its last progress to be written."""
 NO_DATA: Final = "null"
 _MAX: Final = 2**63 - 1
 """What both stores can keep as a number."""
@@ -75,9 +77,14 @@ class Checkpoints:
         return True
 
     async def settle(self, logger: logging.LoggerAdapter[logging.Logger]) -> None:
-        """The handler has returned: write progress that was too young to be written [P6]."""
+        """The handler has returned: write progress that was too young to be written [P6]. A store that does
+        not answer must not hold the outcome up: a timeout would make a failure of it."""
         if self._noted:
-            await self.progress(logger)
+            try:
+                async with asyncio.timeout(SETTLE_TIME):
+                    await self.progress(logger)
+            except TimeoutError:
+                logger.warning("its last progress was not written within %g s", SETTLE_TIME)
 
     async def progress(self, logger: logging.LoggerAdapter[logging.Logger]) -> None:
         """Write the progress noted last, beside the data there is. A store that fails is no reason to fail

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.figures import Figure
+from tests.chaos.kit import per_soak
 from tests.chaos.workers.kit import Scene
 from windlass.store.records import JobFilter, JobRecord
 
@@ -28,8 +29,8 @@ async def test_counts_outlive_jobs_through_kills(pg_scene: Scene, figure: Figure
 
 
 @pytest.mark.soak
-async def test_counts_outlive_jobs_for_long(scene: Scene, figure: Figure, soak_seconds: float) -> None:
-    await kill_under_load(scene, max(20, int(soak_seconds)), random.Random(5), turn=True)
+async def test_counts_outlive_jobs_for_long(scene: Scene, figure: Figure) -> None:
+    await kill_under_load(scene, per_soak(1.0, 20), random.Random(5), turn=True)
     assert sum((await counts(scene, figure)).values()) == len(scene.acknowledged)
 
 

@@ -26,7 +26,7 @@ from windlass.store.records import (
 NOT_BEGUN = frozenset({State.SCHEDULED, State.READY, State.RETRYING})
 """The states in which no attempt of a job is under way."""
 FAILED = frozenset({State.DEAD, State.RETRYING})
-"""The states in which a job is found by what it failed of."""
+"""The states in which a job is found by what it failed with."""
 
 
 def _fits(job: Job, where: JobFilter) -> bool:

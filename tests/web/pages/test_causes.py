@@ -1,4 +1,4 @@
-"""Jobs by what they failed of, on the pages and over HTTP: counted, found, and acted on by task and error
+"""Jobs by what they failed with, on the pages and over HTTP: counted, found, and acted on by task and error
 [M3] [O6]."""
 
 import re

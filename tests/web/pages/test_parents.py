@@ -23,7 +23,7 @@ async def _retrying(rig: Rig) -> int:
 
 
 async def test_m4_a_parent_tells_which_parts_are_tried_again(any_app: Windlass) -> None:
-    """[M4] How often, and what the last one failed of."""
+    """[M4] How often, and what the last one failed with."""
     async with rigged(any_app) as rig:
         id = await _retrying(rig)
     told = {"parts": 1, "tries": 1, "error": ERROR, "text": "1 part retrying (1 try)"}

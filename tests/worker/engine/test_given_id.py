@@ -12,7 +12,7 @@ import pytest
 from tests.worker.line import Line, until
 from windlass import Windlass
 from windlass.core.retry import DeathPolicy
-from windlass.errors import ConfigurationError
+from windlass.errors import ConfigurationError, StoreUnavailable
 from windlass.store.protocol import Store
 from windlass.store.records import WorkerInfo
 from windlass.worker.engine.given_id import GivenId
@@ -104,6 +104,29 @@ async def test_a_second_embedded_one_is_refused(
         with pytest.raises(ConfigurationError, match="pod-0 is taken"):
             await wired.worker(["default"], id="pod-0").run()
         assert [worker.id for worker in await line.real.workers()] == [first.id]
+
+
+async def test_it_does_not_wait_for_itself(
+    wired: Windlass, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was registered and did not hear of it, and the store was away for one more try."""
+    monkeypatch.setitem(wired.__dict__, "settings", msgspec.structs.replace(wired.settings, lease=30.0))
+    tries = 0
+
+    async def goes(*_: object) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 2:
+            raise StoreUnavailable("no route to host")
+
+    async def comes_back(_: object) -> None:
+        if tries == 1:
+            raise StoreUnavailable("the connection broke after the commit")
+
+    line.before["register"], line.after["register"] = goes, comes_back
+    async with asyncio.timeout(10), wired.worker(["default"], id="pod-0"):
+        assert await (await wired.aenqueue("windlass.echo", 1)).aresult("10s") == 1
+        assert [known.name for known in await line.real.workers()] == ["pod-0"]
 
 
 async def test_a_stop_ends_the_wait(wired: Windlass, line: Line, caplog: pytest.LogCaptureFixture) -> None:

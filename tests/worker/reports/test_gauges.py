@@ -129,7 +129,8 @@ def test_m3_a_machine_tells_how_busy_it_is(tmp_path: Path) -> None:
 def test_m3_a_container_tells_what_it_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", iter((100.0, 110.0)).__next__)
     (tmp_path / "meminfo").write_text("MemTotal: 8000 kB\nMemAvailable: 6000 kB\n")
-    (tmp_path / "memory.current").write_text("1024\n")
+    (tmp_path / "memory.current").write_text("3024\n")
+    (tmp_path / "memory.stat").write_text("anon 1000\ninactive_file 2000\n")
     (tmp_path / "memory.max").write_text("4096\n")
     (tmp_path / "cpu.max").write_text("50000 100000\n")
     (tmp_path / "cpu.stat").write_text("usage_usec 1000000\nuser_usec 5\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import csv
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from windlass.cli.target import Target, without_password
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError, StoreError
 from windlass.presentation.text import one_line
-from windlass.store.factory import describe, kind_of, make_store
+from windlass.store.factory import SQLITE, describe, kind_of, make_store, sqlite_path
 
 
 @click.command()
@@ -65,7 +66,7 @@ def copy(  # noqa: PLR0913 - its options
             print_answer(as_json, counts, f"would copy: {text}")
             return
         with contextlib.ExitStack() as stack:
-            mapped = _map_to(stack, map_file)
+            mapped = _map_to(stack, map_file, source)
             done = asyncio.run(_copy(source, url, schema, mapped, as_json, dead=dead, force=force))
     except (StoreError, ConfigurationError) as error:
         text = without_password(without_password(one_line(str(error)), url), source)
@@ -83,9 +84,11 @@ def copy(  # noqa: PLR0913 - its options
     print_answer(as_json, done, "\n".join(lines))
 
 
-def _map_to(stack: contextlib.ExitStack, path: str | None) -> Callable[[int, int, str], None]:
+def _map_to(stack: contextlib.ExitStack, path: str | None, source: str) -> Callable[[int, int, str], None]:
     if path is None:
         return lambda old, new, status: None
+    if kind_of(source) == SQLITE and os.path.exists(path) and os.path.samefile(path, sqlite_path(source)):
+        raise click.ClickException(f"{path} is the store itself: name another file for --map")
     try:
         rows = csv.writer(stack.enter_context(open(path, "w", newline="", encoding="ascii")))  # noqa: SIM115
     except OSError as error:
@@ -132,7 +135,7 @@ async def _both(source: str, target: str, schema: str) -> Any:
 
 
 async def _reopen(source: str) -> None:
-    if kind_of(source) != "sqlite":
+    if kind_of(source) != SQLITE:
         raise ConfigurationError("only a SQLite file is shut by a copy, and reopened")
     store: Any = make_store(source)
     await store.open()

@@ -49,7 +49,7 @@ ASIDE: Final = {
 """The sources that are no lanes: the state of their jobs, and the table they are in."""
 _IN_LANES: Final = frozenset({State.READY, State.RUNNING, State.SPLITTING, State.SUCCEEDED, State.CANCELLED})
 _FAILED: Final = frozenset({State.DEAD, State.RETRYING})
-"""The states in which a job is found by what it failed of."""
+"""The states in which a job is found by what it failed with."""
 _SPARSE: Final = frozenset({State.SPLITTING, State.CANCELLED})
 """States that few of the rows are in that are looked at for them."""
 

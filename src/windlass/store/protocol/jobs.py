@@ -41,9 +41,9 @@ class Enqueue(Protocol):
         - `delay` or `run_at` in the future: the job is `scheduled` until `promote` finds it due.
         - `options.fair_key`: the job is `held` aside (its state is ready) until it is admitted [C3].
         - `options.after` names jobs: this one is `scheduled` (without a run_at, its `reason` says what it
-          waits for) until `promote` finds that all of them have succeeded. Where one has ended in another
-          way, or was deleted before it ended, it is dead or cancelled, or ready all the same, as
-          `options.otherwise` says [P12]. An id that is no job's raises JobNotFound. The operator's `retry`
+          waits for) until all of them have succeeded. The end of the last one offers it in the same step, or
+          `promote` does where very many wait [W4]. Where one has ended in another way, or was deleted before
+          it ended, it is dead or cancelled, or ready all the same, as `options.otherwise` says [P12]. An id that is no job's raises JobNotFound. The operator's `retry`
           offers it without waiting any longer.
         - `automatic` and `options.unique_key`: where the last [3] or more runs of that key have all died and
           the last death is less than 30 min ago (60 min after 4, and so on, at most 6 h), nothing is added
@@ -209,7 +209,7 @@ class Deferred(Protocol):
         has waited counts from when it became ready; admission does not start that anew. It also brings
         parents up to date with their parts, and jobs with those they come after [P9] [P12]. It lets jobs
         through gates that have room, and a due job with gates goes to the end of the waiting list of the
-        first it has not passed; `again` says when the next token comes for jobs that wait for one [F1]
+        first it has not passed; `next_in` says when the next token comes for jobs that wait for one [F1]
         [F3]."""
 
 

@@ -167,7 +167,7 @@ class SQLiteStore:
     async def polling(self, queues: Sequence[str]) -> records.Polling:
         took = [await self._timed_look(queues) for _ in range(claims.LOOKS)]
         every = self.database.longest
-        return records.Polling(every, False, 1 / every, statistics.median(took))
+        return records.Polling(every, self.database.hears_others, 1 / every, statistics.median(took))
 
     async def _timed_look(self, queues: Sequence[str]) -> float:
         before = time.monotonic()

@@ -77,6 +77,7 @@ _NO_RIGHT: Final = (
     "Mission Control's database role may not do this; grant the right with windlass.allow, or use a role "
     "that has it"
 )
+_MOVED: Final = "the jobs of this store were copied to another one, and it takes no more; use the one there"
 _UNREACHED: Final = "the database cannot be reached; try again"
 _FULL: Final = "the database is full; free some space, or raise its limit"
 _SCHEMA: Final = "the schema does not fit this version of Windlass; run `windlass migrate`, or upgrade"
@@ -96,6 +97,7 @@ _OF_REQUESTS: Final[dict[type[errors.WindlassError], tuple[int, str]]] = {
 _OF_STORES: Final[dict[type[errors.WindlassError], tuple[int, str, str, float | None]]] = {
     errors.StoreReadOnly: (409, "read_only", _ONLY_READ, None),
     errors.StoreForbidden: (409, "store_forbidden", _NO_RIGHT, None),
+    errors.StoreMoved: (409, "store_moved", _MOVED, None),
     errors.StoreUnavailable: (503, "store_unavailable", _UNREACHED, SOON),
     errors.StoreFull: (503, "store_full", _FULL, 30.0),
     errors.SchemaMissing: (503, "schema", _SCHEMA, 30.0),

@@ -15,9 +15,8 @@ _SHORT: Final = 400
 
 
 def cells(parent: ParentView) -> Markup:
-    """The strip, cell by cell. Put together here: a template takes ten times as long for two thousand.
-    Of
-    jobs only the errors of parts that are tried again come here, escaped."""
+    """The strip, cell by cell. Put together here: a template takes ten times as long for two thousand. Only
+    the errors of parts that are tried again come from jobs, and they are escaped."""
     short = len(parent.strip) <= _SHORT
     states = {letter: str(escape(parent.letters.get(letter, "waiting"))) for letter in set(parent.strip)}
     plain = {letter: f'<i class="cell {state}"></i>' for letter, state in states.items()}
@@ -42,6 +41,6 @@ def _name(at: int, state: str, parent: ParentView) -> str:
 
 
 def _retried(part: PartView) -> str:
-    """A part that is tried again, with what it failed of last [M4]."""
+    """A part that is tried again, with what it failed with last [M4]."""
     error = f": {one_line(part.error, 300)}" if part.error else ""
     return str(escape(f"part {part.index:,}: {part.state_text}{error}"))

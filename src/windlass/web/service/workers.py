@@ -47,10 +47,7 @@ def _point(each: Shown, alone: bool) -> WorkerPoint:
         at=iso(each.at) or "",
         workers=rounded(each.workers()),
         **{name: rounded(of(name)) for name in ("cpu", "memory", "running", "slots")},
-        **{
-            name: rounded(each.mean(name))
-            for name in ("lag", "machine_cpu", "machine_memory", "machine_total")
-        },
+        **{name: rounded(each.mean(name)) for name in ("lag", *_MACHINE)},
         **{f"{name}_most": rounded(each.most(name)) for name in ("cpu", "memory", "lag")},
         **each.latency(),
     )

@@ -19,7 +19,7 @@ import msgspec
 
 from windlass.core.counts import plural
 from windlass.core.retry import Backoff, DeathPolicy
-from windlass.errors import StoreError, StoreForbidden, WorkerLost
+from windlass.errors import StoreError, StoreForbidden, StoreMoved, WorkerLost
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Vitals, WorkerInfo
@@ -160,8 +160,8 @@ class Engine:
     # -- working ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until told to stop. Raises StoreForbidden where its role may not work at all, and
-        ConfigurationError where a live worker has the id that it was given."""
+        """Work until told to stop. Raises StoreForbidden where its role may not work at all, StoreMoved where
+        the store takes no workers, and ConfigurationError where a live worker has the id it was given."""
         failures = worker = 0
         registered = False
         given = GivenId(self._store, DeathPolicy(poison=self.poison))
@@ -175,7 +175,7 @@ class Engine:
                         return
                 except StoreError as error:
                     # To ask again would not help. A right that was there may come back.
-                    if isinstance(error, StoreForbidden) and not registered:
+                    if isinstance(error, StoreForbidden | StoreMoved) and not registered:
                         raise
                     failures += 1
                     pause = RECONNECT.delay(failures, random.random())
@@ -201,11 +201,13 @@ class Engine:
     async def _register(self, given: GivenId, info: WorkerInfo) -> bool:
         """Register, however long the id that it was given takes to be free. False: it was told to stop."""
         registering = asyncio.create_task(given.register(info))
-        await first(registering, self._stopping.wait())
-        if registering.done():
-            registering.result()
-            return True
-        registering.cancel()
+        try:
+            await first(registering, self._stopping.wait())
+            if registering.done():
+                registering.result()
+                return True
+        finally:
+            registering.cancel()  # also where this task is cancelled: nobody would retire it then
         await asyncio.wait({registering})
         await self._retire(info.id)  # it may have been registered all the same
         return False

@@ -29,12 +29,15 @@ class GivenId:
     def __init__(self, store: Store, policy: DeathPolicy) -> None:
         self._store = store
         self._policy = policy
+        self._own: set[int] = set()
+        """The numbers that it has tried: one may be registered though no answer came."""
         self._seen: tuple[int, int] | None = None
         """The holder and its beat, when it was first seen to stand there."""
         self._since = 0.0
 
     async def register(self, info: WorkerInfo) -> None:
         """Register, once the id is free. Raises ConfigurationError where another live worker has it."""
+        self._own.add(info.id)
         while True:
             try:
                 await self._store.register(info)
@@ -45,6 +48,9 @@ class GivenId:
                 return
 
     async def _free(self, info: WorkerInfo, worker: int | None) -> None:
+        if worker in self._own:  # itself, before the store was away: nobody need wait for that one's lease
+            await self._store.retire(worker)
+            return
         holder = next((known for known in await self._store.workers() if known.id == worker), None)
         if holder is None or not holder.alive:
             return  # it has gone meanwhile

@@ -225,7 +225,7 @@ class Supervisor:
         try:
             child = self._ids[given] = await Process.start(start, self.member, self._environment)
         except BaseException:
-            del self._ids[given]
+            self._ids.pop(given, None)  # without an id, those that start at once share one entry
             raise
         return child
 

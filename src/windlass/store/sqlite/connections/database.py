@@ -46,7 +46,7 @@ class Database:
         self._busy_timeout = busy_timeout
         self._migrate = migrate
         self._run = run
-        self._bell = Bell()
+        self._bell = Bell(None if path == MEMORY else path)
         self._file = OpenedFile(path)
         self.lock_waits: Final = LockWaits()
         self._threads: tuple[Writer, Reader] | None = None
@@ -77,6 +77,7 @@ class Database:
         threads, self._threads = self._threads, None
         for thread in threads or ():
             await asyncio.to_thread(thread.stop)
+        self._bell.close()
         self._file.closed()
 
     async def migrate(self) -> Migration:
@@ -123,6 +124,11 @@ class Database:
     def commit(self, connection: apsw.Connection, job: int, write: Callable[[Any], object]) -> None:
         """Write the outcome or the checkpoint of a job in the transaction that it has begun, and commit."""
         self._user_transactions.commit(connection, job, write)
+
+    @property
+    def hears_others(self) -> bool:
+        """Whether a commit of another process wakes who waits here, and polling only stands behind it."""
+        return self._bell.hears_others
 
     async def wait(
         self, look: Callable[[apsw.Connection], T | None], timeout: float, *, by_time: bool = False

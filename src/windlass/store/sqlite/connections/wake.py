@@ -1,4 +1,5 @@
-"""Waking those who wait: at once for what this process commits, by polling for what others do.
+"""Waking those who wait: at once for what this process commits, by a datagram for what others do (see
+`datagrams`), and by polling where none arrives.
 
 Polling asks for `data_version`, which costs a look into shared memory and changes with every commit of
 another connection; only then is it worth asking what has changed. In memory there is no other connection, and
@@ -16,31 +17,54 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
+from windlass.store.sqlite.connections.datagrams import Datagrams
+
 T = TypeVar("T")
 SHORTEST: Final = 0.010
 
 
 class Bell:
-    """Wakes everybody who listens, in whatever loop and thread they wait."""
+    """Wakes everybody who listens, in whatever loop, thread and process they wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str | None = None) -> None:
+        """`path` is that of the file; None: there are no other processes."""
         self._lock = threading.Lock()
         self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._datagrams = Datagrams(path, self._ring_here) if path is not None else None
+
+    @property
+    def hears_others(self) -> bool:
+        """Whether other processes can ring it."""
+        return self._datagrams is not None and self._datagrams.listens
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
         """An event that is set by every ring from now on."""
-        event = asyncio.Event()
+        event, loop = asyncio.Event(), asyncio.get_running_loop()
         with self._lock:
-            self._listeners[event] = asyncio.get_running_loop()
+            self._listeners[event] = loop
+        if self._datagrams is not None:
+            self._datagrams.join(loop)
         try:
             yield event
         finally:
+            if self._datagrams is not None:
+                self._datagrams.leave(loop)
             with self._lock:
                 del self._listeners[event]
 
     def ring(self) -> None:
         """Something was committed that somebody may be waiting for. Called by the writer's thread."""
+        self._ring_here()
+        if self._datagrams is not None:
+            self._datagrams.send()
+
+    def close(self) -> None:
+        """Hear other processes no more."""
+        if self._datagrams is not None:
+            self._datagrams.close()
+
+    def _ring_here(self) -> None:
         with self._lock:
             listeners = list(self._listeners.items())
         for event, loop in listeners:
