@@ -19,7 +19,7 @@ import msgspec
 
 from windlass.core.counts import plural
 from windlass.core.retry import Backoff, DeathPolicy
-from windlass.errors import StoreError, StoreForbidden, WorkerLost
+from windlass.errors import StoreError, StoreForbidden, StoreMoved, WorkerLost
 from windlass.settings import Settings
 from windlass.store.protocol import Store
 from windlass.store.records import Vitals, WorkerInfo
@@ -160,8 +160,8 @@ class Engine:
     # -- working ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until told to stop. Raises StoreForbidden where its role may not work at all, and
-        ConfigurationError where a live worker has the id that it was given."""
+        """Work until told to stop. Raises StoreForbidden where its role may not work at all, StoreMoved
+        where its file was copied elsewhere, and ConfigurationError where a live worker has its given id."""
         failures = worker = 0
         registered = False
         given = GivenId(self._store, DeathPolicy(poison=self.poison))
@@ -174,8 +174,8 @@ class Engine:
                     if not await self._register(given, info):
                         return
                 except StoreError as error:
-                    # To ask again would not help. A right that was there may come back.
-                    if isinstance(error, StoreForbidden) and not registered:
+                    # To ask again would not help. What worked once may come back: a right, a reopened file.
+                    if isinstance(error, StoreForbidden | StoreMoved) and not registered:
                         raise
                     failures += 1
                     pause = RECONNECT.delay(failures, random.random())

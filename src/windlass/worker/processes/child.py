@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from windlass.chunks.task import warn_of_long_batches
 from windlass.core.counts import plural
-from windlass.errors import ConfigurationError, StoreForbidden, WindlassError
+from windlass.errors import ConfigurationError, StoreForbidden, StoreMoved, WindlassError
 from windlass.running.store_handle import patiently
 from windlass.store.protocol import Store
 from windlass.tasks.loading import load_app, prefer_uvloop
@@ -78,8 +78,9 @@ class Child:
             return await self._fail(str(error))
         try:
             return await self._work(start, app, messages)
-        except (ConfigurationError, StoreForbidden) as error:
-            # The store will not have us: a newer schema, another host's file, a role that may only read.
+        except (ConfigurationError, StoreForbidden, StoreMoved) as error:
+            # The store will not have us: a newer schema, another host's file, a role that may only read, a
+            # file whose jobs were copied elsewhere.
             return await self._fail(str(error))
 
     async def _fail(self, reason: str) -> int:
