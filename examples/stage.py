@@ -1,13 +1,14 @@
 """What the examples stand on: a database in a temporary place, workers beside it, and transactions that
 look the same on SQLite and on PostgreSQL. Nothing here is about jobs."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,22 @@ def prepare(app: Windlass, *tables: str) -> None:
     with transaction(app) as connection:
         for table in tables:
             connection.execute(table)
+
+
+def page(app: Windlass, path: str) -> str:
+    """A page of Mission Control, asked for in this process: no server, no client."""
+    parts: list[bytes] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        parts.append(message.get("body", b""))
+
+    asked = {"type": "http", "http_version": "1.1", "method": "GET", "path": path, "query_string": b""}
+    known = {"client": ("127.0.0.1", 1), "headers": [(b"host", b"localhost")]}
+    asyncio.run(app.web()({**asked, **known}, receive, send))
+    return b"".join(parts).decode()
 
 
 def until(holds: Callable[[], bool], timeout: float = 60.0) -> None:

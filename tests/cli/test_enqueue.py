@@ -171,6 +171,7 @@ def test_o8_wait_fails_with_the_job(desk: Desk) -> None:
 def test_o8_waiting_in_vain_says_that_the_job_goes_on(desk: Desk) -> None:
     said = desk.refused("enqueue", "t", "--wait", "10ms")
     job = only_job(desk)
+    assert f"job {job.id} did not finish within 0.01 s" in said
     assert f"windlass job show {job.id}" in said
 
 
@@ -212,8 +213,14 @@ def test_e5_where_nobody_serves_it_that_is_said(any_desk: Desk) -> None:
     result = any_desk.run("enqueue", "mail.send", "--json")
     assert json.loads(result.stdout)["status"] == "enqueued"
     assert result.stderr == (
-        "Note: no live worker serves queue default; the job waits until one does: "
-        "windlass worker MODULE:APP -q default\n"
+        "Note: no live worker knows task mail.send, so the job waits in queue default, which none serves. "
+        "Serve it (windlass worker MODULE:APP -q default), or cancel the job and name its queue with --queue "
+        "or --app\n"
+    )
+    named = any_desk.run("enqueue", "mail.send", "--queue", "mail").stderr
+    assert named == (
+        "Note: no live worker serves queue mail; the job waits until one does: "
+        "windlass worker MODULE:APP -q mail\n"
     )
 
 

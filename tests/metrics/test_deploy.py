@@ -284,6 +284,16 @@ def test_workers_have_time_to_leave(name: str) -> None:
     assert int(compose["stop_grace_period"].removesuffix("s")) > handed_back
 
 
+def test_the_units_that_write_a_sqlite_file_agree_about_its_folder() -> None:
+    """systemd sets the mode of a StateDirectory at each start: the last unit to start decides."""
+    said = [
+        re.findall(r"^(StateDirectory\w*=.+|UMask=.+)$", (DEPLOY / "systemd" / name).read_text("utf-8"), re.M)
+        for name in ("windlass-sqlite.service", "windlass-web.service")
+    ]
+    wanted = ["StateDirectory=windlass", "StateDirectoryMode=2770", "UMask=0007"]
+    assert [sorted(each) for each in said] == [wanted, wanted]
+
+
 def test_one_process_serves_the_web() -> None:
     """Operations on many jobs live in the process that began them; another one would not know them."""
     assert documents("kubernetes/web.yaml")[0]["spec"]["replicas"] == 1

@@ -111,6 +111,8 @@ def test_it_refuses_itself_a_file_in_use_and_a_missing_store(desk: Desk, tmp_pat
     file, _ = copy_of(desk)
     Path(f"{file}-wal").write_text("")
     assert "has " + file + " open" in desk.refused("backup", file, "--force")
+    away = str(tmp_path / "none" / "x.db")
+    assert f"{away} cannot be written: make the folder" in desk.refused("backup", away)
     assert "no such file" in Desk(f"sqlite:///{tmp_path.as_posix()}/none.db").refused("backup", file)
 
 

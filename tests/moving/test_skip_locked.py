@@ -186,9 +186,12 @@ def test_a_key_is_imported_once_and_a_malformed_job_not_at_all(pg_dsn: str) -> N
         ("1", "repeated"),
         ("2", "imported"),
     ]
+    with pytest.raises(psycopg.Error, match="a job of task t has no key"):
+        call('[{"task": "t"}]')
+    with pytest.raises(psycopg.Error, match="a job has no field 'atempt'"):
+        call('[{"key": "3", "task": "t", "atempt": 3}]')
     for wrong in (
         '[{"key": "3", "task": "T!"}]',
-        '[{"task": "t"}]',
         '[{"key": "3", "task": "t", "attempt": 0}]',
         '[{"key": "3", "task": "t", "state": "done"}]',
         '[{"key": "3", "task": "t", "after": ["none"]}]',

@@ -68,7 +68,7 @@ def enqueue(
         made.append(job)
         if not as_json:
             click.echo(f"{job.id} {job.receipt}")
-        if note := await _nobody(store, task, placed.queue):
+        if note := await _nobody(store, task, placed.queue, wanted._is_unplaced):
             click.echo(f"Note: {note}", err=True)
         return job, None if wait is None else await _end(store, job, wait)
 
@@ -86,10 +86,17 @@ def enqueue(
         _fail(ended)
 
 
-async def _nobody(store: Store, task: str, queue: str) -> str | None:
-    """What to say where no live worker would run a job of this task in this queue."""
+async def _nobody(store: Store, task: str, queue: str, guessed: bool) -> str | None:
+    """What to say where no live worker would run a job of this task in this queue. `guessed`: nothing here
+    has named it."""
     try:
         if not (await store.cluster_view([])).serving.get(queue):
+            if guessed and await store.published_queue(task) is None:
+                return (
+                    f"no live worker knows task {task}, so the job waits in queue {queue}, which none "
+                    f"serves. Serve it (windlass worker MODULE:APP -q {queue}), or cancel the job and name "
+                    "its queue with --queue or --app"
+                )
             return (
                 f"no live worker serves queue {queue}; the job waits until one does: "
                 f"windlass worker MODULE:APP -q {queue}"

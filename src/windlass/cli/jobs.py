@@ -19,7 +19,7 @@ from windlass.handles.bulk import Verb
 from windlass.presentation import audit
 from windlass.presentation.jobs import job_as_json, labels_of, listing_as_json, priority_name, unwrap, wrap
 from windlass.presentation.retries import retrying_of
-from windlass.presentation.text import span
+from windlass.presentation.text import one_line, span
 from windlass.presentation.waiting import state_in_words, why_or_reason
 from windlass.store.protocol import Store
 from windlass.store.records import ClusterView, JobFilter, JobRecord, Page, WorkerRecord
@@ -84,7 +84,7 @@ async def _page(store: Store, where: JobFilter, limit: int, word: str | None) ->
 
 def _row(job: JobRecord, view: ClusterView, now: float) -> Sequence[object]:
     last = job.errors[-1] if job.errors else None
-    message = f"{last.type}: {last.message}"[:60] if last else None
+    message = one_line(f"{last.type}: {last.message}", 60) if last else None
     if job.state in FINISHED:
         why = message or job.reason
     elif job.state is State.RETRYING:  # what went wrong says more than that it waits for its time

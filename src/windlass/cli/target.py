@@ -137,7 +137,7 @@ def refusals(about: str = "") -> Iterator[None]:
 def without_password(message: str, url: str) -> str:
     """A text with the URL taken out, and its password wherever that stands by itself, as in a URL or a DSN.
     Inside a word it is no password: a short one would else take every word apart."""
-    if not url:
+    if not url or (url.startswith("sqlite:") and "?" not in url):  # a path, which an answer may have to name
         return message
     message, parts = message.replace(url, "***"), urlsplit(url)
     asked = [value for name, value in parse_qsl(parts.query) if name == "password"]

@@ -220,7 +220,8 @@ class Job(Generic[R]):
         )
 
     async def _finished(self, store: Store, timeout: Duration | None) -> JobRecord:
-        deadline = math.inf if timeout is None else time.monotonic() + seconds(timeout)
+        limit = math.inf if timeout is None else seconds(timeout)
+        deadline = time.monotonic() + limit
         stopped_clock = StoppedClock(self._store_handle().clock)
         while True:
             left = deadline - time.monotonic()
@@ -228,7 +229,7 @@ class Job(Generic[R]):
                 return await store.wait_finished(self.id, min(left, stopped_clock.look_every, _LONG))
             except ResultTimeout:
                 if deadline <= time.monotonic():
-                    raise ResultTimeout(f"job {self.id} did not finish within {timeout}") from None
+                    raise ResultTimeout(f"job {self.id} did not finish within {limit:g} s") from None
             if stopped_clock.clock is not None:
                 await self._check_clock(store, stopped_clock)
 

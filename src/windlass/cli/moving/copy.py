@@ -67,7 +67,7 @@ def copy(  # noqa: PLR0913 - its options
             return
         with contextlib.ExitStack() as stack:
             mapped = _map_to(stack, map_file, source)
-            done = asyncio.run(_copy(source, url, schema, mapped, as_json, dead=dead, force=force))
+            done, left = asyncio.run(_copy(source, url, schema, mapped, as_json, dead=dead, force=force))
     except (StoreError, ConfigurationError) as error:
         text = without_password(without_password(one_line(str(error)), url), source)
         raise click.ClickException(text) from error
@@ -78,6 +78,8 @@ def copy(  # noqa: PLR0913 - its options
     ]
     if done.skipped:
         lines.append(f"{plural(done.skipped, 'job')} left out: jobs there hold their unique keys")
+    if left:
+        lines.append(f"{plural(left, 'dead job')} left in the file; repeat with --dead to copy them, too")
     if done.kept:
         lines.append(f"as they are there: {', '.join(done.kept)}")
     lines.append("Next: set WINDLASS_DATABASE_URL to the new store, and start workers and producers there")
@@ -105,17 +107,17 @@ async def _survey(source: str, target: str, schema: str) -> dict[str, int]:
 
 async def _copy(
     source: str, target: str, schema: str, mapped: Callable[[int, int, str], None], quiet: bool, **how: bool
-) -> Any:
+) -> tuple[Any, int]:
+    """What was done, and how many dead jobs were left behind."""
     from windlass.store.moving.copy import Copy
 
     async with _both(source, target, schema) as (here, there):
         counts = await here.count_unfinished()
-        if not how["dead"]:
-            counts.pop("dead", None)
+        left = 0 if how["dead"] else counts.pop("dead", 0)
         total = sum(counts.values())
         with progress("jobs", quiet=quiet) as tell:
             moving = Copy(here, there, mapped=mapped, progress=lambda done: tell(done, total))
-            return await moving.run(describe(target), **how)
+            return await moving.run(describe(target), **how), left
 
 
 @contextlib.asynccontextmanager

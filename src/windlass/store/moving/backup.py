@@ -67,6 +67,8 @@ def back_up(
 def _refuse(source: str, file: str, force: bool) -> None:
     if source == MEMORY:
         raise ConfigurationError("jobs in memory have no file to back up: use sqlite:///path")
+    if not os.path.isdir(folder := os.path.dirname(os.path.abspath(file))):
+        raise ConfigurationError(f"{file} cannot be written: make the folder {folder}, or name another file")
     if os.path.exists(file) and os.path.samefile(source, file):
         raise ConfigurationError(f"{file} is the store itself: name another file for the backup")
     if os.path.lexists(f"{file}-wal"):
@@ -83,10 +85,12 @@ def _exists(file: str) -> str:
 
 
 def _copy_pages(source: str, part: str, progress: Callable[[int, int], None] | None) -> None:
+    at = source
     try:
         with contextlib.closing(connect(source, _BUSY, reading=True)) as original:
             # One snapshot for all steps: else each commit of another process would begin the copy anew.
             original.execute("BEGIN; SELECT count(*) FROM sqlite_schema")
+            at = part  # what is only read is not full, nor write-protected
             with (
                 contextlib.closing(apsw.Connection(part)) as copy,
                 copy.backup("main", original, "main") as backup,
@@ -96,7 +100,7 @@ def _copy_pages(source: str, part: str, progress: Callable[[int, int], None] | N
                     if progress is not None:
                         progress(backup.page_count - backup.remaining, backup.page_count)
     except apsw.Error as error:
-        raise translate(error, source) from error
+        raise translate(error, source if isinstance(error, apsw.CorruptError) else at) from error
     except OSError as error:
         raise StoreError(f"{part} cannot be written: {error}") from error
 

@@ -85,7 +85,7 @@ class Copy:
             pass
         await self._source.shut(
             f"its jobs were copied to {place}: use that store. To work here all the same, and run them "
-            "twice: windlass copy --reopen"
+            f"twice: windlass copy sqlite:///{self._source.path} --reopen"
         )
         done = self._copied
         done.repeated = self._statuses["repeated"]

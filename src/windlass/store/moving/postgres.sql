@@ -26,6 +26,9 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = 
 #variable_conflict use_column
 DECLARE
     c_priorities CONSTANT text[] := ARRAY['urgent', 'high', 'normal', 'low'];
+    c_fields     CONSTANT text[] := ARRAY[
+        'key', 'task', 'args', 'queue', 'priority', 'run_at', 'attempt', 'deaths', 'enqueued_at', 'options',
+        'errors', 'checkpoint', 'after', 'state', 'reason', 'ended_at', 'rerun', 'in_turn', 'part'];
     j            record;
     v_now        timestamptz := windlass.now();
     v_priority   smallint;
@@ -34,6 +37,7 @@ DECLARE
     v_states     text[];
     v_at         timestamptz;
     v_errors     json;
+    v_unknown    text;
 BEGIN
     IF p_source IS NULL OR p_source = '' THEN
         RAISE EXCEPTION 'the source has no name' USING ERRCODE = 'WL005',
@@ -43,12 +47,24 @@ BEGIN
                     WHERE e.place = 'windlass.epoch_mark'::regclass::oid::bigint) THEN
         PERFORM windlass.skip_ids();
     END IF;
+    -- A field that nobody reads would leave a job's past behind without a word.
+    SELECT min(x.name) INTO v_unknown
+      FROM json_array_elements(p_jobs) AS e (item), json_object_keys(e.item) AS x (name)
+     WHERE x.name <> ALL (c_fields);
+    IF v_unknown IS NOT NULL THEN
+        RAISE EXCEPTION 'a job has no field %', quote_literal(v_unknown) USING ERRCODE = 'WL005',
+            HINT = 'Its fields are ' || array_to_string(c_fields, ', ') || '.';
+    END IF;
     FOR j IN
         SELECT * FROM json_to_recordset(p_jobs)
             AS x (key text, task text, args json, queue text, priority text, run_at timestamptz, attempt int,
                   deaths int, enqueued_at timestamptz, options json, errors json, checkpoint json, after json,
                   state text, reason text, ended_at timestamptz, rerun json, in_turn boolean, part json)
     LOOP
+        IF j.key IS NULL THEN
+            RAISE EXCEPTION 'a job of task % has no key', coalesce(j.task, 'NULL') USING ERRCODE = 'WL005',
+                HINT = 'Give its id in the source: a repeated call knows by it what it has added.';
+        END IF;
         key := j.key;
         INSERT INTO windlass.imported AS m (source, key, job, at)
         VALUES (p_source, j.key, nextval('windlass.job_id'), v_now)

@@ -43,7 +43,7 @@ from windlass.store.measures import (
     unpack,
     unpack_gauges,
 )
-from windlass.store.sqlite import schema
+from windlass.store.sqlite import moving, schema
 from windlass.store.sqlite.cluster import serving
 from windlass.store.sqlite.connections.connection import CHECKPOINT_PAGES, is_safe, needed
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -281,6 +281,7 @@ def diagnose(connection: apsw.Connection, now: float) -> list[records.Finding]:
         _library(version),
         records.Finding(name="schema", text=f"version {schema.VERSION}, the one this Windlass works with"),
         _file(connection, version),
+        *_moved(connection),
         *findings.unserved(_unserved_queues(connection, now)),
         *findings.over(fetch(connection, _SQL["over_budgets"])),
         _counts(connection),
@@ -312,6 +313,14 @@ def _file(connection: apsw.Connection, version: str) -> records.Finding:
         f"{message}, which a long read transaction keeps from shrinking",
         "end it: look for a program or a shell that has read from this file and not ended its transaction",
     )
+
+
+def _moved(connection: apsw.Connection) -> list[records.Finding]:
+    """Whether its jobs were copied elsewhere, as those who still bring some are told."""
+    if (why := moving.why_closed(connection)) is None:
+        return []
+    text, _, advice = why.partition(": " if ": " in why else "; ")
+    return [findings.warning("moved", f"this file takes no jobs and no workers: {text}", advice)]
 
 
 def _megabytes(path: str) -> str:

@@ -41,7 +41,13 @@ def identity(connection: apsw.Connection) -> str:
 
 def closed(connection: apsw.Connection) -> bool:
     """Whether it was shut."""
-    return connection.execute(_SQL["closed"]).get is not None
+    return why_closed(connection) is not None
+
+
+def why_closed(connection: apsw.Connection) -> str | None:
+    """What those are told who come to a file that was shut; None where it is open."""
+    trigger: str | None = connection.execute(_SQL["closed"]).get
+    return trigger and trigger.partition("ABORT, '")[2].rpartition("')")[0].replace("''", "'")
 
 
 def counts(connection: apsw.Connection) -> dict[str, int]:

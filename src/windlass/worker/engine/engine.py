@@ -160,8 +160,8 @@ class Engine:
     # -- working ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until told to stop. Raises StoreForbidden where its role may not work at all, StoreMoved where
-        the store takes no workers, and ConfigurationError where a live worker has the id it was given."""
+        """Work until told to stop. Raises StoreForbidden where its role may not work at all, StoreMoved
+        where its file was copied elsewhere, and ConfigurationError where a live worker has its given id."""
         failures = worker = 0
         registered = False
         given = GivenId(self._store, DeathPolicy(poison=self.poison))
@@ -174,7 +174,7 @@ class Engine:
                     if not await self._register(given, info):
                         return
                 except StoreError as error:
-                    # To ask again would not help. A right that was there may come back.
+                    # To ask again would not help. What worked once may come back: a right, a reopened file.
                     if isinstance(error, StoreForbidden | StoreMoved) and not registered:
                         raise
                     failures += 1
