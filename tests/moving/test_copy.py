@@ -259,7 +259,7 @@ async def test_c1_an_app_goes_on_where_it_stopped_and_runs_each_job_once(tmp_pat
     assert "start workers and producers there" in result.stdout
     app, count = made(pg_dsn)
     async with app:
-        await app.arun_until_idle()
+        await app.arun_until_idle(wait=5)
     assert sorted(set(ran)) == list(range(30))
     assert {n: ran.count(n) for n in range(30) if ran.count(n) > 1} == {3: 2}  # its own snooze
 
