@@ -88,7 +88,7 @@ async def test_f1_by_hand_from_the_same_tokens(any_app: Windlass) -> None:
     await budget.aacquire(2)
     await call.aenqueue()
     assert (await any_app.arun_until_idle()).succeeded == 1
-    with pytest.raises(BudgetTimeout):
+    with pytest.raises(BudgetTimeout, match="had no 1 token within 0 s"):
         await any_app.budget("api").aacquire(timeout=0)
     await budget.agive_back(1)
     await budget.aacquire(timeout=0)

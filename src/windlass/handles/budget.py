@@ -132,7 +132,8 @@ class Budget:
 
     async def _acquire(self, n: int, key: str, timeout: Duration | None) -> None:
         """One call after the other: who waits for tokens must not keep the store from being closed."""
-        deadline = None if timeout is None else time.monotonic() + seconds(timeout)
+        limit = None if timeout is None else seconds(timeout)
+        deadline = None if limit is None else time.monotonic() + limit
         _check_key(key)
         stopped_clock = StoppedClock(self._store_handle().clock)
         while True:
@@ -148,7 +149,7 @@ class Budget:
             if deadline is not None and time.monotonic() + min(nap, taken.wait) > deadline:
                 missing = "" if await self.arecord() else f": nobody has declared it; {self._how}"
                 raise BudgetTimeout(
-                    f"budget {self.name} had no {plural(n, 'token')} within {timeout}{missing}"
+                    f"budget {self.name} had no {plural(n, 'token')} within {limit:g} s{missing}"
                 )
             stopped_clock.check(f"budget {self.name} has its next {plural(n, 'token')} in {taken.wait:.1f} s")
             await asyncio.sleep(min(nap, stopped_clock.look_every))

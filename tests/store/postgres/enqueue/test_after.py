@@ -120,6 +120,22 @@ async def test_an_edge_is_seen_though_its_job_ends_in_a_transaction_that_stays_o
     assert await alone.drain(lane, worker) == [after]
 
 
+async def test_somebody_who_keeps_edges_fresh_makes_nobody_busy(alone: Base) -> None:
+    """[P12] [S2] The next look is the coordinator's next round, and goes on behind these."""
+    lane, worker = await alone.lane(), await alone.worker()
+    await alone.look.enqueue()
+    other = await alone.look.enqueue()
+    got = await alone.claim(lane, worker, 1)
+    (finisher,) = await alone.sessions(1)
+    await finisher.begin()
+    await alone.finish(worker, got.jobs, by=finisher)
+    await alone.look.run(MANY, alone.queue, other, 30)
+    assert tuple(await alone.look.row(FOLLOW, 10)) == (10, True)
+    await finisher.commit()
+    await step(alone.look, 10)
+    assert await alone.look.value("SELECT count(*) FROM windlass.after_edge WHERE fresh") == 0
+
+
 async def test_two_who_end_the_last_two_at_once_miss_nothing(alone: Base) -> None:
     """[P12] Neither sees that the other takes away an edge: the second leaves it to the coordinator."""
     lane, worker, other = await alone.lane(), await alone.worker(), await alone.worker()

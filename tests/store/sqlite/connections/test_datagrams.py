@@ -15,20 +15,20 @@ import pytest
 
 from windlass.store.records import NewJob
 from windlass.store.sqlite import SQLiteStore
-from windlass.store.sqlite.connections import datagrams
+from windlass.store.sqlite.connections import datagrams, wake
 
 JOB = NewJob(task="a", payload="{}", queue="mail")
-SLOW = 30.0
-"""Seconds between two polls, so that only a datagram can have been the reason."""
 
 WAITER = """
-import asyncio, sys, time
+import asyncio, sys
 from windlass.store.sqlite import SQLiteStore
+from windlass.store.sqlite.connections import wake
+
+wake.SHORTEST = 30.0
 
 async def main():
     store = SQLiteStore(sys.argv[1])
     await store.open()
-    store.database.longest = 30.0
     print("ready", flush=True)
     print(await store.wait(["mail"], 20), flush=True)
     await store.close()
@@ -37,11 +37,16 @@ asyncio.run(main())
 """
 
 
+@pytest.fixture
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polls are half a minute apart, so that only a datagram can have been the reason."""
+    monkeypatch.setattr(wake, "SHORTEST", 30.0)
+
+
 async def two(path: Path) -> tuple[SQLiteStore, SQLiteStore]:
     stores = SQLiteStore(path), SQLiteStore(path)
     for store in stores:
         await store.open()
-        store.database.longest = SLOW
     return stores
 
 
@@ -77,10 +82,10 @@ async def waits(store: SQLiteStore, path: Path) -> "asyncio.Task[bool]":
     """One who waits for jobs, and can be reached."""
     task = asyncio.create_task(store.wait(["mail"], 20))
     await asyncio.to_thread(reachable, path)
-    await asyncio.sleep(0.05)  # its polls have grown longer than the test
     return task
 
 
+@pytest.mark.usefixtures("no_polls")
 async def test_a_commit_of_another_store_wakes(tmp_path: Path) -> None:
     """[K12] At once: the next poll would come in half a minute."""
     path = tmp_path / "jobs.db"
@@ -102,7 +107,6 @@ async def test_a_commit_of_another_process_wakes(tmp_path: Path) -> None:
     store = SQLiteStore(path)
     await store.open()
     with await asyncio.to_thread(waiter, path) as process:
-        await asyncio.sleep(0.2)  # its polls have grown longer than the test
         began = time.monotonic()
         await store.enqueue([JOB])
         assert process.stdout is not None

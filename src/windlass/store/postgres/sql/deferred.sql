@@ -343,6 +343,7 @@ DECLARE
     v_edges  int := 0;
     v_cancel bigint[] := '{}';
     v_ended  boolean := false;
+    v_sure   boolean;
 BEGIN
     PERFORM windlass.require_read_committed();
     looked := 0;
@@ -352,9 +353,11 @@ BEGIN
         RETURN;
     END IF;
     LOCK TABLE windlass.claim IN ACCESS SHARE MODE;
-    SELECT f.looked, f.job, f.on_job INTO looked, k.job, k.on_job
+    around := k.job = 0;
+    SELECT f.looked, f.job, f.on_job, f.sure INTO looked, k.job, k.on_job, v_sure
       FROM windlass.look_at_fresh(k.job, k.on_job, p_limit) AS f;
-    around := k.job = 0 AND k.due = 0;
+    -- Where somebody keeps edges fresh there is no hurry to look at the next ones.
+    around := (around AND k.job = 0 OR NOT v_sure) AND k.due = 0;
     FOR u IN SELECT * FROM windlass.after_due x WHERE x.id > k.due ORDER BY x.id LIMIT p_limit LOOP
         EXIT WHEN v_edges >= p_limit;
         k.due := u.id;
@@ -423,14 +426,15 @@ END $$;
 
 -- Looks at edges that are fresh, up to p_limit, behind one of them. A job that has ended is noted for the
 -- caller; the edges of others are fresh no more, once nobody is left who may have ended the job without
--- seeing them. Returns how many it looked at, and the last of them, or 0 at the end.
+-- seeing them. Returns how many it looked at, and the last of them, or 0 at the end; `sure`: none
+-- was left fresh.
 -- Callers: follow. May call: worker. Lock: edges, without waiting: who ends jobs takes them away, in an order
 -- of his own.
 -- Who ends a job asks for edges after it has written to outcome, ended_otherwise or parent. So whoever did
 -- not see an edge and has yet to commit holds one of these, now that the edge can be seen. They are waited
 -- for a moment; where one takes longer, the edges stay fresh.
 CREATE OR REPLACE FUNCTION windlass.look_at_fresh(
-    INOUT job bigint, INOUT on_job bigint, p_limit int, OUT looked int)
+    INOUT job bigint, INOUT on_job bigint, p_limit int, OUT looked int, OUT sure boolean)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET jit = off AS $$
 #variable_conflict use_column
@@ -439,8 +443,8 @@ DECLARE
     v_on   bigint[];
     v_over bigint[];
     v_busy text[];
-    v_sure boolean := false;
 BEGIN
+    sure := true;
     SELECT array_agg(e.job), array_agg(e.on_job), count(*) INTO v_jobs, v_on, looked
       FROM (SELECT x.job, x.on_job FROM windlass.after_edge x
              WHERE x.fresh AND (x.job, x.on_job + 0) > (look_at_fresh.job, look_at_fresh.on_job)
@@ -458,8 +462,8 @@ BEGIN
            AND l.relation IN ('windlass.outcome'::regclass, 'windlass.ended_otherwise'::regclass,
                               'windlass.parent'::regclass)
            AND (i = 1 OR l.virtualtransaction = ANY (v_busy));
-        v_sure := v_busy IS NULL;
-        EXIT WHEN v_sure;
+        sure := v_busy IS NULL;
+        EXIT WHEN sure;
         PERFORM pg_sleep(0.002);
     END LOOP;
     v_over := ARRAY(SELECT o.id FROM (SELECT DISTINCT u.id FROM unnest(v_on) AS u (id)) AS o
@@ -469,7 +473,7 @@ BEGIN
     UPDATE windlass.after_edge e SET fresh = false
      WHERE e.ctid = ANY (ARRAY(SELECT x.ctid FROM windlass.after_edge x
                                 WHERE x.job = ANY (v_jobs) AND x.fresh
-                                  AND array_position(CASE WHEN v_sure THEN v_on ELSE v_over END,
+                                  AND array_position(CASE WHEN sure THEN v_on ELSE v_over END,
                                                      x.on_job) IS NOT NULL
                                   FOR UPDATE SKIP LOCKED));
 END $$;
