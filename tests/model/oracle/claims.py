@@ -29,6 +29,7 @@ from windlass.store.records import (
     Needs,
     Outcome,
     Parts,
+    Room,
     parts_of,
 )
 
@@ -146,7 +147,9 @@ class Claims(Base):
         return {fence for fence in fences if fence[1] >= since}
 
     @atomic
-    async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
+    async def finish(
+        self, worker: int, flush: int, outcomes: Sequence[Outcome], room: Room | None = None
+    ) -> Finished:
         for outcome in outcomes:
             if outcome.kind not in WORKERS_OWN:
                 raise ValueError(f"a worker cannot end an attempt as {outcome.kind} (job {outcome.job.id})")

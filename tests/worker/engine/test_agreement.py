@@ -16,7 +16,7 @@ from tests.worker.line import Line, until, until_it_is
 from tests.worker.shifts import Handlers, on_shift
 from windlass import Context, Retry, State, Windlass
 from windlass.core.states import Kind
-from windlass.store.records import ClaimedJob, Fence, Finished, Outcome
+from windlass.store.records import ClaimedJob, Fence, Finished, Outcome, Room
 from windlass.worker.engine import unanswered_claims
 from windlass.worker.engine.shift import Shift
 
@@ -36,7 +36,9 @@ class Amnesia:
         self._finish = line.real.finish
         line.real.finish = self._forget  # type: ignore[method-assign]
 
-    async def _forget(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
+    async def _forget(
+        self, worker: int, flush: int, outcomes: Sequence[Outcome], room: Room | None = None
+    ) -> Finished:
         lost = [outcome for outcome in outcomes if outcome.job.id in self.forgets]
         self.forgets -= {outcome.job.id for outcome in lost}
         self.forgot += [outcome.job.fence for outcome in lost]

@@ -61,7 +61,7 @@ async def test_a_job_alone_keeps_no_others_waiting(
         shift.claimer.wants()
         shift.capacity.buffers.setdefault("default", deque())
         shift.capacity.busy.setdefault("default", 0)
-        shift.claimer._take(claims)
+        shift.claimer.take(claims)
         assert handlers.running == {alone}
         shift.steer(shift.assignment)
         shift.steer(shift.assignment)

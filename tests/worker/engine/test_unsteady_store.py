@@ -7,7 +7,7 @@ import pytest
 
 from windlass import Windlass
 from windlass.errors import StoreUnavailable
-from windlass.store.records import Beat, Finished, Outcome, WorkerInfo
+from windlass.store.records import Beat, Finished, Outcome, Room, WorkerInfo
 from windlass.store.sqlite import SQLiteStore
 from windlass.worker.engine import drain as module
 from windlass.worker.engine.drain import Drained, drain
@@ -24,8 +24,10 @@ class Unsteady(SQLiteStore):
         self.flushes: list[int] = []
         self.beat_came_through = asyncio.Event()
 
-    async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:  # type: ignore[misc]
-        answer = await super().finish(worker, flush, outcomes)
+    async def finish(  # type: ignore[misc]
+        self, worker: int, flush: int, outcomes: Sequence[Outcome], room: Room | None = None
+    ) -> Finished:
+        answer = await super().finish(worker, flush, outcomes, room)
         self.flushes.append(flush)
         if self.lost_answers:
             self.lost_answers -= 1

@@ -24,7 +24,7 @@ from windlass.store.postgres.enqueue import Call
 from windlass.store.postgres.limits import Limits, is_carried
 from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.rows import UNREADABLE
-from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, ClaimedJob, Finished, Outcome
+from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, ClaimedJob, Finished, Outcome, Room
 
 _MAY_END: Final = TERMINAL | {Kind.RETRY}
 _encode = msgspec.json.Encoder().encode
@@ -45,7 +45,9 @@ class Outcomes:
         """A worker has left."""
         self._checkpointed.pop(worker, None)
 
-    async def finish(self, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
+    async def finish(
+        self, worker: int, flush: int, outcomes: Sequence[Outcome], room: Room | None = None
+    ) -> Finished:
         """See Store.finish."""
         if not outcomes:
             return Finished()

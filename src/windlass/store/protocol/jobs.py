@@ -115,7 +115,13 @@ class Claims(Protocol):
 class Outcomes(Protocol):
     """How runs end [C5], and the progress they save on the way."""
 
-    async def finish(self, worker: int, flush: int, outcomes: Sequence[records.Outcome]) -> records.Finished:
+    async def finish(
+        self,
+        worker: int,
+        flush: int,
+        outcomes: Sequence[records.Outcome],
+        room: records.Room | None = None,
+    ) -> records.Finished:
         """Record how claimed attempts ended, in one step [C5].
 
         - SUCCEEDED, CANCELLED: the job ends so. `result` (JSON text) is kept with it [O8]. With `forget`
@@ -135,7 +141,13 @@ class Outcomes(Protocol):
         A delay of 0 offers at once. `flush` counts this worker's flushes from 1: sending one again with the
         same number and outcomes changes nothing and counts as `repeated`, also after a rotation. Raises
         WorkerLost when the worker is not alive; outcomes of claims that are not the worker's are `refused`,
-        by job id, while the rest is applied, and so is a second outcome for an attempt that has ended."""
+        by job id, while the rest is applied, and so is a second outcome for an attempt that has ended.
+
+        Jobs that waited for the ones that end here, behind a key or a limit of their task, may be handed to
+        this worker in the same transaction, as far as `room` goes: `claims` has them, and they are claimed
+        like any others. A store may hand over none. It hands over only what a claim could give out, and only
+        where no other job of that queue waits to be claimed, so nobody is overtaken for ever [C2] [F3] [F6].
+        A flush sent again hands over nothing."""
 
     def transaction(
         self, worker: int, flush: int, outcome: Callable[[], records.Outcome]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -76,12 +76,23 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """SUCCEEDED only: the job's earlier failures are no longer shown [O1]."""
 
 
+class Room(msgspec.Struct, frozen=True):
+    """What a worker could start as soon as a flush is written, and so may be handed over with its answer."""
+
+    queues: Mapping[str, int]
+    """How many jobs of each queue."""
+    tokens: Collection[str] = ()
+    """Tasks whose jobs need tokens: only a claim takes those [F1]."""
+
+
 class Finished(msgspec.Struct, frozen=True):
     """The answer to a flush: how many outcomes were recorded, were there already, or were refused [C5]."""
 
     applied: int = 0
     repeated: int = 0
     refused: tuple[int, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    """What the worker was handed over in the same transaction: see `Room`."""
 
 
 class Polling(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.seqset import Ranges, compress
 from windlass.core.states import WORKERS_OWN, Kind
 from windlass.errors import ClaimLost
-from windlass.store.records import Finished, Outcome
+from windlass.store.records import Finished, Outcome, Room
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import Span, must_live, running, span
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -44,7 +44,9 @@ class _Batch:
         self.odd = False
 
 
-def finish(tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
+def finish(
+    tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome], room: Room | None = None
+) -> Finished:
     """Record a flush. Each outcome is applied, was there already, or is refused."""
     batches = _batches(outcomes)
     must_live(tx, worker)

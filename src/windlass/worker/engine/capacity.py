@@ -36,6 +36,8 @@ class Capacity:
         """Slots that are taken."""
         self.low: dict[str, int] = {}
         """With so many left in its buffer it is time to claim again."""
+        self.reserved: Counter[str] = Counter()
+        """Slots that are kept for jobs to be handed over; see `handover`."""
         self.appetites: dict[str, Appetite] = {}
         self.serving: Mapping[str, int] = {}
         """How many workers serve each queue."""
@@ -62,7 +64,7 @@ class Capacity:
             ahead = self.appetites[queue].ahead(n) if self._total is None else 0
             self.low[queue] = ahead // 2
             waiting = len(self.buffers[queue])
-            free = n - self.busy[queue]
+            free = n - self.busy[queue] - self.reserved[queue]
             if self._shares(queue):
                 free = min(free, self._unhurried(queue))
             room = free * self._batches.get(queue, 1) + ahead - waiting
@@ -96,7 +98,7 @@ class Capacity:
         if self._total is None:
             return room
         most = max((self._batches.get(queue, 1) for queue in wants), default=1)
-        free = (self._total - sum(self.busy.values())) * most
+        free = (self._total - sum(self.busy.values()) - self.reserved.total()) * most
         return min(room, free - sum(map(len, self.buffers.values())))
 
     def put(self, queue: str, jobs: Sequence[ClaimedJob]) -> None:

@@ -112,7 +112,7 @@ class Claimer:
             self._unanswered.lost()
             raise
         self._record.claimed(claims, wants)
-        return self._take(claims)
+        return self.take(claims)
 
     def wants(self) -> dict[str, int]:
         """How many jobs of each queue there is room for, those ahead of the slots included."""
@@ -160,7 +160,8 @@ class Claimer:
         if self._board is not None:
             self._board.answered(room=room)
 
-    def _take(self, claims: Sequence[Claim]) -> int:
+    def take(self, claims: Sequence[Claim]) -> int:
+        """Start the jobs of these claims, or put them where they wait for a slot. Returns how many."""
         found = 0
         for claim in claims:
             found += len(claim.jobs)

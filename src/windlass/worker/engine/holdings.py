@@ -46,6 +46,10 @@ class Holdings:
 
     async def compare(self) -> None:
         """Make the store and this worker agree on what it holds."""
+        async with self._log.nothing_handed_over():
+            await self._compare()
+
+    async def _compare(self) -> None:
         held = {job.fence for job in self._capacity.waiting()}
         if self._slots.quarantine.waiting is not None:
             held.add(self._slots.quarantine.waiting.fence)

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Container
+from collections.abc import AsyncIterator, Callable, Container
 from typing import Final
 
 from windlass.core.counts import plural
@@ -23,6 +23,7 @@ from windlass.errors import StoreFull, StoreUnavailable, WorkerLost
 from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
 from windlass.store.records import ClaimedJob, Fence, Finished, Outcome
+from windlass.worker.engine.handover import Handover
 from windlass.worker.reports.recorder import Recorder
 
 logger: Final = logging.getLogger("windlass.worker")
@@ -76,6 +77,11 @@ class OutcomeLog:
         self._filled = asyncio.Event()
         self._enough = asyncio.Event()
         self._turn = asyncio.Lock()
+        self.handover: Handover | None = None
+        """Who takes the jobs that come with the answers."""
+        self._withheld = 0
+        self._nothing_asked = asyncio.Event()
+        self._nothing_asked.set()
         self.refused: int = 0
         self._outages = OutageLog(logger)
 
@@ -123,7 +129,10 @@ class OutcomeLog:
                             break  # dropped meanwhile
                     self._number, self._sent_at = self.next_number(), time.monotonic()
                     self._sending, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
-                self._note(await self._send())
+                finished = await self._send()
+                self._note(finished)
+                if self.handover is not None:
+                    self.handover.answered(finished)
                 self._ended_at = time.monotonic()
                 took = self._ended_at - self._sent_at
                 self._gathers = min(took, LONGEST) if took > SLOW and len(self._sending) >= MANY else 0.0
@@ -163,11 +172,34 @@ class OutcomeLog:
         self.refused += 1
         self.record.refused(job)
 
+    @contextlib.asynccontextmanager
+    async def nothing_handed_over(self) -> AsyncIterator[None]:
+        """While this lasts, every job that the store has given to this worker is known here."""
+        self._withheld += 1
+        try:
+            await self._nothing_asked.wait()
+            yield
+        finally:
+            self._withheld -= 1
+
+    async def _finish(self, handover: Handover | None) -> Finished:
+        room = None if handover is None else handover.ask()
+        if handover is None or room is None or self._withheld:
+            return await self._store.finish(self._worker, self._number, self._sending)
+        self._nothing_asked.clear()
+        try:
+            return await self._store.finish(self._worker, self._number, self._sending, room)
+        except BaseException:
+            handover.lost()
+            raise
+        finally:
+            self._nothing_asked.set()  # `flush` takes what came before anybody who waits for this runs
+
     async def _send(self) -> Finished:
         failures = 0
         while True:
             try:
-                finished = await self._store.finish(self._worker, self._number, self._sending)
+                finished = await self._finish(self.handover)
                 self._outages.recovered("outcomes")
                 return finished
             except (StoreUnavailable, StoreFull) as error:

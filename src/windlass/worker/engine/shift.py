@@ -21,6 +21,7 @@ from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.claimer import Claimer
 from windlass.worker.engine.feedback import Feedback
+from windlass.worker.engine.handover import Handover
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.run import Why
@@ -84,6 +85,14 @@ class Shift:
             alone=total is not None,  # a drain has no others
             board=board,
         )
+        self.log.handover = Handover(
+            self.capacity,
+            self.feedback,
+            self.log.record,
+            self.changed,
+            take=self.claimer.take,
+            lost=unanswered.lost,
+        )
         self._look_at(assignment)
 
     # -- what it is told --------------------------------------------------------------------------------
@@ -128,6 +137,8 @@ class Shift:
     def close(self) -> None:
         """Claim and start nothing any more; what was claimed and not started goes back."""
         self.claimer.closed = self.log.leaving = True
+        if self.log.handover is not None:
+            self.log.handover.closed = True
         for queue in self.capacity.buffers:
             self._empty(queue)
         self.slots.withdraw(Kind.RELEASED)

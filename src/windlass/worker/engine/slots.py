@@ -247,10 +247,19 @@ class Slots:
                 self._changed.set()
         else:
             self.fill(queue)
-            if queue not in self.asked and len(self._buffers[queue]) <= self._capacity.low[queue]:
+            ahead = len(self._buffers[queue])
+            kept = ahead == 0 and self._is_kept(run, outcome)
+            if not kept and queue not in self.asked and ahead <= self._capacity.low[queue]:
                 self._changed.set()
         if not self.running:
             self._log.no_more()
+
+    def _is_kept(self, run: Run, outcome: Outcome | None) -> bool:
+        """Whether the slot of this run, for which nothing is claimed ahead, waits for a job handed over."""
+        handover = self._log.handover
+        if handover is None or outcome is None or run.context.ended or run.why is Why.LOST:
+            return False
+        return run.weight > 0 and handover.reserve(run.job)
 
     def settle(self, outcome: Outcome) -> None:
         """Have this outcome written."""
