@@ -146,20 +146,24 @@ def _threads() -> str:
     return f"has started {plural(len(names), 'thread')} ({_some(names)})" if names else ""
 
 
-def _descriptors() -> set[int]:
-    return {int(number) for number in os.listdir("/proc/self/fd")}
+def _descriptors() -> dict[int, str]:
+    """What is open, and what each is called."""
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # that of the listing is closed by now
+            found[int(number)] = os.readlink(f"/proc/self/fd/{number}")
+    return found
 
 
-def _opened(before: set[int]) -> str:
+def _opened(before: dict[int, str]) -> str:
     """What is open now and was not before; all children would share it: one connection to a server, one lock
     on a file of SQLite, one place where a file is read."""
     found = []
-    for number in sorted(_descriptors() - before):
-        with contextlib.suppress(OSError):  # that of the listing
-            mode = os.fstat(number).st_mode
-            appends = stat.S_ISREG(mode) and fcntl.fcntl(number, fcntl.F_GETFL) & os.O_APPEND  # a log
-            if not (appends or stat.S_ISCHR(mode) or stat.S_ISDIR(mode)):
-                found.append(os.readlink(f"/proc/self/fd/{number}"))
+    for number, name in _descriptors().items():
+        mode = os.fstat(number).st_mode
+        appends = stat.S_ISREG(mode) and fcntl.fcntl(number, fcntl.F_GETFL) & os.O_APPEND  # a log
+        if before.get(number) != name and not (appends or stat.S_ISCHR(mode) or stat.S_ISDIR(mode)):
+            found.append(name)
     return f"has left something open ({_some(found)})" if found else ""
 
 
