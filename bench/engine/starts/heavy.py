@@ -7,11 +7,10 @@ import django.db.models
 import django.forms
 import django.template
 import django.views.generic
-import fastapi
 import pydantic
 import sqlalchemy.orm
 
 from bench.engine.starts.small import app
 
 __all__ = ["app"]
-IMPORTED = (django, fastapi, pydantic, sqlalchemy)
+IMPORTED = (django, pydantic, sqlalchemy)

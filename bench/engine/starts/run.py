@@ -69,10 +69,10 @@ class Round:
 
     async def _row(self, row: Host, n: int) -> None:
         pids = await row.row(n)
-        self._note(f"all of {n} up, ms", 1000 * (max(row.up.values()) - row.began))
-        self._note(f"all of {n} up, CPU ms", 1000 * row.cpu())
+        self._note(f"all of {n} up", 1000 * (max(row.up.values()) - row.began))
+        self._note(f"CPU until all of {n} are up", 1000 * row.cpu())
         await asyncio.sleep(self._plan.settle)
-        self._note(f"private MiB of each of {n}", sum(map(private, pids)) / n)
+        self._note(f"MiB that each of {n} has alone", sum(map(private, pids)) / n)
 
     async def _killed(self, single: Host) -> None:
         (first,) = await single.row(1)
@@ -82,9 +82,9 @@ class Round:
         at = time.monotonic()
         os.kill(first, signal.SIGKILL)
         second = (await single.row(2))[1]
-        self._note("killed to up, ms", 1000 * (single.up[second] - at))
-        self._note("killed to job, ms", 1000 * (await single.runs(second) - at))
-        self._note("start, CPU ms", 1000 * single.cost[second])
+        self._note("killed to up", 1000 * (single.up[second] - at))
+        self._note("killed to its job runs again", 1000 * (await single.runs(second) - at))
+        self._note("CPU of a start", 1000 * single.cost[second])
 
     def _note(self, what: str, value: float) -> None:
         self._values[f"{self._way}: {what}"].append(value)

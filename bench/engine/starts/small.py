@@ -23,8 +23,11 @@ app = Windlass()
 @app.task(queue=QUEUE, name=TASK)
 async def hold(ctx: Context) -> None:
     """Note the run, and stay."""
-    line = f"{os.getpid()} {time.monotonic()}\n"
-    with Path(os.environ[LEDGER]).open("a", encoding="ascii") as ledger:
-        ledger.write(line)
+    _note(f"{os.getpid()} {time.monotonic()}\n")
     if ctx.deaths == 0:
         await asyncio.sleep(3600)
+
+
+def _note(line: str) -> None:
+    with Path(os.environ[LEDGER]).open("a", encoding="ascii") as ledger:
+        ledger.write(line)

@@ -82,7 +82,7 @@ class Zygote:
         if child is not None and child.is_ours:
             return child
         if child is not None:
-            logger.warning("processes are started anew, not forked: this system does not let us adopt them")
+            logger.warning("processes are started anew, not forked: process %d was not adopted", child.pid)
             self._forks = False
         self._give_up()
         raise ZygoteGone
@@ -103,7 +103,20 @@ class Zygote:
     # -- keeping one --------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Keep one, until cancelled."""
+        """Keep one, until cancelled; or none, where that cannot be."""
+        try:
+            if self._forks:
+                with adopting():
+                    pass
+            await self._keep()
+        except OSError as error:
+            logger.warning("processes are started anew, not forked: they cannot be adopted: %s", error)
+        except Exception:
+            logger.exception("processes are started anew, not forked")
+        self._forks = False
+        self._settled.set()
+
+    async def _keep(self) -> None:
         failures = 0
         while self._forks:
             renewed, run = self._renewed, ChildRun(failures)
@@ -114,19 +127,16 @@ class Zygote:
                 loaded = None
             if renewed.is_set():
                 failures = 0
-                continue
-            if loaded is not None and loaded.refusal:
+            elif loaded is not None and loaded.refusal:
                 self._settled.set()
                 await renewed.wait()
-                self._settled.clear()
-                continue
-            # Why the app cannot be loaded, a child will say. One that has loaded it is replaced at once.
-            failures = run.failures
-            if pause := RESTARTS.delay(failures - (loaded is not None), random.random()):
-                self._settled.set()
-                await first(asyncio.sleep(pause), renewed.wait())
-                self._settled.clear()
-        self._settled.set()
+            else:
+                # Why the app cannot be loaded, a child will say. One that has loaded it is replaced at once.
+                failures = run.failures
+                if pause := RESTARTS.delay(failures - (loaded is not None), random.random()):
+                    self._settled.set()
+                    await first(asyncio.sleep(pause), renewed.wait())
+            self._settled.clear()
 
     async def _one(self, renewed: asyncio.Event) -> Loaded | None:
         """One zygote from its start to its end. None: it could not load the app."""

@@ -59,25 +59,23 @@ def main() -> None:
     except WindlassError:
         sys.exit(1)  # a child that is started anew will say why
     refusal = _threads() or _opened(before)
-    line.send(msgspec.json.encode(Loaded(refusal)))
-    if not refusal:
-        child = _serve(line)
-        if child is not None:
-            run_child(*child, supervisor, app)
+    child: tuple[socket.socket, Board] | None = None
+    with contextlib.suppress(OSError):  # the supervisor is gone
+        line.send(msgspec.json.encode(Loaded(refusal)))
+        child = None if refusal else _serve(line)
+    if child is not None:
+        run_child(*child, supervisor, app)
     os._exit(0)  # what the app would do at its exit is for those that worked
 
 
 def _serve(line: socket.socket) -> tuple[socket.socket, Board] | None:
     """Fork on request. Returns in each child with what it was given; in the zygote when the supervisor is
-    gone."""
+    gone, unless that raises OSError."""
     theirs = {number: signal.signal(number, signal.SIG_IGN) for number in OWN_SIGNALS}
     gc.collect()
     gc.freeze()  # a collection would write to every object, and so copy every page
     while True:
-        try:
-            word, descriptors, _, _ = socket.recv_fds(line, len(FORK), 2, socket.MSG_CMSG_CLOEXEC)
-        except OSError:
-            return None
+        word, descriptors, _, _ = socket.recv_fds(line, len(FORK), 2, socket.MSG_CMSG_CLOEXEC)
         if not word:
             return None
         for stream in (sys.stdout, sys.stderr):
@@ -103,17 +101,17 @@ def _fork_orphan() -> int:
     """Fork by way of a process that ends at once; 0 in the child. When the zygote has the answer, the child
     has the parent that it keeps."""
     told, tell = os.pipe()
-    try:
-        between = os.fork()
-        if between == 0:
-            _fork_and_tell(tell)
-            return 0
+    with open(told, "rb", buffering=0) as answer:
+        try:
+            between = os.fork()
+            if between == 0:
+                _fork_and_tell(tell)
+                return 0
+        finally:
+            os.close(tell)
         with contextlib.suppress(ChildProcessError):  # the app ignores SIGCHLD
             os.waitpid(between, 0)
-        pid = int(os.read(told, 64))
-    finally:
-        os.close(told)
-        os.close(tell)
+        pid = int(answer.read(64) or -errno.EAGAIN)
     if pid < 0:
         raise OSError(-pid, os.strerror(-pid))
     return pid
@@ -126,8 +124,10 @@ def _fork_and_tell(tell: int) -> None:
     except OSError as error:
         pid = -(error.errno or errno.EAGAIN)
     if pid:
-        os.write(tell, str(pid).encode())
-        os._exit(0)
+        try:
+            os.write(tell, str(pid).encode())
+        finally:
+            os._exit(0)
 
 
 # -- what a fork would break ------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def _threads() -> str:
         if task != main:
             with contextlib.suppress(OSError):  # it has ended
                 comm = Path(f"/proc/self/task/{task}/comm").read_text("utf-8", "replace").strip()
-                names.append(python.get(task, comm))
+                names.append(python.get(task, "not one of Python's" if comm == NAME else comm))
     return f"has started {plural(len(names), 'thread')} ({_some(names)})" if names else ""
 
 
