@@ -154,6 +154,21 @@ def web(store: str, server: str, as_json: bool, **sizes: Any) -> None:
             Console().print(pages_table(each))
 
 
+@engine.command()
+@_options("2 rounds, at most 4 children", 5)
+def starts(store: str, server: str, as_json: bool, **sizes: Any) -> None:
+    """How soon a killed child is replaced, what a start costs, and how much memory each child has alone:
+    forked from a process that has imported the app, and started anew.
+
+    It takes about 5 minutes a store, and needs the `dev` extra: one app imports Django and SQLAlchemy."""
+    from bench.engine.starts.plan import make_start_plan
+    from bench.engine.starts.report import LABELS, about
+    from bench.engine.starts.run import measure
+
+    report = _measured(measure, make_start_plan(**sizes), store, server)
+    _show(report, about, LABELS, as_json)
+
+
 def _measured(measure: Measure[P], plan: P, store: str, server: str) -> Report:
     """Measure, telling how far it is on stderr."""
     stores = [SQLITE, POSTGRES] if store == "both" else [store]

@@ -38,6 +38,7 @@ SECRET: Final = frozenset({"database_url", "web_read", "web_operate"})
 _NOT_OURS: Final = ("SOAK_", "TEST_")  # prefixes of variables that tests read
 _ALIKE: Final = 0.75  # how similar to a setting a variable must be to count as misspelt
 Events = Literal["notable", "all", "off"]
+StartMethod = Literal["fork", "exec"]
 """Which runs make an event: those that did not simply succeed, all, or none."""
 _WORKER_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -62,7 +63,7 @@ class SettingsInCode(TypedDict, total=False):
     poison: int
     queues: Mapping[str, int | None] | Sequence[str] | str
     processes: int
-    spares: int
+    start: StartMethod
     worker_id: str
     label_prefix: str
     label_version: str
@@ -184,10 +185,13 @@ def _sweep(value: Any) -> float:
     return span
 
 
-def _events(value: Any) -> str:
-    if value not in get_args(Events):
-        raise ValueError(f"{value!r} is not one of {', '.join(get_args(Events))}")
-    return str(value)
+def _one_of(words: object) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in get_args(words):
+            raise ValueError(f"{value!r} is not one of {', '.join(get_args(words))}")
+        return str(value)
+
+    return read
 
 
 def _at_least(least: float) -> Callable[[Any], float]:
@@ -269,8 +273,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     processes: Annotated[int, _whole(1)] = 1
     """Child processes of a worker."""
 
-    spares: Annotated[int, _whole(0)] = 0
-    """Processes that have loaded the app and wait to replace a child that dies [K9]."""
+    start: Annotated[StartMethod, _one_of(StartMethod)] = "fork"
+    """How child processes start: forked from one that has imported the app, or each with an import of its own
+    [K9]."""
 
     worker_id: Annotated[str, read_worker_id] = ""
     """The id of a worker, kept over restarts; its processes are ID.1, ID.2 and so on. At most one live worker
@@ -291,7 +296,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_memory: Annotated[int, size] = 0
     """Replace a child that uses more memory than this, in bytes; 0: never [K9]."""
 
-    events: Annotated[Events, _events] = "notable"
+    events: Annotated[Events, _one_of(Events)] = "notable"
     """Which runs appear in timelines: those that did not simply succeed, all, or none [M2]."""
 
     event_buffer: Annotated[int, _whole(0)] = 50_000

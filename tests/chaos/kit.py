@@ -5,25 +5,52 @@ from outside.
 """
 
 import asyncio
+import contextlib
 import itertools
 import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import asyncpg
+import psutil
 import pytest
 
+from tests.postgres_guard import alive
 from windlass.core.states import Kind
 from windlass.store.postgres import PostgresStore
 from windlass.store.records import Claim, ClaimedJob, Depth, Finished, NewJob, Outcome, Receipt, WorkerInfo
+from windlass.worker.processes import zygote_program
 
 QUIET = 0.02
 """Seconds between two looks of a bounded wait."""
 SOAK_SECONDS = float(os.environ.get("WINDLASS_SOAK_SECONDS", "600"))
 """How long a soak that has no figure of its own lasts."""
+
+
+def worker_children(supervisor: int) -> list[int]:
+    """The process ids of the children of a `windlass worker` that live, without the zygote they come from."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        children = [child.pid for child in psutil.Process(supervisor).children() if alive(child.pid)]
+        return sorted(pid for pid in children if process_name(pid) != zygote_program.NAME)
+    return []
+
+
+def zygote_of(supervisor: int) -> int | None:
+    """The process id of the zygote of a `windlass worker`, if there is one."""
+    children = [child.pid for child in psutil.Process(supervisor).children() if alive(child.pid)]
+    return next((pid for pid in children if process_name(pid) == zygote_program.NAME), None)
+
+
+def process_name(pid: int) -> str:
+    """What `ps` and `top` call a process; empty where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text("utf-8").strip()
+    except OSError:
+        return ""
 
 
 def lasting(short: float, *, share: float = 1.0) -> pytest.MarkDecorator:

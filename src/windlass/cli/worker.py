@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -17,7 +17,7 @@ from windlass.cluster.queues import seed
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError
 from windlass.running.store_handle import patiently
-from windlass.settings import PREFIX, Settings, load
+from windlass.settings import PREFIX, Settings, StartMethod, load
 from windlass.store.factory import describe, is_in_memory
 from windlass.tasks.loading import load_app, prefer_uvloop
 from windlass.worker.engine.waiting import wait_for_store
@@ -44,7 +44,11 @@ from windlass.worker.reports.health import Health, parse_address
     metavar="ID",
     help="An id that is kept over restarts; at most one live worker has it. [WINDLASS_WORKER_ID, random]",
 )
-@click.option("--spares", type=click.IntRange(0), help="Preloaded processes, ready to replace children. [0]")
+@click.option(
+    "--start",
+    type=click.Choice(get_args(StartMethod)),
+    help="Fork children from a process that has imported the app, or start each anew. [fork]",
+)
 @click.option(
     "--import",
     "imports",
@@ -120,11 +124,10 @@ def _warn_of_strange_queues(app: Windlass, settings: Settings) -> None:
 
 async def _run(address: str, app: Windlass, settings: Settings, health: str | None, reloads: bool) -> None:
     logger.info(
-        "windlass worker on %s: queues %s, %s%s",
+        "windlass worker on %s: queues %s, %s",
         describe(settings.database_url),
         ", ".join(f"{name}={slots}" if slots else name for name, slots in settings.queues.items()),
         plural(settings.processes, "process", "processes"),
-        f", {plural(settings.spares, 'spare')}" if settings.spares else "",
     )
     supervisor: Supervisor | None = None
 

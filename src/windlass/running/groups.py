@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import IO, Any, Final, TypeVar
+from typing import IO, Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
 POLL: Final = 0.02
@@ -84,7 +84,22 @@ class Group:
         return self._process.wait()
 
 
-async def exited(process: subprocess.Popen[bytes]) -> None:
+class Reapable(Protocol):
+    """A child process of ours, whoever started it."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code once it is reaped."""
+
+    def poll(self) -> int | None:
+        """Reap it if it has ended."""
+
+
+async def exited(process: Reapable) -> None:
     """Wait until a child process has ended, without a thread: one each would use up those of the loop. It
     stays unreaped where the system can tell its end otherwise."""
     if process.returncode is not None:

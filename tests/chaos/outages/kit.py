@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import psutil
 
-from tests.chaos.kit import opened, until
+from tests.chaos.kit import opened, until, worker_children
 from tests.chaos.outages.jobs import LEDGER, Effect
 from tests.chaos.program import ROOT
 from tests.chaos.proxy import Proxy
@@ -105,7 +105,7 @@ class Host:
 
     def family(self) -> list[int]:
         """The process ids of the supervisor and its children."""
-        return sorted([self.supervisor, *(child.pid for child in psutil.Process(self.supervisor).children())])
+        return sorted([self.supervisor, *worker_children(self.supervisor)])
 
     def cpu_seconds(self) -> float:
         """How much processor time the family has used."""

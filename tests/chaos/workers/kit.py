@@ -23,7 +23,7 @@ from typing import Any, Self
 import msgspec
 import psutil
 
-from tests.chaos.kit import until, waiting
+from tests.chaos.kit import until, waiting, worker_children
 from tests.chaos.program import ROOT
 from tests.chaos.workers.books import Books, read
 from tests.chaos.workers.jobs import LEDGER, QUEUE, Entry
@@ -64,9 +64,7 @@ class Host:
 
     def children(self) -> list[int]:
         """The process ids of the children that live."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return sorted(child.pid for child in psutil.Process(self.pid).children() if alive(child.pid))
-        return []
+        return worker_children(self.pid)
 
     def send(self, number: signal.Signals) -> None:
         """To the supervisor alone."""

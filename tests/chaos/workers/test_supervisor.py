@@ -170,7 +170,7 @@ async def test_a_process_that_cannot_be_started_is_tried_again(
         return start(*args, **kwargs)
 
     monkeypatch.setattr(subprocess, "Popen", popen)
-    await row.start(processes=2)
+    await row.start(processes=2, start="exec")
     await row.until(lambda: row.up == 2)
     assert caplog.text.count("cannot start a process: Cannot allocate memory") == 3
     targets = {_target(fd) for fd in os.listdir("/proc/self/fd")}
@@ -196,7 +196,7 @@ def start():
         (here / "broken").unlink()
 """)
     (row.folder / "broken").touch()
-    await row.start(processes=2)
+    await row.start(processes=2, start="exec")
     await row.until(lambda: "sent an invalid message; killing it" in caplog.text)
     await row.until(lambda: row.up == 2)
     row.supervisor.stop()

@@ -58,7 +58,6 @@ class WindlassPeer(bench_kit.Peer):
     packages = ("windlass", "asyncpg", "apsw", "uvloop")
     settings = {  # noqa: RUF012
         "worker": "windlass worker -q bench=64 -p P, 64 slots a process; all else as it comes",
-        "long jobs": "--spares 1: a loaded process waits to take the place of one that dies",
         "dead worker": "a child's jobs are handed back by its supervisor, a host's after the lease of 30 s",
         "SQLite": "WAL and synchronous=FULL: an enqueued job survives a power cut. The default",
         "loop": "uvloop, used where installed",
@@ -86,8 +85,7 @@ class WindlassPeer(bench_kit.Peer):
     def work(self, processes: int, slots: int | None) -> None:
         # Slots are the cluster's, split over its live workers.
         queue = f"bench={(slots or SLOTS) * processes * int(os.environ.get('BENCH_HOSTS', '1'))}"
-        spares = ["--spares", "1"] if slots else []
-        words = ["worker", "peer:app", "-q", queue, "-p", str(processes), "--log-level", "warning", *spares]
+        words = ["worker", "peer:app", "-q", queue, "-p", str(processes), "--log-level", "warning"]
         os.execv(sys.executable, [sys.executable, "-m", "windlass", *words])  # noqa: S606 - our own program
 
     async def left(self) -> int | None:

@@ -26,14 +26,8 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     app: str
     label: str
     queues: dict[str, int | None]
-    spare: bool = False
-    """Whether to wait for `Go` once the app is loaded and the store is open."""
     given: str = ""
     """The id that it was given, if any [K13]."""
-
-
-class Go(msgspec.Struct, frozen=True, tag=True):
-    """To a spare: take a place in the row."""
 
 
 class Steer(msgspec.Struct, frozen=True, tag=True):
@@ -63,10 +57,6 @@ class Drain(msgspec.Struct, frozen=True, tag=True):
 
 class StopNow(msgspec.Struct, frozen=True, tag=True):
     """To the child: hand everything back and leave now."""
-
-
-class Waiting(msgspec.Struct, frozen=True, tag=True):
-    """From a spare: it can go whenever it is wanted."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -100,7 +90,7 @@ class Recycle(msgspec.Struct, frozen=True, tag=True):
 
 
 Message: TypeAlias = (
-    Start | Go | Steer | Cancel | Lose | Drain | StopNow | Waiting | Ready | Failed | Began | Ended | Recycle
+    Start | Steer | Cancel | Lose | Drain | StopNow | Ready | Failed | Began | Ended | Recycle
 )
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Message).decode

@@ -1,7 +1,8 @@
-"""The program of a child: `python -m windlass.worker.processes.child SOCKET BOARD`, started by a supervisor.
+"""A child: forked by a zygote that has loaded the app, or started anew by the supervisor as a program,
+`python -m windlass.worker.processes.child SOCKET BOARD`.
 
-It loads the app, runs the start hooks, and works until it is told to leave or its supervisor is gone. The
-supervisor sends its heartbeats.
+It loads the app where that is still to be done, runs the start hooks, and works until it is told to leave or
+its supervisor is gone. The supervisor sends its heartbeats.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from windlass.chunks.task import warn_of_long_batches
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError, StoreForbidden, StoreMoved, WindlassError
 from windlass.running.store_handle import patiently
-from windlass.store.protocol import Store
 from windlass.tasks.loading import load_app, prefer_uvloop
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import Engine
@@ -36,7 +37,6 @@ from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.board import Board
 from windlass.worker.processes.channel import Channel, Message
 from windlass.worker.processes.label import worker_info
-from windlass.worker.processes.spares import warm_up
 from windlass.worker.reports.logs import set_up_logs
 from windlass.worker.reports.memory import used_memory
 from windlass.worker.reports.recorder import recorder_for
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("windlass.worker")
 CHECK_EVERY: Final = 1.0
+NAME: Final = "windlass-worker"
 GARBAGE: Final = (20_000, 20, 50)
 """The thresholds of the garbage collector in a worker's process."""
 
@@ -57,8 +58,9 @@ ORPHAN_TIME: Final = 5.0
 class Child:
     """One worker process."""
 
-    def __init__(self, channel: Channel, board: Board, parent: int) -> None:
+    def __init__(self, channel: Channel, board: Board, parent: int, app: Windlass | None = None) -> None:
         self._parent = parent
+        self._app = app
         self._channel = channel
         self._board = board
         self._engine: Engine | None = None
@@ -72,8 +74,10 @@ class Child:
         if not isinstance(start, protocol.Start):
             return 1
         try:
-            app = load_app(start.app)
-            app.discover(*app.settings.imports)
+            app = self._app
+            if app is None:
+                app = load_app(start.app)
+                app.discover(*app.settings.imports)
         except WindlassError as error:
             return await self._fail(str(error))
         try:
@@ -93,9 +97,6 @@ class Child:
         """From the open store to the exit code."""
         _leave_with_parent(self._parent, asyncio.get_running_loop(), app.settings.grace)
         async with app._store_handle().here(wait_for_store) as store:
-            if start.spare and not await self._called(store, start, messages):
-                await self._channel.close()
-                return 0
             try:
                 await app.hooks.start()
             except Exception as error:
@@ -130,16 +131,6 @@ class Child:
         if engine.left_behind:
             os._exit(0)  # a thread that cannot be stopped must not keep this process, nor its effects, alive
         return 0
-
-    async def _called(self, store: Store, start: protocol.Start, messages: AsyncIterator[Message]) -> bool:
-        """As a spare, wait until there is a place to take. False: it is not wanted any more."""
-        warming = asyncio.create_task(warm_up(store, list(start.queues)))
-        self._channel.send(protocol.Waiting())
-        try:
-            return isinstance(await anext(messages, None), protocol.Go)
-        finally:
-            warming.cancel()
-            await asyncio.gather(warming, return_exceptions=True)
 
     # -- what the engine asks: see windlass.worker.engine.Host --------------------------------------------
 
@@ -240,13 +231,14 @@ def _end(why: str) -> None:
     os._exit(1)
 
 
-async def _main(end: socket.socket, board: Board, parent: int) -> int:
-    return await Child(await Channel.over(end), board, parent).run()
+async def _main(end: socket.socket, board: Board, parent: int, app: Windlass | None) -> int:
+    return await Child(await Channel.over(end), board, parent, app).run()
 
 
-def main() -> None:
-    """Start from the descriptors that the supervisor named."""
-    parent = os.getppid()
+def set_up(name: str) -> None:
+    """What comes before the app is imported: signals, logs, where modules are found, and the name that `ps`
+    and `top` show."""
+    _call_this_process(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.register(signal.SIGUSR2, all_threads=True)  # works while the interpreter is stuck
     set_up_logs(os.environ.get("WINDLASS_LOG_FORMAT", "text"), os.environ.get("WINDLASS_LOG_LEVEL", "info"))
@@ -256,10 +248,26 @@ def main() -> None:
     with contextlib.suppress(ValueError):
         sys.path.remove("")
     sys.path.insert(0, os.getcwd())
-    end = socket.socket(fileno=int(sys.argv[1]))
+
+
+def run_child(end: socket.socket, board: Board, parent: int, app: Windlass | None = None) -> NoReturn:
+    """Be a child, with the app where it is imported already, and exit."""
+    _call_this_process(NAME)
     with asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
-        code = runner.run(_main(end, Board(int(sys.argv[2])), parent))
+        code = runner.run(_main(end, board, parent, app))
     sys.exit(code)
+
+
+def _call_this_process(name: str) -> None:
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(name, "ascii")
+
+
+def main() -> None:
+    """Start from the descriptors that the supervisor named."""
+    parent = os.getppid()
+    set_up(NAME)
+    run_child(socket.socket(fileno=int(sys.argv[1])), Board(int(sys.argv[2])), parent)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias
 
 from windlass.cluster.member import Member
 from windlass.core.slots import MAX_SLOTS
 from windlass.running.groups import exited
 from windlass.worker.engine.assignment import Assignment
-from windlass.worker.engine.waiting import first
 from windlass.worker.processes import channel as protocol
+from windlass.worker.processes.adoption import Adopted
 from windlass.worker.processes.board import Board
 from windlass.worker.processes.channel import Channel
 
@@ -31,12 +31,16 @@ LAST_WORDS: Final = 1.0
 """Seconds to read what a child that has ended said before."""
 
 
+Fork: TypeAlias = Callable[[socket.socket, int], Awaitable[Adopted | None]]
+"""Forks a child with its end of the channel and its board; None: it has to be started anew."""
+
+
 class Process:
     """A running child. Its jobs are in `board` and its identities in `workers`, also after it has ended."""
 
     def __init__(
         self,
-        child: subprocess.Popen[bytes],
+        child: subprocess.Popen[bytes] | Adopted,
         channel: Channel,
         board: Board,
         member: Member,
@@ -56,7 +60,7 @@ class Process:
         self.killed: bool = False
         """We ended it ourselves, so none of its jobs is to blame."""
         self.dismissed: bool = False
-        """As a spare, it was never wanted."""
+        """It was never given a place in the row."""
         self.failure: str | None = None
         self.reason: str | None = None
         self.memory: int = 0
@@ -64,28 +68,17 @@ class Process:
         self._recycle: Callable[[], None] = lambda: None
 
     @classmethod
-    async def start(cls, start: protocol.Start, member: Member, environment: Mapping[str, str]) -> Process:
-        """Start a child and tell it what to be."""
+    async def start(
+        cls, start: protocol.Start, member: Member, fork: Fork, environment: Mapping[str, str]
+    ) -> Process:
+        """Start a child, forked where that can be, and tell it what to be. Raises what `fork` does."""
         with contextlib.ExitStack() as undone:
             ours, theirs = socket.socketpair()
             undone.callback(ours.close)
             with theirs:
                 board = Board.make(MAX_SLOTS * len(start.queues))
                 undone.callback(board.close)
-                argv = [
-                    sys.executable,
-                    "-m",
-                    "windlass.worker.processes.child",
-                    str(theirs.fileno()),
-                    str(board.fd),
-                ]
-                # Not asyncio's: its child watcher would have to share signals with the app's own.
-                child = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program, and starting it is quick
-                    argv,
-                    pass_fds=(theirs.fileno(), board.fd),
-                    env=dict(environment),
-                    stdin=subprocess.DEVNULL,
-                )
+                child = await fork(theirs, board.fd) or _start_anew(theirs, board, environment)
             undone.callback(child.wait)
             undone.callback(child.kill)
             channel = await Channel.over(ours)
@@ -122,39 +115,6 @@ class Process:
         except OSError:
             return True
 
-    # -- while it is a spare: see windlass.worker.processes.spares -------------------------------------------
-
-    async def loaded(self) -> bool:
-        """Wait until it can go. False: it cannot, or has ended."""
-        async for message in self._channel.messages():
-            match message:
-                case protocol.Waiting():
-                    return True
-                case protocol.Failed():
-                    self.failure = message.message
-                case _:
-                    logger.debug("a spare sent %r", message)
-        return False
-
-    def go(self) -> None:
-        """Have it take a place in the row."""
-        self._channel.send(protocol.Go())
-
-    async def exited(self) -> None:
-        """Wait for its end."""
-        await exited(self._child)
-
-    async def dismiss(self) -> None:
-        """End it, politely at first."""
-        self.dismissed = True
-        self.stop_now()
-        await first(self.exited(), asyncio.sleep(LAST_WORDS))
-        self.kill()
-        await self.exited()
-        self._child.wait()
-        await self._channel.close()
-        self.board.close()
-
     # -- ending it ------------------------------------------------------------------------------------------
 
     def drain(self, *, stacks: bool = False) -> None:
@@ -166,6 +126,15 @@ class Process:
         """Tell the child to hand everything back and leave now."""
         self.leaving = True
         self._channel.send(protocol.StopNow())
+
+    async def dismiss(self) -> None:
+        """End one that has no place in the row: nobody hears it yet, so it holds nothing."""
+        self.dismissed = True
+        self.kill()
+        await exited(self._child)
+        self._child.wait()
+        await self._channel.close()
+        self.board.close()
 
     def kill(self) -> None:
         """End it, whatever it does."""
@@ -231,3 +200,15 @@ class Process:
             self._member.leave(worker)
         await self._channel.close()
         return code
+
+
+def _start_anew(end: socket.socket, board: Board, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """A child as a program of its own, which has the app still to import."""
+    argv = [sys.executable, "-m", "windlass.worker.processes.child", str(end.fileno()), str(board.fd)]
+    # Not asyncio's: its child watcher would have to share signals with the app's own.
+    return subprocess.Popen(  # noqa: S603 - our own program
+        argv,
+        pass_fds=(end.fileno(), board.fd),
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+    )

@@ -11,6 +11,7 @@ can stop it; and what goes wrong with one child is no reason to give up the othe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import signal
@@ -31,8 +32,8 @@ from windlass.worker.processes.handback import hand_back, insist
 from windlass.worker.processes.label import make_label
 from windlass.worker.processes.process import Process
 from windlass.worker.processes.shutdown import Shutdown, Stop
-from windlass.worker.processes.spares import Spares, warm_up
 from windlass.worker.processes.watchdog import Watchdog
+from windlass.worker.processes.zygote import Zygote, ZygoteGone
 
 logger: Final = logging.getLogger("windlass.worker")
 
@@ -65,8 +66,7 @@ class Supervisor:
         """The given ids that processes of this host have, until their jobs are handed back [K13]."""
         self._been_ready = False
         self._refused: str | None = None
-        self._spares = Spares(settings.spares, self._start_spare)
-        self._sparing: asyncio.Task[None] | None = None
+        self._zygote = Zygote(address, environment, forks=settings.start == "fork")
         self.member: Final = Member(store, settings, settings.queues, workers=settings.processes)
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
@@ -95,14 +95,14 @@ class Supervisor:
         membership = asyncio.create_task(self.member.run(), name="windlass member")
         watchdog = Watchdog(self._children, self.member, self._settings, self._shutdown)
         watching = asyncio.create_task(watchdog.run(), name="windlass watchdog")
-        self._sparing = asyncio.create_task(self._spares.run(), name="windlass spares")
+        forking = asyncio.create_task(self._zygote.run(), name="windlass zygote")
         costing = asyncio.create_task(log_polling(self._store, self._settings.queues))
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._settings.processes):
                     group.create_task(self._keep())
         finally:
-            chores = (membership, watching, self._sparing, costing)
+            chores = (membership, watching, forking, costing)
             for task in chores:
                 task.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
@@ -127,8 +127,6 @@ class Supervisor:
 
     def _drain(self) -> None:
         self._shutdown.drain()
-        if self._sparing is not None:
-            self._sparing.cancel()
         for child in self._children:
             child.drain()
 
@@ -136,7 +134,7 @@ class Supervisor:
         """The code has changed: replace every child, each after it has finished what it runs."""
         before, self._changed = self._changed, asyncio.Event()
         before.set()
-        self._spares.renew()
+        self._zygote.renew()
         for child in self._children:
             child.reason = "the code has changed"
             child.drain()
@@ -174,32 +172,31 @@ class Supervisor:
             await asyncio.wait(set(self._leavers))
 
     async def _replacement(self, run: ChildRun, running: asyncio.Task[bool]) -> Process | None:
-        """The spare that takes a dead child's place, if there is one and that may be at once. It registers
-        while the dead one's jobs are handed back, and is given slots after that."""
-        may = run.failures == 1 and not self._shutdown.draining.is_set()
-        replacement = self._spares.take() if may else None
+        """The process that takes a dead child's place, if that may be at once. It registers while the dead
+        one's jobs are handed back, and is given slots after that. An id that it is given is not free before:
+        then it starts in its turn [K13]."""
+        may = run.failures == 1 and not self._shutdown.draining.is_set() and not self._settings.worker_id
+        starting = asyncio.create_task(self._try_to_start()) if may else None
         try:
             await first(running)
+            return None if starting is None else await starting
         except BaseException:
-            if replacement is not None:
-                await to_the_end(replacement.dismiss())
+            if starting is not None:
+                starting.cancel()
+                await to_the_end(_dismiss(starting))
             raise
-        return replacement
 
     async def _run_child(self, run: ChildRun) -> bool:
         """One child from start to hand-back. True: it left in good order. What goes wrong costs this place a
         pause, and the others nothing."""
-        try:
-            child = run.child or self._spares.take() or await self._start()
-        except OSError as error:
-            logger.error("cannot start a process: %s", error)
-            return False
-        except Exception:
-            logger.exception("cannot start a process")
+        changed, child = self._changed, run.child or await self._try_to_start()
+        if child is None:
             return False
         label = child.label
         logger.debug("worker %s starts, process %d", label, child.pid)
         self._children.add(child)
+        if changed.is_set():
+            child.drain()  # it may have loaded the code of before
         try:
             code = await self._see_out(child, run, label)
             orderly = child.leaving and not child.overdue and code == 0
@@ -215,18 +212,38 @@ class Supervisor:
             child.board.close()
         return orderly
 
-    async def _start(self, *, spare: bool = False) -> Process:
+    async def _try_to_start(self) -> Process | None:
+        """A child; None: it cannot be had, or is not wanted any more."""
+        starting = asyncio.create_task(self._start())
+        try:
+            await first(starting, self._shutdown.draining.wait())
+            return starting.result() if starting.done() else None
+        except OSError as error:
+            logger.error("cannot start a process: %s", error)
+        except Exception:
+            logger.exception("cannot start a process")
+        finally:
+            if not starting.done():
+                starting.cancel()
+                await to_the_end(_dismiss(starting))
+        return None
+
+    async def _start(self) -> Process:
         settings = self._settings
         given = self._free_id()
         label = make_label(settings.label_prefix, settings.label_version, given)
         queues = {name: None if n is None else int(n) for name, n in settings.queues.items()}
-        start = Start(self._address, label, queues, spare, given)
+        start = Start(self._address, label, queues, given)
         self._ids[given] = None
         try:
-            child = self._ids[given] = await Process.start(start, self.member, self._environment)
+            child: Process | None = None
+            while child is None:
+                with contextlib.suppress(ZygoteGone):
+                    child = await Process.start(start, self.member, self._zygote.fork, self._environment)
         except BaseException:
             self._ids.pop(given, None)  # without an id, those that start at once share one entry
             raise
+        self._ids[given] = child
         return child
 
     def _free_id(self) -> str:
@@ -238,21 +255,14 @@ class Supervisor:
         self._ids = {own: child for own, child in self._ids.items() if child is None or not child.dismissed}
         return next(own for number in count(1) if (own := f"{given}.{number}") not in self._ids)
 
-    async def _start_spare(self) -> Process:
-        await warm_up(self._store)
-        return await self._start(spare=True)
-
     async def _see_out(self, child: Process, run: ChildRun, label: str) -> int:
         """Hear a child until its end; the answer is its exit code."""
-        wanted = self._settings.processes
 
         def up() -> None:
             self._been_ready = True
             logger.info("worker %s is up, process %d", label, child.pid)
             for each in self._children:
                 each.deaf &= not each.leaving  # its place is taken
-            if sum(each.ready.is_set() and not each.leaving for each in self._children) >= wanted:
-                self._spares.proceed()
 
         async def listen() -> None:
             try:
@@ -267,8 +277,7 @@ class Supervisor:
         try:
             code = await child.wait(listening)
             if not child.leaving:
-                self.member.expect(wanted)
-                self._spares.hold()
+                self.member.expect(self._settings.processes)
                 run.died.set()
             await listening
         finally:
@@ -320,3 +329,10 @@ class Supervisor:
                 child.pid,
                 self._settings.lease,
             )
+
+
+async def _dismiss(starting: asyncio.Task[Process] | asyncio.Task[Process | None]) -> None:
+    """End what was started and is not wanted any more."""
+    await asyncio.wait([starting])
+    if not starting.cancelled() and starting.exception() is None and (child := starting.result()) is not None:
+        await child.dismiss()

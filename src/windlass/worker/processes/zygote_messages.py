@@ -1,0 +1,24 @@
+"""What a supervisor and its zygote say to each other, one JSON object a message, over a socket that keeps
+messages apart."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+FORK: Final = b"fork"
+"""To the zygote, with two descriptors: the child's end of its channel, and its board."""
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """From the zygote, once: the app is imported. `refusal` says why it cannot be forked, if so."""
+
+    refusal: str = ""
+
+
+class Forked(msgspec.Struct, frozen=True):
+    """From the zygote: the child that was asked for. With pid 0 there is none, and `error` says why."""
+
+    pid: int
+    error: str = ""
