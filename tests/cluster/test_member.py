@@ -13,7 +13,7 @@ from windlass.cluster.member import Member
 from windlass.core.retry import Backoff
 from windlass.errors import SchemaMissing, StoreUnavailable
 from windlass.settings import Settings
-from windlass.store.records import NewJob, WorkerInfo
+from windlass.store.records import NewJob, WakeUp, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
 
 
@@ -32,6 +32,7 @@ class Local:
         self.assignments: list[Assignment] = []
         self.cancels: list[frozenset[int]] = []
         self.lost: list[int] = []
+        self.heard: list[WakeUp] = []
         self.breathing = True
 
     @property
@@ -40,6 +41,9 @@ class Local:
 
     def steer(self, assignment: Assignment) -> None:
         self.assignments.append(assignment)
+
+    def wake(self, wake_up: WakeUp) -> None:
+        self.heard.append(wake_up)
 
     def cancel(self, jobs: frozenset[int]) -> None:
         self.cancels.append(jobs)

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from windlass.store.fields import NewBudget, OnConflict, Otherwise, TaskRecord
 from windlass.store.records.budget import BudgetRecord, Governed, Need, Needs, Runs, Taken
-from windlass.store.records.claim import Claim, ClaimedJob, Fence, Finished, Outcome, Parts, Polling, parts_of
+from windlass.store.records.claim import (
+    Claim,
+    ClaimedJob,
+    Fence,
+    Finished,
+    Outcome,
+    Parts,
+    Polling,
+    WakeUp,
+    parts_of,
+)
 from windlass.store.records.job import (
     CARRIED,
     DEFAULT_OPTIONS,
