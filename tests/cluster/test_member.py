@@ -374,3 +374,10 @@ async def test_k3_a_chore_that_fails_while_it_ends_does_not_begin_again(
         await until(lambda: began)
     assert began == [1]
     assert "failed while it stopped" in caplog.text
+
+
+async def test_a_worker_that_joins_knows_whether_wake_ups_arrive(line: Line) -> None:
+    """On SQLite each process hears for itself, so nobody tells it anything."""
+    async with membership(line, {"mail": 1}) as member:
+        (local,) = await seated(line, member, 7)
+        assert local.heard == [WakeUp(hears=False, missed=True)]

@@ -15,6 +15,7 @@ from tests.store.postgres.kit import Base
 from windlass.errors import StoreUnavailable
 from windlass.store.postgres import PostgresStore
 from windlass.store.postgres.connections import database, pool
+from windlass.store.records import WakeUp
 
 LOSE = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
            WHERE datname = current_database() AND pid <> pg_backend_pid()"""
@@ -29,10 +30,21 @@ async def held(store: PostgresStore, *, lend: bool = False) -> AsyncIterator[Any
 
 async def test_calls_take_turns_on_one_connection(alone: Base) -> None:
     store = await alone.store()
+    store.told(WakeUp())
     await store.queues()
     for _ in range(20):
         await asyncio.gather(*(store._db.value("schema_version") for _ in range(3)))
     assert store._db.pool() == (1, 1)
+
+
+async def test_who_is_no_worker_opens_another_sooner(alone: Base) -> None:
+    assert pool.PATIENCE < pool.THRIFTY
+    store = await alone.store()
+    await store.queues()
+    async with held(store):
+        async with asyncio.timeout(5):
+            await store.queues()
+        assert store._db.pool()[0] == 2
 
 
 async def test_who_waits_for_long_gets_another_which_is_closed_when_it_was_not_needed(
@@ -95,7 +107,7 @@ async def test_where_the_server_has_no_room_calls_wait_for_each_other(
     monkeypatch.setattr(store._db._pool, "_make", full)
     async with held(store):
         waiting = asyncio.create_task(store.queues())
-        done, _ = await asyncio.wait({waiting}, timeout=pool.PATIENCE * 5)
+        done, _ = await asyncio.wait({waiting}, timeout=pool.THRIFTY)
         assert not done
         with pytest.raises(StoreUnavailable, match="too many clients"):
             async with held(store, lend=True):

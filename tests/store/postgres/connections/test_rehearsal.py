@@ -16,6 +16,7 @@ def prepared(store: PostgresStore) -> set[str]:
 
 async def test_a_rehearsal_changes_nothing(alone: Base) -> None:
     store, worker = await alone.store(), await alone.worker()
+    await alone.lane()
     await alone.look.enqueue()
     before = await store.depth()
     await store.rehearse(worker, [alone.queue])

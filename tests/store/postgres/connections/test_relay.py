@@ -35,6 +35,7 @@ class Told:
 @asynccontextmanager
 async def relay(base: Base, *queues: str) -> AsyncIterator[tuple[PostgresStore, PostgresStore, Told]]:
     """Two stores: one listens for the other."""
+    await base.lane()
     parent, child = await base.store(), await base.store()
     told = Told(child)
     child.told(WakeUp(hears=False))

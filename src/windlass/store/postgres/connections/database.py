@@ -17,7 +17,7 @@ from windlass.store.postgres.connections import url
 from windlass.store.postgres.connections.connect import connect
 from windlass.store.postgres.connections.encoding import Fit
 from windlass.store.postgres.connections.errors import LATE, READ_ONLY, translated
-from windlass.store.postgres.connections.pool import GONE, Pool
+from windlass.store.postgres.connections.pool import GONE, PATIENCE, THRIFTY, Pool
 from windlass.store.postgres.connections.pooler import TOO_SMALL, Pooling, pooling_of
 
 DEADLINE: Final = 30.0
@@ -50,7 +50,7 @@ CALL_OFF: Final = CLOSE / 2
 """Seconds that the server has to confirm that a statement was cancelled."""
 
 SPARE: Final = 3
-"""Connections that are never lent to handlers: claims, flushes and beats must not wait for their work."""
+"""How many of the connections that a pool may have are never lent to handlers."""
 
 NOT_ADOPTED: Final = "WL013"
 NO_EPOCH: Final = (NOT_ADOPTED, "0A000")
@@ -82,6 +82,7 @@ class Database:
         self.deadline: Final = min(deadline, DEADLINE)
         self._pool_size = pool_size
         self._pool: Pool | None = None
+        self._thrifty = False
         self._leaving: set[asyncio.Task[None]] = set()
         self._loans = asyncio.Semaphore(max(pool_size - SPARE, 1))
         self._settings: Any = None
@@ -147,6 +148,13 @@ class Database:
             connection.terminate()
 
         self._pool = Pool(self._connect_for_calls, self._pool_size, self._rehearsed)
+        self.share(self._thrifty)
+
+    def share(self, thrifty: bool = True) -> None:
+        """Whether this process is one of many of a worker, which should leave connections to the others."""
+        self._thrifty = thrifty
+        if self._pool is not None:
+            self._pool.patience = THRIFTY if thrifty else PATIENCE
 
     async def _connect_for_calls(self) -> Any:
         return await self._connect(statement_cache_size=0 if self.pooled else 100)

@@ -112,6 +112,7 @@ class Listener:
 
     async def relay(self, queues: Sequence[str], tell: Callable[[WakeUp], None]) -> None:
         """See Store.relay. Waiting keeps the listener alive, and finds out whether it is."""
+        self._db.share()
         self._relays[tell] = frozenset((*queues, DONE))
         tell(WakeUp(hears=self.hears, missed=True))
         try:
@@ -122,6 +123,7 @@ class Listener:
 
     def told(self, wake_up: WakeUp | None) -> None:
         """See Store.told."""
+        self._db.share(wake_up is not None)
         if wake_up is None:
             self._outside, self.hears = False, False
             self._wake_all()
@@ -209,10 +211,14 @@ class Listener:
                 self.idle_poll, error,
             )  # fmt: skip
             return False
+        if self._outside:  # by now
+            connection.terminate()
+            return False
         self._connection, self.hears = connection, hears
         self._begun += 1
         self._begun_at = self._proved_at = time.monotonic()
         self._pass_on(WakeUp(hears=hears, missed=True))
+        self._close_unheeded()  # whoever wanted it may have left
         return True
 
     def _lost(self, connection: object) -> None:

@@ -1,7 +1,7 @@
 """The connections of one process: as few as do, and more while they are needed.
 
 A connection costs the server a process, some ten MB, and 20 ms of its CPU until the first claim was answered.
-So one is for all calls, in turn. Who has waited for it longer than `PATIENCE` gets another one, whatever the
+So one is for all calls, in turn. Who has waited for it longer than `patience` gets another one, whatever the
 first is busy with; what was not needed for a while is closed again. A handler's block may hold its connection
 for as long as it likes, so it never gets the only one: calls do not wait for handlers.
 
@@ -21,9 +21,12 @@ import asyncpg
 
 from windlass.errors import StoreUnavailable
 
-PATIENCE: Final = 0.12
-"""Seconds that a call waits for a connection in use before another is opened: a little longer than a claim
-waits for its lane, or every crowd of workers would open a second one each."""
+PATIENCE: Final = 0.002
+"""Seconds that a call waits for a connection in use before another is opened."""
+
+THRIFTY: Final = 0.12
+"""The same in a process of a worker, of which there may be many: a little longer than a claim waits for its
+lane, or each of a crowd would open a second one."""
 
 SURPLUS: Final = 10.0
 """Seconds after which a connection that was not needed is closed, where there are others."""
@@ -62,6 +65,7 @@ class Pool:
     ) -> None:
         self._make = make
         self._rehearse = rehearse
+        self.patience = PATIENCE
         self._most = most
         self._all: set[Any] = set()
         self._lent: set[Any] = set()
@@ -94,7 +98,7 @@ class Pool:
         loop = asyncio.get_running_loop()
         waiter = _Waiter(loop.create_future(), lend=lend)
         self._waiting.append(waiter)
-        waiter.timer = loop.call_later(PATIENCE, self._lose_patience, waiter)
+        waiter.timer = loop.call_later(self.patience, self._lose_patience, waiter)
         self._open_wanted()
         try:
             return await waiter.future
