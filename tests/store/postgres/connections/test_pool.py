@@ -95,6 +95,16 @@ async def test_a_block_never_holds_the_only_connection(alone: Base) -> None:
         assert store._db.pool() == (3, 2), "one that is there is lent before another is opened"
 
 
+async def test_a_block_that_is_over_has_no_connection_any_more(alone: Base) -> None:
+    store = await alone.store()
+    async with held(store, lend=True) as connection:
+        assert await connection.fetchval("SELECT 1") == 1
+        await connection.reload_schema_state()
+        assert await connection.fetchval("SELECT 1") == 1
+    with pytest.raises(asyncpg.InterfaceError):
+        await connection.fetchval("SELECT 1")
+
+
 async def test_where_the_server_has_no_room_calls_wait_for_each_other(
     alone: Base, monkeypatch: pytest.MonkeyPatch
 ) -> None:

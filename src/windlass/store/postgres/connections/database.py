@@ -14,7 +14,7 @@ from windlass.core.counts import plural
 from windlass.errors import ConfigurationError, StoreForbidden, StoreReadOnly, StoreUnavailable
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections import url
-from windlass.store.postgres.connections.connect import connect
+from windlass.store.postgres.connections.connect import Loan, connect
 from windlass.store.postgres.connections.encoding import Fit
 from windlass.store.postgres.connections.errors import LATE, READ_ONLY, translated
 from windlass.store.postgres.connections.pool import GONE, PATIENCE, THRIFTY, Pool
@@ -289,17 +289,20 @@ class Database:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[Any]:
-        """A connection for a handler's block: what the block raises stays as it is."""
+        """A connection for a handler's block: what the block raises stays as it is. Whoever keeps it longer
+        finds that it works no more, since calls of ours use it then."""
         pool = self._opened()
         async with self._loans:
             with translated():
                 connection = await _taken(pool, lend=True)
+            loan = Loan(connection)
             try:
-                yield connection
+                yield loan
             except asyncio.CancelledError:
                 connection.terminate()  # it may be in the middle of a statement
                 raise
             finally:
+                loan.end()
                 pool.give(connection)
 
     def pool(self) -> tuple[int, int]:

@@ -34,9 +34,13 @@ SURPLUS: Final = 10.0
 UNUSED: Final = 300.0
 """Seconds after which the last one is closed, too."""
 
+SLOW: Final = 1.0
+"""Seconds after which another attempt is made beside one that has not come to its end."""
+
 REFUSED: Final = 5.0
 """Seconds for which no other is asked for after the server had no room for one."""
 
+CLOSED: Final = "the store was closed"
 GONE: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 logger: Final = logging.getLogger("windlass.store")
 
@@ -72,13 +76,14 @@ class Pool:
         self._free: dict[Any, float] = {}
         """Those that nobody uses, each since when; the one that was used last is the last."""
         self._waiting: deque[_Waiter] = deque()
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening: dict[asyncio.Task[None], float] = {}
+        """Those that are being made, each since when."""
         self._closing: set[asyncio.Task[None]] = set()
         self._refused_until = 0.0
         self._trimming: asyncio.TimerHandle | None = None
         self._closed = False
         self._emptied = asyncio.Event()
-        """Nothing is left, after it was closed."""
+        """Nothing is left."""
 
     @property
     def size(self) -> int:
@@ -95,6 +100,8 @@ class Pool:
         there is none to wait for."""
         if (connection := self._take_free(lend=lend)) is not None:
             return connection
+        if self._closed:
+            raise StoreUnavailable(CLOSED)
         loop = asyncio.get_running_loop()
         waiter = _Waiter(loop.create_future(), lend=lend)
         self._waiting.append(waiter)
@@ -137,7 +144,8 @@ class Pool:
         for connection in list(self._free):
             self._dismiss(connection)
         await asyncio.gather(*self._opening, *self._closing, return_exceptions=True)
-        if self._all:
+        while self._all:
+            self._emptied.clear()
             await self._emptied.wait()
 
     def terminate(self) -> None:
@@ -157,7 +165,7 @@ class Pool:
             task.cancel()
         for waiter in self._waiting:
             if not waiter.future.done():
-                waiter.future.set_exception(StoreUnavailable("the store was closed"))
+                waiter.future.set_exception(StoreUnavailable(CLOSED))
 
     # -- who gets which ------------------------------------------------------------------------------------
 
@@ -187,8 +195,8 @@ class Pool:
     def _lose_patience(self, waiter: _Waiter) -> None:
         waiter.impatient = True
         self._open_wanted()
-        # Where the server had no room, it may have some later.
-        waiter.timer = asyncio.get_running_loop().call_later(REFUSED, self._lose_patience, waiter)
+        # Where the server had no room, it may have some later; one that is being made may never come.
+        waiter.timer = asyncio.get_running_loop().call_later(SLOW, self._lose_patience, waiter)
 
     # -- opening and losing --------------------------------------------------------------------------------
 
@@ -199,16 +207,21 @@ class Pool:
         blocks = sum(waiter.lend for waiter in waiting)
         nothing = len(self._all) == len(self._lent)
         calls = any(nothing or waiter.impatient for waiter in waiting if not waiter.lend)
-        wanted = min(blocks + calls, self._most - len(self._all))
-        if self._closed or (not nothing and time.monotonic() < self._refused_until):
+        now = time.monotonic()
+        if self._closed or (not nothing and now < self._refused_until):
             return
-        while len(self._opening) < wanted:
-            task = asyncio.create_task(self._open(), name="windlass connection")
-            self._opening.add(task)
-            task.add_done_callback(self._opened)
+        soon = sum(now - began < SLOW for began in self._opening.values())
+        room = self._most - len(self._all) - len(self._opening)
+        for _ in range(min(blocks + calls - soon, room)):
+            self._begin()
+
+    def _begin(self) -> None:
+        task = asyncio.create_task(self._open(), name="windlass connection")
+        self._opening[task] = time.monotonic()
+        task.add_done_callback(self._opened)
 
     def _opened(self, task: asyncio.Task[None]) -> None:
-        self._opening.discard(task)
+        del self._opening[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             self._refuse(error)
         self._open_wanted()
@@ -245,9 +258,7 @@ class Pool:
         idle = connection in self._free
         self._forget(connection)
         if idle and not self._all and not self._opening and not self._closed:
-            task = asyncio.create_task(self._open(), name="windlass connection")
-            self._opening.add(task)
-            task.add_done_callback(self._opened)
+            self._begin()
 
     def _forget(self, connection: Any) -> None:
         self._all.discard(connection)
