@@ -169,6 +169,24 @@ def starts(store: str, server: str, as_json: bool, **sizes: Any) -> None:
     _show(report, about, LABELS, as_json)
 
 
+@engine.command()
+@click.option(
+    "--processes", type=click.IntRange(1, 500), multiple=True, help="How many, again for each. [1 16 60]"
+)
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="Of standing idle, and under load. [10]")
+@_options("1 and 4 processes, 4 seconds", 1, POSTGRES)
+def processes(store: str, server: str, as_json: bool, **sizes: Any) -> None:
+    """Worker processes that have nothing to do, and with 200 jobs a second: their connections and memory, and
+    what they cost the server.
+
+    It takes about 2 minutes."""
+    from bench.engine.processes.plan import make_process_plan
+    from bench.engine.processes.report import about
+    from bench.engine.processes.run import measure
+
+    _show(_measured(measure, make_process_plan(**sizes), store, server), about, {}, as_json)
+
+
 def _measured(measure: Measure[P], plan: P, store: str, server: str) -> Report:
     """Measure, telling how far it is on stderr."""
     stores = [SQLITE, POSTGRES] if store == "both" else [store]

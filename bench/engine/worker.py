@@ -22,7 +22,7 @@ from windlass.store.protocol import Store
 
 APP: Final = "bench.engine.jobs:app"
 SLOTS: Final = 64
-START_TIME: Final = 30.0
+START_TIME: Final = 60.0
 SETTLE: Final = 1.5
 """Seconds after which every child knows its slots."""
 
@@ -34,6 +34,11 @@ class Worker:
         self._supervisor = psutil.Process(supervisor)
         self.pids: list[int] = []
         """Of the children."""
+
+    def family(self) -> list[int]:
+        """The supervisor and all that it has started."""
+        found = [self._supervisor, *self._supervisor.children(recursive=True)]
+        return [process.pid for process in found]
 
     def cpu(self) -> float:
         """CPU seconds of the supervisor and its children."""

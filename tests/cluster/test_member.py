@@ -13,7 +13,7 @@ from windlass.cluster.member import Member
 from windlass.core.retry import Backoff
 from windlass.errors import SchemaMissing, StoreUnavailable
 from windlass.settings import Settings
-from windlass.store.records import NewJob, WorkerInfo
+from windlass.store.records import NewJob, WakeUp, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
 
 
@@ -32,6 +32,7 @@ class Local:
         self.assignments: list[Assignment] = []
         self.cancels: list[frozenset[int]] = []
         self.lost: list[int] = []
+        self.heard: list[WakeUp] = []
         self.breathing = True
 
     @property
@@ -40,6 +41,9 @@ class Local:
 
     def steer(self, assignment: Assignment) -> None:
         self.assignments.append(assignment)
+
+    def wake(self, wake_up: WakeUp) -> None:
+        self.heard.append(wake_up)
 
     def cancel(self, jobs: frozenset[int]) -> None:
         self.cancels.append(jobs)
@@ -370,3 +374,10 @@ async def test_k3_a_chore_that_fails_while_it_ends_does_not_begin_again(
         await until(lambda: began)
     assert began == [1]
     assert "failed while it stopped" in caplog.text
+
+
+async def test_a_worker_that_joins_knows_whether_wake_ups_arrive(line: Line) -> None:
+    """On SQLite each process hears for itself, so nobody tells it anything."""
+    async with membership(line, {"mail": 1}) as member:
+        (local,) = await seated(line, member, 7)
+        assert local.heard == [WakeUp(hears=False, missed=True)]

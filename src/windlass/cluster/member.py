@@ -1,4 +1,5 @@
-"""One host in the cluster: it sends heartbeats for its workers, steers them, and runs for coordinator.
+"""One host in the cluster: it sends heartbeats for its workers, steers them, listens for them, and runs for
+coordinator.
 
 Heartbeats come from here and not from the workers, so that a handler that holds the interpreter for minutes
 does not lose its lease [C4]. When none could be delivered for most of a lease, the workers are told to stop:
@@ -22,7 +23,7 @@ from windlass.errors import SchemaMissing, StoreError, WorkerLost
 from windlass.running.outages import OutageLog
 from windlass.settings import Settings
 from windlass.store.protocol import Store
-from windlass.store.records import ClusterView
+from windlass.store.records import ClusterView, WakeUp
 from windlass.worker.engine.assignment import Assignment, assignment_for
 from windlass.worker.engine.waiting import cancelled_from_outside
 from windlass.worker.reports.gauges import Whose
@@ -47,6 +48,9 @@ class LocalWorker(Protocol):
 
     def steer(self, assignment: Assignment) -> None:
         """New slots and settings of queues."""
+
+    def wake(self, wake_up: WakeUp) -> None:
+        """This was heard for it."""
 
     def cancel(self, jobs: frozenset[int]) -> None:
         """These of its jobs should be cancelled."""
@@ -84,6 +88,7 @@ class Member:
         self._view: ClusterView | None = None
         self._gone: set[str] = set()
         self._joined = asyncio.Event()
+        self._hears = False
         self._heard_at = float("-inf")
         self._unanswered = 0
         """How many questions in a row the store did not answer."""
@@ -112,6 +117,7 @@ class Member:
         if len(self._identities) >= self._starting:
             self._starting = 0
         self._joined.set()
+        local.wake(WakeUp(hears=self._hears, missed=True))
 
     def leave(self, worker: int) -> None:
         """This worker is gone, or lost."""
@@ -140,6 +146,7 @@ class Member:
                     self._beat_for_ever,
                     self._fence_for_ever,
                     self._steer_for_ever,
+                    self._listen_for_ever,
                     self.coordinator.run,
                 ):
                     group.create_task(self._keep(chore))
@@ -223,6 +230,21 @@ class Member:
         if not identity.lost:
             identity.lost = True
             identity.local.lose(worker)
+
+    # -- wake-ups --------------------------------------------------------------------------------------------
+
+    async def _listen_for_ever(self) -> None:
+        """One connection listens for the whole host: each more would have the server wake one more session
+        with every notification. A worker that is told nothing polls."""
+        try:
+            await self._store.relay(list(self._queues), self._wake)
+        finally:
+            self._wake(WakeUp(hears=False))
+
+    def _wake(self, wake_up: WakeUp) -> None:
+        self._hears = wake_up.hears
+        for identity in self._identities.values():
+            identity.local.wake(wake_up)
 
     # -- view ---------------------------------------------------------------------------------------
 

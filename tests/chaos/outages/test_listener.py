@@ -26,6 +26,7 @@ from windlass.store.postgres import PostgresStore
 
 NAME = "outage-listener"
 LISTENERS = "SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND query ILIKE 'LISTEN%'"
+SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1"
 END = f"SELECT pg_terminate_backend(pid) FROM ({LISTENERS}) AS listener"
 POOL = 3
 PICK_UP = 2.0
@@ -69,6 +70,38 @@ async def test_the_listener_is_ended_again_and_again(
 ) -> None:
     """The first loss is made good at once; later ones after a pause, in which polling finds the jobs."""
     await lost(pg_dsn, tmp_path, losses, figure)
+
+
+async def test_a_host_has_one_listener_and_each_child_one_connection(
+    pg_dsn: str, tmp_path: Path, figure: Figure
+) -> None:
+    """The supervisor listens for its children, and a child calls the store over one connection, with nothing
+    to do and while it runs jobs one after the other."""
+    processes = 4
+    url = f"{pg_dsn}?application_name={NAME}"
+    most = 0
+    async with (
+        Host(tmp_path, url, lease=5.0, processes=processes) as host,
+        opened(pg_dsn) as store,
+        connected(pg_dsn) as connection,
+    ):
+
+        async def settled_down() -> bool:
+            """What the start needed besides is closed."""
+            return bool(await connection.fetchval(SESSIONS, NAME) <= processes + 3)
+
+        await until(settled_down, 30.0)
+        assert len(await connection.fetch(LISTENERS, NAME)) == 1
+        ids = []
+        for _ in range(20):
+            job, wait = await pick_up(store, host)
+            ids.append(job)
+            assert wait < PICK_UP
+            most = max(most, await connection.fetchval(SESSIONS, NAME))
+        assert len(await connection.fetch(LISTENERS, NAME)) == 1
+        balance(host.ran(), ids)
+    figure("connections of a supervisor and four processes", most)
+    assert most <= processes + 4
 
 
 def doctor(url: str) -> list[dict[str, Any]]:

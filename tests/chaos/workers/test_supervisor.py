@@ -20,12 +20,13 @@ from windlass.core.retry import Backoff
 from windlass.core.slots import MAX_SLOTS
 from windlass.errors import ConfigurationError, StoreUnavailable
 from windlass.settings import Settings
+from windlass.store.records import WakeUp
 from windlass.store.sqlite import SQLiteStore
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.processes import channel as channels
 from windlass.worker.processes import supervisor as module
 from windlass.worker.processes.board import Board
-from windlass.worker.processes.channel import Channel, Drain, Steer
+from windlass.worker.processes.channel import Channel, Drain, Steer, Wake
 from windlass.worker.processes.process import Process
 
 BREAKS = """
@@ -233,12 +234,14 @@ async def test_k9_mended_code_starts_at_once(
 
 
 async def test_a_child_that_does_not_read_costs_its_supervisor_no_memory() -> None:
-    """It is stopped, and slots are sent each second; what else there is to say waits for it."""
+    """It is stopped, slots are sent each second, and wake-ups as they come; what else there is to say waits
+    for it."""
     ours, theirs = socket.socketpair()
     sender, reader = await Channel.over(ours), await Channel.over(theirs)
     assignment = Assignment({f"queue-{number}": 1 for number in range(100)})
     for _ in range(5000):
         sender.send(Steer(assignment))
+        sender.send(Wake(WakeUp(("queue-1",))))
     assert sender._writer.transport.get_write_buffer_size() < channels.UNREAD + 4000
     sender.send(Drain())
     heard = [message async for message in _until_drain(reader)]

@@ -106,7 +106,7 @@ class Claims:
         self._looks: dict[str, Look] = {}
         self._words: dict[str, int] = {}
         self._outrun = False
-        self._plain = f"CALL {database.schema}.claim($1, $2, $3, $4)"
+        self.plain: Final = f"CALL {database.schema}.claim($1, $2, $3, $4)"
         self._bound = f"CALL {database.schema}.claim($1, $2, $3, $4, p_needs => $5, p_limited => $6)"
         self._needs: tuple[Needs, str | None] = ({}, None)
 
@@ -339,7 +339,7 @@ class Claims:
         needs = self._needs[1]
         async with self._db.connection(self._db.deadline) as connection:
             if needs is None and not lane.limited:
-                row = await connection.fetchrow(self._plain, *args)
+                row = await connection.fetchrow(self.plain, *args)
             else:
                 row = await connection.fetchrow(self._bound, *args, needs, lane.limited)
         if row["status"] != "busy":

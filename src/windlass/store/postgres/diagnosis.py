@@ -26,6 +26,8 @@ SUPPORTED: Final = range(15, 19)
 CLOCK_LIMIT: Final = 1.0
 SLOW: Final = 0.25
 """Seconds that counting the queues may take beyond the round trip."""
+CROWDED: Final = 0.8
+"""The part of the server's connections from which on somebody should know."""
 HELD: Final = 5.0
 """Seconds after which an open transaction that holds what others want is reported [S2]."""
 OLD: Final = 3600.0
@@ -51,6 +53,7 @@ class Diagnosis:
             "server": self._server,
             "writes": self._writes,
             "pooler": self._pooler,
+            "connections": self._connections,
             "speed": self._speed,
             "wake-ups": self._wake_ups,
             "polling": self._polling,
@@ -118,7 +121,8 @@ class Diagnosis:
             )
 
     async def _pooler(self) -> AsyncIterator[Finding]:
-        """A worker uses a few connections at once. Where the pooler has too few, the server seems slow."""
+        """A supervisor uses a few connections at once. Where the pooler has too few, the server seems
+        slow."""
         if self._db.pooling is Pooling.NONE:
             return
         wanted = SPARE + 1
@@ -129,9 +133,22 @@ class Diagnosis:
         else:
             yield findings.warning(
                 "pooler",
-                f"{message} no more than {lent} of {wanted} connections at once within {LOAN:g} s: each "
-                "process of a worker needs as many",
+                f"{message} no more than {lent} of {wanted} connections at once within {LOAN:g} s: a "
+                "worker with one process may need as many, and one more for each other process",
                 f"Enlarge its pool: {TOO_SMALL}.",
+            )
+
+    async def _connections(self) -> AsyncIterator[Finding]:
+        (row,) = await self._db.query("connections")
+        message = f"{row['used']} of the server's {row['most']} connections are in use"
+        if row["used"] < CROWDED * row["most"]:
+            yield findings.ok("connections", message)
+        else:
+            yield findings.warning(
+                "connections",
+                message,
+                "Raise max_connections, or use fewer: a worker needs one for each process and about three "
+                "for its supervisor, and a process that enqueues one.",
             )
 
     async def _speed(self) -> AsyncIterator[Finding]:

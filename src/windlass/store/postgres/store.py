@@ -24,6 +24,7 @@ from windlass.store.postgres.measures import Measures
 from windlass.store.postgres.moving import Moving
 from windlass.store.postgres.outcomes import Outcomes
 from windlass.store.postgres.parents import Parents
+from windlass.store.postgres.rehearsal import Rehearsal
 from windlass.store.postgres.retention import Retention
 from windlass.store.postgres.schedules import Schedules
 from windlass.store.postgres.steering import Steering
@@ -62,6 +63,7 @@ class PostgresStore:
         self._claims = Claims(self._db, self._listener, self._parents, self.settings, head_cache)
         self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
         self._workers = Workers(self._db, self._limits, self._outcomes)
+        self._rehearsal = Rehearsal(self._db, self._claims)
         self._deferred = Deferred(self._db, self._limits, self._parents)
         self._budgets = Budgets(self._db)
         self._schedules = Schedules(self._db)
@@ -80,6 +82,8 @@ class PostgresStore:
         self.unfinished: Final = self._claims.unfinished
         self.fences: Final = self._claims.fences
         self.wait: Final = self._claims.wait
+        self.relay: Final = self._listener.relay
+        self.told: Final = self._listener.told
         self.polling: Final = self._claims.polling
 
         self.finish: Final = self._outcomes.finish
@@ -89,6 +93,7 @@ class PostgresStore:
         self.checkpoints: Final = self._outcomes.checkpoints
 
         self.register: Final = self._workers.register
+        self.rehearse: Final = self._rehearsal.rehearse
         self.retire: Final = self._workers.retire
         self.beat: Final = self._workers.beat
         self.workers: Final = self._workers.workers

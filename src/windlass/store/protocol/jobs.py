@@ -107,6 +107,15 @@ class Claims(Protocol):
         """Wait until one of these queues may have work, at most `timeout` seconds. True: look now. A wake-up
         may be spurious and may be missed, so callers poll as well."""
 
+    async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
+        """Listen for others until cancelled: `tell` is called with every wake-up for these queues, and with
+        how the listener stands whenever that changes. Who is told hands it to `told` of a store of theirs.
+        It does nothing where to listen costs the store nothing, so that each process does so itself."""
+
+    def told(self, wake_up: records.WakeUp | None) -> None:
+        """Another store of this host has heard this. From the first such call on this one does not listen
+        itself; None: nobody tells it anything any more."""
+
     async def polling(self, queues: Sequence[str]) -> records.Polling:
         """How often an idle process that serves these queues looks for work, and what that costs: a few
         looks are timed [K12]."""
@@ -183,6 +192,10 @@ class Workers(Protocol):
     async def register(self, worker: records.WorkerInfo) -> None:
         """Make a worker known and alive. Its id is random; one that was ever used raises ValueError. Raises
         WorkerIdTaken where another worker that is alive has its name [K13]."""
+
+    async def rehearse(self, worker: int, queues: Sequence[str]) -> None:
+        """Do once, to no effect, what this worker is about to do all the time, so that it need not wait for
+        what a first time takes; and again with each connection that is opened while nobody waits for it."""
 
     async def retire(self, worker: int) -> int:
         """A worker leaves in good order: what it still holds is offered again, without charging an attempt,

@@ -16,6 +16,7 @@ from windlass.store.records.claim import (
     Parts,
     Polling,
     Room,
+    WakeUp,
     parts_of,
 )
 from windlass.store.records.job import (

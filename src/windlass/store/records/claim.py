@@ -95,6 +95,17 @@ class Finished(msgspec.Struct, frozen=True):
     """What the worker was handed over in the same transaction: see `Room`."""
 
 
+class WakeUp(msgspec.Struct, frozen=True):
+    """What the one process of a host that listens passes on to the others."""
+
+    topics: tuple[str, ...] = ()
+    """Queues that may have work, and whatever else a store's waits listen for."""
+    hears: bool = True
+    """Whether wake-ups arrive at all, so that polls only stand behind them."""
+    missed: bool = False
+    """Whether there may have been some that nobody heard: look now."""
+
+
 class Polling(msgspec.Struct, frozen=True):
     """What an idle worker process costs the store [K12]."""
 

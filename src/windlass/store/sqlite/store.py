@@ -152,6 +152,9 @@ class SQLiteStore:
     published_queue: Final = _read(workers.published_queue)
     workers: Final = _read(workers.workers)
 
+    async def rehearse(self, worker: int, queues: Sequence[str]) -> None:
+        """See Store.rehearse: there is no server, and nothing to warm up."""
+
     # -- claim and finish -------------------------------------------------------------------------------
 
     claim: Final = _write(parents.claim)
@@ -163,6 +166,13 @@ class SQLiteStore:
         soon = await self.database.read(lambda connection: claims.work_in(connection, queues, self._clock()))
         look = lambda connection: claims.has_work(connection, queues, self._clock())  # noqa: E731
         return await self.database.wait(look, min(timeout, soon), by_time=True) is True
+
+    async def relay(self, queues: Sequence[str], tell: Callable[[records.WakeUp], None]) -> None:
+        """See Store.relay: each process has a socket of its own, and looks at the file."""
+        await asyncio.get_running_loop().create_future()
+
+    def told(self, wake_up: records.WakeUp | None) -> None:
+        """See Store.told."""
 
     async def polling(self, queues: Sequence[str]) -> records.Polling:
         took = [await self._timed_look(queues) for _ in range(claims.LOOKS)]

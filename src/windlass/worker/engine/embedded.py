@@ -31,7 +31,7 @@ from windlass.running import loopthread
 from windlass.running.groups import to_the_end
 from windlass.running.store_handle import patiently
 from windlass.store.protocol import Store
-from windlass.store.records import WorkerInfo
+from windlass.store.records import WakeUp, WorkerInfo
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import LEAVE_TIME, Engine
@@ -65,6 +65,7 @@ class Worker:
         self._label = make_label(app.settings.label_prefix, app.settings.label_version, given)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
+        self._store: Store | None = None
         self._member: Member | None = None
         self._board = Board.private(MAX_SLOTS * len(queues))
         self._watch: EmbeddedWatch | None = None
@@ -99,6 +100,8 @@ class Worker:
                 board=self._board,
                 record=recorder_for(app.settings),
             )
+            self._store = store
+            store.told(WakeUp(hears=False))  # the member listens
             self._heed()
             ready: concurrent.futures.Future[Member] = concurrent.futures.Future()
             membership = asyncio.run_coroutine_threadsafe(self._run_member(ready, leaving), chores)
@@ -115,6 +118,8 @@ class Worker:
                     for task in beside:
                         task.cancel()
             finally:
+                self._store = None
+                store.told(None)
                 store_handle.listeners.discard(self.cancel)
                 store_handle.worker_loops.remove(self._loop)
                 chores.call_soon_threadsafe(leaving.set)
@@ -335,6 +340,14 @@ class Worker:
     def steer(self, assignment: Assignment) -> None:
         """New slots and settings of queues."""
         self._on_engine(lambda engine: engine.steer(assignment))
+
+    def wake(self, wake_up: WakeUp) -> None:
+        """This was heard for it."""
+        self._call(lambda: self._tell(wake_up))
+
+    def _tell(self, wake_up: WakeUp) -> None:
+        if self._store is not None:
+            self._store.told(wake_up)
 
     def cancel(self, jobs: frozenset[int]) -> None:
         """These jobs should be cancelled."""

@@ -9,6 +9,7 @@ supervisor through a socket, or from a member in the same process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import secrets
@@ -185,6 +186,8 @@ class Engine:
                 registered = True
                 for old in list(self._unretired):
                     await self._retire(old)
+                with contextlib.suppress(StoreError):
+                    await self._store.rehearse(worker, info.queues)
                 self._started(info)
                 if await self._work(worker):
                     failures = 0

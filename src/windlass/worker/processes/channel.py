@@ -14,10 +14,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from windlass.store.records import WakeUp
 from windlass.worker.engine.assignment import Assignment
 
 UNREAD: Final = 2**14
-"""Bytes that may wait to be read before new slots are not sent any more."""
+"""Bytes that may wait to be read before new slots and wake-ups are not sent any more."""
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
@@ -34,6 +35,12 @@ class Steer(msgspec.Struct, frozen=True, tag=True):
     """To the child: its new slots and how its queues stand."""
 
     assignment: Assignment
+
+
+class Wake(msgspec.Struct, frozen=True, tag=True):
+    """To the child: what was heard for it."""
+
+    wake_up: WakeUp
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
@@ -90,7 +97,7 @@ class Recycle(msgspec.Struct, frozen=True, tag=True):
 
 
 Message: TypeAlias = (
-    Start | Steer | Cancel | Lose | Drain | StopNow | Ready | Failed | Began | Ended | Recycle
+    Start | Steer | Wake | Cancel | Lose | Drain | StopNow | Ready | Failed | Began | Ended | Recycle
 )
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Message).decode
@@ -110,10 +117,11 @@ class Channel:
         return cls(*await asyncio.open_connection(sock=end, limit=2**24))
 
     def send(self, message: Message) -> None:
-        """Send a message, if anybody is still there. Slots are left out while the other side does not read:
-        it gets newer ones when it does, and a process that was stopped must not fill our memory."""
+        """Send a message, if anybody is still there. Slots and wake-ups are left out while the other side
+        does not read: it gets newer slots when it does, and looks for work by itself. A process that was
+        stopped must not fill our memory."""
         with contextlib.suppress(OSError, RuntimeError):
-            if isinstance(message, Steer) and self._writer.transport.get_write_buffer_size() > UNREAD:
+            if isinstance(message, Steer | Wake) and self._writer.transport.get_write_buffer_size() > UNREAD:
                 return
             self._writer.write(_encode(message) + b"\n")
 

@@ -26,6 +26,8 @@ from windlass.chunks.task import warn_of_long_batches
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError, StoreForbidden, StoreMoved, WindlassError
 from windlass.running.store_handle import patiently
+from windlass.store.protocol import Store
+from windlass.store.records import WakeUp
 from windlass.tasks.loading import load_app, prefer_uvloop
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import Engine
@@ -97,6 +99,7 @@ class Child:
         """From the open store to the exit code."""
         _leave_with_parent(self._parent, asyncio.get_running_loop(), app.settings.grace)
         async with app._store_handle().here(wait_for_store) as store:
+            store.told(WakeUp(hears=False))  # the supervisor listens
             try:
                 await app.hooks.start()
             except Exception as error:
@@ -118,7 +121,7 @@ class Child:
             warn_of_long_batches(app.tasks.values(), app.settings.lease)
             await patiently(lambda: declare(app, store), wait_for_store)
             self._heed_signals()
-            listening = asyncio.create_task(self._listen(messages))
+            listening = asyncio.create_task(self._listen(store, messages))
             checking = asyncio.create_task(self._check(app))
             reconciling = asyncio.create_task(reconcile_for_ever(app, store, start.queues))
             try:
@@ -164,13 +167,15 @@ class Child:
             self._channel.send(protocol.Recycle(reason, memory))
         self._engine.drain()
 
-    async def _listen(self, messages: AsyncIterator[Message]) -> None:
+    async def _listen(self, store: Store, messages: AsyncIterator[Message]) -> None:
         engine = self._engine
         assert engine is not None
         async for message in messages:
             match message:
                 case protocol.Steer():
                     engine.steer(message.assignment)
+                case protocol.Wake():
+                    store.told(message.wake_up)
                 case protocol.Cancel():
                     engine.cancel(frozenset(message.jobs))
                 case protocol.Lose():

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from windlass.cluster.member import Member
 from windlass.core.slots import MAX_SLOTS
 from windlass.running.groups import exited
+from windlass.store.records import WakeUp
 from windlass.worker.engine.assignment import Assignment
 from windlass.worker.processes import channel as protocol
 from windlass.worker.processes.adoption import Adopted
@@ -96,6 +97,10 @@ class Process:
     def steer(self, assignment: Assignment) -> None:
         """Pass new slots and settings on."""
         self._channel.send(protocol.Steer(assignment))
+
+    def wake(self, wake_up: WakeUp) -> None:
+        """Pass on what was heard."""
+        self._channel.send(protocol.Wake(wake_up))
 
     def cancel(self, jobs: frozenset[int]) -> None:
         """Pass a wish to cancel on."""

@@ -14,6 +14,7 @@ NAMES = [
     "schema",
     "server",
     "clock",
+    "connections",
     "speed",
     "wake-ups",
     "polling",
@@ -39,6 +40,17 @@ async def test_a_store_in_good_order(alone: Base) -> None:
     assert [finding.name for finding in findings] == NAMES
     assert {finding.level for finding in findings} == {"ok"}, findings
     assert [finding.advice for finding in findings] == [""] * len(NAMES)
+
+
+async def test_a_server_that_has_hardly_any_connection_left(
+    alone: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await alone.store()
+    monkeypatch.setattr(diagnosis, "CROWDED", 0.0)
+    finding = (await wrong(store))["connections"]
+    assert finding.level == "warning"
+    assert "connections are in use" in finding.text
+    assert "max_connections" in finding.advice
 
 
 async def test_a_queue_that_nobody_serves(alone: Base) -> None:

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
 import asyncpg
+from asyncpg.pool import PoolConnectionProxy
 
 from windlass.errors import ConfigurationError, StoreUnavailable
 from windlass.store.postgres.connections.url import Address, Host
@@ -57,6 +58,31 @@ class Connection(asyncpg.Connection):  # type: ignore[misc]
         if Connection._types is None:
             Connection._types = await super()._introspect_types(ARRAYS, *args, **options)
         return Connection._types
+
+
+class Loan(PoolConnectionProxy):  # type: ignore[misc]
+    """A connection for somebody who may keep it for too long: it works until `end`. The driver does the same
+    for those of its own pool, which it asks to forget statements when a type has changed."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        super().__init__(self, connection)
+
+    def end(self) -> None:
+        """From now on it raises InterfaceError."""
+        self._detach()
+
+    @property
+    def _pool(self) -> Loan:
+        return self
+
+    def _drop_statement_cache(self) -> None:
+        self._connection._drop_local_statement_cache()
+
+    def _drop_type_cache(self) -> None:
+        self._connection._drop_local_type_cache()
 
 
 async def connect(

@@ -1,12 +1,11 @@
-"""The connection pool: opening it, noticing a pooler, and running statements with a deadline."""
+"""A database: opening it, noticing a pooler, and running statements with a deadline."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import weakref
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import asyncpg
@@ -15,9 +14,10 @@ from windlass.core.counts import plural
 from windlass.errors import ConfigurationError, StoreForbidden, StoreReadOnly, StoreUnavailable
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections import url
-from windlass.store.postgres.connections.connect import Connection, connect
+from windlass.store.postgres.connections.connect import Loan, connect
 from windlass.store.postgres.connections.encoding import Fit
 from windlass.store.postgres.connections.errors import LATE, READ_ONLY, translated
+from windlass.store.postgres.connections.pool import GONE, PATIENCE, THRIFTY, Pool
 from windlass.store.postgres.connections.pooler import TOO_SMALL, Pooling, pooling_of
 
 DEADLINE: Final = 30.0
@@ -49,11 +49,8 @@ CLOSE: Final = 2.0
 CALL_OFF: Final = CLOSE / 2
 """Seconds that the server has to confirm that a statement was cancelled."""
 
-RESTING: Final = 2
-"""Connections kept at hand between two calls, outside the pool."""
-
 SPARE: Final = 3
-"""Connections that are never lent to handlers: claims, flushes and beats must not wait for their work."""
+"""How many of the connections that a pool may have are never lent to handlers."""
 
 NOT_ADOPTED: Final = "WL013"
 NO_EPOCH: Final = (NOT_ADOPTED, "0A000")
@@ -64,18 +61,12 @@ ADOPT_PAUSE: Final = 0.05
 logger: Final = logging.getLogger("windlass.store")
 
 
-async def _leave_as_it_is(connection: Any) -> None:
-    """Nothing here outlives its transaction in a session, so a connection needs no reset between two uses.
-
-    The driver still rolls back a transaction left open. Its own reset costs a round trip for each statement:
-    100 of the 200 µs that a bare one takes the client."""
-
-
-async def _acquired(pool: Any) -> Any:
+async def _taken(pool: Pool, *, lend: bool = False) -> Any:
     """A connection from the pool. A server that accepted us before and refuses us now counts as unavailable:
     somebody may have closed or renamed the database, or be changing a password [fault 8]."""
     try:
-        return await pool.acquire(timeout=DEADLINE)
+        async with asyncio.timeout(DEADLINE):
+            return await pool.take(lend=lend)
     except (asyncpg.PostgresError, ConfigurationError) as error:
         raise StoreUnavailable(f"PostgreSQL refuses connections at the moment: {error}") from error
 
@@ -90,14 +81,13 @@ class Database:
         self.schema: Final = schemas.check_schema_name(schema)
         self.deadline: Final = min(deadline, DEADLINE)
         self._pool_size = pool_size
-        self._pool: asyncpg.Pool[Any] | None = None
-        self._made: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._taken: set[int] = set()
-        self._resting: list[Any] = []
-        self._asking = 0
+        self._pool: Pool | None = None
+        self._thrifty = False
         self._leaving: set[asyncio.Task[None]] = set()
         self._loans = asyncio.Semaphore(max(pool_size - SPARE, 1))
         self._settings: Any = None
+        self.rehearse: Callable[[Any], Awaitable[None]] | None = None
+        """What to do with a new connection that nobody waits for."""
         self.pooling: Pooling = Pooling.NONE
         self.fit: Fit = Fit()
         self.must_adopt: bool = False
@@ -157,18 +147,21 @@ class Database:
         finally:
             connection.terminate()
 
-        async def pooled(*_: Any, **__: Any) -> Any:
-            return await self._connect(statement_cache_size=0 if self.pooled else 100)
+        self._pool = Pool(self._connect_for_calls, self._pool_size, self._rehearsed)
+        self.share(self._thrifty)
 
-        with translated():
-            self._pool = await asyncpg.create_pool(
-                connect=pooled,
-                min_size=0,  # while the server is away, only calls try to reach it: they pause in between
-                max_size=self._pool_size,
-                connection_class=Connection,
-                init=self._note,
-                reset=_leave_as_it_is,
-            )
+    def share(self, thrifty: bool = True) -> None:
+        """Whether this process is one of many of a worker, which should leave connections to the others."""
+        self._thrifty = thrifty
+        if self._pool is not None:
+            self._pool.patience = THRIFTY if thrifty else PATIENCE
+
+    async def _connect_for_calls(self) -> Any:
+        return await self._connect(statement_cache_size=0 if self.pooled else 100)
+
+    async def _rehearsed(self, connection: Any) -> None:
+        if self.rehearse is not None:
+            await self.rehearse(connection)
 
     async def close(self) -> None:
         """Close the pool; connections that do not answer are cut after a moment."""
@@ -177,11 +170,8 @@ class Database:
             try:
                 async with asyncio.timeout(CLOSE):
                     await asyncio.gather(*self._leaving, return_exceptions=True)
-                    while self._resting:
-                        with suppress(asyncpg.InterfaceError):  # lost meanwhile
-                            await pool.release(self._resting.pop())
                     await pool.close()
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            except TimeoutError:
                 pool.terminate()
 
     @asynccontextmanager
@@ -197,40 +187,34 @@ class Database:
             async with asyncio.timeout(within) as timing:
                 if self.must_adopt:
                     await self.adopt()
-                connection = await self._rested(pool)
+                connection = await _taken(pool)
                 self._settings = connection.get_settings()
-                process = connection.get_server_pid()
-                self._taken.add(process)
-                well = left = False
+                left = False
                 try:
                     yield connection
-                    well = True
                 except asyncpg.PostgresError as error:
                     # A standby cannot be adopted, nor asked for its epoch: so that is what it may say first.
                     if error.sqlstate == READ_ONLY or (self.standby and error.sqlstate in NO_EPOCH):
                         connection.terminate()  # there may be a primary by now, here or elsewhere
-                        self._cut_idle()
+                        pool.cut_idle()
                         raise StoreReadOnly(self._refusal()) from None
                     self.must_adopt |= error.sqlstate == NOT_ADOPTED
                     raise
                 except TimeoutError:
                     connection.terminate()
-                    self._cut_idle()
+                    pool.cut_idle()
                     raise
                 except asyncio.CancelledError:
                     left = not timing.expired()
                     if not left:
                         connection.terminate()  # it is in the middle of a statement
-                        self._cut_idle()
+                        pool.cut_idle()
                     raise
                 finally:
-                    self._taken.discard(process)
                     if left:
                         self._call_off(pool, connection)
-                    elif well and self._may_rest(pool, connection):
-                        self._resting.append(connection)
                     else:
-                        await pool.release(connection, timeout=self.deadline)
+                        pool.give(connection)
 
     async def adopt(self) -> None:
         """Begin a new epoch where the server was promoted, restored or has recovered [S3]. A role that may
@@ -286,86 +270,50 @@ class Database:
             return f"{why}; add target_session_attrs=read-write to the URL to find the primary"
         return f"{why}; write to the primary"
 
-    def _call_off(self, pool: Any, connection: Any) -> None:
+    def _call_off(self, pool: Pool, connection: Any) -> None:
         """The caller was cancelled: cancel the statement on the server, too, so that it does not go on
         waiting for a lock for nobody. The caller does not wait for that."""
 
         async def release() -> None:
-            # Where the server does not answer, the pool cuts the connection off, and it finds out by itself.
-            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                if connection.is_in_transaction():
-                    await connection.execute("ROLLBACK", timeout=CALL_OFF)
-            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                await pool.release(connection, timeout=CALL_OFF)
+            try:  # either waits until the server has confirmed that it was cancelled
+                in_transaction = connection.is_in_transaction()
+                await connection.execute("ROLLBACK" if in_transaction else "SELECT", timeout=CALL_OFF)
+            except GONE:
+                connection.terminate()  # the server finds out by itself
+            finally:
+                pool.give(connection)
 
         task = asyncio.create_task(release())
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _rested(self, pool: Any) -> Any:
-        """A connection that is at hand, or one from the pool. Giving one back to the pool and taking it again
-        costs the client more than a short statement does."""
-        while self._resting:
-            connection = self._resting.pop()
-            # One that was lost meanwhile has gone back to the pool by itself, and cannot be asked any more.
-            with suppress(asyncpg.InterfaceError):
-                if not connection.is_closed():
-                    return connection
-        self._asking += 1
-        try:
-            return await _acquired(pool)
-        finally:
-            self._asking -= 1
-
-    def _may_rest(self, pool: Any, connection: Any) -> bool:
-        """Whether to keep a connection at hand: not where somebody waits for the pool to give one out."""
-        try:
-            return (
-                not self._asking
-                and len(self._resting) < RESTING
-                and pool is self._pool
-                and not connection.is_closed()
-                and not connection.is_in_transaction()
-            )
-        except asyncpg.InterfaceError:  # it was lost, and has gone back to the pool by itself
-            return False
-
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[Any]:
-        """A connection for a handler's block: what the block raises stays as it is."""
+        """A connection for a handler's block: what the block raises stays as it is. Whoever keeps it longer
+        finds that it works no more, since calls of ours use it then."""
         pool = self._opened()
         async with self._loans:
             with translated():
-                connection = await self._rested(pool)
-            process = connection.get_server_pid()
-            self._taken.add(process)
+                connection = await _taken(pool, lend=True)
+            loan = Loan(connection)
             try:
-                yield connection
+                yield loan
             except asyncio.CancelledError:
                 connection.terminate()  # it may be in the middle of a statement
                 raise
             finally:
-                self._taken.discard(process)
-                with translated():
-                    await pool.release(connection, timeout=self.deadline)
+                loan.end()
+                pool.give(connection)
 
     def pool(self) -> tuple[int, int]:
         """How many connections the pool holds, and how many of them are idle."""
         pool = self._opened()
-        return pool.get_size(), pool.get_idle_size() + len(self._resting)
+        return pool.size, pool.idle
 
-    def _opened(self) -> Any:
+    def _opened(self) -> Pool:
         if self._pool is None:
             raise StoreUnavailable("the store is not open; call `await store.open()` first")
         return self._pool
-
-    async def _note(self, connection: Any) -> None:
-        self._made.add(connection)
-
-    def _cut_idle(self) -> None:
-        for connection in list(self._made):
-            if not connection.is_closed() and connection.get_server_pid() not in self._taken:
-                connection.terminate()
 
     async def call(self, function: str, *args: Any) -> Any:
         """Call one of the schema's functions: the row it returns."""

@@ -1,8 +1,11 @@
-"""Wake-ups: one connection per process listens; a self-test says whether NOTIFY arrives at all [rule 10].
+"""Wake-ups: one connection per host listens; a self-test says whether NOTIFY arrives at all [rule 10].
 
-Through a transaction pooler it does not. A lost listener is noticed at once and replaced by the next wait;
-one that is lost again and again, or cannot connect, is tried less and less often. Waiting is always bounded,
-so a wake-up that never comes delays a job by at most the poll interval."""
+The supervisor of a host listens for its children, and an embedded worker's member for the worker: each tells
+the others what it heard. Any other process listens for itself, while somebody waits there.
+
+Through a transaction pooler nothing arrives. A lost listener is noticed at once and replaced by the next
+wait; one that is lost again and again, or cannot connect, is tried less and less often. Waiting is always
+bounded, so a wake-up that never comes delays a job by at most the poll interval."""
 
 from __future__ import annotations
 
@@ -13,13 +16,14 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import asyncpg
 
 from windlass.errors import StoreUnavailable, WindlassError
 from windlass.store.postgres.connections.database import Database
+from windlass.store.records import WakeUp
 
 POLL_LISTENING: Final = 5.0
 RESTART_BASE: Final = 0.5
@@ -29,6 +33,9 @@ SETTLED: Final = 30.0
 
 PROBE_EVERY: Final = 15.0
 """Seconds of silence after which the connection of a listener is probed."""
+
+UNHEEDED: Final = 60.0
+"""Seconds after which a listener that nobody waits for is closed."""
 
 EARLY: Final = (0.7, 0.95)
 """Which part of `idle_poll` a pause lasts: it is a bound, and many processes should not ask all at once."""
@@ -61,6 +68,11 @@ class Listener:
         self._probing: asyncio.Task[None] | None = None
         self._proved_at = 0.0
         self.hears: bool = False
+        self._outside = False
+        """Whether another store of this host listens for this one."""
+        self._relays: dict[Callable[[WakeUp], None], frozenset[str]] = {}
+        self._heeded_at = 0.0
+        self._closing: asyncio.TimerHandle | None = None
 
     @property
     def mean_pause(self) -> float:
@@ -96,6 +108,37 @@ class Listener:
             return event.is_set()
         finally:
             del self._waiting[event]
+            self._close_unheeded()
+
+    async def relay(self, queues: Sequence[str], tell: Callable[[WakeUp], None]) -> None:
+        """See Store.relay. Waiting keeps the listener alive, and finds out whether it is."""
+        self._db.share()
+        self._relays[tell] = frozenset((*queues, DONE))
+        tell(WakeUp(hears=self.hears, missed=True))
+        try:
+            while True:
+                await self.wait((), PROBE_EVERY)
+        finally:
+            del self._relays[tell]
+
+    def told(self, wake_up: WakeUp | None) -> None:
+        """See Store.told."""
+        self._db.share(wake_up is not None)
+        if wake_up is None:
+            self._outside, self.hears = False, False
+            self._wake_all()
+            return
+        self._outside = True
+        if (own := self._connection) is not None:
+            self._connection = None
+            own.terminate()
+        deaf, self.hears = self.hears and not wake_up.hears, wake_up.hears
+        if wake_up.missed:
+            self._begun += 1
+        if wake_up.missed or deaf:
+            self._wake_all()
+        for topic in wake_up.topics:
+            self.hear(topic)
 
     def hear(self, topic: object) -> None:
         """There is a wake-up for a topic, from the server or from this process itself."""
@@ -108,10 +151,15 @@ class Listener:
     async def check(self, timeout: float) -> bool:
         """Listen, if it does not yet, and say whether wake-ups arrive."""
         await self._start(timeout)
+        if self._outside and not self.hears:
+            await self.wait((), timeout)
         return self.hears
 
     async def close(self) -> None:
         """Stop listening."""
+        if self._closing is not None:
+            self._closing.cancel()
+            self._closing = None
         under_way = [task for task in (self._beginning, self._probing) if task is not None]
         self._beginning = self._probing = None
         for task in under_way:
@@ -129,7 +177,7 @@ class Listener:
         one whose time is up goes on polling while the server does not answer. Behind a transaction pooler
         nobody listens: the session is shared, and would go on listening for others. Nor on a standby, which
         allows no LISTEN."""
-        if self._db.pooled or self._db.read_only:
+        if self._outside or self._db.pooled or self._db.read_only:
             return False
         if self._connection is not None and not self._connection.is_closed():
             return False
@@ -163,9 +211,14 @@ class Listener:
                 self.idle_poll, error,
             )  # fmt: skip
             return False
+        if self._outside:  # by now
+            connection.terminate()
+            return False
         self._connection, self.hears = connection, hears
         self._begun += 1
         self._begun_at = self._proved_at = time.monotonic()
+        self._pass_on(WakeUp(hears=hears, missed=True))
+        self._close_unheeded()  # whoever wanted it may have left
         return True
 
     def _lost(self, connection: object) -> None:
@@ -176,8 +229,30 @@ class Listener:
         if time.monotonic() - self._begun_at >= SETTLED:
             self._losses = 0
         self._put_off()
+        self._pass_on(WakeUp(hears=False))
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         for event in self._waiting:
             event.set()
+
+    def _pass_on(self, wake_up: WakeUp) -> None:
+        for tell in list(self._relays):
+            tell(wake_up)
+
+    def _close_unheeded(self) -> None:
+        """A program that waited for a result once need not keep a connection for that."""
+        self._heeded_at = time.monotonic()
+        if self._closing is None and self._connection is not None:
+            self._closing = asyncio.get_running_loop().call_later(UNHEEDED, self._close_if_unheeded)
+
+    def _close_if_unheeded(self) -> None:
+        self._closing = None
+        if self._waiting or time.monotonic() - self._heeded_at < UNHEEDED / 2:
+            self._close_unheeded()
+        elif (connection := self._connection) is not None:
+            self._connection, self.hears = None, False
+            connection.terminate()
 
     def _probe_if_silent(self) -> None:
         """A connection that only listens never notices that it is half open [fault 9]: nothing is sent, so
@@ -222,3 +297,6 @@ class Listener:
     def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
         self._proved_at = time.monotonic()
         self.hear(payload)
+        for tell, topics in list(self._relays.items()):
+            if payload in topics:
+                tell(WakeUp((str(payload),)))

@@ -1,0 +1,1 @@
+"""What worker processes cost by being there: connections, memory, and the store's idle work."""
