@@ -25,8 +25,8 @@ bursts = st.sampled_from([1, 10, 50, 1000, 20_000])
 
 @dataclass
 class Cluster:
-    """A bucket, three processes that lease from it, and when callers got which tokens. `lived` is the time that
-    has really passed; the store's clock is off by `off`."""
+    """A bucket, three processes that lease from it, and when callers got which tokens. `lived` is the time
+    that has really passed; the store's clock is off by `off`."""
 
     bucket: Bucket
     lived: float = 0.0
@@ -66,6 +66,19 @@ class Cluster:
             if age >= 0:
                 self.bucket = self.bucket.give_back(rest, self.now, age)
 
+    def hand_out(self, process: int, n: int) -> None:
+        block = self.blocks[process]
+        every = block.left if n < 30 else n
+        if every and block.spend(every, self.lived):
+            self.granted.append((self.lived, every))
+
+    def take_all(self) -> None:
+        every = math.floor(self.bucket.available(self.now))
+        left = self.bucket.take(every, self.now) if every else None
+        if left is not None:
+            self.bucket = left
+            self.granted.append((self.lived, every))
+
     def do(self, what: str, process: int, n: int, changes: list[tuple[float, int]]) -> None:
         match what:
             case "acquire":
@@ -83,16 +96,9 @@ class Cluster:
                 self.give_back(process)
                 self.lease(process, [], 500 * n)
             case "hand out":
-                block = self.blocks[process]
-                every = block.left if n < 30 else n
-                if every and block.spend(every, self.lived):
-                    self.granted.append((self.lived, every))
+                self.hand_out(process, n)
             case "take all":  # a claim
-                every = math.floor(self.bucket.available(self.now))
-                left = self.bucket.take(every, self.now) if every else None
-                if left is not None:
-                    self.bucket = left
-                    self.granted.append((self.lived, every))
+                self.take_all()
             case "step":
                 self.off -= n / 2
             case "drain":
@@ -104,8 +110,8 @@ class Cluster:
                 self.settings.append((self.lived, rate, burst))
 
     def allowed(self, start: float, end: float) -> float:
-        """What may be granted in this span: each rate for its own time, and the largest burst. That a burst was
-        made smaller is noticed by who holds a block within HELD_FOR."""
+        """What may be granted in this span: each rate for its own time, and the largest burst. That a burst
+        was made smaller is noticed by who holds a block within HELD_FOR."""
         ends = [since for since, _, _ in self.settings[1:]] + [math.inf]
         grown, largest = 0.0, 0.0
         for (since, rate, burst), until in zip(self.settings, ends, strict=True):
@@ -125,7 +131,9 @@ class Cluster:
             assert not [at for at, _ in self.granted if since + HELD_FOR < at < until]
 
 
-def run(rate: float, burst: int, done: list[tuple[str, float, int, int]], changes: list[tuple[float, int]]) -> None:
+def run(
+    rate: float, burst: int, done: list[tuple[str, float, int, int]], changes: list[tuple[float, int]]
+) -> None:
     cluster = Cluster(Bucket.full(rate, burst, NOW), settings=[(-math.inf, rate, burst)])
     for what, passed, process, n in done:
         cluster.lived += passed
@@ -137,8 +145,8 @@ def run(rate: float, burst: int, done: list[tuple[str, float, int, int]], change
 def test_f1_no_window_sees_more_than_rate_and_burst(
     rate: float, burst: int, done: list[tuple[str, float, int, int]]
 ) -> None:
-    """[F1] [fault 21] Whatever processes lease, hand out and give back, whoever is killed, however often it is
-    drained and the clock is set back. A drain is noticed within HELD_FOR."""
+    """[F1] [fault 21] Whatever processes lease, hand out and give back, whoever is killed, however often it
+    is drained and the clock is set back. A drain is noticed within HELD_FOR."""
     run(rate, burst, done, [])
 
 

@@ -1,5 +1,5 @@
-"""A block of tokens that one process has leased of a bucket, to hand out without asking [F1]. Times are those of
-the process, which count on while its machine sleeps. What a lease does to the bucket is in `core.bucket`."""
+"""A block of tokens that one process has leased of a bucket, to hand out without asking [F1]. Times are those
+of the process, which count on while its machine sleeps. What a lease does to the bucket: `core.bucket`."""
 
 from __future__ import annotations
 
@@ -46,5 +46,7 @@ class Block(msgspec.Struct):
         return wished
 
     def leased(self, block: int, leased_at: float, until: float) -> None:
-        """A lease has brought so many."""
-        self.left, self.leased_at, self.until = block, leased_at, until
+        """A lease has brought so many. Where another one came first, both end with the older."""
+        if self.left:
+            leased_at, until = min(leased_at, self.leased_at), min(until, self.until)
+        self.left, self.leased_at, self.until = self.left + block, leased_at, until

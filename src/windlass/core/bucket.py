@@ -66,7 +66,7 @@ class Bucket(msgspec.Struct, frozen=True):
 
     def refilled(self, now: float) -> Bucket:
         """The bucket as it stands now. It refills from the end of a pause on: else there would be a burst
-        where none is welcome. While blocks are out it refills to its ceiling, and from then on to its burst."""
+        where none is welcome. While blocks are out it refills to its ceiling, then to its burst."""
         at, paused_until, leased_until = self.at, self.paused_until, self.leased_until
         if at - now > SLIP:  # the clock has gone back, and its times with it
             paused_until = max(0.0, paused_until - (at - now))
@@ -132,8 +132,8 @@ class Bucket(msgspec.Struct, frozen=True):
 
     def give_back(self, n: float, now: float, age: float = 0.0) -> Bucket:
         """The bucket with n tokens more that were taken `age` seconds ago and not used; never more than it
-        holds, and none that were taken before it was drained. What has grown since may have been what they left
-        room for: had they not been taken, it would have been lost. So that much of them is not given back."""
+        holds, and none that were taken before it was drained. What has grown since may have been what they
+        left room for: had they not been taken, it would have been lost. So that much is not given back."""
         ready, age = self.refilled(now), max(0.0, age)
         kept = 0.0 if now - age < ready.paused_until else max(0.0, n - self.rate * age)
         most = self.ceiling if now < ready.leased_until else self.burst
