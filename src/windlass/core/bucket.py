@@ -4,11 +4,17 @@ Over any span of t seconds it grants at most `rate`·t + `burst` tokens. It hold
 latest time that it was told. Where the clock goes back it goes on from there: that adds nothing, and a pause
 that was asked for ends as many seconds from then as were left of it. What is given back counts against what
 is granted from then on: it may be granted once more.
+
+A process that takes tokens often leases a block of them, and hands them out without asking for `held_for`
+seconds. The bound counts when a token is handed out, so while blocks are out the bucket holds less by what it
+grows by in that time: tokens handed out in t seconds were taken in t + held_for, which is
+rate·(t + held_for) + (burst - rate·held_for) at most. ADR 54 has the whole argument.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -24,6 +30,10 @@ LOOK_AGAIN: Final = 0.02
 PROMISED_FOR: Final = 5.0
 """Seconds for which tokens are put by for a job that was let out of a line: its queue may be paused."""
 
+HELD_FOR: Final = 0.05
+"""Seconds that a block of tokens may be handed out for, at most: so late is a drain, a change or an open
+breaker noticed by who holds one."""
+
 
 class Bucket(msgspec.Struct, frozen=True):
     """How many tokens there are, and how they grow."""
@@ -36,22 +46,38 @@ class Bucket(msgspec.Struct, frozen=True):
     at: float
     paused_until: float = 0.0
     """It grants nothing before this: an upstream said so. What a breaker says comes on top."""
+    leased_until: float = 0.0
+    """Blocks of its tokens are out until then, so it holds no more than `ceiling`."""
 
     @classmethod
     def full(cls, rate: float, burst: float, now: float) -> Bucket:
         """A new bucket."""
         return cls(rate, burst, burst, now)
 
+    @property
+    def held_for(self) -> float:
+        """Seconds that a block may be handed out for: no longer than half of the burst takes to grow."""
+        return HELD_FOR if 2 * self.rate * HELD_FOR <= self.burst else self.burst / (2 * self.rate)
+
+    @property
+    def ceiling(self) -> float:
+        """The most it holds while blocks are out."""
+        return self.burst - self.rate * self.held_for
+
     def refilled(self, now: float) -> Bucket:
         """The bucket as it stands now. It refills from the end of a pause on: else there would be a burst
-        where none is welcome."""
-        at, paused_until = self.at, self.paused_until
+        where none is welcome. While blocks are out it refills to its ceiling, then to its burst."""
+        at, paused_until, leased_until = self.at, self.paused_until, self.leased_until
         if at - now > SLIP:  # the clock has gone back, and its times with it
-            at, paused_until = now, max(0.0, paused_until - (at - now))
-        grown = self.tokens + self.rate * max(0.0, now - max(at, paused_until))
-        return msgspec.structs.replace(
-            self, tokens=min(self.burst, grown), at=max(at, now), paused_until=paused_until
-        )
+            paused_until = max(0.0, paused_until - (at - now))
+            leased_until = max(0.0, leased_until - (at - now))
+            at = now
+        tokens, since = self.tokens, max(at, paused_until)
+        if leased_until > since:
+            until = max(since, min(now, leased_until))
+            tokens, since = min(self.ceiling, tokens + self.rate * (until - since)), until
+        tokens = min(self.burst, tokens + self.rate * max(0.0, now - since))
+        return Bucket(self.rate, self.burst, tokens, max(at, now), paused_until, leased_until)
 
     def available(self, now: float) -> float:
         """How many tokens it would grant now."""
@@ -64,6 +90,28 @@ class Bucket(msgspec.Struct, frozen=True):
         if now < ready.paused_until or ready.tokens < n:
             return None
         return msgspec.structs.replace(ready, tokens=ready.tokens - n)
+
+    def lease(
+        self, needs: Sequence[int], extra: int, now: float, allowed: float | None = None
+    ) -> tuple[list[bool], int, Bucket]:
+        """Serve several callers in their order, each with all it needs or nothing, and as many of them as its
+        breaker allows (None: all). Where all were served, a block of `extra` tokens more at most, and of no
+        more than half of what is left. Returns who was served, the size of the block, and the bucket then."""
+        ready, most = self.refilled(now), math.inf if allowed is None else allowed
+        if now < ready.paused_until:
+            return [False] * len(needs), 0, ready
+        tokens = ready.tokens
+        served: list[bool] = []
+        for n in needs:
+            served.append(n <= tokens and sum(served) < most)
+            tokens -= n if served[-1] else 0
+        free = math.floor(min(tokens, ready.ceiling) / 2)
+        block = min(extra, free) if allowed is None and all(served) else 0
+        if block < 1:
+            return served, 0, msgspec.structs.replace(ready, tokens=tokens)
+        tokens = min(tokens, ready.ceiling) - block
+        until = max(ready.leased_until, now + ready.held_for)
+        return served, block, msgspec.structs.replace(ready, tokens=tokens, leased_until=until)
 
     def wait(self, n: float, now: float, promised: float = 0.0) -> float:
         """Seconds until it may grant n tokens beside those promised to others; inf where it never will.
@@ -84,11 +132,12 @@ class Bucket(msgspec.Struct, frozen=True):
 
     def give_back(self, n: float, now: float, age: float = 0.0) -> Bucket:
         """The bucket with n tokens more that were taken `age` seconds ago and not used; never more than it
-        holds, and none after it was drained. What has grown since may have been what they left room for: had
-        they not been taken, it would have been lost. So that much of them is not given back."""
-        ready = self.refilled(now)
-        kept = 0.0 if now < ready.paused_until else max(0.0, n - self.rate * max(0.0, age))
-        return msgspec.structs.replace(ready, tokens=min(self.burst, ready.tokens + kept))
+        holds, and none that were taken before it was drained. What has grown since may have been what they
+        left room for: had they not been taken, it would have been lost. So that much is not given back."""
+        ready, age = self.refilled(now), max(0.0, age)
+        kept = 0.0 if now - age < ready.paused_until else max(0.0, n - self.rate * age)
+        most = self.ceiling if now < ready.leased_until else self.burst
+        return msgspec.structs.replace(ready, tokens=min(max(most, ready.tokens), ready.tokens + kept))
 
     def drained(self, pause: float, now: float) -> Bucket:
         """The bucket without a token, and none to be had for `pause` seconds."""
@@ -100,6 +149,11 @@ class Bucket(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, tokens=0.0, at=drain.at, paused_until=drain.paused_until)
 
     def changed(self, rate: float, burst: float, now: float) -> Bucket:
-        """The bucket with another rate and size; what it has grown so far counts by the old ones."""
+        """The bucket with another rate and size; what it has grown so far counts by the old ones. The blocks
+        that are out and what it holds are no more than the old burst: a smaller one is taken off that, and it
+        grows again when they are used up."""
         ready = self.refilled(now)
-        return msgspec.structs.replace(ready, rate=rate, burst=burst, tokens=min(ready.tokens, burst))
+        tokens, at = min(ready.tokens, burst), ready.at
+        if now < ready.leased_until:
+            tokens, at = ready.tokens - max(0.0, self.burst - burst), max(at, ready.leased_until)
+        return msgspec.structs.replace(ready, rate=rate, burst=burst, tokens=min(tokens, burst), at=at)

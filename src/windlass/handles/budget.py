@@ -21,6 +21,7 @@ import random
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from windlass.core.breaker import BreakerState
 from windlass.core.counts import plural
 from windlass.core.durations import Duration, seconds
 from windlass.core.names import check_name
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 logger: Final = logging.getLogger("windlass.budgets")
+YIELD_EVERY: Final = 64
+"""Calls after which other tasks of the loop get a turn, where none of them had to wait."""
 LONGEST_NAP: Final = 5.0
 """Seconds after which a caller who waits asks again at the latest: the budget may have been changed live."""
 
@@ -57,6 +60,7 @@ class Budget:
         self._known: StoreHandle | None = None
         """Where it was declared, or was found wanting: a testing block has a store of its own."""
         self._acquired = time.monotonic()
+        self._calls = 0
 
     def __repr__(self) -> str:
         return f"<Budget {self.name}>"
@@ -68,11 +72,15 @@ class Budget:
             raise RuntimeError(
                 "this thread runs an event loop, which this would block: await budget.aacquire(…) instead"
             )
-        loopthread.current().run(self._acquire(n, key, timeout))
+        if not self._spend(n, key):
+            loopthread.current().run(self._acquire(n, key, timeout))
 
     async def aacquire(self, n: int = 1, *, key: str = "", timeout: Duration | None = None) -> None:
         """Take n tokens, and wait until there are so many; see `acquire`."""
-        await self._acquire(n, key, timeout)
+        if not self._spend(n, key):
+            await self._acquire(n, key, timeout)
+        elif not self._calls % YIELD_EVERY:
+            await asyncio.sleep(0)
 
     def give_back(self, n: int = 1, *, key: str = "", age: Duration | None = None) -> None:
         """Give back tokens that were taken and not used, the sooner the better: what the budget has grown by
@@ -88,13 +96,15 @@ class Budget:
 
     def drain(self, pause: Duration = 0, *, key: str | None = None) -> None:
         """The upstream has said that it is enough (429): no tokens are left, and there are none for `pause`.
-        With a key, of that bucket alone."""
+        With a key, of that bucket alone. This process notices at once, others within 50 ms."""
         span = seconds(pause)
+        self._store_handle().tokens.void(self.name, key)
         self._call(lambda store: store.drain(self.name, span, key))
 
     async def adrain(self, pause: Duration = 0, *, key: str | None = None) -> None:
         """No tokens are left, and there are none for `pause`; see `drain`."""
         span = seconds(pause)
+        self._store_handle().tokens.void(self.name, key)
         await self._acall(lambda store: store.drain(self.name, span, key))
 
     def succeeded(self) -> None:
@@ -107,11 +117,11 @@ class Budget:
 
     def failed(self) -> None:
         """Report to its breaker that a call by hand failed [F7]."""
-        self._call(lambda store: store.report_calls(self.name, 0, 1))
+        self._note(self._call(lambda store: store.report_calls(self.name, 0, 1)))
 
     async def afailed(self) -> None:
         """Report to its breaker that a call by hand failed [F7]."""
-        await self._acall(lambda store: store.report_calls(self.name, 0, 1))
+        self._note(await self._acall(lambda store: store.report_calls(self.name, 0, 1)))
 
     def record(self) -> BudgetRecord | None:
         """How it stands in the store; None where nobody has declared it."""
@@ -130,28 +140,41 @@ class Budget:
     def _age(self, age: Duration | None) -> float:
         return time.monotonic() - self._acquired if age is None else seconds(age)
 
+    def _note(self, state: BreakerState) -> None:
+        if state != "closed":
+            self._store_handle().tokens.void(self.name)
+
+    def _spend(self, n: int, key: str) -> bool:
+        """Take tokens that this process holds already."""
+        if not self._store_handle().tokens.of(self.name, key).spend(n):
+            return False
+        self._acquired = time.monotonic()
+        self._calls += 1
+        return True
+
     async def _acquire(self, n: int, key: str, timeout: Duration | None) -> None:
         """One call after the other: who waits for tokens must not keep the store from being closed."""
         limit = None if timeout is None else seconds(timeout)
         deadline = None if limit is None else time.monotonic() + limit
         _check_key(key)
+        tokens = self._store_handle().tokens.of(self.name, key)
         stopped_clock = StoppedClock(self._store_handle().clock)
-        while True:
-            taken = await self._acall(lambda store: store.take(self.name, n, key))
-            if taken.granted:
+        while not self._spend(n, key):
+            wait = await self._acall(lambda store: tokens.take(store, n))
+            if not wait:
                 self._acquired = time.monotonic()
                 return
             if self._known is not self._store_handle() and await self.arecord() is None:
                 logger.warning("budget %s is not declared, so it grants no tokens: %s", self.name, self._how)
             self._known = self._store_handle()
             # Those who wait for the same token come at different times.
-            nap = min(taken.wait, LONGEST_NAP) * random.uniform(1.0, 1.1)
-            if deadline is not None and time.monotonic() + min(nap, taken.wait) > deadline:
+            nap = min(wait, LONGEST_NAP) * random.uniform(1.0, 1.1)
+            if deadline is not None and time.monotonic() + min(nap, wait) > deadline:
                 missing = "" if await self.arecord() else f": nobody has declared it; {self._how}"
                 raise BudgetTimeout(
                     f"budget {self.name} had no {plural(n, 'token')} within {limit:g} s{missing}"
                 )
-            stopped_clock.check(f"budget {self.name} has its next {plural(n, 'token')} in {taken.wait:.1f} s")
+            stopped_clock.check(f"budget {self.name} has its next {plural(n, 'token')} in {wait:.1f} s")
             await asyncio.sleep(min(nap, stopped_clock.look_every))
 
     async def _look(self, store: Store) -> BudgetRecord | None:

@@ -24,6 +24,7 @@ from typing import Final, TypeAlias, TypeVar
 from windlass.errors import StoreReadOnly, StoreUnavailable, WindlassError
 from windlass.running import loopthread
 from windlass.running.port import finish_here, runs_on
+from windlass.running.tokens import ProcessTokens
 from windlass.store.protocol import Store
 from windlass.store.records import Migration
 
@@ -52,6 +53,8 @@ class StoreHandle:
         """Workers of this process: they hear at once of cancels that this process asks for [O5]."""
         self.worker_loops: list[asyncio.AbstractEventLoop] = []
         """The loops that they run on."""
+        self.tokens: Final = ProcessTokens(self)
+        """What this process takes of budgets by hand [F1]."""
         self._settle()
         _store_handles.add(self)
 
@@ -127,6 +130,10 @@ class StoreHandle:
         finally:
             with self._door:
                 self._holders -= 1
+
+    def uses(self, store: Store) -> bool:
+        """Whether calls still go to this store: it was not closed."""
+        return store in self._own.values() or (store is self._store and self._open)
 
     def notify_cancelled(self, jobs: frozenset[int]) -> None:
         """Cancel was requested for these running jobs: some may run right here."""

@@ -8,16 +8,21 @@ it, each rate counts for its own time. See `meter` for what that rests on.
 import asyncio
 import random
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.chaos.figures import Figure
 from tests.chaos.kit import SOAK_SECONDS
+from tests.chaos.workers import takers
 from tests.chaos.workers.flow_books import Allowance
 from tests.chaos.workers.flow_jobs import BUDGET, BURST, RATE
 from tests.chaos.workers.kit import Host, Scene
 from tests.chaos.workers.meter import WITHIN, Meter
+from windlass.core.bucket import HELD_FOR
 
 APP = "tests.chaos.workers.flow_jobs:app"
 FASTER = 120
@@ -106,3 +111,45 @@ async def test_f1_a_budget_is_used_and_drained_it_grants_nothing(scene: Scene, f
     assert min(after) > pause - WITHIN
     assert len(after) <= RATE * (max(after) - pause + WITHIN) + 1
     assert share > CALM
+
+
+async def test_fault_21_blocks_of_tokens_with_kills_and_a_drain(
+    scene: Scene, figure: Figure, tmp_path: Path
+) -> None:
+    """[F1] Processes that take tokens by hand lease blocks of them and are killed over and over. No window of
+    time has more grants than it may, without any tolerance but one token for rounding. A drain is noticed
+    within 50 ms."""
+    dice, ledger = random.Random(21), tmp_path / "grants"
+    crew = [taker(scene, ledger, number) for number in range(3)]
+    drains: list[tuple[float, float]] = []
+    try:
+        for number in range(3, 11):
+            await asyncio.sleep(dice.uniform(0.3, 0.6))
+            victim = crew.pop(0)
+            victim.kill()
+            victim.wait()
+            crew.append(taker(scene, ledger, number))
+            if number % 4 == 0:
+                await scene.store.drain(takers.BUDGET, 0.5)
+                drains.append((time.monotonic(), time.monotonic() + 0.5 - WITHIN))
+        await asyncio.sleep(0.5)
+    finally:
+        for each in crew:
+            each.kill()
+            each.wait()
+    found = takers.grants(ledger)
+    over = max(
+        count - takers.RATE * (end - start) - takers.BURST for start, end, count in takers.windows(found)
+    )
+    figure("tokens granted by hand", len(found))
+    figure("the worst window, tokens beyond what it may hold", over)
+    assert len(found) > takers.RATE
+    assert over <= 1
+    for since, until in drains:
+        assert not [at for at, _ in found if since + HELD_FOR < at < until]
+
+
+def taker(scene: Scene, ledger: Path, seed: int) -> subprocess.Popen[bytes]:
+    """A process that takes tokens of the budget by hand."""
+    command = [sys.executable, "-m", takers.__name__, scene.url, str(ledger), str(seed)]
+    return subprocess.Popen(command)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.tokens import Budget
@@ -11,7 +13,7 @@ from windlass.core.breaker import BreakerState
 from windlass.core.counts import plural
 from windlass.store.budgets import changed, checked, new
 from windlass.store.fields import NewBudget
-from windlass.store.records import BudgetRecord, Taken
+from windlass.store.records import BudgetRecord, Lease, Taken
 
 UNKNOWN_WAIT: Final = 5.0
 """Seconds after which to ask again for a budget that nobody has declared yet."""
@@ -58,6 +60,33 @@ class Budgets(Base):
             return Taken(False, known.wait(key, n, now))
         known.take(key, n, now)
         return Taken(True)
+
+    @atomic
+    async def lease(
+        self,
+        budget: str,
+        needs: Sequence[int],
+        key: str = "",
+        *,
+        extra: int = 0,
+        rest: int = 0,
+        leased_at: float = 0.0,
+    ) -> Lease:
+        now, known = self._clock(), self._tables.budgets.get(budget)
+        if min(needs, default=1) < 1:
+            raise ValueError(f"budget {budget!r}: each caller needs 1 token or more")
+        if known is None:
+            return Lease([False] * len(needs), at=now)
+        bucket = known.bucket(key, now)
+        if rest and now >= leased_at:
+            bucket = bucket.give_back(rest, now, now - leased_at)
+        served, block, bucket = bucket.lease(needs, extra, now, known.breaker.allows(now))
+        known.buckets[key] = bucket
+        if any(served) or block:
+            known.breaker = known.breaker.granted(now)
+        shut = now + known.breaker.left(now)
+        paused_until = max(bucket.paused_until, shut if shut > now else 0.0)
+        return Lease(served, block, now, msgspec.structs.replace(bucket, paused_until=paused_until))
 
     @atomic
     async def give_back(self, budget: str, n: int, key: str = "", age: float = 0.0) -> None:

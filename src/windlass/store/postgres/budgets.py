@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from windlass.core.breaker import BreakerState
+from windlass.core.bucket import Bucket
 from windlass.core.governor import Governor, Window
 from windlass.store.budgets import changed, checked
 from windlass.store.fields import NewBudget
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.rows import record_of
-from windlass.store.records import BudgetRecord, Governed, Runs, Taken
+from windlass.store.records import BudgetRecord, Governed, Lease, Runs, Taken
 
 LARGEST: Final = 2**31 - 1
 _encode = msgspec.json.Encoder().encode
@@ -58,6 +59,33 @@ class Budgets:
         """See Store.take."""
         row = await self._db.call("take_tokens", budget, min(n, LARGEST), key)
         return Taken(row["granted"], row["wait"])
+
+    async def lease(
+        self,
+        budget: str,
+        needs: Sequence[int],
+        key: str = "",
+        *,
+        extra: int = 0,
+        rest: int = 0,
+        leased_at: float = 0.0,
+    ) -> Lease:
+        """See Store.lease."""
+        row = await self._db.call(
+            "lease_tokens",
+            budget,
+            key,
+            [min(n, LARGEST) for n in needs],
+            min(extra, LARGEST),
+            min(rest, LARGEST),
+            leased_at,
+        )
+        return Lease(
+            row["served"] or [],
+            row["block"],
+            row["now"],
+            None if row["rate"] is None else record_of(Bucket, row),
+        )
 
     async def give_back(self, budget: str, n: int, key: str = "", age: float = 0.0) -> None:
         """See Store.give_back."""

@@ -111,6 +111,7 @@ class PostgresStore:
         self.set_budget: Final = self._budgets.set_budget
         self.drop_budget: Final = self._budgets.drop_budget
         self.take: Final = self._budgets.take
+        self.lease: Final = self._budgets.lease
         self.give_back: Final = self._budgets.give_back
         self.drain: Final = self._budgets.drain
         self.report_calls: Final = self._budgets.report_calls

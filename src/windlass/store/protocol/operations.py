@@ -128,6 +128,21 @@ class Budgets(Protocol):
         one whose breaker is open, and half-open it grants one call: the probe [F7]. ValueError for n below 1
         or above the burst, which could never be granted."""
 
+    async def lease(
+        self,
+        budget: str,
+        needs: Sequence[int],
+        key: str = "",
+        *,
+        extra: int = 0,
+        rest: int = 0,
+        leased_at: float = 0.0,
+    ) -> records.Lease:
+        """Take tokens for callers of one process, as `take` does for each in turn, and a block of `extra`
+        tokens at most on top, which that process may hand out for `held_for` seconds; see Bucket.lease. First
+        `rest` tokens are given back of a block that was leased at `leased_at`. An unknown budget serves
+        nobody, and neither does any for what is more than its burst. ValueError for a need below 1."""
+
     async def give_back(self, budget: str, n: int, key: str = "", age: float = 0.0) -> None:
         """Give back tokens that were taken `age` seconds ago and not used. It never holds more than its
         burst; see `Bucket.give_back` for what the age does."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from windlass.core.breaker import BreakerState
+from windlass.core.bucket import Bucket
 from windlass.core.governor import Governor, Window
 from windlass.store.fields import NewBudget
 
@@ -45,6 +46,19 @@ class Taken(msgspec.Struct, frozen=True):
 
     granted: bool
     wait: float = 0.0
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """What several callers of one process were granted."""
+
+    served: list[bool]
+    """For each of them, in their order."""
+    block: int = 0
+    """Tokens on top, to be handed out for `bucket.held_for` seconds."""
+    at: float = 0.0
+    """When, as the store's clock says it."""
+    bucket: Bucket | None = None
+    """How it stands then, paused where its breaker is open; None: nobody has declared the budget."""
 
 
 class Runs(msgspec.Struct, kw_only=True):

@@ -5,7 +5,7 @@ governor decides is in `core.governor`. Tokens that a claim takes are in `claim_
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from windlass.core.counts import plural
 from windlass.core.governor import Governor, Window, burst
 from windlass.store.budgets import changed, checked, new
 from windlass.store.fields import NewBudget
-from windlass.store.records import BudgetRecord, Governed, Runs, Taken
+from windlass.store.records import BudgetRecord, Governed, Lease, Runs, Taken
 from windlass.store.sqlite.cluster import must_lead
 from windlass.store.sqlite.operation import budget_rows
 from windlass.store.sqlite.operation.budget_rows import (
@@ -86,6 +86,32 @@ def take(tx: Transaction, budget: str, n: int, key: str = "") -> Taken:
         return Taken(False, tx.budgets.wait(budget, key, n))
     tx.budgets.take(budget, key, n)
     return Taken(True)
+
+
+def lease(
+    tx: Transaction,
+    budget: str,
+    needs: Sequence[int],
+    key: str = "",
+    *,
+    extra: int = 0,
+    rest: int = 0,
+    leased_at: float = 0.0,
+) -> Lease:
+    """Take tokens for several callers and a block on top, and give back what is left of the last one."""
+    if min(needs, default=1) < 1:
+        raise ValueError(f"budget {budget!r}: a caller needs 1 token or more, not {min(needs)}")
+    known = tx.budgets.named(budget)
+    if known is None:
+        return Lease([False] * len(needs), at=tx.now)
+    if tx.now >= leased_at:  # else the clock was set back, and nobody knows how long ago that was
+        give_back(tx, budget, rest, key, tx.now - leased_at)
+    served, block = tx.budgets.lease(known, key, needs, extra)
+    shut = (tx.budgets.named(budget) or known).breaker.left(tx.now)
+    bucket = tx.budgets.bucket(known, key).refilled(tx.now)
+    if shut:
+        bucket = msgspec.structs.replace(bucket, paused_until=max(bucket.paused_until, tx.now + shut))
+    return Lease(served, block, tx.now, bucket)
 
 
 def give_back(tx: Transaction, budget: str, n: int, key: str = "", age: float = 0.0) -> None:

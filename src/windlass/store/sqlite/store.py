@@ -237,6 +237,7 @@ class SQLiteStore:
     set_budget: Final = _write(budgets.set_budget)
     drop_budget: Final = _write(budgets.drop)
     take: Final = _write(budgets.take)
+    lease: Final = _write(budgets.lease)
     give_back: Final = _write(budgets.give_back)
     drain: Final = _write(budgets.drain)
     report_calls: Final = _write(budgets.report_calls)

@@ -162,6 +162,7 @@ def calls(scene: Scene) -> dict[str, list[str]]:
         ],
         "give_tokens": [f"give_tokens('{q}', 1)"],
         "check_call_load": [f"check_call_load('{{{q}}}', '{{2}}', '{{k}}')"],
+        "lease_tokens": [f"lease_tokens('{q}', '', '{{1,2}}', 5, 1, 0)"],
         "lock_keys": [f"lock_keys('{{{q}-i,{q}-l}}', '{{{q}-u,{q}-l}}')"],
         "note_refused": [f"note_refused('{q}', 1, false)"],
         "pressure_of": [f"pressure_of('{q}')"],

@@ -16,9 +16,10 @@ from windlass.store.fields import NewBudget
 
 TAKE = "SELECT windlass.bucket_take($1, '', $2, $3, $4, $5)"
 WAIT = "SELECT windlass.bucket_wait($1, '', $2, $3)"
+LEASE = "SELECT * FROM windlass.lease_tokens($1, '', $2, $3, $4, $5, $6)"
 MADE = "SELECT at FROM windlass.bucket WHERE budget = $1"
 HOLDS = """
-SELECT b.rate, b.burst, k.tokens, k.at, k.paused_until
+SELECT b.rate, b.burst, k.tokens, k.at, k.paused_until, k.leased_until
   FROM windlass.budget b CROSS JOIN LATERAL windlass.bucket_at(b, windlass.bucket_of(b, ''), $2) AS k
  WHERE b.name = $1
 """
@@ -46,6 +47,18 @@ class Model:
         self.bucket, self.breaker = left, self.breaker.granted(now)
         return n
 
+    def lease(
+        self, needs: list[int], extra: int, rest: int, age: float, now: float
+    ) -> tuple[list[bool], int]:
+        """Who was served, and the block."""
+        if rest:
+            self.bucket = self.bucket.give_back(rest, now, age)
+        allowed = self.breaker.allows(now)
+        served, block, left = self.bucket.lease(needs, extra, now, allowed)
+        if any(served) or block:
+            self.bucket, self.breaker = left, self.breaker.granted(now)
+        return served, block
+
     def tokens(self, each: int, now: float) -> int:
         """How many whole tokens it would grant."""
         allowed = self.breaker.allows(now)
@@ -70,7 +83,7 @@ async def a_budget(base: Base, **settings: Any) -> str:
 async def step(base: Base, name: str, model: Model, dice: random.Random, now: float) -> None:
     """One operation on both, and what each answers."""
     n, each = dice.randint(1, 4), dice.randint(1, 2)
-    match dice.randrange(12):
+    match dice.randrange(15):
         case 0:
             pause = dice.choice([0.0, 0.5, 3.0])
             key = dice.choice([None, ""])
@@ -80,7 +93,7 @@ async def step(base: Base, name: str, model: Model, dice: random.Random, now: fl
             await base.look.run("SELECT windlass.bucket_give($1, '', $2, $3)", name, n, now)
             model.bucket = model.bucket.give_back(n, now)
         case 2:
-            rate, burst = dice.choice([0.0, 0.3, 2.5]), float(dice.randint(1, 6))
+            rate, burst = dice.choice([0.0, 0.3, 2.5, 50.0]), float(dice.choice([1, 2, 3, 4, 5, 6, 40]))
             await base.look.run(
                 "SELECT windlass.budget_change($1, $2, $3)",
                 name,
@@ -94,6 +107,11 @@ async def step(base: Base, name: str, model: Model, dice: random.Random, now: fl
             state = await base.look.value(message, name, succeeded, failed, now)
             model.breaker = model.breaker.after_calls(succeeded, failed, now)
             assert state == model.breaker.state(now)
+        case 6 | 7 | 8:
+            needs = [dice.randint(1, 4) for _ in range(dice.randint(0, 3))]
+            extra, rest, age = dice.choice([0, 1, 1000]), dice.choice([0, 2]), dice.choice([0.0, 0.03])
+            row = await base.look.row(LEASE, name, needs, extra, rest, now - age, now)
+            assert (row["served"], row["block"]) == model.lease(needs, extra, rest, now - (now - age), now)
         case _:
             whole = dice.random() < 0.5
             assert await base.look.value(TAKE, name, n, whole, each, now) == model.take(n, whole, each, now)
@@ -111,7 +129,7 @@ async def test_sql_does_what_the_core_does(base: Base, seed: int) -> None:
     model = Model(Bucket(**dict(row)), Breaker(2, 1.5))
     now = row["at"]
     for _ in range(120):
-        now += dice.choice([0.0, 0.01, 0.2, 0.9, 4.0, -0.5])
+        now += dice.choice([0.0, 0.01, 0.04, 0.2, 0.9, 4.0, -0.5])
         await step(base, name, model, dice, now)
         assert tuple(await base.look.row(BREAKS, name)) == msgspec.structs.astuple(model.breaker)
         held = Bucket(**dict(await base.look.row(HOLDS, name, now)))

@@ -44,9 +44,11 @@ SELECT p.oid, p.oid::regprocedure::text AS name, p.proname, p.prokind::text AS k
 WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 PRODUCES = {
     "enqueue", "enqueue_many", "enqueue_mixed", "enqueue_one", "check_call_load", "lock_keys", "pressure_of",
-    "statuses_of", "note_refused", "change_pressure", "take_tokens", "give_tokens", "published_queue",
+    "statuses_of", "note_refused", "change_pressure", "take_tokens", "give_tokens", "lease_tokens",
+    "published_queue",
 }  # fmt: skip
 READS = {
+    "block_seconds", "bucket_ceiling",
     "breaker_left", "breaker_length", "breaker_state", "bucket_at", "bucket_of", "cooldown_left", "cursor_of",
     "depth", "enqueued_of", "unix_time", "failures_of", "flow_of", "gate_reason", "gather_seqs", "in_quotes",
     "job_of", "lane_depth", "lane_head", "lane_heads", "list_aside", "list_causes", "list_claims",

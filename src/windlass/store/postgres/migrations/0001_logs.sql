@@ -647,6 +647,7 @@ CREATE TABLE windlass.bucket (
     tokens        float8 NOT NULL,
     at            float8 NOT NULL,
     paused_until  float8 NOT NULL DEFAULT 0,
+    leased_until  float8 NOT NULL DEFAULT 0,  -- blocks of its tokens are out until then
     drains        int NOT NULL DEFAULT 0,
     budget        text NOT NULL,
     key           text COLLATE "C" NOT NULL,

@@ -61,16 +61,21 @@ CREATE OR REPLACE FUNCTION windlass.budget_change(
     p_name text, p_changes jsonb, p_now float8 DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    b     windlass.budget;
-    v_now float8;
+    b       windlass.budget;
+    v_now   float8;
+    v_burst float8;
 BEGIN
     PERFORM windlass.budget_lock(p_name);
     PERFORM FROM windlass.bucket k WHERE k.budget = p_name ORDER BY k.key FOR UPDATE;
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_name;
     v_now := windlass.unix_time(p_now);
-    UPDATE windlass.bucket k SET (tokens, at, paused_until, drains) =
-           (SELECT least(r.tokens, (jsonb_populate_record(b, p_changes)).burst), r.at, r.paused_until,
-                   r.drains
+    v_burst := (jsonb_populate_record(b, p_changes)).burst;
+    -- While blocks are out, a smaller burst counts with them, and nothing is accrued.
+    UPDATE windlass.bucket k SET (tokens, at, paused_until, leased_until, drains) =
+           (SELECT least(CASE WHEN v_now < r.leased_until THEN r.tokens - greatest(0, b.burst - v_burst)
+                              ELSE r.tokens END, v_burst),
+                   CASE WHEN v_now < r.leased_until THEN greatest(r.at, r.leased_until) ELSE r.at END,
+                   r.paused_until, r.leased_until, r.drains
               FROM windlass.bucket_at(b, k, v_now) AS r)
      WHERE k.budget = p_name;
     PERFORM windlass.budget_write(p_name, p_changes);
@@ -294,8 +299,9 @@ DECLARE
     v_now  float8 := windlass.unix_time();
     v_done int;
 BEGIN
-    UPDATE windlass.bucket x SET (tokens, at, paused_until, drains) =
-           (SELECT r.tokens, r.at, r.paused_until, r.drains FROM windlass.bucket_at(b, x, v_now) AS r)
+    UPDATE windlass.bucket x SET (tokens, at, paused_until, leased_until, drains) =
+           (SELECT r.tokens, r.at, r.paused_until, r.leased_until, r.drains
+              FROM windlass.bucket_at(b, x, v_now) AS r)
       FROM windlass.budget b
      WHERE b.name = x.budget
        AND (x.budget, x.key) IN (SELECT y.budget, y.key FROM windlass.bucket y WHERE y.at > v_now + 1

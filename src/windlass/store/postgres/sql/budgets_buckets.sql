@@ -12,21 +12,26 @@ DECLARE
 BEGIN
     SELECT * INTO k FROM windlass.bucket x WHERE x.budget = b.name AND x.key = p_key;
     IF NOT FOUND THEN
-        k := ROW (b.burst, 0, 0, 0, b.name, p_key)::windlass.bucket;
+        k := ROW (b.burst, 0, 0, 0, 0, b.name, p_key)::windlass.bucket;
     END IF;
     RETURN k;
 END $$;
 
 -- A bucket at a given time: with the tokens accrued since it was written, and with drains of the whole budget
 -- that it has not applied yet [F1]. If the clock was set back by more than a second, the bucket and its pause
--- continue from the new time. The same as Bucket.refilled and Bucket.drained in windlass.core.
+-- continue from the new time. While blocks of its tokens are out it accrues to its ceiling. The same as
+-- Bucket.refilled and Bucket.drained in windlass.core.
 -- Callers: the functions of budgets, the store's readings. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.bucket_at(
     b windlass.budget, k windlass.bucket, p_now float8) RETURNS windlass.bucket
 LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    v_since float8;
+    v_until float8;
 BEGIN
     IF k.at > p_now + 1 THEN
         k.paused_until := greatest(0, k.paused_until - (k.at - p_now));
+        k.leased_until := greatest(0, k.leased_until - (k.at - p_now));
         k.at := p_now;
     END IF;
     IF k.drains < b.drains THEN
@@ -39,10 +44,32 @@ BEGIN
         k.tokens := 0;
         k.drains := b.drains;
     END IF;
-    k.tokens := least(b.burst, k.tokens + b.rate * greatest(0, p_now - greatest(k.at, k.paused_until)));
+    v_since := greatest(k.at, k.paused_until);
+    IF k.leased_until > v_since THEN
+        v_until := greatest(v_since, least(p_now, k.leased_until));
+        k.tokens := least(windlass.bucket_ceiling(b), k.tokens + b.rate * (v_until - v_since));
+        v_since := v_until;
+    END IF;
+    k.tokens := least(b.burst, k.tokens + b.rate * greatest(0, p_now - v_since));
     k.at := greatest(k.at, p_now);
     RETURN k;
 END $$;
+
+-- Seconds that a block of tokens may be handed out for: 50 ms, or less where half of the burst has accrued by
+-- then [F1]. The same as Bucket.held_for in windlass.core.
+-- Callers: bucket_ceiling, lease_tokens. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.block_seconds(b windlass.budget) RETURNS float8
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN 2 * b.rate * 0.05 <= b.burst THEN 0.05 ELSE b.burst / (2 * b.rate) END
+$$;
+
+-- The most that a bucket holds while blocks of its tokens are out [F1]. The same as Bucket.ceiling in
+-- windlass.core.
+-- Callers: bucket_at, bucket_give, lease_tokens. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.bucket_ceiling(b windlass.budget) RETURNS float8
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT b.burst - b.rate * windlass.block_seconds(b)
+$$;
 
 -- How many whole tokens a bucket would grant now, to takers of p_each: 0 where the budget is unknown or
 -- drained, or its breaker is open; where that is half-open, p_each at most, for the probe [F1] [F7].
@@ -119,6 +146,86 @@ BEGIN
                  THEN windlass.bucket_wait(p_budget, left(p_key, 255), p_n) ELSE 5 END;
 END $$;
 
+-- Takes tokens for callers of one process in their order, of each all or none, after p_rest tokens of a block
+-- that was leased at p_leased_at were given back. Where all are served, a block of p_extra tokens at most, and
+-- of half of what is left, which that process may hand out for block_seconds [F1]. A half-open breaker lets
+-- one through, the probe, and no block [F7]. No rate: there is no such budget.
+-- Callers: the store. May call: worker, producer. Lock: the bucket's row until the transaction ends; when
+-- half-open also the budget's row, without waiting, as bucket_take. The same as Bucket.lease in windlass.core.
+CREATE OR REPLACE FUNCTION windlass.lease_tokens(
+    p_budget text, p_key text, p_needs int[], p_extra int, p_rest int, p_leased_at float8,
+    p_now float8 DEFAULT NULL, OUT served boolean[], OUT block int, OUT now float8, OUT rate float8,
+    OUT burst float8, OUT tokens float8, OUT at float8, OUT paused_until float8, OUT leased_until float8)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    b      windlass.budget;
+    k      windlass.bucket;
+    v_n    int;
+    v_most int;
+    v_some boolean := p_rest > 0;
+BEGIN
+    IF p_needs IS NULL OR 1 > ANY (p_needs) THEN
+        RAISE EXCEPTION 'tokens of budget % cannot be taken', p_budget USING ERRCODE = 'WL005',
+            HINT = 'Ask for 1 or more for each caller.';
+    END IF;
+    served := array_fill(false, ARRAY[cardinality(p_needs)]);
+    block := 0;
+    k := windlass.bucket_lock(CASE WHEN position(':' IN p_budget) = 0 THEN p_budget END, left(p_key, 255));
+    -- Read after the lock: set_budget holds all bucket rows until its new rate is visible.
+    SELECT * INTO b FROM windlass.budget x WHERE x.name = k.budget;
+    now := windlass.unix_time(p_now);
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    k := windlass.bucket_at(b, k, now);
+    IF p_rest > 0 AND now >= p_leased_at THEN
+        k := windlass.bucket_given(b, k, p_rest, now, now - p_leased_at);
+    END IF;
+    IF now >= k.paused_until AND windlass.breaker_left(b, now) = 0 THEN
+        IF windlass.breaker_state(b, now) <> 'closed' THEN
+            v_most := 1;
+        END IF;
+        FOR i IN 1 .. cardinality(p_needs) LOOP
+            CONTINUE WHEN v_most = 0 OR p_needs[i] > k.tokens;
+            IF v_most = 1 THEN
+                -- One probe over all buckets: it goes to whoever locks the row first and finds none under way.
+                PERFORM FROM windlass.budget x WHERE x.name = b.name AND windlass.breaker_left(x, now) = 0
+                    AND x.openings > 0
+                    FOR NO KEY UPDATE SKIP LOCKED;
+                EXIT WHEN NOT FOUND;
+                UPDATE windlass.budget x SET probing = true,
+                       until = now + windlass.breaker_length(x.breaker_pause, x.openings)
+                 WHERE x.name = b.name RETURNING x.* INTO b;
+                v_most := 0;
+            END IF;
+            served[i] := true;
+            v_some := true;
+            k.tokens := k.tokens - p_needs[i];
+        END LOOP;
+        IF v_most IS NULL AND NOT false = ANY (served) THEN
+            v_n := least(p_extra, floor(least(k.tokens, windlass.bucket_ceiling(b), 2e9) / 2));
+            IF v_n >= 1 THEN
+                block := v_n;
+                v_some := true;
+                k.tokens := least(k.tokens, windlass.bucket_ceiling(b)) - v_n;
+                k.leased_until := greatest(k.leased_until, now + windlass.block_seconds(b));
+            END IF;
+        END IF;
+    END IF;
+    IF v_some THEN
+        UPDATE windlass.bucket x SET tokens = k.tokens, at = k.at, paused_until = k.paused_until,
+               leased_until = k.leased_until, drains = k.drains
+         WHERE x.budget = k.budget AND x.key = k.key;
+    END IF;
+    rate := b.rate;
+    burst := b.burst;
+    tokens := k.tokens;
+    at := k.at;
+    paused_until := greatest(k.paused_until, now + windlass.breaker_left(b, now));
+    leased_until := k.leased_until;
+END $$;
+
 -- Gives back tokens that were taken p_age seconds ago and not used [F1].
 -- Callers: users, the store. May call: worker, producer. Lock: the bucket's row.
 CREATE OR REPLACE FUNCTION windlass.give_tokens(
@@ -167,7 +274,7 @@ BEGIN
             k := windlass.bucket_at(b, k, v_now);
             k.paused_until := greatest(k.paused_until, v_now + v_pause);
             UPDATE windlass.bucket x SET tokens = 0, at = k.at, paused_until = k.paused_until,
-                   drains = k.drains
+                   leased_until = k.leased_until, drains = k.drains
              WHERE x.budget = p_budget AND x.key = k.key;
             RETURN;
         END IF;
@@ -179,7 +286,7 @@ END $$;
 -- ==== Taking and giving ====
 
 -- Locks the row of a bucket, and adds it if the key is new.
--- Callers: bucket_take, bucket_try, bucket_give, drain_budget. May call: worker.
+-- Callers: bucket_take, bucket_try, bucket_give, drain_budget, lease_tokens. May call: worker.
 -- Lock: that row until the transaction ends. Who locks several takes them in the order of budget and key, and
 -- the row of a budget after those of its buckets.
 -- A new row starts full and with an old time, so that earlier drains apply to it as to any other.
@@ -271,32 +378,47 @@ BEGIN
         RETURN 0;
     END IF;
     UPDATE windlass.bucket x
-       SET tokens = k.tokens - v_n, at = k.at, paused_until = k.paused_until, drains = k.drains
+       SET tokens = k.tokens - v_n, at = k.at, paused_until = k.paused_until,
+           leased_until = k.leased_until, drains = k.drains
      WHERE x.budget = p_budget AND x.key = p_key;
     RETURN v_n;
 END $$;
 
 -- Gives back tokens that were taken and not used; a bucket never holds more than its burst [F1].
--- Callers: give_tokens. May call: worker. Lock: the bucket's row until the transaction ends. The same as
--- Bucket.give_back in windlass.core.
+-- Callers: give_tokens. May call: worker. Lock: the bucket's row until the transaction ends.
 CREATE OR REPLACE FUNCTION windlass.bucket_give(
     p_budget text, p_key text, p_n int, p_now float8 DEFAULT NULL, p_age float8 DEFAULT 0) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-    b windlass.budget;
-    k windlass.bucket;
+    b     windlass.budget;
+    k     windlass.bucket;
+    v_now float8;
 BEGIN
     k := windlass.bucket_lock(p_budget, p_key);
     SELECT * INTO b FROM windlass.budget x WHERE x.name = p_budget;
     IF FOUND AND k.budget IS NOT NULL THEN
-        k := windlass.bucket_at(b, k, windlass.unix_time(p_now));
-        UPDATE windlass.bucket x
-           SET tokens = least(b.burst, k.tokens + CASE WHEN windlass.unix_time(p_now) < k.paused_until THEN 0
-                                                       ELSE greatest(0,
-                                                                     p_n - b.rate * greatest(0, p_age)) END),
-                at = k.at, paused_until = k.paused_until, drains = k.drains
+        v_now := windlass.unix_time(p_now);
+        k := windlass.bucket_given(b, windlass.bucket_at(b, k, v_now), p_n, v_now, p_age);
+        UPDATE windlass.bucket x SET tokens = k.tokens, at = k.at, paused_until = k.paused_until,
+               leased_until = k.leased_until, drains = k.drains
          WHERE x.budget = p_budget AND x.key = p_key;
     END IF;
+END $$;
+
+-- A bucket as of p_now, with tokens that were taken p_age seconds before and not used [F1]. The same as
+-- Bucket.give_back in windlass.core.
+-- Callers: bucket_give, lease_tokens. May call: worker. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.bucket_given(
+    b windlass.budget, k windlass.bucket, p_n int, p_now float8, p_age float8) RETURNS windlass.bucket
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    v_age  float8 := greatest(0, p_age);
+    v_most float8 := CASE WHEN p_now < k.leased_until THEN windlass.bucket_ceiling(b) ELSE b.burst END;
+BEGIN
+    IF p_now - v_age >= k.paused_until THEN
+        k.tokens := least(greatest(v_most, k.tokens), k.tokens + greatest(0, p_n - b.rate * v_age));
+    END IF;
+    RETURN k;
 END $$;
 
 -- ==== Expiry ====

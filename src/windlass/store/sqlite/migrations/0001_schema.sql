@@ -367,6 +367,7 @@ CREATE TABLE windlass_bucket (
     tokens        REAL NOT NULL,
     at            REAL NOT NULL,
     paused_until  REAL NOT NULL,
+    leased_until  REAL NOT NULL,            -- blocks of its tokens are out until then
     PRIMARY KEY (budget, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_bucket_at ON windlass_bucket (at);

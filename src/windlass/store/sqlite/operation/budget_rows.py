@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -137,6 +137,18 @@ class Budgets:
         assert budget is not None
         left = self.bucket(budget, key).take(n, self._now)
         assert left is not None, "tokens were taken that are not there"
+        self._granted(budget, key, left)
+
+    def lease(self, budget: Budget, key: str, needs: Sequence[int], extra: int) -> tuple[list[bool], int]:
+        """Take tokens for callers in their order, and a block on top; see Bucket.lease. Half-open the first
+        who can be served is the probe [F7]."""
+        bucket, allowed = self.bucket(budget, key), budget.breaker.allows(self._now)
+        served, block, bucket = bucket.lease(needs, extra, self._now, allowed)
+        if any(served) or block:
+            self._granted(budget, key, bucket)
+        return served, block
+
+    def _granted(self, budget: Budget, key: str, left: Bucket) -> None:
         self.keep_bucket(budget, key, left)
         breaker = budget.breaker.granted(self._now)
         if breaker is not budget.breaker:
@@ -180,7 +192,7 @@ class Budgets:
             buckets = [(*at, self._buckets[at]) for at in self._touched]
             self._connection.executemany(
                 _SQL["keep_bucket"],
-                [(name, key, own.tokens, own.at, own.paused_until) for name, key, own in buckets],
+                [(name, key, *msgspec.structs.astuple(own)[2:]) for name, key, own in buckets],
             )
         self._changed.clear()
         self._touched.clear()
