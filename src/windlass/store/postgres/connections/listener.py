@@ -13,7 +13,7 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -53,6 +53,7 @@ class Listener:
         self._beginning: asyncio.Task[bool] | None = None
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
         self._asked: set[object] = set()
+        self._told: list[Callable[[object], None]] = []
         self._heard_of: Counter[object] = Counter()
         self._begun = 0
         self._begun_at = 0.0
@@ -73,15 +74,28 @@ class Listener:
         self._asked.add(topic)
         return self._heard_of[topic] + self._begun
 
-    async def wait(self, topics: Sequence[str], timeout: float, since: Sequence[int] = ()) -> bool:
+    def subscribe(self, told: Callable[[object], None]) -> None:
+        """Call this with the topic of every wake-up; with None where there may have been one for any."""
+        self._told.append(told)
+
+    async def wait(
+        self,
+        topics: Collection[str],
+        timeout: float,
+        since: Sequence[int] = (),
+        heard: Callable[[], bool] | None = None,
+    ) -> bool:
         """Wait for a wake-up for one of the topics, at most `timeout` seconds or one poll interval.
 
-        `since` is what `heard_of` said of each before the caller looked and found nothing: a wake-up between
-        the look and the wait counts. So does the loss of the listener, which hears nothing any more."""
+        `since` is what `heard_of` said of each before the caller looked and found nothing, and `heard` says
+        whether there was one by what the caller was told: a wake-up between the look and the wait counts. So
+        does the loss of the listener, which hears nothing any more."""
         began = time.monotonic()
         if await self._start(min(timeout, self.idle_poll)):
             return True
         if any(self.heard_of(topic) > mark for topic, mark in zip(topics, since, strict=False)):
+            return True
+        if heard is not None and heard():
             return True
         event = asyncio.Event()
         self._waiting[event] = frozenset(topics)
@@ -101,6 +115,8 @@ class Listener:
         """There is a wake-up for a topic, from the server or from this process itself."""
         if topic in self._asked:
             self._heard_of[topic] += 1
+        for told in self._told:
+            told(topic)
         for event, topics in self._waiting.items():
             if topic in topics:
                 event.set()
@@ -165,6 +181,8 @@ class Listener:
             return False
         self._connection, self.hears = connection, hears
         self._begun += 1
+        for told in self._told:
+            told(None)
         self._begun_at = self._proved_at = time.monotonic()
         return True
 
