@@ -110,20 +110,28 @@ class Jobs(Thing):
 
 
 class Scheduled(Jobs):
+    """Due in a day."""
+
     name = "scheduled jobs"
     delay = DAY
 
 
 class Held(Jobs):
+    """Behind one concurrency key with a limit of 1."""
+
     name = "held jobs"
     options = Options(concurrency_key="one", key_limit=1)
 
 
 class Ready(Jobs):
+    """That nobody claims."""
+
     name = "ready jobs"
 
 
 class Dead(Jobs):
+    """Of which there are fewer."""
+
     name = "dead jobs"
 
     @classmethod

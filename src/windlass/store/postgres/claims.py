@@ -261,7 +261,7 @@ class Claims:
     async def _refresh(self, queues: Collection[str]) -> None:
         if queues:
             with self._known.asking(queues) as heads:
-                heads += await self._db.rows("lane_heads", list(queues))
+                heads.extend(await self._db.rows("lane_heads", list(queues)))
 
     async def _sweep(
         self, worker: int, room: dict[str, int], limit: int, called: Collection[str] = ()

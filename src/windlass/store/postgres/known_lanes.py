@@ -61,7 +61,7 @@ class Wakeups:
         """There was a wake-up for this queue; None: there may have been some for any."""
         if topic is None:
             for heard in (self.unseen, self.unclaimed, self.unasked):
-                heard |= self.known
+                heard.update(self.known)
         elif isinstance(topic, str) and topic in self.known:
             self.unseen.add(topic)
             self.unclaimed.add(topic)
