@@ -165,7 +165,7 @@ def web(store: str, server: str, as_json: bool, **sizes: Any) -> None:
 def growth(store: str, server: str, as_json: bool, only: str | None, **sizes: Any) -> None:
     """Depth, queues, claims, schedules and parents beside more and more that merely lies around.
 
-    It takes about 6 minutes a store."""
+    It takes about 5 minutes a store."""
     from bench.engine.growth.plan import make_growth_plan
     from bench.engine.growth.run import GrowthReport, curves_table, measure
 

@@ -99,6 +99,7 @@ class Jobs(Thing):
         await self.enqueue(
             NewJob(task=TASK, payload="{}", delay=self.delay, options=self.options) for _ in range(start, end)
         )
+        await self.store.count_ends()  # as a coordinator does every few seconds
 
     def calls(self) -> Mapping[str, Call]:
         return {"depth": self.store.depth, "job elsewhere": self._elsewhere}

@@ -234,6 +234,26 @@ async def test_a_queue_that_cools_down_comes_back_by_itself(
     assert asked.called[-1] == "q1"
 
 
+async def test_of_many_shared_queues_those_with_jobs_are_shared(
+    alone: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[K10] Of what waits, half is left to the other worker; nothing is asked about queues where nothing
+    waits."""
+    store, worker, _ = await settled(alone, monkeypatch)
+    real, asked = store._db.query, []
+
+    async def query(name: str, *args: Any) -> Any:
+        asked.append((name, *args))
+        return await real(name, *args)
+
+    monkeypatch.setattr(store._db, "query", query)
+    await store.enqueue(new("q3", 10))
+    assert await store.wait(NAMES, 5)
+    claims = await store.claim(worker, dict.fromkeys(NAMES, 64), 1000, crowds=dict.fromkeys(NAMES, 2))
+    assert [(claim.queue, len(claim.jobs)) for claim in claims] == [("q3", 5)]
+    assert asked == [("waiting_in", ["q3"])]
+
+
 async def test_queues_are_sent_when_they_have_changed(alone: Base) -> None:
     """[K1] [K2] Their stamp says so; what changes by itself is always sent."""
     store = await alone.store()

@@ -110,18 +110,20 @@ class Claims:
         room = {queue: bound for queue, bound in bounds.items() if bound > 0}
         if limit < 1 or not room:
             return []
-        if crowds:
-            await self._share(room, crowds)
         woken = self._wakeups.claimed(room)
         fresh = await self._refresh_stale(room)
         # Of a few lanes all are called: asking first would cost as much.
         few = not fresh and len(room) <= MANY and self._known.count(room) <= FEW
-        if len(room) > MANY and self._known.count(woken) <= FEW:
+        if not fresh and len(room) > MANY and self._known.count(woken) <= FEW:
             self._known.wake(woken)
+        if crowds:
+            await self._share(room, crowds)
         claims = await self._sweep(worker, room, limit, room if few else ())
         # Woken for nothing that is known here or that others took: there may be a lane that is new.
         if not claims and not fresh and not self._outrun and (woken or not few):
             await self._refresh(self._to_ask(room))
+            if crowds and len(room) > MANY:
+                await self._share(room, crowds)
             claims = await self._sweep(worker, room, limit)
         if claims:
             self._pending_pause = FIRST_PENDING_POLL
@@ -130,8 +132,10 @@ class Claims:
         return claims
 
     async def _share(self, room: dict[str, int], crowds: Mapping[str, int]) -> None:
-        """Leave to the other workers of these queues their shares of what waits there [K10]."""
-        queues = [queue for queue in crowds if room.get(queue, 0) > 1]
+        """Leave to the other workers of these queues their shares of what waits there [K10]. Of many queues
+        those are asked about that may have something."""
+        among = crowds if len(room) <= MANY else {each.head.queue for each in self._known.live_in(crowds)}
+        queues = [queue for queue in among if room.get(queue, 0) > 1]
         waiting = {r["queue"]: r["n"] for r in await self._db.query("waiting_in", queues)} if queues else {}
         for queue in queues:
             room[queue] = min(room[queue], fair_share(waiting.get(queue, 0), crowds[queue]))
@@ -246,10 +250,10 @@ class Claims:
         if self._moved_at <= now - max(every, self._head_cache):
             rows = await self._db.rows("moved_lanes", *self._known.quiet())
             self._moved_at = now
-            asked = self._known.queues_of(rows) & room.keys()
+            asked = self._known.queues_of(rows) & self._wakeups.known
         stale = self._asked_at <= now - self._head_cache
         if stale:
-            asked |= self._known.restless() & room.keys()
+            asked |= self._known.restless()
             self._asked_at = now
         await self._refresh({*asked, *self._known.unknown(room)})
         return stale

@@ -42,9 +42,9 @@ class Counts:
         counts jobs aside, where they are many, so that nobody who asks for depths need do so [M1]."""
         if self._after == 0 and time.monotonic() >= self._keep_at:
             began = time.monotonic()
+            self._keep_at = began + KEEP_EVERY
             await self._db.value("keep_depths")
-            took = time.monotonic() - began
-            self._keep_at = began + max(KEEP_EVERY, took / KEEP_SHARE)
+            self._keep_at = max(self._keep_at, began + (time.monotonic() - began) / KEEP_SHARE)
         row = await self._db.call("count_ends", self._after, limit)
         if row["busy"]:
             return Counted()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ import msgspec
 
 from windlass.core.order import LaneHead, claim_order
 
-LATE: Final = 1000
+LATE: Final = 100
 """Lanes are declared in transactions, so one with a lower number may become visible later, by so many."""
 
 
@@ -92,6 +92,8 @@ class KnownLanes:
         self._of: dict[str, dict[int, Lane]] = {}
         self._live: dict[int, Lane] = {}
         self._sorted = True
+        self._highest = 0
+        """The highest number of a lane that was seen, of whatever queue."""
         self._looks: dict[str, float] = {}
         self._restless: set[str] = set()
         self.wakeups = Wakeups()
@@ -119,11 +121,11 @@ class KnownLanes:
         are known."""
         restless = self.restless()
         found = [lane for lane in self._lanes.values() if lane.head.queue not in restless]
-        below = max(self._lanes, default=0) - LATE
-        return [each.head.lane for each in found], [each.reached for each in found], below
+        return [each.head.lane for each in found], [each.reached for each in found], self._highest - LATE
 
-    def queues_of(self, moved: Iterable[Mapping[str, Any]]) -> set[str]:
+    def queues_of(self, moved: Sequence[Mapping[str, Any]]) -> set[str]:
         """The queues of lanes that have moved, and of those that are new here."""
+        self._highest = max((self._highest, *(row["lane"] for row in moved)))
         return {row["queue"] for row in moved if row["moved"] or row["lane"] not in self._lanes}
 
     @contextmanager
