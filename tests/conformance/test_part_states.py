@@ -18,10 +18,10 @@ async def test_gaps_among_those_that_were_not_offered(rig: Rig) -> None:
     """[P9] [P10] A redrive puts some back that come before the rest."""
     worker = await rig.worker()
     id = await rig.parent(worker, 12, parallel=6, tolerated=100)
-    first = await rig.claim(worker, 6)
+    first = await rig.claim(worker, limit=6)
     for number, job in enumerate(first):
         await rig.finish(worker, job, Kind.SUCCEEDED if number % 2 else Kind.DEAD)
-    running = await rig.claim(worker, 3)
+    running = await rig.claim(worker, limit=3)
     assert len(running) == 3
     assert await rig.states(id) == [D, S] * 3 + [R] * 3 + [State.READY] + [W] * 2
     assert await rig.store.redrive(id) == 3
