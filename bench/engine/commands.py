@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -185,6 +186,29 @@ def processes(store: str, server: str, as_json: bool, **sizes: Any) -> None:
     from bench.engine.processes.run import measure
 
     _show(_measured(measure, make_process_plan(**sizes), store, server), about, {}, as_json)
+
+
+@engine.command()
+@click.option("--only", help="Of the things that grow only those with this word in their name.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Jobs at the most. [1000000]")
+@click.option("--queues", type=click.IntRange(min=1), help="Queues at the most. [10000]")
+@click.option("--schedules", type=click.IntRange(min=1), help="Schedules at the most. [10000]")
+@click.option("--parts", type=click.IntRange(min=1), help="Parts of a parent at the most. [100000]")
+@_options("a tenth of everything", 5)
+def growth(store: str, server: str, as_json: bool, only: str | None, **sizes: Any) -> None:
+    """Depth, queues, claims, schedules and parents beside more and more that merely lies around.
+
+    It takes about 5 minutes a store."""
+    from bench.engine.growth.plan import make_growth_plan
+    from bench.engine.growth.run import GrowthReport, curves_table, measure
+
+    report = _measured(functools.partial(measure, only=only), make_growth_plan(**sizes), store, server)
+    if as_json:
+        _show(report, str, {}, as_json)
+        return
+    for each in report.stores:
+        if isinstance(each, GrowthReport):
+            Console(width=140).print(curves_table(each))
 
 
 def _measured(measure: Measure[P], plan: P, store: str, server: str) -> Report:

@@ -23,6 +23,7 @@ COMMANDS = [
     "engine chunks",
     "engine flow",
     "engine web",
+    "engine growth",
 ]
 
 

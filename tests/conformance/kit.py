@@ -252,9 +252,11 @@ class Rig:
         return record
 
     async def strip(self, id: int) -> list[PartRecord]:
-        """Every part of a parent that is up to date."""
+        """Every part of a parent that is up to date; their states alone are the same [P10]."""
         await self.store.promote()
-        return await self.store.parts(id)
+        parts = await self.store.parts(id)
+        assert await self.store.part_states(id) == [part.state for part in parts]
+        return parts
 
     async def states(self, id: int) -> list[State]:
         """How every part of a parent stands."""

@@ -57,10 +57,11 @@ def _row(state: ClusterState, name: str) -> Sequence[object]:
 
 
 def queue_row(state: ClusterState, name: str) -> Sequence[object]:
-    """A queue as a row under COLUMNS."""
+    """A queue as a row under COLUMNS; what may be an estimate has a tilde [M1]."""
     depth = state.depth_of(name)
     oldest = None if depth.oldest is None else span(depth.oldest)
-    return name, *(f"{count:,}" for count in depth.counts), oldest
+    counts = (f"{'~' if depth.estimate and count > 1000 else ''}{count:,}" for count in depth.counts)
+    return name, *counts, oldest
 
 
 @click.group()

@@ -35,6 +35,8 @@ class QueueShape(QueueRecord, frozen=True, kw_only=True):
     offered: int
     pending_parts: int
     """Parts that their parents have not offered yet; `ready` counts them, too."""
+    estimate: bool
+    """Whether one of these counts is some seconds old; so it is only where it is above a thousand [M1]."""
     runnable: int
     """How many more slots would run now."""
     slots: int | None

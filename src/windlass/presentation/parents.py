@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final, Literal, Self
 
 import msgspec
@@ -117,19 +118,22 @@ DRAWN: Final = (
 """The states that a strip of parts tells apart, the worst first."""
 
 
+_DRAWN_AS: Final = {state: state if state in DRAWN else State.RUNNING for state in State} | {
+    State.SCHEDULED: State.READY
+}
+
+
 def drawn_state(state: State) -> State:
     """How a part is drawn: one that is due later waits like one that is due now."""
-    if state is State.SCHEDULED:
-        return State.READY
-    return state if state in DRAWN else State.RUNNING
+    return _DRAWN_AS[state]
 
 
 def strip_of(states: Sequence[State], cells: int) -> tuple[list[State], int]:
     """The parts by index as at most so many cells, and how many parts a cell stands for. Of several it shows
     the one that most needs attention [P10]."""
     each = max(1, -(-len(states) // cells))
-    drawn = [drawn_state(state) for state in states]
-    return [min(set(drawn[at : at + each]), key=DRAWN.index) for at in range(0, len(drawn), each)], each
+    cut = (set(states[at : at + each]) for at in range(0, len(states), each))
+    return [min(map(drawn_state, some), key=DRAWN.index) for some in cut], each
 
 
 # -- reading parts --------------------------------------------------------------------------------------
@@ -138,7 +142,6 @@ def strip_of(states: Sequence[State], cells: int) -> tuple[list[State], int]:
 NEEDING: Final = (State.DEAD, State.CANCELLED, State.RETRYING, State.RUNNING)
 """The states of parts that are listed, the most urgent first."""
 _KEPT: Final = 20
-_PAGE: Final = 10_000
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -151,18 +154,15 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 async def read_parts(store: Store, parent: int, most: int | None = None) -> Parts:
-    """All parts of a parent, or about as many as `most`."""
-    states: list[State] = []
-    found: dict[State, list[PartRecord]] = {state: [] for state in NEEDING}
-    while (most is None or len(states) < most) and (
-        page := await store.parts(parent, start=len(states), limit=_PAGE)
-    ):
-        for part in page:
-            states.append(part.state)
-            if part.state in found and len(found[part.state]) < _KEPT:
-                found[part.state].append(part)
-    needing = [part for state in NEEDING for part in found[state]][:_KEPT]
-    return Parts(states, await with_errors(store, needing))
+    """All parts of a parent, or the first `most`. Only those that are listed are read as a whole."""
+    states = (await store.part_states(parent))[:most]
+    needing: list[int] = []
+    for state in NEEDING:
+        if len(needing) < _KEPT:
+            found = (index for index, each in enumerate(states) if each is state)
+            needing += islice(found, _KEPT - len(needing))
+    read = await asyncio.gather(*(store.parts(parent, start=index, limit=1) for index in needing))
+    return Parts(states, await with_errors(store, [part for page in read for part in page]))
 
 
 async def with_errors(store: Store, parts: Sequence[PartRecord]) -> list[PartRecord]:

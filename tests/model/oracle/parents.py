@@ -55,6 +55,11 @@ class Parents(Claims):
         return [known.part_record(part) for part in known.parts[start : start + limit]]
 
     @atomic
+    async def part_states(self, parent: int) -> list[State]:
+        known = self._tables.parents.get(parent)
+        return [] if known is None else [known.part_record(part).state for part in known.parts]
+
+    @atomic
     async def set_parent(self, id: int, *, parallel: int | None) -> ParentRecord | None:
         if parallel is not None and parallel < 1:
             raise ValueError(f"parallel of parent {id} cannot be {parallel}: write 1 or more")

@@ -14,9 +14,10 @@ import pytest
 from tests.store.sqlite.kit import foreign, job, opened
 from windlass.core.states import State
 from windlass.store.fields import NewBudget
-from windlass.store.records import JobFilter, Need, Outcome, PartPlan, Plan, WorkerInfo
-from windlass.store.sqlite import SQLiteStore
+from windlass.store.records import JobFilter, Need, NewSchedule, Outcome, PartPlan, Plan, WorkerInfo
+from windlass.store.sqlite import SQLiteStore, listing, parts, schedules
 from windlass.store.sqlite.claims import MAX_SENT_AWAY
+from windlass.store.sqlite.listing import MAX_GATED
 from windlass.store.sqlite.schema import Statements
 
 OPERATIONS = sorted(
@@ -45,7 +46,7 @@ async def test_no_statement_scans_the_jobs(tmp_path: Path, operation: str) -> No
 
 
 SEARCHES = {
-    "parts": "pending offer of_job end out failed parent active saved parts",
+    "parts": "pending offer of_job end out failed parent active saved parts open first_pending",
     "parents": "load save origin",
     "deferred": "waiting_for arrived waits ended",
     "retention": "past_parents",
@@ -57,7 +58,7 @@ SEARCHES = {
     ),
     "waiting_lists": "first after since waiting ring_next ring_first window",
     "budgets": "waiting",
-    "schedules": "due",
+    "schedules": "due ahead",
     "measures": ("measured totals events_of_queue events_of_job dead dead_of_queue last_report rollup_row"),
 }
 """Statements of each module that find what they need by an index."""
@@ -109,6 +110,88 @@ async def test_the_end_of_a_part_costs_the_same_however_many_there_are(tmp_path:
             await store.finish(1, 2, [first])
             costs.append(await cost(store, partial(store.finish, 1, 3, [second])))
     assert costs[1] < 1.2 * costs[0] + 50
+
+
+@pytest.mark.parametrize("statement", ["out", "failed", "saved", "open"])
+async def test_of_many_parts_only_the_open_ones_are_read(tmp_path: Path, statement: str) -> None:
+    """[P10] Most parts have succeeded, or were not offered yet."""
+    path = tmp_path / "w.db"
+    async with opened(path):
+        connection = foreign(path)
+        plan = [
+            str(r[3])
+            for r in connection.execute(f"EXPLAIN QUERY PLAN {Statements('parts')[statement]}", (1,))
+        ]
+        assert any("windlass_part_open (parent=? AND state=?)" in step for step in plan), plan
+        connection.close()
+
+
+async def read_cost(path: Path, read: Callable[[Any], object]) -> int:
+    """How many steps of the virtual machine a read takes."""
+    steps = 0
+
+    def note() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    connection = foreign(path)
+    connection.set_progress_handler(note, 1)
+    read(connection)
+    connection.close()
+    return steps
+
+
+async def test_reads_cost_the_same_beside_whatever_lies_around(tmp_path: Path) -> None:
+    """[M1] [K4] [P10] Depths beside held jobs, what is due beside schedules that are not, and a parent and
+    the states of its parts beside parts that nobody has asked for."""
+    costs: list[list[int]] = []
+    for n in (100, 5_000):
+        path = tmp_path / f"{n}.db"
+        async with opened(path) as store:
+            await store.register(WorkerInfo(id=1))
+            await store.enqueue([job(concurrency_key="k", queue="held") for _ in range(n)])
+            await store.enqueue([job(fair_key="f", queue="fair") for _ in range(50)])
+            for number in range(n // 10):
+                await store.seed_schedule(NewSchedule(name=f"s{number}", cron="* * * * *", task="t"), 9e9)
+            await store.enqueue([job(chunked=True)])
+            (claim,) = await store.claim(1, ["default"], 1)
+            parent = claim.jobs[0]
+            await store.split(1, 1, parent, Plan(parts=[PartPlan("0", 1)] * n, parallel=4))
+            depths = await store.depth()
+            assert (depths["held"].ready, depths["held"].free) == (n, 1)
+            assert (depths["fair"].ready, depths["fair"].free) == (50, 50)
+            calls: list[Callable[[Any], object]] = [
+                partial(listing.depth, now=0.0),
+                partial(schedules.due, now=0.0),
+                partial(parts.parent, id=parent.id),
+                partial(parts.part_states, parent=parent.id),
+            ]
+            costs.append([await read_cost(path, call) for call in calls])
+    few, many = costs
+    assert many[0] < few[0] + 30 * MAX_GATED  # so many jobs at gates are looked at
+    assert all(more < 1.2 * less + 50 for less, more in zip(few[1:], many[1:], strict=True)), costs
+
+
+async def test_who_serves_many_queues_pays_for_those_that_have_jobs(tmp_path: Path) -> None:
+    """[C2] A claim in vain, and one that finds a job, of fifty queues and of two thousand."""
+    costs: list[list[int]] = []
+    for n in (50, 2_000):
+        async with opened(tmp_path / f"{n}.db") as store:
+            await store.register(WorkerInfo(id=1))
+            names = [f"q{number}" for number in range(n)]
+            await store.enqueue([job(queue=name) for name in names])
+            while claims := await store.claim(1, names, 1000):
+                ends = [Outcome(job=each) for claim in claims for each in claim.jobs]
+                await store.finish(1, claims[0].id, ends)
+            mine = [await cost(store, partial(store.claim, 1, names, 10))]
+            await store.enqueue([job(queue="q7"), job(queue="not served")])
+            mine.append(await cost(store, partial(store.claim, 1, names, 10)))
+            shared = partial(store.claim, 1, dict.fromkeys(names, 10), 10, crowds=dict.fromkeys(names, 2))
+            mine.append(await cost(store, shared))
+            assert [claim.queue for claim in await store.claim(1, ["q7", *names], 10)] == []
+            costs.append(mine)
+    assert all(many < 1.2 * few + 50 for few, many in zip(*costs, strict=True)), costs
 
 
 async def test_jobs_that_nobody_waits_for_cost_nothing_more(tmp_path: Path) -> None:

@@ -123,6 +123,8 @@ def test_m1_claims_and_those_that_found_nothing() -> None:
     record.claimed([], ["mail", "bulk"])
     assert [*fresh, record.fresh] == [True, False]  # nobody needs to know soon that nothing was found
     assert counted(record) == {("mail", ""): {"empty": 1}, ("bulk", ""): {"empty": 1}}
+    record.claimed([], [f"q{n}" for n in range(recorder.MANY_QUEUES + 1)])
+    assert counted(record) == {("", ""): {"empty": 1}}
 
 
 def test_m1_samples_that_nobody_hears_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

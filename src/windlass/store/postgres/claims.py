@@ -2,7 +2,8 @@
 
 The order of lanes needs to know how long their heads have waited [C2]. That is asked for at most once in
 `head_cache` seconds for each queue, which also finds lanes that are new; in between a wake-up that no known
-lane explains asks again. Of many lanes only those that may hold something are called; of a few, all.
+lane explains asks again. Of many lanes only those that may hold something are called; of a few, all. Of many
+queues only the restless are asked about, see `known_lanes`; the others every few seconds, in one question.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from typing import Any, Final
 import msgspec
 
 from windlass.core import ids
-from windlass.core.order import LaneHead, claim_order, effective
+from windlass.core.order import LaneHead, effective
 from windlass.core.slots import MAX_SLOTS, fair_share
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import POLL_LISTENING, Listener
+from windlass.store.postgres.known_lanes import KnownLanes, Lane
 from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.rows import decode_options
 from windlass.store.protocol import NOTHING
@@ -41,6 +43,13 @@ REFILL: Final = 1000
 FEW: Final = 2
 """Up to so many lanes are called without asking first which of them have something: asking costs as much."""
 
+MANY: Final = 32
+"""Of more queues than this only the restless are asked about."""
+
+MOVED_EVERY: Final = 0.8 * POLL_LISTENING
+"""Seconds after which the quiet lanes of many queues are looked at, in case a wake-up was lost: with each
+idle poll, however that is jittered."""
+
 FIRST_PENDING_POLL: Final = 0.001
 PENDING_POLL: Final = 0.05
 FULL_POLL: Final = 0.5
@@ -59,29 +68,6 @@ _COLUMNS: Final = (
 _encode = msgspec.json.Encoder().encode
 
 
-class Lane(msgspec.Struct):
-    """What this process remembers of a lane between two claims."""
-
-    head: LaneHead
-    waiting: bool
-    limited: bool = False
-    ring: bool = False
-    idle: bool = False
-    pending: bool = False
-    full: bool = False
-    newest: int | None = None
-    """The newest claim that was seen there."""
-    waited: float = -math.inf
-    """When it was waited for in vain."""
-
-
-class Look(msgspec.Struct, frozen=True):
-    """When a queue's heads were asked for, and how many wake-ups for it had been heard by then."""
-
-    at: float
-    words: int
-
-
 class Claims:
     """Claims from lanes in the order of their effective priority."""
 
@@ -96,15 +82,13 @@ class Claims:
         self._db = database
         self._listener = listener
         self._parents = parents
-        self._heard = listener.heard_of
         self._settings = settings
         self._head_cache = head_cache
-        self._looked: dict[str, int] = {}
-        """By queue, how many wake-ups had been heard when a caller looked last."""
+        self._known = KnownLanes(settings.ageing_step)
+        self._wakeups = self._known.wakeups
+        listener.subscribe(self._wakeups.hear)
+        self._asked_at = self._moved_at = -math.inf
         self._pending_pause = FIRST_PENDING_POLL
-        self._lanes: dict[int, Lane] = {}
-        self._looks: dict[str, Look] = {}
-        self._words: dict[str, int] = {}
         self._outrun = False
         self.plain: Final = f"CALL {database.schema}.claim($1, $2, $3, $4)"
         self._bound = f"CALL {database.schema}.claim($1, $2, $3, $4, p_needs => $5, p_limited => $6)"
@@ -119,28 +103,28 @@ class Claims:
         crowds: Mapping[str, int] = NOTHING,
     ) -> list[Claim]:
         """See Store.claim. One round trip where the queues have one or two lanes; see FEW."""
-        looked = {queue: self._heard(queue) for queue in queues}
-        self._looked.update(looked)
+        self._wakeups.looked(queues)
         if needs is not self._needs[0]:
             self._needs = (needs, _encode(dict(needs)).decode() if needs else None)
         bounds = queues if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
         room = {queue: bound for queue, bound in bounds.items() if bound > 0}
         if limit < 1 or not room:
             return []
+        woken = self._wakeups.claimed(room)
+        fresh = await self._refresh_stale(room)
+        # Of a few lanes all are called: asking first would cost as much.
+        few = not fresh and len(room) <= MANY and self._known.count(room) <= FEW
+        if not fresh and len(room) > MANY and self._known.count(woken) <= FEW:
+            self._known.wake(woken)
         if crowds:
             await self._share(room, crowds)
-        words = {queue: looked[queue] for queue in room}
-        woken = any(self._words.get(queue, 0) < heard for queue, heard in words.items())
-        self._words.update(words)
-        fresh = self._is_stale(room)
-        if fresh:
-            await self._refresh(room)
-        few = not fresh and sum(lane.head.queue in room for lane in self._lanes.values()) <= FEW
-        claims = await self._sweep(worker, room, limit, all_lanes=few)
+        claims = await self._sweep(worker, room, limit, room if few else ())
         # Woken for nothing that is known here or that others took: there may be a lane that is new.
         if not claims and not fresh and not self._outrun and (woken or not few):
-            await self._refresh(room)
-            claims = await self._sweep(worker, room, limit, all_lanes=False)
+            await self._refresh(self._to_ask(room))
+            if crowds and len(room) > MANY:
+                await self._share(room, crowds)
+            claims = await self._sweep(worker, room, limit)
         if claims:
             self._pending_pause = FIRST_PENDING_POLL
             if parts := parts_of(claims):
@@ -148,8 +132,10 @@ class Claims:
         return claims
 
     async def _share(self, room: dict[str, int], crowds: Mapping[str, int]) -> None:
-        """Leave to the other workers of these queues their shares of what waits there [K10]."""
-        queues = [queue for queue in crowds if room.get(queue, 0) > 1]
+        """Leave to the other workers of these queues their shares of what waits there [K10]. Of many queues
+        those are asked about that may have something."""
+        among = crowds if len(room) <= MANY else {each.head.queue for each in self._known.live_in(crowds)}
+        queues = [queue for queue in among if room.get(queue, 0) > 1]
         waiting = {r["queue"]: r["n"] for r in await self._db.query("waiting_in", queues)} if queues else {}
         for queue in queues:
             room[queue] = min(room[queue], fair_share(waiting.get(queue, 0), crowds[queue]))
@@ -171,7 +157,7 @@ class Claims:
             bound = min(left, room[queue], MAX_SLOTS)
             await self._parents.claimed(mine, wanted=max(1, -(-bound // len(mine))))
             if bound > 0:
-                found = await self._sweep(worker, {queue: bound}, bound, all_lanes=True)
+                found = await self._sweep(worker, {queue: bound}, bound, (queue,))
                 left -= sum(len(claim.jobs) for claim in found)
                 more += found
         for mine in parts_of(more).values():
@@ -205,21 +191,25 @@ class Claims:
 
     async def wait(self, queues: Sequence[str], timeout: float) -> bool:
         """See Store.wait."""
-        if self._pending(queues):
+        wanted = frozenset(queues)
+        if any(lane.pending for lane in self._known.live_in(wanted)):
             # Its transaction drew a number before the lane was marked idle, so it will not call; mostly it
             # commits within a millisecond.
             await asyncio.sleep(min(timeout, self._pending_pause))
             self._pending_pause = min(self._pending_pause * 2, PENDING_POLL)
             return True
         self._pending_pause = FIRST_PENDING_POLL
-        since = [self._looked.get(queue, -1) for queue in queues]
-        patience = max(self._patience(queues), PENDING_POLL)
-        if self._full(queues):
+        # A wake-up since their heads were asked for may have been for a lane that is not known here.
+        patience = math.inf if wanted.isdisjoint(self._wakeups.unasked) else self._head_cache
+        patience = max(patience, PENDING_POLL)
+        if self._full(wanted):
             patience = min(patience, FULL_POLL)
-        heard = await self._listener.wait(queues, min(timeout, patience), since)
+        heard = await self._listener.wait(
+            wanted, min(timeout, patience), heard=lambda: self._wakeups.any_unseen(wanted)
+        )
         if heard:
             # The caller looks now: what was heard up to here is not told twice.
-            self._looked.update((queue, self._heard(queue)) for queue in queues)
+            self._wakeups.looked(wanted)
         return heard or patience < timeout
 
     async def polling(self, queues: Sequence[str]) -> Polling:
@@ -243,48 +233,51 @@ class Claims:
         for queue in self._full(queues):
             self._listener.hear(queue)
 
-    def _pending(self, queues: Collection[str]) -> bool:
-        """Whether numbers are drawn in these queues that no claim could see yet: look again soon."""
-        return any(lane.pending and lane.head.queue in queues for lane in self._lanes.values())
-
     def _full(self, queues: Collection[str]) -> set[str]:
         """Those of these queues that had as many running as they may when they were last asked [F3]."""
-        return {lane.head.queue for lane in self._lanes.values() if lane.full and lane.head.queue in queues}
+        return {lane.head.queue for lane in self._known.live_in(queues) if lane.full}
 
-    def _patience(self, queues: Collection[str]) -> float:
-        """How long these queues may be left alone: a wake-up since their heads were asked for may have been
-        for a lane that is not known here."""
-        looks = ((queue, self._looks.get(queue)) for queue in queues)
-        restless = any(look is not None and look.words < self._heard(queue) for queue, look in looks)
-        return self._head_cache if restless else float("inf")
+    async def _refresh_stale(self, room: Mapping[str, int]) -> bool:
+        """Ask about heads that may have changed, and say whether nothing is left to ask about."""
+        now = time.monotonic()
+        if len(room) <= MANY:
+            if not self._known.stale(room, now - self._head_cache):
+                return False
+            await self._refresh(room)
+            return True
+        every = MOVED_EVERY if self._listener.hears else 0.0
+        asked: set[str] = set()
+        if self._moved_at <= now - max(every, self._head_cache):
+            rows = await self._db.rows("moved_lanes", *self._known.quiet())
+            self._moved_at = now
+            asked = self._known.queues_of(rows) & self._wakeups.known
+        stale = self._asked_at <= now - self._head_cache
+        if stale:
+            asked |= self._known.restless()
+            self._asked_at = now
+        await self._refresh({*asked, *self._known.unknown(room)})
+        return stale
 
-    def _is_stale(self, queues: Collection[str]) -> bool:
-        oldest = time.monotonic() - self._head_cache
-        return any(queue not in self._looks or self._looks[queue].at <= oldest for queue in queues)
+    def _to_ask(self, room: Mapping[str, int]) -> Collection[str]:
+        """The queues to ask about where nothing was found: of many those that may have something."""
+        return room if len(room) <= MANY else self._known.restless() & room.keys()
 
     async def _refresh(self, queues: Collection[str]) -> None:
-        looks = {queue: Look(time.monotonic(), self._heard(queue)) for queue in queues}
-        rows = await self._db.rows("lane_heads", list(queues))
-        known = self._lanes
-        lanes = {lane.head.lane: lane for lane in known.values() if lane.head.queue not in looks}
-        for r in rows:
-            head = LaneHead(r["lane"], r["queue"], r["priority"], r["waited"])
-            before = known.get(head.lane)
-            lanes[head.lane] = lane = Lane(head, r["waiting"], r["limited"], r["ring"])
-            if before is not None:
-                lane.idle, lane.newest, lane.waited = before.idle, before.newest, before.waited
-        order = claim_order((lane.head for lane in lanes.values()), self._settings.ageing_step)
-        self._lanes = {head.lane: lanes[head.lane] for head in order}
-        self._looks.update(looks)
+        if queues:
+            with self._known.asking(queues) as heads:
+                heads.extend(await self._db.rows("lane_heads", list(queues)))
 
-    async def _sweep(self, worker: int, room: dict[str, int], limit: int, *, all_lanes: bool) -> list[Claim]:
+    async def _sweep(
+        self, worker: int, room: dict[str, int], limit: int, called: Collection[str] = ()
+    ) -> list[Claim]:
+        """Claim from lanes that may hold something, or from all lanes of the queues that are `called`."""
         self._outrun = False
         claims: list[Claim] = []
         left = limit
-        for lane in list(self._lanes.values()):
+        for lane in self._known.of(called) if called else self._known.live():
             queue = lane.head.queue
             bound = min(left, room.get(queue, 0))
-            if bound < 1 or (lane.idle and not lane.waiting and not all_lanes):
+            if bound < 1:
                 continue
             claim = await self._claim_lane(worker, lane, bound)
             if claim is None:
@@ -295,7 +288,7 @@ class Claims:
             room[queue] -= len(claim.jobs)
             if self._was_aged(lane) and self._has_rivals(lane, room):
                 # It came first because its head had waited; that head is gone, so its rank is not known.
-                self._looks.pop(queue, None)
+                self._known.rank_anew(queue)
             # A job that has seen a worker die is claimed alone [C8].
             if left <= 0 or claim.jobs[0].deaths:
                 break
@@ -312,10 +305,7 @@ class Claims:
         return effective(lane.head.priority, lane.head.waited, step) < lane.head.priority
 
     def _has_rivals(self, lane: Lane, room: Mapping[str, int]) -> bool:
-        return any(
-            other.waiting and other.head.queue in room and other.head.lane != lane.head.lane
-            for other in self._lanes.values()
-        )
+        return any(other.waiting and other is not lane for other in self._known.live_in(room))
 
     async def _claim_lane(self, worker: int, lane: Lane, limit: int) -> Claim | None:
         row = await self._call(worker, lane, limit)
@@ -331,6 +321,8 @@ class Claims:
         lane.waiting = status in ("jobs", "busy", "pending", "full", "slow", "aside")
         lane.pending = status in ("busy", "pending", "slow", "aside")
         lane.full = status == "full"
+        lane.quiet = status == "empty"
+        self._known.update(lane)
         return _claim(row, lane.head) if status == "jobs" else None
 
     async def _call(self, worker: int, lane: Lane, limit: int) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.known_queues import KnownRows
 from windlass.store.records import ClusterView, QueueRecord
 
 _queues = msgspec.json.Decoder(dict[str, QueueRecord]).decode
@@ -20,6 +21,8 @@ class Cluster:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._queues: KnownRows[QueueRecord] = KnownRows()
+        self._serving: KnownRows[int] = KnownRows()
 
     async def now(self) -> float:
         """See Store.now."""
@@ -27,10 +30,11 @@ class Cluster:
 
     async def cluster_view(self, workers: Sequence[int]) -> ClusterView:
         """See Store.cluster_view."""
-        (row,) = await self._db.query("cluster_view", list(workers))
-        return ClusterView(
-            _queues(row["queues"] or "{}"), _slots(row["slots"] or "{}"), _serving(row["serving"] or "{}")
-        )
+        queues, serving = self._queues, self._serving
+        (row,) = await self._db.query("cluster_view", list(workers), queues.stamp, serving.stamp)
+        self._queues = queues = queues.updated(row["stamp"], _queues(row["queues"] or "{}"))
+        self._serving = serving = serving.updated(row["workers"], _serving(row["serving"] or "{}"))
+        return ClusterView(dict(queues.rows), _slots(row["slots"] or "{}"), dict(serving.rows))
 
     async def lead(self, candidate: int, length: float) -> int | None:
         """See Store.lead."""

@@ -200,7 +200,7 @@ class Diagnosis:
 
     async def _polling(self) -> AsyncIterator[Finding]:
         if not self._db.read_only:
-            queues = [row["name"] for row in await self._db.query("queues")]
+            queues = [row["name"] for row in await self._db.query("queues", None) if row["name"] is not None]
             yield findings.ok("polling", str(await self._claims.polling(queues)))
 
     async def _unserved(self) -> AsyncIterator[Finding]:

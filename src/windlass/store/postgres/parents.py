@@ -12,13 +12,14 @@ import asyncpg
 import msgspec
 
 from windlass.core.gates import gates_of
+from windlass.core.states import State
 from windlass.errors import ClaimLost, StoreBusy, StoreUnavailable, WindlassError
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.errors import translated
 from windlass.store.postgres.limits import Limits, is_carried
 from windlass.store.postgres.rows import record_of
-from windlass.store.records import ClaimedJob, ParentRecord, PartRecord, Parts, Plan
+from windlass.store.records import ClaimedJob, ParentRecord, PartRecord, Parts, Plan, states_of_parts
 
 LARGEST: Final = 2**31 - 1
 
@@ -81,6 +82,12 @@ class Parents:
             return []
         rows = await self._db.query("parts", parent, min(start, LARGEST), limit)
         return [record_of(PartRecord, row, span=msgspec.json.decode(row["span"])) for row in rows]
+
+    async def part_states(self, parent: int) -> list[State]:
+        """See Store.part_states."""
+        rows = await self._db.query("part_states", parent) if 0 < parent < 2**63 else []
+        runs = [(row["first"], row["n"], State(row["state"])) for row in rows if row["first"] is not None]
+        return states_of_parts(rows[0]["total"] if rows else 0, runs)
 
     async def set_parent(self, id: int, *, parallel: int | None) -> ParentRecord | None:
         """See Store.set_parent."""

@@ -18,6 +18,7 @@ from windlass.store.changes import changed_task, merged
 from windlass.store.fields import TaskRecord
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.known_queues import KnownRows
 from windlass.store.postgres.limits import Limits
 from windlass.store.postgres.rows import record_of
 from windlass.store.records import CancelAnswer, DeleteAnswer, QueueRecord, RetryAnswer
@@ -35,6 +36,7 @@ class Steering:
     def __init__(self, database: Database, limits: Limits) -> None:
         self._db = database
         self._limits = limits
+        self._known: KnownRows[QueueRecord] = KnownRows()
 
     async def cancel(self, jobs: Sequence[int]) -> dict[int, CancelAnswer]:
         """See Store.cancel."""
@@ -84,7 +86,11 @@ class Steering:
 
     async def queues(self) -> list[QueueRecord]:
         """See Store.queues."""
-        return [_queue(row) for row in await self._db.query("queues")]
+        known = self._known
+        rows = await self._db.query("queues", known.stamp)
+        sent = {row["name"]: _queue(row) for row in rows if row["name"] is not None}
+        self._known = known = known.updated(rows[0]["stamp"], sent)
+        return list(known.rows.values())
 
     async def set_queue(self, name: str, changes: Mapping[str, Any]) -> QueueRecord:
         """See Store.set_queue."""

@@ -124,6 +124,7 @@ class PostgresStore:
         self.parent: Final = self._parents.parent
         self.parents: Final = self._parents.parents
         self.parts: Final = self._parents.parts
+        self.part_states: Final = self._parents.part_states
         self.set_parent: Final = self._parents.set_parent
         self.redrive: Final = self._parents.redrive
 

@@ -56,7 +56,7 @@ from windlass.store.records.measure import (
     TaskDepth,
     Vitals,
 )
-from windlass.store.records.parent import ParentRecord, PartOf, PartPlan, PartRecord, Plan
+from windlass.store.records.parent import ParentRecord, PartOf, PartPlan, PartRecord, Plan, states_of_parts
 from windlass.store.records.queue import ClusterView, Depth, QueueRecord
 from windlass.store.records.schedule import Due, NewSchedule, ScheduleRecord
 from windlass.store.records.upkeep import Expired, Finding, Migration, Promoted, Rotation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -97,3 +97,12 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     """Type and message of the failure it died of."""
     created_at: float = 0.0
+
+
+def states_of_parts(total: int, runs: Iterable[tuple[int, int, State]]) -> list[State]:
+    """The states of so many parts by index, given those that have not succeeded as runs: from which index on,
+    how many, and their state."""
+    states = [State.SUCCEEDED] * total
+    for first, n, state in runs:
+        states[first : first + n] = [state] * n
+    return states

@@ -26,6 +26,9 @@ class Depth(msgspec.Struct, frozen=True):
     """Parts that their parents have not offered yet [P8]."""
     free: int = 0
     """Of `ready`, what neither a limit, nor a budget, nor the `parallel` of a parent holds back [M7]."""
+    estimate: bool = False
+    """Whether one of these is what was counted some seconds ago: of jobs that are held, scheduled, retrying
+    or dead no more than a thousand are counted each time [M1]."""
 
     @property
     def counts(self) -> tuple[int, int, int, int, int]:

@@ -31,6 +31,9 @@ Span = tuple[int, int]
 LOOKS: Final = 5
 """How many looks for work are timed, to say what they cost."""
 
+MANY: Final = 32
+"""Who serves more queues is told of every lane that has something, instead of asking for each queue."""
+
 MAX_SENT_AWAY: Final = 500
 """After so many jobs that lack their tokens a claim leaves their lane; the next one sends more away."""
 
@@ -94,9 +97,13 @@ def must_live(tx: Transaction, worker: int) -> None:
 
 
 def _heads(tx: Transaction, queues: list[str]) -> Heads:
-    names = encode(queues).decode()
+    if len(queues) > MANY:
+        wanted = frozenset(queues)
+        found = [head for head in tx.all(_SQL["all_heads"], (tx.now,)) if head[1] in wanted]
+    else:
+        found = tx.all(_SQL["heads"], (encode(queues).decode(), tx.now))
     heads = Heads()
-    for lane, queue, priority, since, bounded, limited, reserved in tx.all(_SQL["heads"], (names, tx.now)):
+    for lane, queue, priority, since, bounded, limited, reserved in found:
         if since is None:
             raise StoreCorrupt(
                 f"lane {lane} ({queue}) has a count of ready jobs, but no job [I4]; nothing was claimed"
@@ -242,7 +249,15 @@ def has_work(connection: apsw.Connection, queues: Sequence[str], now: float) -> 
 def work_in(connection: apsw.Connection, queues: Sequence[str], now: float) -> float:
     """In how many seconds one of these queues may be claimed from, if nobody does anything: that is when its
     governor lets another job start [F2]; 0: now, inf: there is nothing to be had."""
-    found = dict(fetch(connection, _SQL["claimable"], (encode(list(queues)).decode(), now)))
+    if len(queues) > MANY:
+        wanted = frozenset(queues)
+        found = {
+            queue: bounded
+            for queue, bounded in fetch(connection, _SQL["all_claimable"], (now,))
+            if queue in wanted
+        }
+    else:
+        found = dict(fetch(connection, _SQL["claimable"], (encode(list(queues)).decode(), now)))
     bounded = [queue for queue, is_bounded in found.items() if is_bounded]
     if len(bounded) < len(found):
         return 0.0

@@ -9,6 +9,7 @@ moved since. A page that has looked at enough rows ends early, perhaps empty, wi
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from typing import Any, Final, NamedTuple, TypeVar
@@ -27,6 +28,10 @@ from windlass.store.sqlite.schema import Statements
 _SQL = Statements("listing")
 OLDEST_AMONG: Final = 1_000
 """So many jobs at the head of a lane are looked at for the oldest."""
+
+MAX_GATED: Final = 1_000
+"""So many jobs at gates are counted one by one."""
+_NO_PARTS: Final = (0, 0, None)
 
 Found = tuple[Any, ...]
 
@@ -153,9 +158,11 @@ def checkpoints(connection: apsw.Connection, jobs: Sequence[int]) -> dict[int, C
 def depth(connection: apsw.Connection, now: float, queues: Sequence[str] | None = None) -> dict[str, Depth]:
     """The counts of queues, summed up over their lanes."""
     known: dict[str, Depth] = {}
+    parts = {lane: counts for lane, *counts in fetch(connection, _SQL["pending_parts"])}
+    gated = _Gated(connection)
     for queue, lane, *counts in fetch(connection, _SQL["depth"]):
         if queues is None or queue in queues:
-            mine = _lane_depth(connection, lane, counts, now)
+            mine = _lane_depth(connection, lane, counts, parts.get(lane, _NO_PARTS), gated, now)
             known[queue] = _sum(known[queue], mine) if queue in known else mine
     return known if queues is None else {name: known.get(name, Depth()) for name in queues}
 
@@ -168,32 +175,48 @@ def waited(connection: apsw.Connection, now: float, queue: str) -> float:
     )
 
 
-def _lane_depth(connection: apsw.Connection, lane: int, counts: list[int], now: float) -> Depth:
+class _Gated:
+    """How many of the jobs that are held stand at gates, by lane. Where those are many, the others are
+    counted instead, which wait for the turn of their fair key: seldom are there many of both."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._few: Counter[int] | None = None
+
+    def of(self, lane: int, held: int) -> int:
+        if self._few is None:
+            self._few = Counter(lane for (lane,) in fetch(self._connection, _SQL["gated"], (MAX_GATED + 1,)))
+        if self._few.total() <= MAX_GATED:
+            return self._few[lane]
+        return held - int(self._connection.execute(_SQL["in_ring"], (lane,)).get)
+
+
+def _lane_depth(
+    connection: apsw.Connection, lane: int, counts: list[int], parts: Sequence[Any], gated: _Gated, now: float
+) -> Depth:
     """The counters of a lane, and the age of its oldest ready job among the first of the lane. A job that a
     gate let in late may stand behind younger ones. Who is put into a lane draws a place."""
     ready, held, running, scheduled, retrying, dead, drawn = counts
-    ((parts, free_parts, split_at),) = fetch(connection, _SQL["pending_parts"], (lane,))
+    pending, free_parts, split_at = parts
     times = [] if split_at is None else [split_at]
-    gated = 0
     if ready + held:
         times.append(connection.execute(_SQL["oldest"], (lane, OLDEST_AMONG)).get)
-        gated = connection.execute(_SQL["gated"], (lane,)).get if held else 0
     return Depth(
-        ready=ready + held + parts,
+        ready=ready + held + pending,
         running=running,
         scheduled=scheduled,
         retrying=retrying,
         dead=dead,
         oldest=now - min(times) if times else None,
         offered=drawn,
-        pending_parts=parts,
-        free=ready + held - gated + free_parts,
+        pending_parts=pending,
+        free=ready + (held - gated.of(lane, held) if held else 0) + free_parts,
     )
 
 
 def _sum(one: Depth, other: Depth) -> Depth:
     ages = [depth.oldest for depth in (one, other) if depth.oldest is not None]
-    counted = [name for name in Depth.__struct_fields__ if name != "oldest"]
+    counted = [name for name in Depth.__struct_fields__ if name not in ("oldest", "estimate")]
     counts = {name: getattr(one, name) + getattr(other, name) for name in counted}
     return Depth(**counts, oldest=max(ages, default=None))
 

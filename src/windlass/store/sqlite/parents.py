@@ -6,7 +6,7 @@ steers."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,8 +19,8 @@ from windlass.errors import AlreadyEnqueued, StoreCorrupt
 from windlass.store.protocol import NOTHING
 from windlass.store.records import Claim, ClaimedJob, Needs, NewJob, PartOf, Parts, Plan, parts_of
 from windlass.store.sqlite import parts, rows, transitions
+from windlass.store.sqlite.claims import MANY, must_live, must_run
 from windlass.store.sqlite.claims import claim as lease
-from windlass.store.sqlite.claims import must_live, must_run
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.outcomes import Ended, was_ended
 from windlass.store.sqlite.rows import Ending, Row, readable_options
@@ -263,9 +263,9 @@ def claim(
     were claimed make way for others: for as many as there is room for here, and then for one of each parent.
     Parts are not held ahead of slots, whatever room a queue of short jobs has."""
     room = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
-    for queue, crowd in crowds.items():
+    for queue in crowds if len(crowds) <= MANY else _with_jobs(tx, crowds):
         if room.get(queue, 0) > 1:
-            room[queue] = min(room[queue], fair_share(_waiting_in(tx, queue), crowd))
+            room[queue] = min(room[queue], fair_share(_waiting_in(tx, queue), crowds[queue]))
     claims = lease(tx, worker, room, limit, needs)
     left = limit - sum(len(claim.jobs) for claim in claims)
     if claims and claims[-1].jobs[0].deaths:
@@ -292,6 +292,11 @@ def _make_way(tx: Transaction, claimed: Parts, wanted: int) -> None:
         parent = load(tx, id)
         if parent is not None:
             advance(tx, parent, wanted)
+
+
+def _with_jobs(tx: Transaction, queues: Collection[str]) -> set[str]:
+    """Those of many queues in which jobs are ready: the others have nothing to share."""
+    return {queue for (queue,) in tx.all(_SQL["with_jobs"]) if queue in queues}
 
 
 def _waiting_in(tx: Transaction, queue: str) -> int:

@@ -15,8 +15,16 @@ import apsw
 import msgspec
 
 from windlass.core.states import State
-from windlass.store.records import NewJob, Options, ParentRecord, PartOf, PartPlan, PartRecord
-from windlass.store.sqlite.listing import checkpoints, seen_job
+from windlass.store.records import (
+    NewJob,
+    Options,
+    ParentRecord,
+    PartOf,
+    PartPlan,
+    PartRecord,
+    states_of_parts,
+)
+from windlass.store.sqlite.listing import Seen, checkpoints, seen_job
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import DEAD, STATES, SUCCEEDED, Ending, failures, fetch, named
 from windlass.store.sqlite.schema import Statements
@@ -192,6 +200,22 @@ def parts(connection: apsw.Connection, parent: int, *, start: int = 0, limit: in
     return [_part(connection, row) for row in found]
 
 
+def part_states(connection: apsw.Connection, parent: int) -> list[State]:
+    """The states of a parent's parts by index. Those that are pending are mostly the rest from some index on,
+    which the parent's counts show."""
+    found = fetch(connection, _SQL["first_pending"], (parent,)) if 0 < parent <= MAX_ID else []
+    if not found:
+        return []
+    ((total, pending, first),) = found
+    if first is None or total - first == pending:
+        runs = [(first or 0, pending, State.WAITING)]
+    else:
+        runs = [(at, n, State.WAITING) for at, n in fetch(connection, _SQL["pending_runs"], (parent,))]
+    for number, state, job in fetch(connection, _SQL["open"], (parent,)):
+        runs.append((number, 1, _job_of_part(connection, job).state if state == OUT else STATES[state]))
+    return states_of_parts(total, runs)
+
+
 def _parent(connection: apsw.Connection, row: dict[str, Any]) -> ParentRecord:
     saved = fetch(connection, _SQL["saved"], (row["id"],)) if row["out"] else ()
     for data, done, done_before, records_before in saved:
@@ -206,9 +230,14 @@ def _part(connection: apsw.Connection, row: dict[str, Any]) -> PartRecord:
     row["span"] = msgspec.json.decode(row["span"])
     row["state"] = State.WAITING if state == PENDING else STATES.get(state, State.READY)
     if state == OUT:
-        seen = seen_job(connection, job)
-        assert seen is not None, "a part that is out has lost its job"
+        seen = _job_of_part(connection, job)
         row["state"], row["attempt"] = seen.state, seen.attempt
         saved = checkpoints(connection, [job]).get(job)
         row["done"], row["records"] = (saved.done or 0, counted(saved.data)) if saved is not None else (0, 0)
     return PartRecord(**row)
+
+
+def _job_of_part(connection: apsw.Connection, job: int) -> Seen:
+    seen = seen_job(connection, job)
+    assert seen is not None, "a part that is out has lost its job"
+    return seen

@@ -28,8 +28,10 @@ def schedules(connection: apsw.Connection) -> list[ScheduleRecord]:
 
 
 def due(connection: apsw.Connection, now: float, limit: int = 100) -> Due:
-    """Those that are due, the one due longest first."""
-    return Due(now, [_record(row) for row in named(connection, _SQL["due"], (now, max(limit, 0)))])
+    """Those that are due, the one due longest first, and those that were fired in the future."""
+    found = [row for name in ("due", "ahead") for row in named(connection, _SQL[name], (now, max(limit, 0)))]
+    known = sorted(map(_record, found), key=lambda schedule: (schedule.next_at or 0.0, schedule.name))
+    return Due(now, known[: max(limit, 0)])
 
 
 def seed(

@@ -315,6 +315,7 @@ class SQLiteStore:
     split: Final = _write(parents.split)
     parent: Final = _read(parts.parent)
     parents: Final = _read(parts.parents)
+    part_states: Final = _read(parts.part_states)
     parts: Final = _read(parts.parts)
 
     # -- the cluster ------------------------------------------------------------------------------------

@@ -196,6 +196,7 @@ async def _count(store: Store, where: JobFilter) -> Count:
     """By the store's own counts where it has them, else by walking for a moment."""
     if where.state in _COUNTED and where == JobFilter(queue=where.queue, state=where.state):
         depths = await store.depth(None if where.queue is None else [where.queue])
-        counted = sum(getattr(depth, str(where.state)) for depth in depths.values())
-        return Count(min(counted, CAP), more=counted > CAP)
+        if not any(depth.estimate for depth in depths.values()):
+            counted = sum(getattr(depth, str(where.state)) for depth in depths.values())
+            return Count(min(counted, CAP), more=counted > CAP)
     return await walks.count(store, where, within=PREVIEW_TIME)

@@ -102,7 +102,7 @@ class Parents(Actions):
 
     async def _all_parts(self, parent: ParentRecord) -> Parts:
         """Shared for longer where there are many: the more a read costs, the less often it is done."""
-        ttl = 1.0 + min(parent.total, MAX_PARTS) / 5_000
+        ttl = 1.0 + min(parent.total, MAX_PARTS) / 50_000
         if parent.finished_at is not None:
             ttl += 10.0
         key = ("parts", parent.id, parent.finished_at)

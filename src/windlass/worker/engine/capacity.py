@@ -9,7 +9,7 @@ held ahead.
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -30,15 +30,15 @@ class Capacity:
     def __init__(self, total: int | None, batches: Mapping[str, int]) -> None:
         self.slots: Mapping[str, int] = {}
         """Slots that this worker may use."""
-        self.buffers: dict[str, deque[ClaimedJob]] = {}
-        """Jobs that are claimed and not started."""
-        self.busy: dict[str, int] = {}
+        self.buffers: defaultdict[str, deque[ClaimedJob]] = defaultdict(deque)
+        """Jobs that are claimed and not started, of queues of which any ever were."""
+        self.busy: defaultdict[str, int] = defaultdict(int)
         """Slots that are taken."""
-        self.low: dict[str, int] = {}
+        self.low: defaultdict[str, int] = defaultdict(int)
         """With so many left in its buffer it is time to claim again."""
         self.reserved: Counter[str] = Counter()
         """Slots that are kept for jobs to be handed over; see `handover`."""
-        self.appetites: dict[str, Appetite] = {}
+        self.appetites: defaultdict[str, Appetite] = defaultdict(Appetite)
         self.serving: Mapping[str, int] = {}
         """How many workers serve each queue."""
         self._grown: dict[str, tuple[int, float]] = {}
@@ -58,9 +58,9 @@ class Capacity:
         for queue, n in self.slots.items():
             if n < 1:
                 continue
-            if queue not in self.buffers:
-                self.buffers[queue], self.busy[queue] = deque(), 0
-                self.appetites[queue] = Appetite()
+            if queue not in self.buffers and queue not in self.busy:  # of most where there are thousands
+                wants[queue] = n * self._batches.get(queue, 1)
+                continue
             ahead = self.appetites[queue].ahead(n) if self._total is None else 0
             self.low[queue] = ahead // 2
             waiting = len(self.buffers[queue])

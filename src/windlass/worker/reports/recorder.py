@@ -26,6 +26,9 @@ from windlass.worker.reports.store_clock import StoreClock
 from windlass.worker.reports.timeline import ending, event_of
 
 EVERY: Final = 2.0
+MANY_QUEUES: Final = 32
+"""A claim in vain from more queues counts for none of them."""
+
 MAX_SAMPLES: Final = 10_000
 """Samples that may wait to be reported: beyond that, no new minute is begun."""
 
@@ -177,15 +180,16 @@ class Recorder:
 
     # -- anything else ------------------------------------------------------------------------------------
 
-    def claimed(self, claims: Iterable[Claim], asked: Iterable[str]) -> None:
-        """A claim from these queues was answered. One that found nothing at all is an empty one of each."""
+    def claimed(self, claims: Iterable[Claim], asked: Collection[str]) -> None:
+        """A claim from these queues was answered. One that found nothing at all is an empty one of each; of
+        many queues it is one of none of them, or a report would grow with the queues that stand idle."""
         found = False
         for claim in claims:
             found = self.fresh = True
             counts = self._sample(claim.queue).counts
             counts["claims"] = counts.get("claims", 0) + 1
             counts["claimed"] = counts.get("claimed", 0) + len(claim.jobs)
-        for queue in () if found else asked:
+        for queue in () if found else asked if len(asked) <= MANY_QUEUES else ("",):
             counts = self._sample(queue).counts
             counts["empty"] = counts.get("empty", 0) + 1
 

@@ -56,6 +56,8 @@ READS = {
     "list_watermarks", "locate", "next_waiting_lists", "now", "offered", "place_claim", "place_outcome",
     "deferred_reason", "records_of", "saved_of", "segment_bytes", "shown_as", "count_seqs", "standing_of",
     "task_depths", "unfinished", "published_queue", "ended", "ends_of", "has_ended", "uncounted",
+    "moved_lanes", "lane_depths", "aside_counts", "aside_queues", "count_aside", "part_runs", "queues_stamp",
+    "changes_itself", "due_schedules",
 }  # fmt: skip
 LOOKS = {"schema_version"}  # what every role may ask, so that a store can be opened
 

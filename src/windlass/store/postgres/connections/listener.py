@@ -16,7 +16,7 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -60,6 +60,7 @@ class Listener:
         self._beginning: asyncio.Task[bool] | None = None
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
         self._asked: set[object] = set()
+        self._subscribers: list[Callable[[object], None]] = []
         self._heard_of: Counter[object] = Counter()
         self._begun = 0
         self._begun_at = 0.0
@@ -85,15 +86,28 @@ class Listener:
         self._asked.add(topic)
         return self._heard_of[topic] + self._begun
 
-    async def wait(self, topics: Sequence[str], timeout: float, since: Sequence[int] = ()) -> bool:
+    def subscribe(self, subscriber: Callable[[object], None]) -> None:
+        """Call this with the topic of every wake-up; with None where there may have been one for any."""
+        self._subscribers.append(subscriber)
+
+    async def wait(
+        self,
+        topics: Collection[str],
+        timeout: float,
+        since: Sequence[int] = (),
+        heard: Callable[[], bool] | None = None,
+    ) -> bool:
         """Wait for a wake-up for one of the topics, at most `timeout` seconds or one poll interval.
 
-        `since` is what `heard_of` said of each before the caller looked and found nothing: a wake-up between
-        the look and the wait counts. So does the loss of the listener, which hears nothing any more."""
+        `since` is what `heard_of` said of each before the caller looked and found nothing, and `heard` says
+        whether there was one by what the caller was told: a wake-up between the look and the wait counts. So
+        does the loss of the listener, which hears nothing any more."""
         began = time.monotonic()
         if await self._start(min(timeout, self.idle_poll)):
             return True
         if any(self.heard_of(topic) > mark for topic, mark in zip(topics, since, strict=False)):
+            return True
+        if heard is not None and heard():
             return True
         event = asyncio.Event()
         self._waiting[event] = frozenset(topics)
@@ -135,6 +149,7 @@ class Listener:
         deaf, self.hears = self.hears and not wake_up.hears, wake_up.hears
         if wake_up.missed:
             self._begun += 1
+            self._tell_subscribers(None)
         if wake_up.missed or deaf:
             self._wake_all()
         for topic in wake_up.topics:
@@ -144,6 +159,7 @@ class Listener:
         """There is a wake-up for a topic, from the server or from this process itself."""
         if topic in self._asked:
             self._heard_of[topic] += 1
+        self._tell_subscribers(topic)
         for event, topics in self._waiting.items():
             if topic in topics:
                 event.set()
@@ -216,6 +232,7 @@ class Listener:
             return False
         self._connection, self.hears = connection, hears
         self._begun += 1
+        self._tell_subscribers(None)
         self._begun_at = self._proved_at = time.monotonic()
         self._pass_on(WakeUp(hears=hears, missed=True))
         self._close_unheeded()  # whoever wanted it may have left
@@ -231,6 +248,10 @@ class Listener:
         self._put_off()
         self._pass_on(WakeUp(hears=False))
         self._wake_all()
+
+    def _tell_subscribers(self, topic: object) -> None:
+        for subscriber in self._subscribers:
+            subscriber(topic)
 
     def _wake_all(self) -> None:
         for event in self._waiting:

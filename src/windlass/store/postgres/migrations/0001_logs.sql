@@ -782,6 +782,8 @@ CREATE TABLE windlass.schedule (
     payload  json NOT NULL,
     options  json
 ) WITH (fillfactor = 50);
+CREATE INDEX ON windlass.schedule (next_at, name COLLATE "C") WHERE NOT paused;
+CREATE INDEX ON windlass.schedule (last_at) WHERE NOT paused;
 
 -- ==== Measures ====
 
@@ -878,6 +880,15 @@ CREATE TABLE windlass.ended_aside (
     kind  text NOT NULL
 );
 ALTER TABLE windlass.ended_aside REPLICA IDENTITY FULL;
+
+-- How many jobs of a queue stand aside, where that was more than a thousand when they were last counted [M1].
+CREATE TABLE windlass.aside_count (
+    n     bigint NOT NULL,
+    at    timestamptz NOT NULL,
+    kind  text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    PRIMARY KEY (kind, queue)
+) WITH (fillfactor = 50);
 
 -- ==== Adoption ====
 

@@ -5,23 +5,61 @@
 
 -- The lanes of some queues with what a claimer needs to choose between them: priority, how long the head has
 -- waited, whether there may be anything at all, whether its queue has a limit, whether fair jobs wait behind
--- it.
+-- it; shut: its queue is paused or cools down; reached: the last number drawn in it; quiet: there is nothing
+-- in it, and whoever enqueues the next job will call.
 -- Callers: the store's claim, at most once a second. May call: worker, reader. Lock: none.
+-- One statement for all of them, each table probed by its index [rule 8]. The idle mark is read before the
+-- position, as in mark_idle [rule 10]: a number that is drawn later is drawn by one who sees the mark. The
+-- cursor is as old as the statement, or older, so that nothing that waits is overlooked.
 CREATE OR REPLACE FUNCTION windlass.lane_heads(p_queues text[])
 RETURNS TABLE (lane int, queue text, priority smallint, waited float8, waiting boolean, limited boolean,
-               ring boolean)
+               ring boolean, shut boolean, reached bigint, quiet boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     SELECT l.id, l.queue, l.priority,
-           coalesce(date_part('epoch', windlass.now() - windlass.lane_head(l.id, 1)), 0),
-           windlass.lane_depth(l.id) > 0, q.concurrency IS NOT NULL OR q.governor,
+           CASE WHEN d.n > 0
+                THEN coalesce(date_part('epoch', windlass.now() - windlass.lane_head(l.id, 1)), 0)
+                ELSE 0 END,
+           d.n > 0, q.concurrency IS NOT NULL OR q.governor,
            EXISTS (SELECT FROM windlass.held h
-                    WHERE h.queue = l.queue AND h.priority = l.priority AND h.fair_key IS NOT NULL OFFSET 0)
-      FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
-     WHERE l.queue = ANY (p_queues) AND NOT q.paused
-       AND (q.cool_until IS NULL OR windlass.cooldown_left(q) = 0);
+                    WHERE h.queue = l.queue AND h.priority = l.priority AND h.fair_key IS NOT NULL OFFSET 0),
+           q.paused OR q.cool_until IS NOT NULL AND windlass.cooldown_left(q) > 0, d.reached,
+           d.idle AND d.n = 0
+      FROM unnest(p_queues) AS u (name)
+     CROSS JOIN LATERAL (SELECT * FROM windlass.queue x WHERE x.name = u.name OFFSET 0) AS q
+     CROSS JOIN LATERAL (SELECT * FROM windlass.lane x WHERE x.queue = u.name OFFSET 0) AS l
+     CROSS JOIN LATERAL (
+         SELECT p.idle, p.reached,
+                CASE WHEN c.hi IS NULL THEN windlass.lane_depth(l.id)  -- which says what is wrong
+                     ELSE p.reached - c.hi + c.holes - c.ahead_n END AS n
+           FROM (SELECT m.idle, coalesce(pg_sequence_last_value(l.position), 0) AS reached
+                   FROM (SELECT pg_sequence_last_value(l.idle) = 1 AS idle OFFSET 0) AS m OFFSET 0) AS p
+           LEFT JOIN LATERAL (SELECT x.hi, x.holes, x.ahead_n FROM windlass.claim x WHERE x.lane = l.id
+                               ORDER BY x.id DESC LIMIT 1) AS c ON true
+          OFFSET 0) AS d;
+END $$;
+
+-- Those of some lanes in which numbers were drawn beyond what a claimer has seen there (moved), and every lane
+-- with a number above p_above, which it may not know yet.
+-- Callers: the store's claim, every few seconds. May call: worker, reader. Lock: none.
+-- So a claimer that serves ten thousand queues finds what a lost wake-up was for, at the cost of a look at
+-- each sequence [rule 10].
+CREATE OR REPLACE FUNCTION windlass.moved_lanes(p_lanes int[], p_reached bigint[], p_above int)
+RETURNS TABLE (lane int, queue text, moved boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT k.lane, l.queue, true
+      FROM unnest(p_lanes, p_reached) AS k (lane, reached)
+     CROSS JOIN LATERAL (SELECT x.queue, x.position FROM windlass.lane x WHERE x.id = k.lane OFFSET 0) AS l
+     WHERE coalesce(pg_sequence_last_value(l.position), 0) <> k.reached
+     UNION ALL
+    SELECT l.id, l.queue, false FROM windlass.lane l WHERE l.id > p_above;
 END $$;
 
 -- Since when the longest waiting of a lane's first p_first jobs has been ready, or NULL. A fair job brings

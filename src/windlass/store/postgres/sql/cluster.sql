@@ -334,17 +334,24 @@ END $$;
 
 -- :cluster_view
 -- What a host needs to know each second: all queues, the slots of its workers ($1), who serves what [K1]
--- [K2].
+-- [K2]. Of the queues, where their stamp is still $2, those whose readings change by themselves; who serves
+-- what, unless the stamp of the workers is still $3.
 -- Callers: the store's cluster_view. Lock: none.
 -- One statement, so one snapshot.
-SELECT (SELECT json_object_agg(q.name, to_jsonb(q) || jsonb_build_object('cooling', windlass.cooldown_left(q))
+SELECT t.stamp, y.stamp AS workers,
+       (SELECT json_object_agg(q.name, to_jsonb(q) || jsonb_build_object('cooling', windlass.cooldown_left(q))
                                        || windlass.flow_of(q))
-          FROM windlass.queue q) AS queues,
+          FROM windlass.queue q
+         WHERE t.stamp IS DISTINCT FROM $2 OR windlass.changes_itself(q)) AS queues,
        (SELECT json_object_agg(w.worker, w.slots)
           FROM (SELECT s.worker, json_object_agg(s.queue, s.slots) AS slots
                   FROM windlass.slot s WHERE s.worker = ANY ($1::bigint[]) GROUP BY s.worker) AS w) AS slots,
+       CASE WHEN y.stamp IS DISTINCT FROM $3 THEN
        (SELECT json_object_agg(a.queue, a.n)
           FROM (SELECT u.queue, count(DISTINCT w.id) AS n
                   FROM windlass.worker w JOIN windlass.worker_life l USING (id)
                  CROSS JOIN unnest(w.queues) AS u (queue)
-                 WHERE l.alive GROUP BY u.queue) AS a) AS serving
+                 WHERE l.alive GROUP BY u.queue) AS a) END AS serving
+  FROM windlass.queues_stamp() AS t (stamp)
+ CROSS JOIN (SELECT concat_ws(':', count(*), sum(hashint8extended(w.id, w.xmin::text::bigint))) AS stamp
+               FROM windlass.worker w JOIN windlass.worker_life l USING (id) WHERE l.alive) AS y

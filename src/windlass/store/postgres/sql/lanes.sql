@@ -303,7 +303,7 @@ END $$;
 
 -- How many jobs wait in a lane, in O(1): position - hi + holes - ahead. Numbers drawn by transactions that
 -- have not committed, and burnt ones that no claim has passed yet, count until then.
--- Callers: admit_ring, depth, lane_heads, lane_tasks, queue_load, of which readers call some (with the
+-- Callers: admit_ring, lane_depths, lane_heads, lane_tasks, queue_load, of which readers call some (with the
 -- owner's rights, since a lane declared after a grant has a sequence of its own). May call: worker, reader.
 -- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lane_depth(p_lane int) RETURNS bigint

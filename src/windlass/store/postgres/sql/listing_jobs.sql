@@ -71,7 +71,7 @@ $$;
 
 -- Where a job is: its state as users know it, and its attempt. No row: there is no such job. The one function
 -- that knows.
--- Callers: check_after, follow, look_at_fresh, the view job_part. May call: worker, reader.
+-- Callers: check_after, follow, look_at_fresh, part_runs, the view job_part. May call: worker, reader.
 -- Lock: none; who acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way from one
 -- place to the next a job is in exactly one of them in any snapshot, hence one statement.
 CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
@@ -209,7 +209,8 @@ SELECT p.id, p.task, p.queue, p.priority, p.state, p.attempt, p.deaths, p.payloa
 
 -- ==== Depths ====
 
--- Counts per queue without scanning the logs [M1].
+-- Counts per queue without scanning the logs [M1]; estimate: of something more than a thousand stand aside, and
+-- that is what was counted some seconds ago.
 -- Callers: users, the store. May call: worker, reader. Lock: none.
 -- ready: by position, so O(lanes), with jobs aside and parts that are not offered yet; free: what neither a
 -- gate nor the `parallel` of a parent holds back. running: from the claims of workers that are not settled,
@@ -217,26 +218,35 @@ SELECT p.id, p.task, p.queue, p.priority, p.state, p.attempt, p.deaths, p.payloa
 -- workers to them.
 CREATE OR REPLACE FUNCTION windlass.depth()
 RETURNS TABLE (queue text, ready bigint, running bigint, scheduled bigint, retrying bigint, dead bigint,
-               oldest timestamptz, pending_parts bigint, free bigint)
+               oldest timestamptz, pending_parts bigint, free bigint, estimate boolean)
 LANGUAGE plpgsql SECURITY DEFINER ROWS 20
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     RETURN QUERY
     WITH waiting AS (
-        SELECT l.queue, sum(windlass.lane_depth(l.id)) AS n, min(windlass.lane_head(l.id, 100)) AS oldest
-          FROM windlass.lane l GROUP BY l.queue),
-    aside AS (
-        SELECT h.queue, count(*) AS n, count(*) FILTER (WHERE h.gate IS NULL) AS free, min(h.since) AS oldest
-          FROM windlass.held h GROUP BY h.queue),
+        SELECT l.queue, sum(l.n) AS n,
+               min(CASE WHEN l.n > 0 THEN windlass.lane_head(l.lane, 100) END) AS oldest
+          FROM windlass.lane_depths() AS l GROUP BY l.queue),
+    aside AS MATERIALIZED (
+        SELECT c.queue, sum(c.n) FILTER (WHERE c.kind = 'held') AS n,
+               sum(c.n) FILTER (WHERE c.kind = 'free') AS free,
+               sum(c.n) FILTER (WHERE c.kind = 'scheduled') AS scheduled,
+               sum(c.n) FILTER (WHERE c.kind = 'retrying') AS retrying,
+               sum(c.n) FILTER (WHERE c.kind = 'dead') AS dead, bool_or(c.estimate) AS estimate,
+               (SELECT h.since FROM windlass.held h WHERE h.queue = c.queue
+                 ORDER BY h.since LIMIT 1) AS oldest
+          FROM windlass.aside_counts() AS c GROUP BY c.queue),
     family AS (
         SELECT p.queue, sum(p.pending) AS n, min(p.created_at) AS oldest,
                sum(CASE WHEN g.closed THEN 0
                         ELSE greatest(least(p.pending, p.parallel - p.out), 0) END) AS free
           FROM windlass.parent p
          CROSS JOIN LATERAL (
-             SELECT EXISTS (SELECT FROM windlass.part t JOIN windlass.held h ON h.id = t.job
-                             WHERE t.parent = p.id AND t.state = 'out' AND NOT t.claimed
-                               AND h.gate IS NOT NULL) AS closed OFFSET 0) AS g
+             SELECT EXISTS (SELECT FROM windlass.part t
+                             CROSS JOIN LATERAL (SELECT FROM windlass.held h
+                                                  WHERE h.id = t.job AND h.gate IS NOT NULL OFFSET 0) AS h
+                             WHERE t.parent = p.id AND t.state = 'out' AND NOT t.claimed) AS closed
+             OFFSET 0) AS g
          WHERE p.state = 'waiting' AND p.pending > 0 AND NOT p.cancelling GROUP BY p.queue),
     busy AS (
         SELECT l.queue, sum(h.n) AS n
@@ -248,25 +258,19 @@ BEGIN
                              OFFSET 0) AS h
           JOIN windlass.lane l ON l.id = h.lane
          WHERE NOT w.settled GROUP BY l.queue),
-    later AS (
-        SELECT d.queue, count(*) FILTER (WHERE NOT d.retrying) AS scheduled,
-               count(*) FILTER (WHERE d.retrying) AS retrying
-          FROM windlass.deferred d GROUP BY d.queue),
     gone AS (
-        SELECT x.queue, count(*) AS n
-          FROM (SELECT d.queue FROM windlass.dead d
-                 UNION ALL
-                SELECT p.queue FROM windlass.parent p WHERE p.state = 'dead') AS x GROUP BY x.queue)
+        SELECT p.queue, count(*) AS n FROM windlass.parent p WHERE p.state = 'dead' GROUP BY p.queue)
     SELECT q.name, (coalesce(w.n, 0) + coalesce(a.n, 0) + coalesce(f.n, 0))::bigint, coalesce(b.n, 0)::bigint,
-           coalesce(s.scheduled, 0), coalesce(s.retrying, 0), coalesce(g.n, 0),
+           coalesce(a.scheduled, 0)::bigint, coalesce(a.retrying, 0)::bigint,
+           (coalesce(a.dead, 0) + coalesce(g.n, 0))::bigint,
            least(w.oldest, a.oldest, f.oldest), coalesce(f.n, 0)::bigint,
-           (coalesce(w.n, 0) + coalesce(a.free, 0) + coalesce(f.free, 0))::bigint
-      FROM (SELECT name FROM windlass.queue UNION SELECT d.queue FROM windlass.deferred d) AS q
+           (coalesce(w.n, 0) + coalesce(a.free, 0) + coalesce(f.free, 0))::bigint, coalesce(a.estimate, false)
+      FROM (SELECT name FROM windlass.queue UNION SELECT a.queue FROM aside a
+             WHERE a.scheduled IS NOT NULL) AS q
       LEFT JOIN waiting w ON w.queue = q.name
       LEFT JOIN aside a ON a.queue = q.name
       LEFT JOIN family f ON f.queue = q.name
       LEFT JOIN busy b ON b.queue = q.name
-      LEFT JOIN later s ON s.queue = q.name
       LEFT JOIN gone g ON g.queue = q.name
      ORDER BY q.name COLLATE "C";
 END $$;
@@ -419,7 +423,7 @@ SELECT coalesce(r.result, p.result) AS result,
 -- Counts per queue, how long the oldest has waited, and how often jobs were offered.
 -- Callers: the store's depth. Lock: none.
 SELECT d.queue, d.ready, d.running, d.scheduled, d.retrying, d.dead, coalesce(o.n, 0) AS offered,
-       d.pending_parts, d.free,
+       d.pending_parts, d.free, d.estimate,
        CASE WHEN d.oldest IS NOT NULL
             THEN greatest(date_part('epoch', windlass.now() - d.oldest), 0) END AS oldest
   FROM windlass.depth() AS d LEFT JOIN windlass.offered() AS o ON o.queue = d.queue

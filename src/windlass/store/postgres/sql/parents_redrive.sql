@@ -240,6 +240,35 @@ BEGIN
      WHERE t.parent = p_parent AND t.state <> 'succeeded' AND t.job IS NOT NULL AND t.index >= 0;
 END $$;
 
+-- The states of a parent's parts but for those that have succeeded, as runs of equal ones: from index `first`
+-- on so many. What was offered and has not ended well is looked at part by part; what was not offered yet is
+-- mostly the rest from some index on, which the parent's count shows.
+-- Callers: the store's part_states. May call: worker, reader. Lock: none. STABLE: as of the caller's moment.
+CREATE OR REPLACE FUNCTION windlass.part_runs(p windlass.parent)
+RETURNS TABLE (first int, n int, state text)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET jit = off AS $$
+DECLARE
+    v_pending int := (SELECT t.index FROM windlass.part t WHERE t.parent = p.id AND t.state = 'pending'
+                       ORDER BY t.index LIMIT 1);
+BEGIN
+    RETURN QUERY
+    SELECT t.index, 1, CASE WHEN t.state = 'out' THEN coalesce(s.state, 'cancelled') ELSE t.state END
+      FROM windlass.part t
+      LEFT JOIN LATERAL (SELECT * FROM windlass.standing_of(t.job) WHERE t.state = 'out' OFFSET 0) AS s ON true
+     WHERE t.parent = p.id AND t.state <> 'succeeded' AND t.job IS NOT NULL AND t.state <> 'pending'
+       AND t.index >= 0;
+    IF p.total - v_pending = p.pending THEN
+        RETURN QUERY SELECT v_pending, p.pending, 'waiting';
+    ELSE
+        RETURN QUERY
+        SELECT min(x.index), count(*)::int, 'waiting'
+          FROM (SELECT t.index, t.index - row_number() OVER (ORDER BY t.index) AS run
+                  FROM windlass.part t WHERE t.parent = p.id AND t.state = 'pending') AS x
+         GROUP BY x.run;
+    END IF;
+END $$;
+
 -- Every parent and how far its parts are, one row each [P4] [P9]. Lock: none.
 --   total                                     parts in all; out: offered and not ended
 --   succeeded, dead, cancelled, out           how many have that state; the rest was never offered
@@ -299,3 +328,9 @@ SELECT p.*
  CROSS JOIN LATERAL (SELECT * FROM windlass.job_part x WHERE x.parent = $1 AND x.index = g.index
                      OFFSET 0) AS p
  ORDER BY g.index
+
+-- :part_states
+-- How many parts a parent has, and the states of those that have not succeeded.
+-- Callers: Parents. Lock: none.
+SELECT p.total, r.first, r.n, r.state
+  FROM windlass.parent p LEFT JOIN LATERAL windlass.part_runs(p) AS r ON true WHERE p.id = $1

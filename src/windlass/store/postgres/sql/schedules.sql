@@ -54,6 +54,24 @@ END $$;
 
 -- ==== Firing ====
 
+-- Schedules that are due and not paused, longest due first, and those whose last fire lies in the future, up
+-- to p_limit.
+-- Callers: the store's due. May call: worker, reader. Lock: none.
+-- Each kind from its index [rule 8]: what is not due is not looked at, however many there are.
+CREATE OR REPLACE FUNCTION windlass.due_schedules(p_limit int, p_now float8) RETURNS SETOF windlass.schedule
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT *
+      FROM ((SELECT * FROM windlass.schedule x WHERE NOT x.paused AND x.next_at <= p_now
+              ORDER BY x.next_at, x.name COLLATE "C" LIMIT p_limit)
+             UNION ALL
+            (SELECT * FROM windlass.schedule x
+              WHERE NOT x.paused AND x.last_at > p_now + 1 AND x.next_at > p_now
+              ORDER BY x.last_at LIMIT p_limit)) AS y
+     ORDER BY y.next_at, y.name COLLATE "C" LIMIT p_limit;
+END $$;
+
 -- Fires a schedule for some times: compare-and-swap, enqueue and state in one transaction [K4]. `fired` is
 -- false, and nothing happens, where its next_at is not p_expected any more, it is paused, or it is gone;
 -- p_expected NULL is an operator's "trigger now", which ignores all of these, and overlaps.
@@ -163,12 +181,8 @@ $$;
 SELECT * FROM windlass.schedule ORDER BY name COLLATE "C"
 
 -- :due_schedules
--- Schedules that are due and not paused, longest due first, and those whose last fire lies in the future, up
--- to $1, with the current time; one row without a name if there are none.
+-- Schedules that are due, up to $1, with the current time; one row without a name if there are none.
 -- Callers: Schedules. Lock: none.
 SELECT s.*, t.now
-  FROM windlass.unix_time() AS t (now)
-  LEFT JOIN LATERAL (SELECT * FROM windlass.schedule x WHERE NOT x.paused
-                        AND (x.next_at <= t.now OR x.last_at > t.now + 1)
-                      ORDER BY x.next_at, x.name COLLATE "C" LIMIT $1) AS s ON true
+  FROM windlass.unix_time() AS t (now) LEFT JOIN LATERAL windlass.due_schedules($1, t.now) AS s ON true
  ORDER BY s.next_at, s.name COLLATE "C"

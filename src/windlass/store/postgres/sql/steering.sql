@@ -351,6 +351,27 @@ BEGIN
     END IF;
 END $$;
 
+-- ==== Reading queues ====
+
+-- What all rows of queues come to: another one after any of them was changed, added or removed. The epoch is
+-- part of it, since a restored database gives out the same xids again [S3].
+-- Callers: the store's queues and cluster_view. May call: worker, reader. Lock: none. STABLE: as of the moment
+-- of the statement that reads the rows.
+CREATE OR REPLACE FUNCTION windlass.queues_stamp() RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+    SELECT concat_ws(':', (SELECT m.epoch FROM windlass.meta m WHERE m.single), count(*),
+                     sum(hashtextextended(q.xmin::text, 0)))
+      FROM windlass.queue q
+$$;
+
+-- Whether what is read of a queue changes while its row stays as it is: it cools down, has a governor, or a
+-- depth to keep below.
+-- Callers: the store's queues and cluster_view. May call: worker, reader. Lock: none.
+CREATE OR REPLACE FUNCTION windlass.changes_itself(q windlass.queue) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT q.cool_until IS NOT NULL OR q.governor OR q.max_depth IS NOT NULL
+$$;
+
 -- ==== Statements that the store sends ====
 
 -- :set_queue
@@ -360,9 +381,14 @@ SELECT q.*, windlass.cooldown_left(q) AS cooling, windlass.flow_of(q) AS flow
   FROM windlass.set_queue($1, $2) AS q
 
 -- :queues
--- Every queue.
+-- Every queue, or where their stamp is still $1 those whose readings change by themselves; one row without a
+-- name if there are none to send.
 -- Callers: the store's queues. Lock: none.
-SELECT q.*, windlass.cooldown_left(q) AS cooling, windlass.flow_of(q) AS flow FROM windlass.queue q
+SELECT t.stamp, q.*
+  FROM windlass.queues_stamp() AS t (stamp)
+  LEFT JOIN LATERAL (SELECT x.*, windlass.cooldown_left(x) AS cooling, windlass.flow_of(x) AS flow
+                       FROM windlass.queue x
+                      WHERE t.stamp IS DISTINCT FROM $1 OR windlass.changes_itself(x)) AS q ON true
  ORDER BY q.name COLLATE "C"
 
 -- :tasks

@@ -87,6 +87,8 @@ CREATE TABLE windlass_lane (
     dead      INTEGER NOT NULL DEFAULT 0 CHECK (dead >= 0),
     UNIQUE (queue, priority)
 ) STRICT;
+-- Who serves many queues finds the lanes with ready jobs here, and not by asking for each.
+CREATE INDEX windlass_lane_ready ON windlass_lane (id) WHERE ready > 0;
 INSERT INTO windlass_lane (id, queue, priority) VALUES (0, '', 0);
 
 -- Settings of tasks; NULL means what the code says [P6].
@@ -283,7 +285,7 @@ CREATE TABLE windlass_parent (
 ) STRICT;
 CREATE INDEX windlass_parent_active ON windlass_parent (number) WHERE finished_at IS NULL;
 CREATE INDEX windlass_parent_pending ON windlass_parent (lane)
-WHERE finished_at IS NULL AND NOT cancelling AND succeeded + dead + cancelled + out < total;
+WHERE finished_at IS NULL AND NOT cancelling AND total > succeeded + dead + cancelled + out;
 CREATE INDEX windlass_parent_ended ON windlass_parent (lane, state, finished_at)
 WHERE finished_at IS NOT NULL;
 
@@ -416,6 +418,7 @@ CREATE TABLE windlass_schedule (
     error      TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_schedule_due ON windlass_schedule (next_at) WHERE NOT paused AND next_at IS NOT NULL;
+CREATE INDEX windlass_schedule_last ON windlass_schedule (last_at) WHERE NOT paused;
 
 -- ── measures: none of it is written where a job is enqueued, claimed or finished ───────────────────────────
 

@@ -4,17 +4,25 @@
 -- :alive
 SELECT 1 FROM windlass_worker WHERE id = ? AND alive;
 
--- :heads  the lanes of these queues that have something to give, and since when their first job waits;
--- whether their queue is bounded, whether any task has a limit, and whether anybody has a pass of a budget
+-- =heads  lanes that have something to give, and since when their first job waits; whether their queue is
+-- bounded, whether any task has a limit, and whether anybody has a pass of a budget
 SELECT l.id, l.queue, l.priority,
        (SELECT j.touched_at FROM windlass_job j
         WHERE j.pos > (l.id << 44 | l.hi) AND j.pos < (l.id + 1) << 44 ORDER BY j.pos LIMIT 1),
        q.concurrency IS NOT NULL OR q.governor,
        EXISTS (SELECT 1 FROM windlass_task WHERE concurrency IS NOT NULL OR key_concurrency IS NOT NULL),
        EXISTS (SELECT 1 FROM windlass_pass WHERE gate >= 'budget:' AND gate < 'budget;')
+
+-- :heads  of these queues
+{heads}
 FROM windlass_lane l JOIN windlass_queue q ON q.name = l.queue
 WHERE l.queue IN (SELECT value FROM json_each(?1)) AND l.ready > 0 AND NOT q.paused
   AND (q.cool_until <= ?2 OR q.cool_until > ?2 + q.cool_cap + 1);
+
+-- :all_heads  of all queues, for who serves many
+{heads}
+FROM windlass_lane l INDEXED BY windlass_lane_ready CROSS JOIN windlass_queue q ON q.name = l.queue
+WHERE l.ready > 0 AND NOT q.paused AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1);
 
 -- :take  beyond the cursor are exactly the ready jobs [I1]
 SELECT pos, id, task, payload, attempt, deaths, options, enqueued_at, touched_at
@@ -64,6 +72,11 @@ SELECT q.name, q.concurrency IS NOT NULL OR q.governor FROM windlass_queue q
 WHERE q.name IN (SELECT value FROM json_each(?1)) AND NOT q.paused
   AND (q.cool_until <= ?2 OR q.cool_until > ?2 + q.cool_cap + 1)
   AND EXISTS (SELECT 1 FROM windlass_lane l WHERE l.queue = q.name AND l.ready > 0);
+
+-- :all_claimable  the same of all queues, for who serves many
+SELECT DISTINCT q.name, q.concurrency IS NOT NULL OR q.governor
+FROM windlass_lane l INDEXED BY windlass_lane_ready CROSS JOIN windlass_queue q ON q.name = l.queue
+WHERE l.ready > 0 AND NOT q.paused AND (q.cool_until <= ?1 OR q.cool_until > ?1 + q.cool_cap + 1);
 
 -- :take_started  of a queue with a governor
 UPDATE windlass_queue SET tokens = ?, tokens_at = ? WHERE name = ?;

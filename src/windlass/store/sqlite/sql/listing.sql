@@ -30,22 +30,26 @@ FROM windlass_queue q LEFT JOIN windlass_lane l ON l.queue = q.name;
 -- :busy_lanes  those of a queue in which jobs are ready
 SELECT id FROM windlass_lane WHERE queue = ? AND ready + held > 0;
 
--- :pending_parts  parts that parents of a lane have not offered yet, how many of them neither a gate nor
--- `parallel` holds back, and since when their parents wait
-SELECT coalesce(sum(x.n), 0), coalesce(sum(CASE WHEN x.closed THEN 0 ELSE x.free END), 0), min(x.created_at)
-FROM (SELECT p.created_at, p.total - p.succeeded - p.dead - p.cancelled - p.out AS n,
+-- :pending_parts  of each lane whose parents have parts that are not offered yet: how many, how many of them
+-- neither a gate nor `parallel` holds back, and since when their parents wait
+SELECT x.lane, sum(x.n), sum(CASE WHEN x.closed THEN 0 ELSE x.free END), min(x.created_at)
+FROM (SELECT p.lane, p.created_at, p.total - p.succeeded - p.dead - p.cancelled - p.out AS n,
              max(min(p.total - p.succeeded - p.dead - p.cancelled - p.out,
                      coalesce(p.parallel - p.out, p.total)), 0) AS free,
              EXISTS (SELECT 1 FROM windlass_part t
                      JOIN windlass_job j ON j.pos = t.job AND j.id IS NULL OR j.id = t.job
                      WHERE t.parent = p.id AND t.state = 1 AND t.claimed = 0
                        AND j.state = 9 AND j.gate IS NOT NULL) AS closed
-      FROM windlass_parent p
-      WHERE p.lane = ? AND p.finished_at IS NULL AND NOT p.cancelling
-        AND p.succeeded + p.dead + p.cancelled + p.out < p.total) AS x;
+      FROM windlass_parent p INDEXED BY windlass_parent_pending
+      WHERE p.lane > 0 AND p.finished_at IS NULL AND NOT p.cancelling
+        AND p.total > p.succeeded + p.dead + p.cancelled + p.out) AS x
+GROUP BY x.lane;
 
--- :gated  how many jobs of a lane stand at gates
-SELECT count(*) FROM windlass_job WHERE lane = ? AND state = 9 AND gate IS NOT NULL;
+-- :gated  the lanes of jobs that stand at gates, up to so many
+SELECT lane FROM windlass_job INDEXED BY windlass_job_gate WHERE state = 9 AND gate IS NOT NULL LIMIT ?;
+
+-- :in_ring  how many jobs of a lane wait for the turn of their fair key
+SELECT count(*) FROM windlass_job INDEXED BY windlass_job_ring WHERE state = 9 AND gate IS NULL AND lane = ?;
 
 -- :oldest  since when the oldest ready job of a lane waits, in the lane or for its fair key's turn
 SELECT min(touched_at) FROM (

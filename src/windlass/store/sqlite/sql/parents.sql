@@ -41,5 +41,8 @@ SELECT coalesce(sum(l.ready + (
                                        coalesce(p.parallel - p.out, p.total)), 0)), 0)
            FROM windlass_parent p
            WHERE p.lane = l.id AND p.finished_at IS NULL AND NOT p.cancelling
-             AND p.succeeded + p.dead + p.cancelled + p.out < p.total)), 0)
+             AND p.total > p.succeeded + p.dead + p.cancelled + p.out)), 0)
 FROM windlass_lane l WHERE l.queue = ?;
+
+-- :with_jobs  the queues in which jobs are ready
+SELECT queue FROM windlass_lane INDEXED BY windlass_lane_ready WHERE ready > 0;

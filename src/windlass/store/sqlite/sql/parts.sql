@@ -39,10 +39,12 @@ SET state = ?, attempt = ?, done = ?, records = ?, error = ?, data = ?, goal = ?
 WHERE parent = ? AND number = ?;
 
 -- :out  the jobs of those that are out
-SELECT job FROM windlass_part WHERE parent = ? AND state = 1 AND state <> 4 ORDER BY number;
+SELECT job FROM windlass_part INDEXED BY windlass_part_open
+WHERE parent = ? AND state = 1 AND state <> 4 ORDER BY number;
 
 -- :failed  the jobs of those that have ended otherwise than well
-SELECT number, state, job FROM windlass_part WHERE parent = ? AND state IN (5, 6) AND state <> 4;
+SELECT number, state, job FROM windlass_part INDEXED BY windlass_part_open
+WHERE parent = ? AND state IN (5, 6) AND state <> 4;
 
 -- :again
 UPDATE windlass_part SET state = 0, job = NULL, attempt = 0, error = NULL WHERE parent = ? AND number = ?;
@@ -69,7 +71,7 @@ FROM windlass_parent p CROSS JOIN windlass_job j ON j.id = p.id CROSS JOIN windl
 
 -- :saved  what the parts that are out have saved, and what the parent has counted of them before
 SELECT c.data, c.done, p.done, p.records
-FROM windlass_part p CROSS JOIN windlass_checkpoint c ON c.job = p.job
+FROM windlass_part p INDEXED BY windlass_part_open CROSS JOIN windlass_checkpoint c ON c.job = p.job
 WHERE p.parent = ? AND p.state = 1 AND p.state <> 4;
 
 -- :parts
@@ -77,3 +79,19 @@ SELECT t.parent, t.number AS "index", p.total, t.span, t.size, t.state, t.job, t
        t.error, p.created_at
 FROM windlass_parent p CROSS JOIN windlass_part t ON t.parent = p.id
 WHERE p.id = ? AND t.number >= ? ORDER BY t.number LIMIT ?;
+
+-- :open  parts that are out, or ended otherwise than well
+SELECT number, state, job FROM windlass_part INDEXED BY windlass_part_open
+WHERE parent = ? AND state IN (1, 5, 6) AND state <> 4;
+
+-- :first_pending  and how many are pending by the parent's counts
+SELECT p.total, p.total - p.succeeded - p.dead - p.cancelled - p.out,
+       (SELECT t.number FROM windlass_part t WHERE t.parent = p.id AND t.state = 0 AND t.state <> 4
+        ORDER BY t.number LIMIT 1)
+FROM windlass_parent p WHERE p.id = ?;
+
+-- :pending_runs  where they are not simply the rest
+SELECT min(number), count(*)
+FROM (SELECT number, number - row_number() OVER (ORDER BY number) AS run FROM windlass_part
+      WHERE parent = ? AND state = 0 AND state <> 4)
+GROUP BY run;

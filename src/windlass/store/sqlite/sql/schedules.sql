@@ -3,10 +3,13 @@
 -- :all
 SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule ORDER BY name;
 
--- :due
+-- :due  what is not due is not looked at, however many there are
 SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule
-WHERE NOT paused AND next_at IS NOT NULL AND (next_at <= ?1 OR last_at > ?1 + 1)
-ORDER BY next_at, name LIMIT ?2;
+WHERE NOT paused AND next_at <= ? ORDER BY next_at, name LIMIT ?;
+
+-- :ahead  those that are not due, and whose last fire lies in the future: the clock was set back
+SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule
+WHERE NOT paused AND last_at > ?1 + 1 AND next_at > ?1 ORDER BY last_at LIMIT ?2;
 
 -- :named
 SELECT definition, paused, next_at, last_at, last_job, skipped, error FROM windlass_schedule WHERE name = ?;

@@ -1,0 +1,279 @@
+"""The things that lie around, each in a store of its own: how more of them are made, by the store's own
+operations, and which calls are timed beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from bench.engine.growth.plan import GrowthPlan
+from bench.engine.places import OpenStore
+from bench.meters import spent
+from windlass.core.states import Kind
+from windlass.presentation.parents import read_parts
+from windlass.store.records import (
+    ClaimedJob,
+    NewJob,
+    NewSchedule,
+    Options,
+    Outcome,
+    PartPlan,
+    Plan,
+    WorkerInfo,
+)
+
+DAY: Final = 86_400.0
+TASK: Final = "bench.growth"
+STALE: Final = 1.1
+"""Seconds after which a worker asks anew which of its queues have jobs."""
+PACE: Final = 0.05
+"""Seconds between two jobs for a worker that is watched."""
+Call = Callable[[], Awaitable[object]]
+
+
+class Thing(ABC):
+    """One kind of thing in one store, with one worker."""
+
+    name: str
+
+    def __init__(self, place: OpenStore, plan: GrowthPlan) -> None:
+        self.place = place
+        self.store = place.store
+        self.plan = plan
+        self.worker = secrets.randbelow(2**62) + 1
+        self._flushes = itertools.count(1)
+
+    @classmethod
+    @abstractmethod
+    def most(cls, plan: GrowthPlan) -> int:
+        """How many there are at the end."""
+
+    async def begin(self) -> None:
+        """Make the store ready for them."""
+        await self.store.register(WorkerInfo(id=self.worker, label="growth", queues=("default",), lease=DAY))
+
+    @abstractmethod
+    async def grow(self, start: int, end: int) -> None:
+        """Add those from `start` up to before `end`."""
+
+    @abstractmethod
+    def calls(self) -> Mapping[str, Call]:
+        """What is timed, in milliseconds."""
+
+    async def watched(self) -> dict[str, float]:
+        """What is found out otherwise."""
+        return {}
+
+    async def enqueue(self, jobs: Iterable[NewJob]) -> None:
+        """Enqueue all of these."""
+        each = iter(jobs)
+        while batch := list(itertools.islice(each, self.plan.enqueue_batch)):
+            await self.store.enqueue(batch)
+
+    async def claim(self, queues: Any = ("default",), limit: int = 1000) -> list[ClaimedJob]:
+        """Claim with this thing's worker."""
+        return [job for claim in await self.store.claim(self.worker, queues, limit) for job in claim.jobs]
+
+    async def finish(self, jobs: Iterable[ClaimedJob], kind: Kind = Kind.SUCCEEDED) -> None:
+        """End these."""
+        outcomes = [Outcome(job=job, kind=kind, run_ms=1.0) for job in jobs]
+        await self.store.finish(self.worker, next(self._flushes), outcomes)
+
+
+class Jobs(Thing):
+    """Jobs of one queue that are not to be run now."""
+
+    options = Options()
+    delay: float | None = None
+
+    @classmethod
+    def most(cls, plan: GrowthPlan) -> int:
+        return plan.jobs
+
+    async def grow(self, start: int, end: int) -> None:
+        await self.enqueue(
+            NewJob(task=TASK, payload="{}", delay=self.delay, options=self.options) for _ in range(start, end)
+        )
+        await self.store.count_ends()  # as a coordinator does every few seconds
+
+    def calls(self) -> Mapping[str, Call]:
+        return {"depth": self.store.depth, "job elsewhere": self._elsewhere}
+
+    async def _elsewhere(self) -> None:
+        """One job in another queue, from its enqueue to its end."""
+        await self.store.enqueue([NewJob(task=TASK, payload="{}", queue="other")])
+        await self.finish(await self.claim(("other",)))
+
+
+class Scheduled(Jobs):
+    """Due in a day."""
+
+    name = "scheduled jobs"
+    delay = DAY
+
+
+class Held(Jobs):
+    """Behind one concurrency key with a limit of 1."""
+
+    name = "held jobs"
+    options = Options(concurrency_key="one", key_limit=1)
+
+
+class Ready(Jobs):
+    """That nobody claims."""
+
+    name = "ready jobs"
+
+
+class Dead(Jobs):
+    """Of which there are fewer."""
+
+    name = "dead jobs"
+
+    @classmethod
+    def most(cls, plan: GrowthPlan) -> int:
+        return max(plan.jobs // 10, 1)
+
+    async def grow(self, start: int, end: int) -> None:
+        await super().grow(start, end)
+        while jobs := await self.claim():
+            await self.finish(jobs, Kind.DEAD)
+
+
+class Queues(Thing):
+    """Queues with a lane each and nothing in them, all served by one worker."""
+
+    name = "queues"
+
+    @classmethod
+    def most(cls, plan: GrowthPlan) -> int:
+        return plan.queues
+
+    async def begin(self) -> None:
+        await super().begin()
+        self.took: float | None = None
+        self._wants = {"q0": 10}
+        await self.grow(0, 1)
+
+    async def grow(self, start: int, end: int) -> None:
+        names = [f"q{n}" for n in range(start, end)]
+        await self.enqueue(NewJob(task=TASK, payload="{}", queue=name) for name in names)
+        self._wants |= dict.fromkeys(names, 10)
+        while jobs := await self.claim(dict.fromkeys(names, 10), 10 * len(names)):
+            await self.finish(jobs)
+        while await self.claim(self._wants, 1000):
+            pass
+
+    def calls(self) -> Mapping[str, Call]:
+        store = self.store
+        return {
+            "depth": store.depth,
+            "queues": store.queues,
+            "cluster view": lambda: store.cluster_view([self.worker]),
+            "claim, one job": self._one,
+        }
+
+    async def _one(self) -> None:
+        """One job in one of them, to a worker that knows nothing of the last second."""
+        await asyncio.sleep(STALE)
+        began = time.perf_counter()
+        await self.store.enqueue([NewJob(task=TASK, payload="{}", queue=self._some())])
+        while not (jobs := await self.claim(self._wants)):
+            pass
+        self.took = time.perf_counter() - began
+        await self.finish(jobs)
+
+    async def watched(self) -> dict[str, float]:
+        """The processor time of a claim loop and its server in a second with 20 jobs, in milliseconds."""
+        ended = asyncio.Event()
+        loop = asyncio.create_task(self._claim_until(ended))
+        before = self.place.meter.read()
+        began = time.monotonic()
+        while time.monotonic() - began < self.plan.seconds:
+            await asyncio.sleep(PACE)
+            await self.store.enqueue([NewJob(task=TASK, payload="{}", queue=self._some())])
+        seconds = time.monotonic() - began
+        used = spent(before, self.place.meter.read())
+        ended.set()
+        await loop
+        return {"work in a second": (used.client + (used.server or 0.0)) * 1000 / seconds}
+
+    async def _claim_until(self, ended: asyncio.Event) -> None:
+        while not ended.is_set():
+            jobs = await self.claim(self._wants)
+            if jobs:
+                await self.finish(jobs)
+            else:
+                await self.store.wait(list(self._wants), 0.5)
+
+    def _some(self) -> str:
+        return f"q{secrets.randbelow(len(self._wants))}"
+
+
+class Schedules(Thing):
+    """Schedules, none of which is due."""
+
+    name = "schedules"
+
+    @classmethod
+    def most(cls, plan: GrowthPlan) -> int:
+        return plan.schedules
+
+    async def grow(self, start: int, end: int) -> None:
+        later = time.time() + DAY
+        for n in range(start, end):
+            schedule = NewSchedule(name=f"bench.{n}", cron="0 0 1 1 *", task=TASK)
+            await self.store.seed_schedule(schedule, later + n)
+
+    def calls(self) -> Mapping[str, Call]:
+        return {"due": self.store.due}
+
+
+class PartsOfOne(Thing):
+    """Parts of a parent; a new parent at each size, whose parts are half done."""
+
+    name = "parts of a parent"
+
+    @classmethod
+    def most(cls, plan: GrowthPlan) -> int:
+        return plan.parts
+
+    async def grow(self, start: int, end: int) -> None:
+        [receipt] = await self.store.enqueue(
+            [NewJob(task=TASK, payload="{}", queue=f"of{end}", options=Options(chunked=True))]
+        )
+        self._queue = (f"of{end}",)
+        self._parent = receipt.id
+        [job] = await self.claim(self._queue)
+        plan = Plan(parts=[PartPlan(span=f"[{n},{n + 1}]", size=1) for n in range(max(end, 20))])
+        await self.store.split(self.worker, next(self._flushes), job, plan)
+        done = 0
+        while done < end // 2:
+            jobs = await self.claim(self._queue, min(64, end // 2 - done))
+            await self.finish(jobs)
+            done += len(jobs)
+
+    def calls(self) -> Mapping[str, Call]:
+        store = self.store
+        return {
+            "claim and finish a part": self._one,
+            "parent": lambda: store.parent(self._parent),
+            "strip": lambda: read_parts(store, self._parent),
+            "depth": store.depth,
+        }
+
+    async def _one(self) -> None:
+        await self.finish(await self.claim(self._queue, 1))
+
+
+THINGS: Final[tuple[type[Thing], ...]] = (Ready, Scheduled, Held, Dead, Queues, Schedules, PartsOfOne)
+
+
+def named(only: str | None) -> Iterator[type[Thing]]:
+    """All of them, or those with this word in their name."""
+    return (thing for thing in THINGS if only is None or only in thing.name)
