@@ -54,7 +54,7 @@ def main() -> None:
     try:
         app = load_app(sys.argv[2])
         app.discover(*app.settings.imports)
-        # What each child would import and make first: the drivers of its store, and tables of OpenSSL (3 MiB).
+        # What each child would import or make first: the drivers of its store, 3 MiB of tables of OpenSSL.
         make_store(app.settings.database_url, schema=app.settings.schema)
         prefer_uvloop()
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
