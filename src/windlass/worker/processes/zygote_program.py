@@ -73,7 +73,7 @@ def main() -> None:
 def _serve(line: socket.socket) -> tuple[socket.socket, Board] | None:
     """Fork on request. Returns in each child with what it was given; in the zygote when the supervisor is
     gone, unless that raises OSError."""
-    theirs = {number: signal.signal(number, signal.SIG_IGN) for number in OWN_SIGNALS}
+    theirs = {number: signal.signal(number, signal.SIG_IGN) or signal.SIG_DFL for number in OWN_SIGNALS}
     gc.collect()
     gc.freeze()  # a collection would write to every object, and so copy every page
     while True:
