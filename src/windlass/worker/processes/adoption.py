@@ -84,6 +84,6 @@ def _prctl(option: int, value: int) -> None:
     try:
         prctl = ctypes.CDLL(None, use_errno=True).prctl
     except AttributeError:
-        raise OSError("this system has no prctl") from None
+        raise OSError("the system has no prctl") from None
     if prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -133,7 +133,7 @@ class Process:
         self._channel.send(protocol.StopNow())
 
     async def dismiss(self) -> None:
-        """End one that has no place in the row: nobody hears it yet, so it holds nothing."""
+        """End one that has no place in the row: it was given no slots, so it holds no job."""
         self.dismissed = True
         self.kill()
         await exited(self._child)

@@ -19,6 +19,7 @@ import gc
 import os
 import signal
 import socket
+import ssl
 import stat
 import sys
 import threading
@@ -53,9 +54,10 @@ def main() -> None:
     try:
         app = load_app(sys.argv[2])
         app.discover(*app.settings.imports)
-        # What each child would import first; the drivers of its store, above all.
+        # What each child would import or make first: the drivers of its store, 3 MiB of tables of OpenSSL.
         make_store(app.settings.database_url, schema=app.settings.schema)
         prefer_uvloop()
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     except WindlassError:
         sys.exit(1)  # a child that is started anew will say why
     refusal = _threads() or _opened(before)
@@ -71,7 +73,7 @@ def main() -> None:
 def _serve(line: socket.socket) -> tuple[socket.socket, Board] | None:
     """Fork on request. Returns in each child with what it was given; in the zygote when the supervisor is
     gone, unless that raises OSError."""
-    theirs = {number: signal.signal(number, signal.SIG_IGN) for number in OWN_SIGNALS}
+    theirs = {number: signal.signal(number, signal.SIG_IGN) or signal.SIG_DFL for number in OWN_SIGNALS}
     gc.collect()
     gc.freeze()  # a collection would write to every object, and so copy every page
     while True:
