@@ -11,12 +11,14 @@ import asyncpg
 import pytest
 
 from tests.chaos.kit import until
+from tests.stock import BOTH
 from tests.store.postgres.kit import Base
 from windlass.errors import StoreUnavailable
 from windlass.store.postgres import PostgresStore
 from windlass.store.postgres.connections import database, pool
 from windlass.store.records import WakeUp
 
+pytestmark = BOTH
 LOSE = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
            WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 

@@ -1,9 +1,11 @@
 """What a worker does all the time is done once before it matters, and leaves nothing behind."""
 
 from tests.chaos.kit import until
+from tests.stock import BOTH
 from tests.store.postgres.kit import Base
 from windlass.store.postgres import PostgresStore
 
+pytestmark = BOTH
 SESSIONS = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid = ANY ($1)"
 
 
