@@ -205,7 +205,3 @@ async def test_a_call_off_that_the_server_does_not_hear_is_no_trouble(
     finally:
         os.kill(pids[0], signal.SIGCONT)
     await store.queues()
-
-
-def test_calling_off_leaves_closing_its_time() -> None:
-    assert database.CALL_OFF < database.CLOSE
