@@ -36,9 +36,9 @@ def test_memory_is_read_where_the_system_says() -> None:
 
 
 @pytest.mark.parametrize("store", ["postgresql", "sqlite"])
-def test_the_whole_of_it(server: Server, store: str) -> None:
+def test_the_whole_of_it(pg_server: Server, store: str) -> None:
     words = ["engine", "processes", "--json", "--processes", "1", "--seconds", "1", "--store", store]
-    result = CliRunner().invoke(command, [*words, "--server", server.dsn()])
+    result = CliRunner().invoke(command, [*words, "--server", pg_server.dsn()])
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout)["stores"][0]
     figures = {**found["rates"], **found["others"]}

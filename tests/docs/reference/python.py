@@ -64,7 +64,7 @@ FACTORIES: Final = (
 """Nobody makes these by hand, or not with all of their parameters."""
 HIDDEN: Final = {
     "Windlass": {"hooks"}, "TestMode": {"producer"}, "Schedules": {"declare", "aseed", "declared"},
-    "Worker": {"began", "ended", "steer", "cancel", "lose", "can_run", "running"},
+    "Worker": {"began", "ended", "steer", "wake", "cancel", "lose", "can_run", "running"},
     "Batch": {"transaction"},
     "RegisteredTask": {"needs", "context_type", "batch_size", "gaps", "mode", "is_async", "has_policy"},
 }  # fmt: skip

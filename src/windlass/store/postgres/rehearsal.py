@@ -39,7 +39,7 @@ class Rehearsal:
         self._worker, self._queues = worker, list(queues)
         if self._db.pooled:
             return
-        self._db.rehearse = self._run
+        self._db.rehearse(self._run)
         with suppress(StoreError):  # whoever claims next says what is wrong
             async with self._db.connection(self._db.deadline) as connection:
                 await self._run(connection)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.store.postgres.kit import Base
 from windlass.errors import StoreBusy, StoreUnavailable
+from windlass.store.postgres.connections import database
 from windlass.store.postgres.connections.connect import ARRAYS, Connection
 from windlass.store.postgres.connections.errors import translated
 from windlass.store.records import Outcome, WorkerInfo
@@ -67,3 +68,7 @@ async def test_a_server_that_is_late_is_busy_and_not_away(alone: Base) -> None:
     with pytest.raises(StoreUnavailable, match="cannot be reached") as away, translated():
         raise TimeoutError(errno.ETIMEDOUT, "the connection timed out")
     assert type(away.value) is StoreUnavailable
+
+
+def test_calling_off_leaves_closing_its_time() -> None:
+    assert database.CALL_OFF < database.CLOSE

@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.chaos.kit import until
+from tests.stock import BOTH
 from tests.store.postgres.kit import Base
 from windlass.store.postgres import PostgresStore
 from windlass.store.postgres.connections import listener
 from windlass.store.records import NewJob, WakeUp
 
+pytestmark = BOTH
 LISTENERS = (
     "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'LISTEN%' AND datname = current_database()"
 )

@@ -83,11 +83,10 @@ class Database:
         self._pool_size = pool_size
         self._pool: Pool | None = None
         self._thrifty = False
+        self._rehearsal: Callable[[Any], Awaitable[None]] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._loans = asyncio.Semaphore(max(pool_size - SPARE, 1))
         self._settings: Any = None
-        self.rehearse: Callable[[Any], Awaitable[None]] | None = None
-        """What to do with a new connection that nobody waits for."""
         self.pooling: Pooling = Pooling.NONE
         self.fit: Fit = Fit()
         self.must_adopt: bool = False
@@ -147,8 +146,9 @@ class Database:
         finally:
             connection.terminate()
 
-        self._pool = Pool(self._connect_for_calls, self._pool_size, self._rehearsed)
+        self._pool = Pool(self._connect_for_calls, self._pool_size)
         self.share(self._thrifty)
+        self.rehearse(self._rehearsal)
 
     def share(self, thrifty: bool = True) -> None:
         """Whether this process is one of many of a worker, which should leave connections to the others."""
@@ -156,12 +156,14 @@ class Database:
         if self._pool is not None:
             self._pool.patience = THRIFTY if thrifty else PATIENCE
 
+    def rehearse(self, rehearsal: Callable[[Any], Awaitable[None]] | None) -> None:
+        """What to do from now on with a new connection that nobody waits for."""
+        self._rehearsal = rehearsal
+        if self._pool is not None:
+            self._pool.rehearse = rehearsal
+
     async def _connect_for_calls(self) -> Any:
         return await self._connect(statement_cache_size=0 if self.pooled else 100)
-
-    async def _rehearsed(self, connection: Any) -> None:
-        if self.rehearse is not None:
-            await self.rehearse(connection)
 
     async def close(self) -> None:
         """Close the pool; connections that do not answer are cut after a moment."""

@@ -58,18 +58,13 @@ class _Waiter:
 
 
 class Pool:
-    """At most so many connections, made by `make`, and prepared by `rehearse` where nobody waits for them. It
-    belongs to the loop that it is used on."""
+    """At most so many connections, made by `make`. It belongs to the loop that it is used on."""
 
-    def __init__(
-        self,
-        make: Callable[[], Awaitable[Any]],
-        most: int,
-        rehearse: Callable[[Any], Awaitable[None]],
-    ) -> None:
+    def __init__(self, make: Callable[[], Awaitable[Any]], most: int) -> None:
         self._make = make
-        self._rehearse = rehearse
         self.patience = PATIENCE
+        self.rehearse: Callable[[Any], Awaitable[None]] | None = None
+        """What to do with a new connection that nobody waits for."""
         self._most = most
         self._all: set[Any] = set()
         self._lent: set[Any] = set()
@@ -231,9 +226,9 @@ class Pool:
         if self._closed:
             connection.terminate()
             return
-        if not self._waiting:
+        if self.rehearse is not None and not self._waiting:
             try:
-                await self._rehearse(connection)
+                await self.rehearse(connection)
             except BaseException:
                 connection.terminate()
                 raise
@@ -253,11 +248,11 @@ class Pool:
                 waiter.future.set_exception(error)
 
     def _lost(self, connection: Any) -> None:
-        """The server, or the network, has ended it. If it was the only one, the next call should not have to
-        wait for another."""
-        idle = connection in self._free
+        """The server, or the network, has ended it. If it was the only one of a worker, which calls often,
+        the next call should not have to wait for another."""
+        replace = self.rehearse is not None and connection in self._free
         self._forget(connection)
-        if idle and not self._all and not self._opening and not self._closed:
+        if replace and not self._all and not self._opening and not self._closed:
             self._begin()
 
     def _forget(self, connection: Any) -> None:

@@ -374,7 +374,8 @@ SELECT CASE WHEN a.pid IS NULL THEN format('prepared transaction %L of %s', p.gi
 -- How many connections the server has, and how many it gives to those who are no superusers.
 -- Callers: diagnosis. Lock: none.
 SELECT (SELECT sum(d.numbackends)::int FROM pg_stat_database d) AS used,
-       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS most
+       current_setting('max_connections')::int
+       - current_setting('superuser_reserved_connections')::int AS most
 
 -- :old_snapshots
 -- Who has held the server's xmin back for more than $1 seconds, as far as this role may see.
