@@ -146,6 +146,7 @@ class Budget:
 
     def _spend(self, n: int, key: str) -> bool:
         """Take tokens that this process holds already."""
+        _check_key(key)
         if not self._store_handle().tokens.of(self.name, key).spend(n):
             return False
         self._acquired = time.monotonic()
@@ -156,7 +157,6 @@ class Budget:
         """One call after the other: who waits for tokens must not keep the store from being closed."""
         limit = None if timeout is None else seconds(timeout)
         deadline = None if limit is None else time.monotonic() + limit
-        _check_key(key)
         tokens = self._store_handle().tokens.of(self.name, key)
         stopped_clock = StoppedClock(self._store_handle().clock)
         while not self._spend(n, key):

@@ -183,11 +183,14 @@ class Tokens:
         """Give back what is left of this block."""
         with self._lock:
             rest = self._block.rest() if self._block.leased_at == leased_at else 0
-        if rest and self._store_handle.uses(store):
-            self._start(self._give_back(rest, leased_at))
+        if rest:
+            self._start(self._give_back(store, rest, leased_at))
 
-    async def _give_back(self, rest: int, leased_at: float) -> None:
-        with contextlib.suppress(StoreError):  # they are lost then, which is safe
+    async def _give_back(self, store: Store, rest: int, leased_at: float) -> None:
+        """Give back tokens, unless the store was closed meanwhile: they are lost then, which is safe."""
+        with contextlib.suppress(StoreError, ReferenceError):
+            if not self._store_handle.uses(store):
+                return
             await self._store_handle.acall(
                 lambda store: store.lease(self._budget, [], self._key, rest=rest, leased_at=leased_at)
             )
