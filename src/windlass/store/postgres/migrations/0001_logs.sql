@@ -677,7 +677,8 @@ INSERT INTO windlass.observed DEFAULT VALUES;
 -- A job from its split on, also after its end, until expire removes it [P4] [P9]. The counters are those of
 -- its parts by state; `pending` have not been offered, or wait for their redrive. done and records are those
 -- of parts that have succeeded: what the others have saved is in their checkpoints. final_state: NULL, out,
--- or how the finalizer ended.
+-- or how the finalizer ended. pending_from: no part below this index is pending, so that who looks for the
+-- next one need not pass the dead index entries of all that were.
 CREATE TABLE windlass.parent (
     id          bigint PRIMARY KEY,
     claim       bigint NOT NULL,
@@ -690,6 +691,7 @@ CREATE TABLE windlass.parent (
     records     bigint NOT NULL DEFAULT 0,
     total       int NOT NULL,
     pending     int NOT NULL CHECK (pending >= 0),
+    pending_from int NOT NULL DEFAULT 0,
     out         int NOT NULL DEFAULT 0 CHECK (out >= 0),
     succeeded   int NOT NULL DEFAULT 0 CHECK (succeeded >= 0),
     dead        int NOT NULL DEFAULT 0 CHECK (dead >= 0),

@@ -92,14 +92,16 @@ BEGIN
     SELECT array_agg(t.index), array_agg(windlass.part_options(p, t.index, t.span, t.size)), array_agg(t.job)
       INTO v_indexes, v_options, v_old
       FROM (SELECT x.index, x.span, x.size, x.job FROM windlass.part x
-             WHERE x.parent = p.id AND x.state = 'pending'
+             WHERE x.parent = p.id AND x.state = 'pending' AND x.index >= p.pending_from
              ORDER BY x.index LIMIT p_n) AS t;
     v_new := windlass.offer_part_jobs(p, v_options);
     UPDATE windlass.checkpoint k SET job = u.new FROM unnest(v_old, v_new) AS u (old, new)
      WHERE k.job = u.old;
     UPDATE windlass.part t SET state = 'out', job = u.job, attempt = 1, claimed = false
       FROM unnest(v_indexes, v_new) AS u (index, job) WHERE t.parent = p.id AND t.index = u.index;
-    UPDATE windlass.parent x SET pending = x.pending - cardinality(v_new), out = x.out + cardinality(v_new)
+    UPDATE windlass.parent x
+       SET pending = x.pending - cardinality(v_new), out = x.out + cardinality(v_new),
+           pending_from = (SELECT max(i) + 1 FROM unnest(v_indexes) AS i)
      WHERE x.id = p.id;
 END $$;
 

@@ -58,7 +58,8 @@ BEGIN
     UPDATE windlass.part t SET state = 'pending', error = NULL
      WHERE t.parent = p_parent AND t.state <> 'succeeded' AND t.job IS NOT NULL
        AND t.state IN ('dead', 'cancelled');
-    UPDATE windlass.parent x SET pending = x.pending + x.dead + x.cancelled, dead = 0, cancelled = 0
+    UPDATE windlass.parent x
+       SET pending = x.pending + x.dead + x.cancelled, dead = 0, cancelled = 0, pending_from = 0
      WHERE x.id = p_parent;
     PERFORM windlass.advance(p_parent);
 END $$;
@@ -249,7 +250,8 @@ RETURNS TABLE (first int, n int, state text)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET jit = off AS $$
 DECLARE
-    v_pending int := (SELECT t.index FROM windlass.part t WHERE t.parent = p.id AND t.state = 'pending'
+    v_pending int := (SELECT t.index FROM windlass.part t
+                       WHERE t.parent = p.id AND t.state = 'pending' AND t.index >= p.pending_from
                        ORDER BY t.index LIMIT 1);
 BEGIN
     RETURN QUERY
