@@ -46,6 +46,9 @@ PENDING_POLL: Final = 0.05
 FULL_POLL: Final = 0.5
 """Seconds after which a queue at its limit is asked again: another worker that makes room does not call."""
 
+JOBS: Final = ("jobs", "alone")
+"""Answers of a lane with jobs. After a lone one the lane is still marked as idle."""
+
 LOOKS: Final = 5
 """How many looks for work are timed, to say what they cost."""
 
@@ -104,6 +107,8 @@ class Claims:
         self._pending_pause = FIRST_PENDING_POLL
         self._lanes: dict[int, Lane] = {}
         self._looks: dict[str, Look] = {}
+        self._settled: dict[str, int] = {}
+        """By queue, how many wake-ups had been heard when a claim left nothing behind: see `_is_settled`."""
         self._words: dict[str, int] = {}
         self._outrun = False
         self._plain = f"CALL {database.schema}.claim($1, $2, $3, $4)"
@@ -121,6 +126,8 @@ class Claims:
         """See Store.claim. One round trip where the queues have one or two lanes; see FEW."""
         looked = {queue: self._heard(queue) for queue in queues}
         self._looked.update(looked)
+        if self._is_settled(looked):
+            return []
         if needs is not self._needs[0]:
             self._needs = (needs, _encode(dict(needs)).decode() if needs else None)
         bounds = queues if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
@@ -145,7 +152,21 @@ class Claims:
             self._pending_pause = FIRST_PENDING_POLL
             if parts := parts_of(claims):
                 claims += await self._more_parts(worker, claims, parts, room, limit)
+            elif self._listener.hears and self._is_idle(queues):
+                self._settled = looked
         return claims
+
+    def _is_settled(self, looked: Mapping[str, int]) -> bool:
+        """Whether the last claim took a lone job and left nothing behind in these queues: their lanes are
+        marked as idle, and nobody has called since. So there is no need to look again before the next wait
+        [rule 10]. True but once: a caller that has waited looks."""
+        settled, self._settled = self._settled, {}
+        return bool(settled) and all(settled.get(queue) == heard for queue, heard in looked.items())
+
+    def _is_idle(self, queues: Collection[str]) -> bool:
+        """Whether every known lane of these queues is marked as idle; those that fair jobs wait behind may be
+        filled any moment."""
+        return all(lane.idle and not lane.ring for lane in self._lanes.values() if lane.head.queue in queues)
 
     async def _share(self, room: dict[str, int], crowds: Mapping[str, int]) -> None:
         """Leave to the other workers of these queues their shares of what waits there [K10]."""
@@ -325,13 +346,13 @@ class Claims:
         status = row["status"]
         newest = row["claim"]
         if newest is not None and newest != lane.newest:
-            self._outrun |= lane.newest is not None and status != "jobs"
+            self._outrun |= lane.newest is not None and status not in JOBS
             lane.newest = newest
-        lane.idle = status in ("empty", "paused")
+        lane.idle = status in ("empty", "paused", "alone")
         lane.waiting = status in ("jobs", "busy", "pending", "full", "slow", "aside")
         lane.pending = status in ("busy", "pending", "slow", "aside")
         lane.full = status == "full"
-        return _claim(row, lane.head) if status == "jobs" else None
+        return _claim(row, lane.head) if status in JOBS else None
 
     async def _call(self, worker: int, lane: Lane, limit: int) -> Any:
         wait = LANE_WAIT if time.monotonic() - lane.waited > BUSY_PAUSE else 1
