@@ -55,6 +55,9 @@ PENDING_POLL: Final = 0.05
 FULL_POLL: Final = 0.5
 """Seconds after which a queue at its limit is asked again: another worker that makes room does not call."""
 
+JOBS: Final = ("jobs", "alone")
+"""Answers of a lane with jobs. After a lone one the lane is still marked as idle."""
+
 LOOKS: Final = 5
 """How many looks for work are timed, to say what they cost."""
 
@@ -89,6 +92,8 @@ class Claims:
         listener.subscribe(self._wakeups.hear)
         self._asked_at = self._moved_at = -math.inf
         self._pending_pause = FIRST_PENDING_POLL
+        self._settled: frozenset[str] = frozenset()
+        """Queues in which the last claim left nothing behind: see `_is_settled`."""
         self._outrun = False
         self.plain: Final = f"CALL {database.schema}.claim($1, $2, $3, $4)"
         self._bound = f"CALL {database.schema}.claim($1, $2, $3, $4, p_needs => $5, p_limited => $6)"
@@ -103,6 +108,8 @@ class Claims:
         crowds: Mapping[str, int] = NOTHING,
     ) -> list[Claim]:
         """See Store.claim. One round trip where the queues have one or two lanes; see FEW."""
+        if self._is_settled(queues):
+            return []
         self._wakeups.looked(queues)
         if needs is not self._needs[0]:
             self._needs = (needs, _encode(dict(needs)).decode() if needs else None)
@@ -129,7 +136,21 @@ class Claims:
             self._pending_pause = FIRST_PENDING_POLL
             if parts := parts_of(claims):
                 claims += await self._more_parts(worker, claims, parts, room, limit)
+            elif self._listener.hears and self._is_idle(queues):
+                self._settled = frozenset(queues)
         return claims
+
+    def _is_settled(self, queues: Collection[str]) -> bool:
+        """Whether the last claim took a lone job and left nothing behind in these queues: their lanes are
+        marked as idle, and nobody has called since. So there is no need to look again before the next wait
+        [rule 10]. True but once: a caller that has waited looks."""
+        settled, self._settled = self._settled, frozenset()
+        return bool(settled) and settled.issuperset(queues) and not self._wakeups.any_unseen(queues)
+
+    def _is_idle(self, queues: Collection[str]) -> bool:
+        """Whether every known lane of these queues is marked as idle; those that fair jobs wait behind may be
+        filled any moment. Of many queues that is not asked."""
+        return len(queues) <= MANY and all(lane.idle and not lane.ring for lane in self._known.of(queues))
 
     async def _share(self, room: dict[str, int], crowds: Mapping[str, int]) -> None:
         """Leave to the other workers of these queues their shares of what waits there [K10]. Of many queues
@@ -315,15 +336,15 @@ class Claims:
         status = row["status"]
         newest = row["claim"]
         if newest is not None and newest != lane.newest:
-            self._outrun |= lane.newest is not None and status != "jobs"
+            self._outrun |= lane.newest is not None and status not in JOBS
             lane.newest = newest
-        lane.idle = status in ("empty", "paused")
+        lane.idle = status in ("empty", "paused", "alone")
         lane.waiting = status in ("jobs", "busy", "pending", "full", "slow", "aside")
         lane.pending = status in ("busy", "pending", "slow", "aside")
         lane.full = status == "full"
-        lane.quiet = status == "empty"
+        lane.quiet = status in ("empty", "alone")
         self._known.update(lane)
-        return _claim(row, lane.head) if status == "jobs" else None
+        return _claim(row, lane.head) if status in JOBS else None
 
     async def _call(self, worker: int, lane: Lane, limit: int) -> Any:
         wait = LANE_WAIT if time.monotonic() - lane.waited > BUSY_PAUSE else 1

@@ -20,7 +20,7 @@ from windlass.worker.engine.capacity import Capacity
 from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.holdings import Holdings
 from windlass.worker.engine.slots import Slots
-from windlass.worker.engine.waiting import first
+from windlass.worker.engine.waiting import Signal
 from windlass.worker.processes.board import Board
 from windlass.worker.reports.recorder import Recorder
 
@@ -64,7 +64,7 @@ class Claimer:
         holdings: Holdings,
         feedback: Feedback,
         record: Recorder,
-        changed: asyncio.Event,
+        changed: Signal,
         *,
         alone: bool = False,
         board: Board | None = None,
@@ -207,19 +207,15 @@ class Claimer:
     async def _wait(self, wants: dict[str, int]) -> None:
         """Wait for work in queues that have room, or for room in others."""
         self._slots.asked = frozenset(wants)
-        wake_up = asyncio.ensure_future(self._store.wait(list(wants), IDLE))
         try:
-            await first(wake_up, self._changed.wait())
-            if wake_up.done():
+            if await self._changed.unless_set(self._store.wait(list(wants), IDLE)) is not None:
                 await self._give_way()
-        finally:
-            self._slots.asked = frozenset()
-            wake_up.cancel()
-            (error,) = await asyncio.gather(wake_up, return_exceptions=True)
-        if isinstance(error, Exception):
+        except Exception as error:  # noqa: BLE001 - whatever it is, polling goes on
             message = "cannot wait for a wake-up, polling: %s: %s"
             self._outages.failed("wake-ups", message, type(error).__name__, error)
             await asyncio.sleep(PAUSES.delay(3, random.random()))
+        finally:
+            self._slots.asked = frozenset()
 
     async def _give_way(self) -> None:
         """A wake-up reaches all workers of a queue, and few of them find something. One that found nothing
@@ -230,4 +226,4 @@ class Claimer:
         self._in_vain = 0 if quiet else self._in_vain + 1
         late = min(self._in_vain, self.crowd) - 1
         if late > 0:
-            await first(asyncio.sleep(GIVE_WAY * late * random.random()), self._changed.wait())
+            await self._changed.unless_set(asyncio.sleep(GIVE_WAY * late * random.random()))

@@ -27,6 +27,7 @@ from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.run import Why
 from windlass.worker.engine.slots import Slots
 from windlass.worker.engine.unanswered_claims import UnansweredClaims
+from windlass.worker.engine.waiting import Signal
 from windlass.worker.handlers.handler_port import HandlerPort
 from windlass.worker.handlers.runner import Runner
 from windlass.worker.processes.board import Board
@@ -53,7 +54,7 @@ class Shift:
         record: Recorder | None = None,
     ) -> None:
         self.worker = worker
-        self.changed: Final = asyncio.Event()
+        self.changed: Final = Signal()
         """There may be something to do: room to claim for, a new assignment, or an outcome written."""
         self.assignment: Assignment = assignment
         self.log: Final = OutcomeLog(

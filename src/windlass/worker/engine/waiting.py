@@ -1,5 +1,5 @@
-"""Waiting: for the first of several things without leaving the others behind, for a store that cannot be
-reached, and for the end of one's own task."""
+"""Waiting: for the first of several things without leaving the others behind, for something unless it is cut
+short, for a store that cannot be reached, and for the end of one's own task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from windlass.core.retry import Backoff
 from windlass.errors import StoreError, StoreUnavailable
@@ -16,6 +16,41 @@ from windlass.store.protocol import Store
 logger: Final = logging.getLogger("windlass.worker")
 RECONNECT: Final = Backoff(0.2, 10.0, jitter=0.5)
 """Between tries to reach the store."""
+
+T = TypeVar("T")
+
+
+class Signal(asyncio.Event):
+    """An event that cuts short what tasks await meanwhile. `first` would need a task for each of the two, and
+    several turns of the loop until the caller goes on: a worker that is woken has no time for that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._scopes: set[asyncio.Timeout] = set()
+
+    def set(self) -> None:
+        """Set it, and cut short what is awaited."""
+        super().set()
+        while self._scopes:
+            self._scopes.pop().reschedule(asyncio.get_running_loop().time())
+
+    async def unless_set(self, doing: Coroutine[Any, Any, T]) -> T | None:
+        """Await this in the caller's own task. None: it was cut short, or the signal was set already."""
+        if self.is_set():
+            doing.close()
+            return None
+        scope = asyncio.timeout(None)
+        try:
+            async with scope:
+                self._scopes.add(scope)
+                try:
+                    return await doing
+                finally:
+                    self._scopes.discard(scope)
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            return None
 
 
 async def first(*things: Coroutine[Any, Any, Any] | asyncio.Task[Any]) -> None:

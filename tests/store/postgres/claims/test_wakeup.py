@@ -54,7 +54,8 @@ async def test_a_producer_that_looked_before_the_mark_was_set_is_seen_by_the_wor
     lane, worker = await base.lane(), await base.worker()
     ear, session = await listening(base)
     await base.look.enqueue()
-    assert len((await base.claim(lane, worker)).jobs) == 1
+    await base.look.enqueue()
+    assert len((await base.claim(lane, worker)).jobs) == 2
     assert await base.look.value(IDLE, lane) == 0
     await ear.words(session)
     (producer,) = await base.sessions(1)
@@ -99,6 +100,72 @@ async def test_a_producer_that_looks_after_the_mark_was_set_notifies(base: Base)
     assert await ear.words(session) == [base.queue]
 
 
+async def test_a_lone_job_leaves_the_mark_for_the_next_one(base: Base) -> None:
+    """[rule 10] Nothing was drawn beyond it, so nobody need look again: the next enqueue notifies."""
+    lane, worker = await base.lane(), await base.worker()
+    ear, session = await listening(base)
+    for _ in range(3):
+        await base.look.enqueue()
+        assert await ear.words(session) == [base.queue]
+        await asyncio.sleep(0.003)  # longer than the pause after which a job counts as a lone one
+        assert (await base.claim(lane, worker)).status == "alone"
+        assert await base.look.value(IDLE, lane) == 1
+
+
+async def test_a_job_with_a_number_drawn_beyond_it_is_not_alone(base: Base) -> None:
+    """[rule 10] Its producer may have looked before the mark was set: the worker looks again."""
+    lane, worker = await base.lane(), await base.worker()
+    (producer,) = await base.sessions(1)
+    await base.look.enqueue()
+    await producer.begin()
+    job = await producer.enqueue()
+    assert (await base.claim(lane, worker)).status == "jobs"
+    assert await base.look.value(IDLE, lane) == 0
+    assert (await base.claim(lane, worker)).status == "pending"
+    await producer.commit()
+    assert (await base.claim_late(lane, worker)).ids == [job]
+
+
+async def test_a_job_that_is_claimed_late_out_of_a_hole_with_others_missing_is_not_alone(base: Base) -> None:
+    """[rule 10] The other producers have read the mark already."""
+    lane, worker = await base.lane(), await base.worker()
+    first, second = await base.sessions(2)
+    for producer in (first, second):
+        await producer.begin()
+        await producer.enqueue()
+    await base.look.enqueue()
+    assert (await base.claim(lane, worker)).status == "jobs"
+    assert (await base.claim(lane, worker)).status == "pending"
+    await first.commit()
+    found = await base.claim_late(lane, worker)
+    assert (found.status, len(found.jobs), await base.holes(lane)) == ("jobs", 1, 1)
+    await second.commit()
+    assert len(await base.drain(lane, worker)) == 1
+
+
+async def test_after_a_lone_job_a_worker_waits_without_looking_again(alone: Base) -> None:
+    """[rule 10] And what comes meanwhile wakes it: no word is lost between the claim and the wait."""
+    lane = await alone.lane()
+    store = await alone.store()
+    worker, queues = await alone.worker(), [alone.queue]
+    await store.wait(queues, 5)
+    assert await store.claim(worker, queues, 10) == []
+    ear, session = await listening(alone)
+    for _ in range(3):
+        await alone.look.enqueue()
+        assert await ear.words(session) == [alone.queue]
+        assert await store.wait(queues, 5)
+        (claim,) = await store.claim(worker, queues, 10)
+        newest = (await alone.cursor(lane))["id"]
+        assert await store.claim(worker, queues, 10) == []
+        assert claim.id == newest
+        await alone.look.run("SELECT pg_sleep(0.003)")
+    await alone.look.enqueue()
+    async with asyncio.timeout(2):
+        assert await store.wait(queues, 5)
+    assert len(await store.claim(worker, queues, 10)) == 1
+
+
 async def test_the_mark_obeys_no_transaction(base: Base) -> None:
     """[rule 10] A claim that failed after it had set the mark has set it all the same."""
     lane, worker = await base.lane(), await base.worker()
@@ -117,7 +184,8 @@ async def test_a_busy_lane_is_not_worth_a_notification(base: Base) -> None:
     lane, worker = await base.lane(), await base.worker()
     ear, session = await listening(base)
     await base.look.enqueue()
-    assert await ear.words(session) == [base.queue], "a lane is idle from the start"
+    await base.look.enqueue()
+    assert await ear.words(session) == [base.queue] * 2, "a lane is idle from the start"
     await base.claim(lane, worker)
     for _ in range(20):
         await base.look.enqueue()

@@ -92,7 +92,7 @@ END $$;
 -- and then the answer is 'busy', not 'empty'. offered: when each attempt was offered, NULL where that is when
 -- its job was enqueued. p_needs: which tokens the jobs of some tasks need (see claim_tokens). If every job of
 -- a round had to be put aside, it tries a few more rounds, each in its own transaction, since others may be
--- behind them.
+-- behind them. status: those of claim_take, or 'busy', 'full', 'slow', 'aside'; 'alone' are jobs, too.
 CREATE OR REPLACE PROCEDURE windlass.claim(
     p_lane int, p_worker bigint, p_limit int, p_wait int,
     INOUT status text DEFAULT NULL, INOUT claim bigint DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL,
@@ -105,9 +105,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_space  int := windlass.lock_space();
     v_limit  int;
-    v_gated  boolean;
     v_busy   boolean;
+    v_alone  boolean;
     v_before text;
+    v_taken  record;
 BEGIN
     FOR v_round IN 1..10 LOOP
         COMMIT;
@@ -115,6 +116,7 @@ BEGIN
         status := 'locked';
         v_limit := p_limit;
         v_busy := false;
+        v_alone := false;
         IF p_limited AND NOT windlass.queue_lock(p_lane, p_wait) THEN
             status := 'busy';
         ELSIF NOT pg_try_advisory_xact_lock(v_space, p_lane) THEN
@@ -132,12 +134,20 @@ BEGIN
               FROM windlass.claim_room(p_lane, p_limit) AS r;
         END IF;
         IF status = 'locked' THEN
-            SELECT t.status, t.claim, t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
-                   t.enqueued, t.offered, t.gated
-              INTO status, claim, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered,
-                   v_gated
-              FROM windlass.claim_take(p_lane, p_worker, v_limit, p_limited) AS t;
-            IF status = 'jobs' AND v_gated THEN
+            v_taken := windlass.claim_take(p_lane, p_worker, v_limit, p_limited);
+            status := v_taken.status;
+            claim := v_taken.claim;
+            seqs := v_taken.seqs;
+            ids := v_taken.ids;
+            tasks := v_taken.tasks;
+            payloads := v_taken.payloads;
+            options := v_taken.options;
+            attempts := v_taken.attempts;
+            deaths := v_taken.deaths;
+            enqueued := v_taken.enqueued;
+            offered := v_taken.offered;
+            v_alone := v_taken.alone;
+            IF status = 'jobs' AND v_taken.gated THEN
                 SELECT CASE WHEN t.seqs IS NULL THEN 'aside' ELSE 'jobs' END,
                        t.seqs, t.ids, t.tasks, t.payloads, t.options, t.attempts, t.deaths,
                        t.enqueued, t.offered
@@ -178,6 +188,9 @@ BEGIN
                                           attempts, deaths, enqueued, offered) AS t;
         END IF;
         COMMIT;
+        IF status = 'jobs' AND v_alone THEN
+            status := 'alone';
+        END IF;
         EXIT WHEN status <> 'aside';
     END LOOP;
 END $$;
@@ -188,9 +201,9 @@ END $$;
 --
 -- status: 'jobs'; 'empty'; 'pending' (numbers are drawn that are not visible yet: look again soon); 'paused'
 -- (or cooling); 'limited' (its queue has a limit that the caller did not know of, see claim_room). gated:
--- some task has a limit, see claim_gated. offered: when each was offered, NULL where its job was enqueued
--- then. claim: the lane's newest; where there are no jobs, it tells whether others have claimed since the
--- caller last looked.
+-- some task has a limit, see claim_gated. alone: see the end. offered: when each was offered, NULL where its
+-- job was enqueued then. claim: the lane's newest; where there are no jobs, it tells whether others have
+-- claimed since the caller last looked.
 --
 -- The order of its statements is its proof [rule 3]:
 --   1. what is published about dead holes is read, then holes are probed, with xmin in the same snapshot;
@@ -202,7 +215,7 @@ CREATE OR REPLACE FUNCTION windlass.claim_take(
     p_lane int, p_worker bigint, p_limit int, p_limited boolean DEFAULT false,
     OUT status text, OUT claim bigint, OUT seqs bigint[], OUT ids bigint[], OUT tasks text[],
     OUT payloads text[], OUT options text[], OUT attempts smallint[], OUT deaths smallint[],
-    OUT enqueued float8[], OUT offered float8[], OUT gated boolean)
+    OUT enqueued float8[], OUT offered float8[], OUT gated boolean, OUT alone boolean)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -220,6 +233,8 @@ DECLARE
     v_ahead    int8multirange;
     v_taken    int8multirange := '{}';
     v_gaps     int8multirange := '{}';
+    v_first    smallint := 0;
+    v_last     smallint := 7;
     v_hi       bigint;
     v_n        int;
     v_keep     int;
@@ -245,7 +260,11 @@ BEGIN
         RAISE EXCEPTION 'a claim must be the first write of its transaction' USING ERRCODE = 'WL006',
             HINT = 'CALL windlass.claim outside of a transaction.';
     END IF;
-    c := windlass.cursor_of(p_lane);
+    -- As in cursor_of, whose settings are those of this function.
+    SELECT * INTO c FROM windlass.claim x WHERE x.lane = p_lane ORDER BY x.id DESC LIMIT 1;
+    IF NOT FOUND THEN
+        c := windlass.cursor_of(p_lane);
+    END IF;
     v_ahead := windlass.gather_seqs(c.ahead, c.ahead_spilled);
     v_probed := c.probed_at;
     -- 1. Holes. v_dead stays NULL unless this claim sees every visible job in them.
@@ -273,15 +292,28 @@ BEGIN
             greatest(c.hi, upper(v_ahead) - 1)
             USING ERRCODE = 'WL004', HINT = 'The sequence was set back: SELECT windlass.adopt() mends it.';
     END IF;
-    SELECT array_agg(j.seq), array_agg(j.id), array_agg(j.task), array_agg(j.payload::text),
-           array_agg(j.options::text), array_agg(j.attempt), array_agg(j.deaths),
-           array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))),
-           array_agg(CASE WHEN j.enqueued_at IS NOT NULL THEN date_part('epoch', j.offered_at) END),
-           coalesce(bool_or(j.options::text LIKE '%"unique_key"%'), false)
-      INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique
-      FROM (SELECT * FROM windlass.ready r
-             WHERE r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead
-             ORDER BY r.seq LIMIT p_limit - cardinality(v_found)) AS j;
+    -- The last jobs of a lane are mostly in the current segment: where every number drawn beyond the cursor is
+    -- there, none is elsewhere. Each segment costs about as much as a job.
+    IF v_position - c.hi <= p_limit - cardinality(v_found) THEN
+        v_first := pg_sequence_last_value('windlass.segment_current'::regclass);
+        v_last := v_first;
+    END IF;
+    LOOP
+        SELECT array_agg(j.seq), array_agg(j.id), array_agg(j.task), array_agg(j.payload::text),
+               array_agg(j.options::text), array_agg(j.attempt), array_agg(j.deaths),
+               array_agg(date_part('epoch', coalesce(j.enqueued_at, j.offered_at))),
+               array_agg(CASE WHEN j.enqueued_at IS NOT NULL THEN date_part('epoch', j.offered_at) END),
+               coalesce(bool_or(j.options::text LIKE '%"unique_key"%'), false)
+          INTO seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered, v_unique
+          FROM (SELECT * FROM windlass.ready r
+                 WHERE r.segment BETWEEN v_first AND v_last
+                   AND r.lane = p_lane AND r.seq > c.hi AND NOT r.seq <@ v_ahead
+                 ORDER BY r.seq LIMIT p_limit - cardinality(v_found)) AS j;
+        v_n := coalesce(cardinality(seqs), 0);
+        EXIT WHEN v_first < v_last OR v_n >= v_position - c.hi AND v_n = coalesce(seqs[v_n] - c.hi, 0);
+        v_first := 0;
+        v_last := 7;
+    END LOOP;
     IF cardinality(v_found) > 0 THEN
         SELECT array_agg(j.seq) || seqs, array_agg(j.id) || ids, array_agg(j.task) || tasks,
                array_agg(j.payload::text) || payloads, array_agg(j.options::text) || claim_take.options,
@@ -393,8 +425,15 @@ BEGIN
         status := windlass.mark_idle(v_lane, v_hi, c.holes);
     ELSE
         status := 'jobs';
+        -- A lone job, with nothing drawn beyond it, after a pause: the mark stays, so the next one will wake
+        -- somebody, and nobody need look for it before [rule 10]. Who holds the lane is the only one to
+        -- change the mark. Jobs that follow closely clear it: they come in batches, and do not notify.
         IF pg_sequence_last_value(v_lane.idle) = 1 THEN
-            PERFORM setval(v_lane.idle, 0, true);
+            alone := v_n = 1 AND c.holes = 0 AND v_now > c.claimed_at + interval '2 milliseconds'
+                     AND pg_sequence_last_value(v_lane.position) = v_hi;
+            IF NOT alone THEN
+                PERFORM setval(v_lane.idle, 0, true);
+            END IF;
         END IF;
     END IF;
 END $$;
