@@ -54,7 +54,15 @@ class Outcomes:
         checkpointed = self._checkpointed[worker]
         async with self._db.connection(self._db.deadline) as connection:
             finished, freed = await write(
-                connection, self._db.schema, worker, flush, outcomes, checkpointed, self._db.fit, ADMIT_STEP, room
+                connection,
+                self._db.schema,
+                worker,
+                flush,
+                outcomes,
+                checkpointed,
+                self._db.fit,
+                ADMIT_STEP,
+                room,
             )
             if parents := _parents_of(outcomes):
                 await self._parents.advance(connection, parents)
@@ -137,7 +145,7 @@ class Outcomes:
         return {r["job"]: Checkpoint(r["data"], r["done"], r["total"], r["at"].timestamp()) for r in rows}
 
 
-async def write(
+async def write(  # noqa: PLR0913 - what is flushed, and what is asked for with it
     connection: Any,
     schema: str,
     worker: int,

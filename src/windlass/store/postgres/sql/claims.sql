@@ -385,6 +385,7 @@ DECLARE
     v_left   windlass.held[] := '{}';
     v_seqs   bigint[];
     v_tasks  text[];
+    v_unique boolean;
     v_hi     bigint;
     v_n      bigint;
     v_taken  int8multirange;
@@ -422,8 +423,9 @@ BEGIN
                                    WHERE u.id <> ALL (ARRAY(SELECT r.id FROM unnest(v_rows) AS r)));
         SELECT windlass.offer(v_lane.id, count(*)::int, array_agg(u.task), array_agg(u.payload::text),
                               array_agg(u.options::text), array_agg(u.id), array_agg(u.attempt),
-                              array_agg(u.deaths), array_agg(u.enqueued_at), array_agg(u.since), true)
-          INTO v_seqs FROM unnest(v_rows) AS u;
+                              array_agg(u.deaths), array_agg(u.enqueued_at), array_agg(u.since), true),
+               array_agg(u.task), bool_or(u.options::text LIKE '%"unique_key"%')
+          INTO v_seqs, v_tasks, v_unique FROM unnest(v_rows) AS u;
         SELECT range_agg(int8range(s, s + 1)) INTO v_taken FROM unnest(v_seqs) AS s;
         v_ahead := v_taken;
         IF lower(v_ahead) = v_hi + 1 THEN
@@ -436,24 +438,25 @@ BEGIN
             v_spill := windlass.spill_seqs(v_lane.id, v_ahead, 0, '{}');
             v_ahead := '{}';
         END IF;
-        v_tasks := ARRAY(SELECT u.task FROM unnest(v_rows) AS u);
         v_claim := windlass.next_claim(c);
-        INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at, ahead,
-                                    ahead_spilled, ahead_n, tasks, snapshot)
-        VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), v_claim, v_lane.id, p_worker, v_hi,
-                cardinality(v_seqs), v_n > 0, v_taken, windlass.now(), c.probed_at, nullif(v_ahead, '{}'), v_spill,
-                v_n, CASE WHEN v_tasks[1] = ALL (v_tasks) THEN v_tasks[:1] ELSE v_tasks END,
-                CASE WHEN EXISTS (SELECT FROM unnest(v_rows) AS u WHERE u.options::text LIKE '%"unique_key"%')
-                     THEN pg_current_snapshot() END);
+        INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at,
+                                    ahead, ahead_spilled, ahead_n, tasks, snapshot)
+        VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), v_claim, v_lane.id, p_worker,
+                v_hi, cardinality(v_seqs), v_n > 0, v_taken, windlass.now(), c.probed_at,
+                nullif(v_ahead, '{}'), v_spill, v_n,
+                CASE WHEN v_tasks[1] = ALL (v_tasks) THEN v_tasks[:1] ELSE v_tasks END,
+                CASE WHEN v_unique THEN pg_current_snapshot() END);
         v_handed := v_handed || ARRAY(
-            SELECT ROW (v_lane.id, v_claim, u.seq, u.id, u.task, u.payload, u.options, u.attempt, u.deaths, u.queue,
-                        u.priority, date_part('epoch', u.enqueued_at),
+            SELECT ROW (v_lane.id, v_claim, u.seq, u.id, u.task, u.payload, u.options, u.attempt, u.deaths,
+                        u.queue, u.priority, date_part('epoch', u.enqueued_at),
                         date_part('epoch', u.since))::windlass.handed
               FROM ROWS FROM (unnest(v_rows), unnest(v_seqs))
-                AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload, options,
-                      gate, need, seq));
+                AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
+                      options, gate, need, seq));
     END LOOP;
-    PERFORM windlass.offer_held(v_left);
+    IF cardinality(v_left) > 0 THEN
+        PERFORM windlass.offer_held(v_left);
+    END IF;
     RETURN v_handed;
 END $$;
 

@@ -126,14 +126,15 @@ DECLARE
     v_seqs  bigint[];
     v_stays windlass.handed[] := '{}';
 BEGIN
-    FOR g IN SELECT h.lane, h.claim, array_agg(h.seq) AS seqs, array_agg(h.id) AS ids, array_agg(h.task) AS tasks,
-                    array_agg(h.payload::text) AS payloads, array_agg(h.options::text) AS options,
+    FOR g IN SELECT h.lane, h.claim, array_agg(h.seq) AS seqs, array_agg(h.id) AS ids,
+                    array_agg(h.task) AS tasks, array_agg(h.payload::text) AS payloads,
+                    array_agg(h.options::text) AS options,
                     array_agg(h.attempt) AS attempts, array_agg(h.deaths) AS deaths,
                     array_agg(h.enqueued) AS enqueued, array_agg(h.offered) AS offered
                FROM unnest(p_handed) AS h GROUP BY h.lane, h.claim LOOP
         SELECT r.seqs INTO v_seqs
-          FROM windlass.claim_recheck(g.lane, p_worker, g.claim, g.seqs, g.ids, g.tasks, g.payloads, g.options,
-                                      g.attempts, g.deaths, g.enqueued, g.offered) AS r;
+          FROM windlass.claim_recheck(g.lane, p_worker, g.claim, g.seqs, g.ids, g.tasks, g.payloads,
+                                      g.options, g.attempts, g.deaths, g.enqueued, g.offered) AS r;
         v_stays := v_stays || ARRAY(SELECT h FROM unnest(p_handed) AS h
                                      WHERE h.claim = g.claim AND h.seq = ANY (v_seqs));
     END LOOP;

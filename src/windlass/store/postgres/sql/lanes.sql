@@ -183,8 +183,9 @@ END $$;
 -- ==== The cursor ====
 
 -- The cursor of a lane: its newest claim row [rule 2].
--- Callers: claim_take, hand_over, take_ahead, rotation_touch, rotation_move, rotation_reclaim, adopt_lane, must_adopt,
--- expire, lane_depth, lane_committed_depth, lane_head, lane_tasks, list_spans. May call: worker, reader.
+-- Callers: claim_take, hand_over, take_ahead, rotation_touch, rotation_move, rotation_reclaim, adopt_lane,
+-- must_adopt, expire, lane_depth, lane_committed_depth, lane_head, lane_tasks, list_spans. May call: worker,
+-- reader.
 -- Lock: none; who writes a claim row after it holds the lane lock.
 CREATE OR REPLACE FUNCTION windlass.cursor_of(p_lane int) RETURNS windlass.claim
 LANGUAGE plpgsql
@@ -206,7 +207,8 @@ END $$;
 
 -- The number of a lane's next claim row. It must lie above the cursor's, or the newest row would not be the
 -- cursor and jobs would be given out twice [rule 2].
--- Callers: claim_take, hand_over, take_ahead, rotation_touch. May call: worker. Lock: the lane's, held by the caller.
+-- Callers: claim_take, hand_over, take_ahead, rotation_touch. May call: worker. Lock: the lane's, held by the
+-- caller.
 CREATE OR REPLACE FUNCTION windlass.next_claim(c windlass.claim) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -94,8 +94,8 @@ END $$;
 
 -- Lets jobs through the gates that a flush has freed, within its transaction, and offers them; those that it
 -- can, it hands over to the flush's worker (see hand_over). `left_over`: gates that somebody else is at, or
--- that need a longer look: the caller admits them in a transaction of their own. They are noted for promote,
--- in case the caller dies.
+-- that need a longer look, or more than 500 at once, since the server has a few thousand locks for everybody:
+-- the caller admits them in a transaction of their own. They are noted for promote, in case the caller dies.
 -- Callers: finish. May call: worker. Lock: those of admit_through, without waiting; then those of hand_over.
 CREATE OR REPLACE FUNCTION windlass.admit_freed(
     p_worker bigint, p_gates text[], p_limit int, p_queues text[], p_rooms int[], p_tokens text[],
@@ -104,8 +104,12 @@ LANGUAGE plpgsql AS $$
 DECLARE
     a record;
 BEGIN
-    SELECT * INTO a FROM windlass.admit_through(p_gates, p_limit, 0, true);
+    SELECT * INTO a FROM windlass.admit_through(p_gates[:500], p_limit, 0, true);
     left_over := a.left_over;
+    IF cardinality(p_gates) > 500 THEN
+        PERFORM windlass.mark_gates_changed(p_gates[501:], false);
+        left_over := left_over || p_gates[501:];
+    END IF;
     IF p_queues IS NULL THEN
         PERFORM windlass.offer_held(a.outs);
     ELSE
@@ -117,8 +121,8 @@ END $$;
 
 -- Lets the first jobs of many waiting lists through at once, as admit_gate does it one by one: those lists in
 -- which every job that may go has the same limit, is in a queue that is served, and is locked by nobody.
--- `rest`: the other gates that may have room, for admit_gate. Up to p_limit jobs; gates that this cuts off are
--- noted.
+-- `rest`: the other gates that may have room, for admit_gate. Up to p_limit jobs; gates that this cuts off
+-- are noted.
 -- Callers: admit_through, for ordering keys, concurrency keys and tasks. May call: worker. Lock: the gates',
 -- held by the caller, whose settings fix its plans; the rows it moves, without waiting.
 -- What was noted of the gates is forgotten before the lists are read, so that a later note is not lost.
@@ -216,7 +220,8 @@ BEGIN
     END IF;
     IF p_kind = 'order' THEN
         INSERT INTO windlass.order_mark AS m (queue, key, position, at)
-        SELECT substr(u.gate, 7, strpos(u.gate, '/') - 7), substr(u.gate, strpos(u.gate, '/') + 1), 1, windlass.now()
+        SELECT substr(u.gate, 7, strpos(u.gate, '/') - 7), substr(u.gate, strpos(u.gate, '/') + 1), 1,
+               windlass.now()
           FROM unnest(v_gates) AS u (gate) WHERE u.gate <> ALL (rest)
         ON CONFLICT (queue, key) DO UPDATE SET position = m.position + 1;
     END IF;
@@ -262,9 +267,9 @@ END $$;
 -- Lets the first jobs of a gate's waiting list through while there is room for them, up to p_limit [F1] [F3]
 -- [F6]. Each gets its pass, and goes on to the waiting list of its next gate (`nexts`), to the ring of its
 -- fair key (`rings`), or (`outs`) into its lane.
--- Callers: admit_through. May call: worker. Lock: the gate's, held by the caller; the rows it moves, and lanes
--- that must be declared, without waiting. In the waiting list of an ordering key no job overtakes a locked
--- one.
+-- Callers: admit_through. May call: worker. Lock: the gate's, held by the caller; the rows it moves, and
+-- lanes that must be declared, without waiting. In the waiting list of an ordering key no job overtakes a
+-- locked one.
 -- The gate's note is removed before the list is read, so that a later note is not lost.
 CREATE OR REPLACE FUNCTION windlass.admit_gate(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
@@ -570,7 +575,8 @@ END $$;
 -- ==== Into a lane ====
 
 -- Offers held jobs, each in its lane, in order. They keep the time that they have waited.
--- Callers: admit_gates, admit_freed, hand_over, admit_ring, retry_many. May call: worker. Lock: those of offer.
+-- Callers: admit_gates, admit_freed, hand_over, admit_ring, retry_many. May call: worker. Lock: those of
+-- offer.
 CREATE OR REPLACE FUNCTION windlass.offer_held(p_rows windlass.held[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

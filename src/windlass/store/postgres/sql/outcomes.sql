@@ -142,7 +142,8 @@ BEGIN
         refused_jobs := o.refused;
         freed := freed || o.freed;
     END IF;
-    IF freed <> '{}' AND p_admit IS NOT NULL AND current_setting('transaction_isolation') = 'read committed' THEN
+    IF freed <> '{}' AND p_admit IS NOT NULL
+       AND current_setting('transaction_isolation') = 'read committed' THEN
         SELECT a.left_over, a.handed INTO freed, handed
           FROM windlass.admit_freed(p_worker, freed, p_admit, p_queues, p_rooms, p_tokens) AS a;
     ELSIF freed <> '{}' THEN
@@ -154,8 +155,8 @@ BEGIN
     END IF;
 END $$;
 
--- As finish, and hands over to the worker jobs that the flush let go: commits, and only then answers, as claim
--- does [rule 2]. Answers with theirs in arrays, one element for each job.
+-- As finish, and hands over to the worker jobs that the flush let go: commits, and only then answers, as
+-- claim does [rule 2]. They are in arrays, one element for each job.
 -- Callers: the store, outside of any transaction. May call: worker. Lock: those of finish; those of
 -- claim_recheck, in a transaction of its own, where some task has a limit by setting.
 CREATE OR REPLACE PROCEDURE windlass.finish_and_claim(
@@ -166,9 +167,10 @@ CREATE OR REPLACE PROCEDURE windlass.finish_and_claim(
     INOUT applied bigint DEFAULT NULL, INOUT repeated bigint DEFAULT NULL,
     INOUT refused_claims bigint[] DEFAULT NULL, INOUT refused_seqs text[] DEFAULT NULL,
     INOUT refused_jobs bigint[] DEFAULT NULL, INOUT freed text[] DEFAULT NULL,
-    INOUT lanes int[] DEFAULT NULL, INOUT queues text[] DEFAULT NULL, INOUT priorities smallint[] DEFAULT NULL,
-    INOUT claims bigint[] DEFAULT NULL, INOUT seqs bigint[] DEFAULT NULL, INOUT ids bigint[] DEFAULT NULL,
-    INOUT tasks text[] DEFAULT NULL, INOUT payloads text[] DEFAULT NULL, INOUT options text[] DEFAULT NULL,
+    INOUT lanes int[] DEFAULT NULL, INOUT queues text[] DEFAULT NULL,
+    INOUT priorities smallint[] DEFAULT NULL, INOUT claims bigint[] DEFAULT NULL,
+    INOUT seqs bigint[] DEFAULT NULL, INOUT ids bigint[] DEFAULT NULL, INOUT tasks text[] DEFAULT NULL,
+    INOUT payloads text[] DEFAULT NULL, INOUT options text[] DEFAULT NULL,
     INOUT attempts smallint[] DEFAULT NULL, INOUT deaths smallint[] DEFAULT NULL,
     INOUT enqueued float8[] DEFAULT NULL, INOUT offered float8[] DEFAULT NULL)
 LANGUAGE plpgsql AS $$
@@ -179,10 +181,12 @@ BEGIN
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
     SELECT f.applied, f.repeated, f.refused_claims, f.refused_seqs, f.refused_jobs, f.freed, f.handed
       INTO applied, repeated, refused_claims, refused_seqs, refused_jobs, freed, v_handed
-      FROM windlass.finish(p_worker, p_flush, p_lanes, p_claims, p_seqs, p_ns, p_jobs, p_job_claims, p_job_lanes,
-                           p_job_seqs, p_results, p_others, p_forgets, p_admit, p_queues, p_rooms, p_tokens) AS f;
+      FROM windlass.finish(p_worker, p_flush, p_lanes, p_claims, p_seqs, p_ns, p_jobs, p_job_claims,
+                           p_job_lanes, p_job_seqs, p_results, p_others, p_forgets, p_admit, p_queues,
+                           p_rooms, p_tokens) AS f;
     COMMIT;
-    IF cardinality(v_handed) > 0 AND EXISTS (SELECT FROM windlass.task_setting s WHERE s.concurrency IS NOT NULL) THEN
+    IF cardinality(v_handed) > 0
+       AND EXISTS (SELECT FROM windlass.task_setting s WHERE s.concurrency IS NOT NULL) THEN
         SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
         v_handed := windlass.handed_recheck(p_worker, v_handed);
         COMMIT;
@@ -190,7 +194,8 @@ BEGIN
     SELECT array_agg(h.lane), array_agg(h.queue), array_agg(h.priority), array_agg(h.claim), array_agg(h.seq),
            array_agg(h.id), array_agg(h.task), array_agg(h.payload::text), array_agg(h.options::text),
            array_agg(h.attempt), array_agg(h.deaths), array_agg(h.enqueued), array_agg(h.offered)
-      INTO lanes, queues, priorities, claims, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued, offered
+      INTO lanes, queues, priorities, claims, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued,
+           offered
       FROM unnest(v_handed) AS h;
 END $$;
 
