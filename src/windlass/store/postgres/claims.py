@@ -249,6 +249,12 @@ class Claims:
         calls = max(lanes, 1) if lanes <= FEW else 1
         return Polling(every, wakes, (asks + (1 - asks) * calls) / pause, statistics.median(took))
 
+    def handed(self, claims: Collection[Claim]) -> None:
+        """A flush has made these claims: nobody else has outrun this worker."""
+        for claim in claims:
+            if lane := self._lanes.get(claim.lane):
+                lane.newest = claim.id
+
     def made_room(self, queues: Collection[str]) -> None:
         """Jobs of these queues have ended: who waits here for a queue at its limit may look again [F3]."""
         for queue in self._full(queues):
@@ -386,3 +392,19 @@ def _claim(row: Any, head: LaneHead) -> Claim:
         )
     ]
     return Claim(claim, lane, queue, priority, jobs)
+
+
+def claims_of(row: Any) -> list[Claim]:
+    """The claims that a flush has made: see windlass.finish_and_claim."""
+    claims: dict[int, Claim] = {}
+    columns = zip(
+        *(row[name] for name in ("lanes", "queues", "priorities", "claims", *_COLUMNS)), strict=True
+    )
+    for lane, queue, priority, claim, seq, job, task, payload, options, attempt, deaths, *times in columns:
+        claims.setdefault(claim, Claim(claim, lane, queue, priority, [])).jobs.append(
+            ClaimedJob(
+                job, lane, claim, seq, task, payload, queue, priority, attempt, deaths,
+                DEFAULT_OPTIONS if options is None else decode_options(options), *times,
+            )
+        )  # fmt: skip
+    return list(claims.values())

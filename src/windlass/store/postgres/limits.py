@@ -26,6 +26,11 @@ GATE_WAIT: Final = 100
 """Milliseconds to wait for a gate that somebody else lets jobs through, before it is left to promote."""
 
 ADMIT_STEP: Final = 1000
+"""Jobs that one transaction lets through at most."""
+
+GATES_STEP: Final = 500
+"""Gates that one transaction locks at most: the server has a few thousand locks for everybody."""
+
 BACK_STEP: Final = 1000
 """Jobs that an enqueue which replaced one moves on, at most."""
 
@@ -76,9 +81,9 @@ class Limits:
         their own."""
         names = sorted(set(gates))
         with _left_to_promote("admit waiting jobs"):
-            if names:
-                sql = schemas.call("admit_gates", 3, self._db.schema)
-                await connection.fetchval(sql, names, ADMIT_STEP, GATE_WAIT)
+            sql = schemas.call("admit_gates", 3, self._db.schema)
+            for start in range(0, len(names), GATES_STEP):
+                await connection.fetchval(sql, names[start : start + GATES_STEP], ADMIT_STEP, GATE_WAIT)
             for queue, priority in rings:
                 sql = schemas.call("admit_ring", 3, self._db.schema)
                 await connection.fetchval(sql, queue, priority, ADMIT_STEP)

@@ -4,6 +4,7 @@ handler's own. Data and outcome, or data and checkpoint, exist together then, or
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -15,13 +16,12 @@ import msgspec
 from windlass.core.seqset import compress, contains, literal, parse
 from windlass.core.states import TERMINAL, WORKERS_OWN, Kind
 from windlass.errors import ClaimLost, StoreUnavailable
-from windlass.store.postgres import schema as schemas
-from windlass.store.postgres.claims import Claims
+from windlass.store.postgres.claims import Claims, claims_of
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.encoding import AS_IT_IS, Fit
 from windlass.store.postgres.connections.errors import translated
 from windlass.store.postgres.enqueue import Call
-from windlass.store.postgres.limits import Limits, is_carried
+from windlass.store.postgres.limits import ADMIT_STEP, Limits, is_carried
 from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.rows import UNREADABLE
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, ClaimedJob, Finished, Outcome, Room
@@ -54,7 +54,15 @@ class Outcomes:
         checkpointed = self._checkpointed[worker]
         async with self._db.connection(self._db.deadline) as connection:
             finished, freed = await write(
-                connection, self._db.schema, worker, flush, outcomes, checkpointed, self._db.fit
+                connection,
+                self._db.schema,
+                worker,
+                flush,
+                outcomes,
+                checkpointed,
+                self._db.fit,
+                ADMIT_STEP,
+                room,
             )
             if parents := _parents_of(outcomes):
                 await self._parents.advance(connection, parents)
@@ -63,6 +71,7 @@ class Outcomes:
         if checkpointed:
             checkpointed.difference_update(outcome.job.id for outcome in outcomes)
         self._claims.made_room({outcome.job.queue for outcome in outcomes})
+        self._claims.handed(finished.claims)
         return finished
 
     @asynccontextmanager
@@ -136,7 +145,7 @@ class Outcomes:
         return {r["job"]: Checkpoint(r["data"], r["done"], r["total"], r["at"].timestamp()) for r in rows}
 
 
-async def write(
+async def write(  # noqa: PLR0913 - what is flushed, and what is asked for with it
     connection: Any,
     schema: str,
     worker: int,
@@ -144,9 +153,12 @@ async def write(
     outcomes: Sequence[Outcome],
     checkpointed: set[int],
     fit: Fit = AS_IT_IS,
+    admit: int | None = None,
+    room: Room | None = None,
 ) -> tuple[Finished, list[str]]:
-    """Write outcomes; the connection may be the handler's, `checkpointed` are jobs with a checkpoint. Answers
-    with the gates, too, at which somebody waits for the room that was made."""
+    """Write outcomes; the connection may be the handler's, `checkpointed` are jobs with a checkpoint. Lets up
+    to `admit` jobs through the gates where room was made, and hands over what there is `room` for. Answers
+    with the gates, too, at which somebody still waits for the room that was made."""
     plain: dict[int, list[Outcome]] = {}
     ended: list[Outcome] = []
     others: list[dict[str, Any]] = []
@@ -164,8 +176,9 @@ async def write(
         else:
             raise ValueError(f"a worker cannot end an attempt as {outcome.kind.value} (job {outcome.job.id})")
     groups = list(plain.values())
+    handing = () if room is None else (list(room.queues), list(room.queues.values()), list(room.tokens))
     row = await connection.fetchrow(
-        schemas.call("finish", 13, schema),
+        _finish_sql(schema, handing=bool(handing)),
         worker,
         flush,
         [group[0].job.lane for group in groups] or None,
@@ -179,12 +192,27 @@ async def write(
         [outcome.result and fit(outcome.result) for outcome in ended] or None,
         _encode(others).decode() if others else None,
         [outcome.forget for outcome in ended] if any(outcome.forget for outcome in ended) else None,
+        admit,
+        *handing,
     )
     refused = list(row["refused_jobs"] or ())
     for claim, seqs in zip(row["refused_claims"] or (), row["refused_seqs"] or (), strict=True):
         ranges = parse(seqs)
         refused.extend(outcome.job.id for outcome in plain[claim] if contains(ranges, outcome.job.seq))
-    return Finished(row["applied"], row["repeated"], tuple(refused)), row["freed"]
+    claims = claims_of(row) if handing and row["seqs"] else ()
+    return Finished(row["applied"], row["repeated"], tuple(refused), tuple(claims)), row["freed"]
+
+
+@functools.cache
+def _finish_sql(schema: str, *, handing: bool) -> str:
+    """A flush, or one that asks for jobs as well: a procedure, which commits before it answers [rule 2]."""
+    places = ", ".join(f"${i}" for i in range(1, 18 if handing else 15))
+    if handing:
+        return f"CALL {schema}.finish_and_claim({places})"
+    return (
+        "SELECT applied, repeated, refused_claims, refused_seqs, refused_jobs, freed "  # noqa: S608
+        f"FROM {schema}.finish({places})"
+    )
 
 
 def _has_satellites(job: ClaimedJob, checkpointed: set[int]) -> bool:

@@ -617,6 +617,11 @@ CREATE TABLE windlass.uncounted_task (
 );
 ALTER TABLE windlass.uncounted_task REPLICA IDENTITY FULL;
 
+-- A job that a flush has claimed for its worker: see hand_over. Times are seconds since the epoch.
+CREATE TYPE windlass.handed AS (
+    lane int, claim bigint, seq bigint, id bigint, task text, payload json, options json, attempt smallint,
+    deaths smallint, queue text, priority smallint, enqueued float8, offered float8);
+
 -- What one job of a claim needs of one bucket: its place in the claim, and how many tokens.
 CREATE TYPE windlass.want AS (place int, n int, budget text, key text);
 

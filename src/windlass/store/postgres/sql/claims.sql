@@ -438,6 +438,105 @@ BEGIN
     END IF;
 END $$;
 
+-- Offers jobs that have passed their last gate, and claims those of them for this worker that it has room
+-- for: `handed` [F3] [F6]. A claim like any other, except that it takes what its own transaction has just put
+-- at the back of the lane. So it judges no hole, and may have its xid already (see claim_take).
+-- Callers: admit_freed, in the transaction of a flush, which has proven that the worker lives and commits
+-- before it answers. May call: worker. Lock: the lane, without waiting: where somebody has it, the job stays
+-- there like any other; then those of offer.
+-- Not handed over: jobs that need tokens (p_tokens: their tasks), parts, those that have seen a worker die
+-- [C8], those of queues that are limited, paused or cooling; nor any where others of their queue wait to be
+-- claimed: nobody is overtaken [C2]. So no number below the new ones is open, but for what was claimed ahead:
+-- hi passes those, and `ahead` holds no more than what producers draw beside.
+CREATE OR REPLACE FUNCTION windlass.hand_over(
+    p_worker bigint, p_rows windlass.held[], p_queues text[], p_rooms int[], p_tokens text[])
+RETURNS windlass.handed[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    g        record;
+    c        windlass.claim;
+    v_lane   windlass.lane;
+    v_handed windlass.handed[] := '{}';
+    v_room   int;
+    v_rows   windlass.held[];
+    v_left   windlass.held[] := '{}';
+    v_seqs   bigint[];
+    v_tasks  text[];
+    v_unique boolean;
+    v_hi     bigint;
+    v_n      bigint;
+    v_taken  int8multirange;
+    v_ahead  int8multirange;
+    v_spill  bigint[];
+    v_claim  bigint;
+BEGIN
+    FOR g IN SELECT u.queue, u.priority, array_agg(u ORDER BY u.turn) AS jobs, q.place
+               FROM unnest(p_rows) AS u LEFT JOIN unnest(p_queues) WITH ORDINALITY AS q (queue, place)
+                 ON q.queue = u.queue
+              GROUP BY u.queue, u.priority, q.place ORDER BY u.queue, u.priority LOOP
+        v_room := coalesce(p_rooms[g.place], 0);
+        v_rows := CASE WHEN v_room > 0 THEN
+                  ARRAY(SELECT u FROM unnest(g.jobs) AS u
+                         WHERE u.deaths = 0 AND u.task <> ALL (p_tokens)
+                           AND coalesce(u.options::text NOT LIKE '%"part"%', true) LIMIT v_room) END;
+        SELECT l.* INTO v_lane FROM windlass.lane l JOIN windlass.queue q ON q.name = l.queue
+         WHERE cardinality(v_rows) > 0 AND l.id = windlass.lane_for(g.queue, g.priority)
+           AND q.concurrency IS NULL AND NOT q.governor AND NOT q.paused
+           AND (q.cool_until IS NULL OR windlass.cooldown_left(q) = 0)
+           AND NOT EXISTS (SELECT FROM windlass.lane x WHERE x.queue = g.queue AND x.id <> l.id
+                              AND windlass.lane_depth(x.id) > 0);
+        IF NOT FOUND OR NOT pg_try_advisory_xact_lock(windlass.lock_space(), v_lane.id) THEN
+            v_left := v_left || g.jobs;
+            CONTINUE;
+        END IF;
+        c := windlass.cursor_of(v_lane.id);
+        v_hi := c.hi + c.ahead_n;
+        IF c.holes > 0 OR coalesce(pg_sequence_last_value(v_lane.position), 0) <> v_hi THEN
+            v_left := v_left || g.jobs;
+            CONTINUE;
+        END IF;
+        p_rooms[g.place] := v_room - cardinality(v_rows);
+        v_left := v_left || ARRAY(SELECT u FROM unnest(g.jobs) AS u
+                                   WHERE u.id <> ALL (ARRAY(SELECT r.id FROM unnest(v_rows) AS r)));
+        SELECT windlass.offer(v_lane.id, count(*)::int, array_agg(u.task), array_agg(u.payload::text),
+                              array_agg(u.options::text), array_agg(u.id), array_agg(u.attempt),
+                              array_agg(u.deaths), array_agg(u.enqueued_at), array_agg(u.since), true),
+               array_agg(u.task), bool_or(u.options::text LIKE '%"unique_key"%')
+          INTO v_seqs, v_tasks, v_unique FROM unnest(v_rows) AS u;
+        SELECT range_agg(int8range(s, s + 1)) INTO v_taken FROM unnest(v_seqs) AS s;
+        v_ahead := v_taken;
+        IF lower(v_ahead) = v_hi + 1 THEN
+            SELECT upper(s) - 1 INTO v_hi FROM unnest(v_ahead) AS s ORDER BY lower(s) LIMIT 1;
+            v_ahead := v_ahead * int8multirange(int8range(v_hi + 1, NULL));
+        END IF;
+        v_spill := NULL;
+        v_n := CASE WHEN isempty(v_ahead) THEN 0 ELSE windlass.count_seqs(v_ahead) END;
+        IF v_n > 32 AND (SELECT count(*) FROM unnest(v_ahead)) > 32 THEN
+            v_spill := windlass.spill_seqs(v_lane.id, v_ahead, 0, '{}');
+            v_ahead := '{}';
+        END IF;
+        v_claim := windlass.next_claim(c);
+        INSERT INTO windlass.claim (segment, id, lane, worker, hi, n, late, seqs, claimed_at, probed_at,
+                                    ahead, ahead_spilled, ahead_n, tasks, snapshot)
+        VALUES (pg_sequence_last_value('windlass.segment_current'::regclass), v_claim, v_lane.id, p_worker,
+                v_hi, cardinality(v_seqs), v_n > 0, v_taken, windlass.now(), c.probed_at,
+                nullif(v_ahead, '{}'), v_spill, v_n,
+                CASE WHEN v_tasks[1] = ALL (v_tasks) THEN v_tasks[:1] ELSE v_tasks END,
+                CASE WHEN v_unique THEN pg_current_snapshot() END);
+        v_handed := v_handed || ARRAY(
+            SELECT ROW (v_lane.id, v_claim, u.seq, u.id, u.task, u.payload, u.options, u.attempt, u.deaths,
+                        u.queue, u.priority, date_part('epoch', u.enqueued_at),
+                        date_part('epoch', u.since))::windlass.handed
+              FROM ROWS FROM (unnest(v_rows), unnest(v_seqs))
+                AS u (id, turn, since, enqueued_at, priority, attempt, deaths, queue, fair_key, task, payload,
+                      options, gate, need, seq));
+    END LOOP;
+    IF cardinality(v_left) > 0 THEN
+        PERFORM windlass.offer_held(v_left);
+    END IF;
+    RETURN v_handed;
+END $$;
+
 -- How long a lane's holes are left alone between two probes: 50 ms, and more where they are many, since each
 -- range costs an index probe per segment; hardly at all where they are a handful, since that is a job or two
 -- whose producers commit a moment late.

@@ -116,6 +116,31 @@ BEGIN
     END IF;
 END $$;
 
+-- The same for jobs that a flush has handed over; returns those that stay.
+-- Callers: finish_and_claim, in a transaction of its own. May call: worker. Lock: those of claim_recheck.
+CREATE OR REPLACE FUNCTION windlass.handed_recheck(
+    p_worker bigint, p_handed windlass.handed[]) RETURNS windlass.handed[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    g       record;
+    v_seqs  bigint[];
+    v_stays windlass.handed[] := '{}';
+BEGIN
+    FOR g IN SELECT h.lane, h.claim, array_agg(h.seq) AS seqs, array_agg(h.id) AS ids,
+                    array_agg(h.task) AS tasks, array_agg(h.payload::text) AS payloads,
+                    array_agg(h.options::text) AS options,
+                    array_agg(h.attempt) AS attempts, array_agg(h.deaths) AS deaths,
+                    array_agg(h.enqueued) AS enqueued, array_agg(h.offered) AS offered
+               FROM unnest(p_handed) AS h GROUP BY h.lane, h.claim LOOP
+        SELECT r.seqs INTO v_seqs
+          FROM windlass.claim_recheck(g.lane, p_worker, g.claim, g.seqs, g.ids, g.tasks, g.payloads,
+                                      g.options, g.attempts, g.deaths, g.enqueued, g.offered) AS r;
+        v_stays := v_stays || ARRAY(SELECT h FROM unnest(p_handed) AS h
+                                     WHERE h.claim = g.claim AND h.seq = ANY (v_seqs));
+    END LOOP;
+    RETURN v_stays;
+END $$;
+
 -- Which jobs of a claim must wait again because the limit of a key or a task was lowered when they had its
 -- pass: by place the gate, or NULL. They start only while fewer run than the limit says now [F3].
 -- Callers: claim_gated. May call: worker. Lock: the gates that have more passes than their limit, without

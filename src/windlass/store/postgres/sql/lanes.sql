@@ -107,15 +107,18 @@ END $$;
 
 -- Puts jobs at the back of a lane and returns their seqs, in order. The only writer of new ready rows.
 -- Callers: enqueue_many, enqueue_one, enqueue_gated, enqueue_new, reoffer, offer_deferred, offer_held,
--- offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move. May call: worker.
+-- hand_over, offer_one, offer_part_jobs, end_waiting, end_aside, adopt_lane, rotation_move.
+-- May call: worker.
 -- Lock: ROW EXCLUSIVE on ready and its partition. Order matters [rule 3]: the xid, then the lock on ready,
 -- then the numbers, all of them before the first insert. A hole in a claim belongs to a transaction that had
 -- its xid before the hole could be seen, and that shows in pg_locks for as long as it lives.
 -- p_tasks of length 1 is for all; a NULL array means defaults. p_since: since when they have been ready.
+-- p_quiet: nobody need be woken, since the caller claims them itself.
 CREATE OR REPLACE FUNCTION windlass.offer(
     p_lane int, p_n int, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
     p_ids bigint[] DEFAULT NULL, p_attempts smallint[] DEFAULT NULL, p_deaths smallint[] DEFAULT NULL,
-    p_enqueued timestamptz[] DEFAULT NULL, p_since timestamptz[] DEFAULT NULL) RETURNS bigint[]
+    p_enqueued timestamptz[] DEFAULT NULL, p_since timestamptz[] DEFAULT NULL, p_quiet boolean DEFAULT false)
+RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_segment smallint;
@@ -148,7 +151,7 @@ BEGIN
             AS u (seq, task, payload, options, id, attempt, deaths, enqueued, since);
     END IF;
     -- The numbers are drawn; only now is the idle mark read [rule 10].
-    IF pg_sequence_last_value(v_lane.idle) = 1 THEN
+    IF NOT p_quiet AND pg_sequence_last_value(v_lane.idle) = 1 THEN
         PERFORM windlass.wake(v_lane.queue);
     END IF;
     RETURN v_seqs;
@@ -180,8 +183,9 @@ END $$;
 -- ==== The cursor ====
 
 -- The cursor of a lane: its newest claim row [rule 2].
--- Callers: claim_take, take_ahead, rotation_touch, rotation_move, rotation_reclaim, adopt_lane, must_adopt,
--- expire, lane_depth, lane_committed_depth, lane_head, lane_tasks, list_spans. May call: worker, reader.
+-- Callers: claim_take, hand_over, take_ahead, rotation_touch, rotation_move, rotation_reclaim, adopt_lane,
+-- must_adopt, expire, lane_depth, lane_committed_depth, lane_head, lane_tasks, list_spans. May call: worker,
+-- reader.
 -- Lock: none; who writes a claim row after it holds the lane lock.
 CREATE OR REPLACE FUNCTION windlass.cursor_of(p_lane int) RETURNS windlass.claim
 LANGUAGE plpgsql
@@ -203,7 +207,8 @@ END $$;
 
 -- The number of a lane's next claim row. It must lie above the cursor's, or the newest row would not be the
 -- cursor and jobs would be given out twice [rule 2].
--- Callers: claim_take, take_ahead, rotation_touch. May call: worker. Lock: the lane's, held by the caller.
+-- Callers: claim_take, hand_over, take_ahead, rotation_touch. May call: worker. Lock: the lane's, held by the
+-- caller.
 CREATE OR REPLACE FUNCTION windlass.next_claim(c windlass.claim) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN

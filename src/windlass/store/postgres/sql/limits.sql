@@ -146,13 +146,22 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     t windlass.task_setting;
 BEGIN
-    IF p_kind = 'order' THEN
-        RETURN 1;
+    IF p_kind <> 'order' THEN
+        SELECT * INTO t FROM windlass.task_setting x WHERE x.name = p_task;
     END IF;
-    SELECT * INTO t FROM windlass.task_setting x WHERE x.name = p_task;
-    RETURN CASE p_kind WHEN 'key' THEN coalesce(t.key_concurrency, (p_options ->> 'key_limit')::bigint, 1)
-                       WHEN 'task' THEN coalesce(t.concurrency, (p_options ->> 'task_limit')::bigint) END;
+    RETURN windlass.limit_of(p_kind, p_options, t.concurrency, t.key_concurrency);
 END $$;
+
+-- The same, where the settings of the job's task are at hand.
+-- Callers: gate_limit, admit_lists. May call: worker. Lock: none.
+-- An expression that becomes part of the query that asks.
+CREATE OR REPLACE FUNCTION windlass.limit_of(
+    p_kind text, p_options json, p_concurrency bigint, p_key_concurrency bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE p_kind WHEN 'order' THEN 1
+                       WHEN 'key' THEN coalesce(p_key_concurrency, (p_options ->> 'key_limit')::bigint, 1)
+                       WHEN 'task' THEN coalesce(p_concurrency, (p_options ->> 'task_limit')::bigint) END
+$$;
 
 -- Seconds until the bucket behind a gate can let out the first job of its waiting list; infinite where it
 -- never can, NULL where the list is empty [F1].
@@ -231,7 +240,8 @@ END $$;
 -- admit_gate, hold_unserved. May call: worker.
 -- Lock: the rows it removes, and those of their ordering keys' marks, which nobody else writes while there is
 -- a pass.
--- p_call: the caller does not admit the next jobs, so the coordinator is notified where some wait.
+-- p_call: the caller does not admit the next jobs, so the coordinator is notified where some wait; NULL: the
+-- caller admits them in this transaction, and notes what is left.
 CREATE OR REPLACE FUNCTION windlass.drop_passes(p_jobs bigint[], p_which text, p_call boolean) RETURNS text[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -251,7 +261,7 @@ BEGIN
      WHERE m.queue = o.queue AND m.key = o.key;
     v_gates := ARRAY(SELECT g FROM unnest(v_gates) AS g
                       WHERE EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0));
-    IF v_gates <> '{}' THEN
+    IF v_gates <> '{}' AND p_call IS NOT NULL THEN
         PERFORM windlass.mark_gates_changed(v_gates, p_call);
     END IF;
     RETURN v_gates;

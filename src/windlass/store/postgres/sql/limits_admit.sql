@@ -5,32 +5,75 @@
 -- Lets jobs through these gates, and on through the gates behind them, while there is room. Returns how many
 -- reached their lanes.
 -- Callers: the store, right after a commit that may have made room or added a job; sweep_gates. May call:
--- worker. Lock: those gates, each waited for p_wait ms at most, in the order in which jobs pass them and then
--- of names, so that no two of these deadlock; then those of offer. Gates that it had to skip are noted for
--- promote.
--- A pass given here is seen by all who take the gate's lock later: no two can give away the same room.
+-- worker. Lock: those of admit_through; then those of offer.
 CREATE OR REPLACE FUNCTION windlass.admit_gates(p_gates text[], p_limit int, p_wait int DEFAULT 0) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
+    a record;
+BEGIN
+    PERFORM windlass.require_read_committed();
+    SELECT * INTO a FROM windlass.admit_through(p_gates, p_limit, p_wait);
+    PERFORM windlass.offer_held(a.outs);
+    RETURN cardinality(a.outs)
+         + coalesce((SELECT sum(windlass.admit_ring(r.queue, r.priority, p_limit))
+                       FROM (SELECT DISTINCT u.queue, u.priority FROM unnest(a.rings) AS u) AS r), 0);
+END $$;
+
+-- Lets jobs through gates, each gate and then those behind it. Those that have passed their last one, and are
+-- held no more, are for the caller to offer (`outs`); others wait for the turn of their fair key (`rings`).
+-- Callers: admit_gates, admit_freed. May call: worker. Lock: those gates, each waited for p_wait ms at
+-- most, in the order in which jobs pass them and then of names, so that no two of these deadlock. Gates that
+-- it had to skip are noted for promote.
+-- A pass given here is seen by all who take the gate's lock later: no two can give away the same room.
+-- p_quick: only gates whose lists need no second look; `left_over` are the others, which are noted, too.
+CREATE OR REPLACE FUNCTION windlass.admit_through(
+    p_gates text[], p_limit int, p_wait int, p_quick boolean DEFAULT false, OUT outs windlass.held[],
+    OUT rings windlass.held[], OUT left_over text[])
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_sort = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
     a       record;
     v_kind  text;
     v_gate  text;
+    v_open  text[];
     v_todo  text[] := p_gates;
-    v_outs  windlass.held[] := '{}';
-    v_rings windlass.held[] := '{}';
     v_moved int := 0;
+    v_space int := ('windlass.held'::regclass::oid::bigint - 2147483648)::int;
 BEGIN
-    PERFORM windlass.require_read_committed();
+    outs := '{}';
+    rings := '{}';
+    left_over := '{}';
     FOREACH v_kind IN ARRAY ARRAY['shut', 'over', 'budget', 'order', 'key', 'task'] LOOP
+        CONTINUE WHEN ' ' || array_to_string(v_todo, ' ') NOT LIKE '% ' || v_kind || ':%';
+        v_open := '{}';
         FOR v_gate IN SELECT DISTINCT g COLLATE "C" AS gate FROM unnest(v_todo) AS g
-                       WHERE g LIKE v_kind || ':%' ORDER BY 1 LOOP
-            CONTINUE WHEN NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = v_gate)
-                      AND NOT EXISTS (SELECT FROM windlass.changed_gate s WHERE s.gate = v_gate);
-            IF NOT windlass.gate_lock(v_gate, p_wait) THEN
-                INSERT INTO windlass.changed_gate (gate) VALUES (v_gate);
-                CONTINUE;
+                       WHERE g LIKE v_kind || ':%'
+                         AND (EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0)
+                              OR EXISTS (SELECT FROM windlass.changed_gate s WHERE s.gate = g OFFSET 0))
+                       ORDER BY 1 LOOP
+            IF pg_try_advisory_xact_lock(v_space, hashtext(v_gate))
+               OR p_wait > 0 AND windlass.gate_lock(v_gate, p_wait) THEN
+                v_open := v_open || v_gate;
+            ELSE
+                left_over := left_over || v_gate;
             END IF;
+        END LOOP;
+        CONTINUE WHEN v_open = '{}';
+        IF v_kind IN ('order', 'key', 'task') THEN
+            SELECT * INTO a FROM windlass.admit_lists(v_kind, v_open, p_limit - v_moved);
+            v_moved := v_moved + a.n;
+            v_todo := v_todo || a.nexts;
+            outs := outs || a.outs;
+            rings := rings || a.rings;
+            v_open := a.rest;
+        END IF;
+        IF p_quick THEN
+            left_over := left_over || v_open;
+            CONTINUE;
+        END IF;
+        FOREACH v_gate IN ARRAY v_open LOOP
             IF v_kind = 'shut' THEN
                 SELECT * INTO a FROM windlass.admit_unserved(v_gate, p_limit - v_moved);
             ELSIF v_kind = 'over' THEN
@@ -40,22 +83,193 @@ BEGIN
             END IF;
             v_moved := v_moved + a.n;
             v_todo := v_todo || a.nexts;
-            v_outs := v_outs || a.outs;
-            v_rings := v_rings || a.rings;
+            outs := outs || a.outs;
+            rings := rings || a.rings;
         END LOOP;
     END LOOP;
-    PERFORM windlass.offer_held(v_outs);
-    RETURN cardinality(v_outs)
-         + coalesce((SELECT sum(windlass.admit_ring(r.queue, r.priority, p_limit))
-                       FROM (SELECT DISTINCT u.queue, u.priority FROM unnest(v_rings) AS u) AS r), 0);
+    IF left_over <> '{}' THEN
+        INSERT INTO windlass.changed_gate (gate) SELECT u FROM unnest(left_over) AS u;
+    END IF;
+END $$;
+
+-- Lets jobs through the gates that a flush has freed, within its transaction, and offers them; those that it
+-- can, it hands over to the flush's worker (see hand_over). `left_over`: gates that somebody else is at, or
+-- that need a longer look, or more than 500 at once, since the server has a few thousand locks for everybody:
+-- the caller admits them in a transaction of their own. They are noted for promote, in case the caller dies.
+-- Callers: finish. May call: worker. Lock: those of admit_through, without waiting; then those of hand_over.
+CREATE OR REPLACE FUNCTION windlass.admit_freed(
+    p_worker bigint, p_gates text[], p_limit int, p_queues text[], p_rooms int[], p_tokens text[],
+    OUT left_over text[], OUT handed windlass.handed[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    a record;
+BEGIN
+    SELECT * INTO a FROM windlass.admit_through(p_gates[:500], p_limit, 0, true);
+    left_over := a.left_over;
+    IF cardinality(p_gates) > 500 THEN
+        PERFORM windlass.mark_gates_changed(p_gates[501:], false);
+        left_over := left_over || p_gates[501:];
+    END IF;
+    IF p_queues IS NULL THEN
+        PERFORM windlass.offer_held(a.outs);
+    ELSE
+        handed := windlass.hand_over(p_worker, a.outs, p_queues, p_rooms, p_tokens);
+    END IF;
+    PERFORM windlass.admit_ring(r.queue, r.priority, p_limit)
+       FROM (SELECT DISTINCT u.queue, u.priority FROM unnest(a.rings) AS u) AS r;
+END $$;
+
+-- Lets the first jobs of many waiting lists through at once, as admit_gate does it one by one: those lists in
+-- which every job that may go has the same limit, is in a queue that is served, and is locked by nobody.
+-- `rest`: the other gates that may have room, for admit_gate. Up to p_limit jobs; gates that this cuts off
+-- are noted.
+-- Callers: admit_through, for ordering keys, concurrency keys and tasks. May call: worker. Lock: the gates',
+-- held by the caller, whose settings fix its plans; the rows it moves, without waiting.
+-- What was noted of the gates is forgotten before the lists are read, so that a later note is not lost.
+CREATE OR REPLACE FUNCTION windlass.admit_lists(
+    p_kind text, p_gates text[], p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
+    OUT rings windlass.held[], OUT rest text[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_shut   text[] := '{}';
+    v_more   text := CASE p_kind WHEN 'order' THEN '"(concurrency_key|task_limit|fair_key)"'
+                                 WHEN 'key' THEN '"(task_limit|fair_key)"' ELSE '"fair_key"' END;
+    v_onward boolean := p_kind <> 'task' AND EXISTS (SELECT FROM windlass.task_setting t
+                                                      WHERE t.concurrency IS NOT NULL);
+    v_ids    bigint[];
+    v_gates  text[];  -- of each of these
+    j        record;
+BEGIN
+    n := 0;
+    nexts := '{}';
+    outs := '{}';
+    rings := '{}';
+    DELETE FROM windlass.changed_gate s WHERE s.gate = ANY (p_gates);
+    IF p_kind = 'task' AND EXISTS (SELECT FROM windlass.uncounted_task) THEN
+        PERFORM windlass.count_running(substr(g, 6)) FROM unnest(p_gates) AS g;
+    END IF;
+    IF p_kind <> 'order' THEN
+        v_shut := windlass.unserved_queues();
+    END IF;
+    -- One more than may go is looked at: where that one has another limit, it might go as well.
+    WITH list AS MATERIALIZED (
+        SELECT u.gate, h.most,
+               h.most - (SELECT count(*) FROM windlass.pass p WHERE p.gate = u.gate) AS room
+          FROM unnest(p_gates) AS u (gate)
+         CROSS JOIN LATERAL (
+            SELECT windlass.limit_of(p_kind, x.options, t.concurrency, t.key_concurrency) AS most
+              FROM (SELECT y.task, y.options FROM windlass.held y
+                     WHERE y.gate = u.gate ORDER BY y.turn LIMIT 1) AS x
+              LEFT JOIN windlass.task_setting t ON t.name = x.task) AS h),
+    head AS MATERIALIZED (
+        SELECT l.gate, l.room, f.*, l.most IS NULL OR f.differ OR l.room <= 0 AND v_shut <> '{}' AS slow
+          FROM list l
+         CROSS JOIN LATERAL (
+            SELECT array_agg(x.id) AS ids, min(x.lane) AS low, max(x.lane) AS high,
+                   bool_or(x.options::text ~ v_more) AS onward,
+                   bool_or(windlass.limit_of(p_kind, x.options, t.concurrency, t.key_concurrency)
+                           IS DISTINCT FROM l.most OR x.queue = ANY (v_shut)) AS differ
+              FROM (SELECT y.id, y.task, y.options, y.queue, y.priority || ':' || y.queue AS lane
+                      FROM windlass.held y WHERE y.gate = l.gate ORDER BY y.turn
+                     LIMIT greatest(least(l.room, p_limit), 0) + 1) AS x
+              LEFT JOIN windlass.task_setting t ON t.name = x.task) AS f)
+    SELECT array_agg(i.id) AS ids, array_agg(d.gate) AS gates, min(d.low) AS low, max(d.high) AS high,
+           bool_or(d.onward) AS onward, ARRAY(SELECT s.gate FROM head s WHERE s.slow) AS slow
+      INTO j
+      FROM head d CROSS JOIN LATERAL unnest(d.ids[:greatest(d.room, 0)]) AS i (id) WHERE NOT d.slow;
+    rest := j.slow;
+    v_ids := j.ids;
+    v_gates := j.gates;
+    IF cardinality(v_ids) > p_limit THEN
+        INSERT INTO windlass.changed_gate (gate) SELECT DISTINCT g FROM unnest(v_gates[p_limit + 1:]) AS g;
+        v_ids := v_ids[:p_limit];
+        v_gates := v_gates[:p_limit];
+    END IF;
+    IF v_ids IS NULL OR v_ids = '{}' THEN
+        RETURN;
+    END IF;
+    IF (CASE WHEN j.low = j.high THEN windlass.lane_for(substr(j.low, 3), left(j.low, 1)::smallint) IS NULL
+            ELSE EXISTS (SELECT FROM (SELECT DISTINCT h.queue, h.priority FROM unnest(v_ids) AS u (id)
+                                        JOIN windlass.held h ON h.id = u.id OFFSET 0) AS l
+                          WHERE windlass.lane_for(l.queue, l.priority) IS NULL) END) THEN
+        rest := p_gates;
+        RETURN;
+    END IF;
+    IF v_onward OR j.onward THEN
+        SELECT * INTO outs, nexts, rings FROM windlass.admit_onward(v_ids, v_gates);
+        n := cardinality(outs) + cardinality(rings) + cardinality(nexts);
+        nexts := ARRAY(SELECT DISTINCT g FROM unnest(nexts) AS g);
+    ELSE
+        WITH mine AS MATERIALIZED (
+            SELECT x.id FROM unnest(v_ids, v_gates) AS u (id, gate)
+              JOIN windlass.held x ON x.id = u.id AND x.gate = u.gate FOR UPDATE OF x SKIP LOCKED),
+        gone AS (DELETE FROM windlass.held h USING mine m WHERE h.id = m.id RETURNING h AS job),
+        passed AS (
+            INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+            SELECT (g.job).gate, (g.job).id, (g.job).need, (g.job).turn, (g.job).enqueued_at, windlass.now()
+              FROM gone g
+            ON CONFLICT DO NOTHING)
+        SELECT coalesce(array_agg(g.job ORDER BY (g.job).turn), '{}') INTO outs FROM gone g;
+        n := cardinality(outs);
+    END IF;
+    IF n < cardinality(v_ids) THEN
+        -- Somebody has one of them: admit_gate knows who may overtake it.
+        rest := rest || ARRAY(SELECT DISTINCT u.gate FROM unnest(v_ids, v_gates) AS u (id, gate)
+                               WHERE NOT EXISTS (SELECT FROM windlass.pass p
+                                                  WHERE p.job = u.id AND p.gate = u.gate OFFSET 0));
+    END IF;
+    IF p_kind = 'order' THEN
+        INSERT INTO windlass.order_mark AS m (queue, key, position, at)
+        SELECT substr(u.gate, 7, strpos(u.gate, '/') - 7), substr(u.gate, strpos(u.gate, '/') + 1), 1,
+               windlass.now()
+          FROM unnest(v_gates) AS u (gate) WHERE u.gate <> ALL (rest)
+        ON CONFLICT (queue, key) DO UPDATE SET position = m.position + 1;
+    END IF;
+END $$;
+
+-- Gives jobs of waiting lists the pass of their gate, and moves each on: to the list of its next gate
+-- (`nexts`, one for each), to the ring of its fair key (`rings`), or out of the lists (`outs`).
+-- Callers: admit_lists, where some have further to go. May call: worker. Lock: the gates', held by the
+-- caller; the rows it moves, without waiting.
+CREATE OR REPLACE FUNCTION windlass.admit_onward(
+    p_ids bigint[], p_gates text[], OUT outs windlass.held[], OUT nexts text[], OUT rings windlass.held[])
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_on   bigint[];
+    v_fair bigint[];
+BEGIN
+    SELECT coalesce(array_agg(h.job ORDER BY (h.job).turn), '{}') INTO outs
+      FROM (SELECT x AS job FROM unnest(p_ids, p_gates) AS u (id, gate)
+              JOIN windlass.held x ON x.id = u.id AND x.gate = u.gate FOR UPDATE OF x SKIP LOCKED) AS h;
+    INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+    SELECT o.gate, o.id, o.need, o.turn, o.enqueued_at, windlass.now() FROM unnest(outs) AS o
+    ON CONFLICT DO NOTHING;
+    -- A job that waited for tokens has had its turn in the ring.
+    SELECT coalesce(array_agg(x.id) FILTER (WHERE x.gate IS NOT NULL), '{}'),
+           coalesce(array_agg(x.gate) FILTER (WHERE x.gate IS NOT NULL), '{}'),
+           coalesce(array_agg(x.id) FILTER (WHERE x.gate IS NULL AND x.fair), '{}')
+      INTO v_on, nexts, v_fair
+      FROM (SELECT o.id, windlass.next_gate(o.id, o.queue, o.task, o.options) AS gate,
+                   o.options ->> 'fair_key' IS NOT NULL
+                   AND NOT EXISTS (SELECT FROM windlass.pass p
+                                    WHERE p.job = o.id AND p.gate LIKE 'budget:%' OFFSET 0) AS fair
+              FROM unnest(outs) AS o OFFSET 0) AS x;
+    UPDATE windlass.held h SET gate = u.gate, need = 1, turn = nextval('windlass.held_turn')
+      FROM unnest(v_on, nexts) AS u (id, gate) WHERE h.id = u.id;
+    UPDATE windlass.held h SET gate = NULL, fair_key = h.options ->> 'fair_key',
+           turn = nextval('windlass.held_turn')
+      FROM unnest(v_fair) AS u (id) WHERE h.id = u.id;
+    rings := ARRAY(SELECT o FROM unnest(outs) AS o WHERE o.id = ANY (v_fair));
+    outs := ARRAY(SELECT o FROM unnest(outs) AS o WHERE o.id <> ALL (v_on || v_fair));
+    DELETE FROM windlass.held h USING unnest(outs) AS o WHERE h.id = o.id;
 END $$;
 
 -- Lets the first jobs of a gate's waiting list through while there is room for them, up to p_limit [F1] [F3]
 -- [F6]. Each gets its pass, and goes on to the waiting list of its next gate (`nexts`), to the ring of its
 -- fair key (`rings`), or (`outs`) into its lane.
--- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, and lanes
--- that must be declared, without waiting. In the waiting list of an ordering key no job overtakes a locked
--- one.
+-- Callers: admit_through. May call: worker. Lock: the gate's, held by the caller; the rows it moves, and
+-- lanes that must be declared, without waiting. In the waiting list of an ordering key no job overtakes a
+-- locked one.
 -- The gate's note is removed before the list is read, so that a later note is not lost.
 CREATE OR REPLACE FUNCTION windlass.admit_gate(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
@@ -174,7 +388,7 @@ END $$;
 
 -- Moves jobs whose need was above the budget's burst back into the waiting list for tokens, once the budget
 -- can hold that much; each to the place it had there, up to p_limit [F1].
--- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, without
+-- Callers: admit_through. May call: worker. Lock: the gate's, held by the caller; the rows it moves, without
 -- waiting. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
 CREATE OR REPLACE FUNCTION windlass.admit_over(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
@@ -198,7 +412,7 @@ END $$;
 
 -- Lets jobs go on that were held because no worker served their queue, once one does: to the end of the
 -- waiting list of their first gate, or (`outs`) into their lane [F3].
--- Callers: admit_gates. May call: worker. Lock: the gate's, held by the caller; the rows it moves, without
+-- Callers: admit_through. May call: worker. Lock: the gate's, held by the caller; the rows it moves, without
 -- waiting. The answers are those of admit_gate. What was noted of the gate is forgotten first, as there.
 CREATE OR REPLACE FUNCTION windlass.admit_unserved(
     p_gate text, p_limit int, OUT n int, OUT nexts text[], OUT outs windlass.held[],
@@ -416,7 +630,8 @@ END $$;
 -- ==== Into a lane ====
 
 -- Offers held jobs, each in its lane, in order. They keep the time that they have waited.
--- Callers: admit_gates, admit_ring, retry_many. May call: worker. Lock: those of offer.
+-- Callers: admit_gates, admit_freed, hand_over, admit_ring, retry_many. May call: worker. Lock: those of
+-- offer.
 CREATE OR REPLACE FUNCTION windlass.offer_held(p_rows windlass.held[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -11,14 +11,17 @@
 -- The outcome row is inserted by the statement that finds that segment [rule 7]. Unique (claim, flush, kind):
 -- sending a flush again adds nothing and counts as repeated. So does one whose claim is gone, if its number
 -- was noted when that segment was reclaimed. A job that ended in another flush is refused. `freed`: gates
--- with room and with waiting jobs, for the caller to pass to admit_gates.
+-- with room and with waiting jobs, for the caller to pass to admit_gates. p_admit: let up to so many of them
+-- through here, where that needs no waiting; not in a handler's own transaction, which may last. p_queues,
+-- p_rooms, p_tokens: see hand_over; only finish_and_claim may ask for that.
 CREATE OR REPLACE FUNCTION windlass.finish(
     p_worker bigint, p_flush bigint,
     p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[],
     p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_job_seqs bigint[], p_results text[],
-    p_others json, p_forgets boolean[] DEFAULT NULL,
+    p_others json, p_forgets boolean[] DEFAULT NULL, p_admit int DEFAULT NULL,
+    p_queues text[] DEFAULT NULL, p_rooms int[] DEFAULT NULL, p_tokens text[] DEFAULT NULL,
     OUT applied bigint, OUT repeated bigint, OUT refused_claims bigint[],
-    OUT refused_seqs text[], OUT refused_jobs bigint[], OUT freed text[])
+    OUT refused_seqs text[], OUT refused_jobs bigint[], OUT freed text[], OUT handed windlass.handed[])
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -52,8 +55,9 @@ BEGIN
                                   LIMIT 1) AS c
                 ON true
              CROSS JOIN LATERAL (
-                SELECT windlass.is_foreign_claim(c.worker, c.seqs, p_worker, a.seqs, p_flush) AS wrong) AS s
-             CROSS JOIN LATERAL (SELECT windlass.unfinished(a.claim, a.seqs) AS left_over) AS u),
+                SELECT windlass.is_foreign_claim(c.worker, c.seqs, p_worker, a.seqs, p_flush) AS wrong
+                OFFSET 0) AS s  -- once for each claim, not wherever it is named
+             CROSS JOIN LATERAL (SELECT windlass.unfinished(a.claim, a.seqs) AS left_over OFFSET 0) AS u),
         added AS (
             INSERT INTO windlass.outcome (segment, claim, lane, flush, kind, seqs, n, at)
             SELECT segment, claim, lane, p_flush, 'succeeded', left_over,
@@ -81,7 +85,7 @@ BEGIN
                        CROSS JOIN LATERAL unnest(a.seqs::int8multirange) AS s (span)
                         JOIN windlass.pass p ON p.job >= (c.lane::bigint << 44 | lower(s.span))
                                             AND p.job < (c.lane::bigint << 44 | upper(s.span))),
-                'all', false);
+                'all', NULL);
         END IF;
         -- Who comes after them: mostly nobody does [P12]. Of the edges only those near these jobs are looked
         -- at, since under an open snapshot the table may be full of dead ones. An old snapshot cannot tell:
@@ -105,12 +109,14 @@ BEGIN
              HAVING count(*) > 0;
         END IF;
         IF p_jobs IS NOT NULL THEN
-            INSERT INTO windlass.result (segment, job, at, result)
-            SELECT windlass.pin_segment(), u.job, windlass.now(), u.result::json
-              FROM unnest(p_jobs, p_job_claims, p_job_seqs, p_results) AS u (job, claim, seq, result)
-              JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
-                ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
-             WHERE u.result IS NOT NULL;
+            IF num_nonnulls(VARIADIC p_results) > 0 THEN
+                INSERT INTO windlass.result (segment, job, at, result)
+                SELECT windlass.pin_segment(), u.job, windlass.now(), u.result::json
+                  FROM unnest(p_jobs, p_job_claims, p_job_seqs, p_results) AS u (job, claim, seq, result)
+                  JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
+                    ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
+                 WHERE u.result IS NOT NULL;
+            END IF;
             IF p_forgets IS NOT NULL THEN
                 PERFORM windlass.note_failure(u.job, 0, '', '', '')
                    FROM unnest(p_jobs, p_job_claims, p_job_seqs, p_forgets) AS u (job, claim, seq, forget)
@@ -118,8 +124,7 @@ BEGIN
                      ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq
                   WHERE u.forget;
             END IF;
-            -- The caller admits the next ones.
-            SELECT freed || windlass.drop_passes(array_agg(u.job), 'all', false) INTO freed
+            SELECT freed || windlass.drop_passes(array_agg(u.job), 'all', NULL) INTO freed
               FROM unnest(p_jobs, p_job_claims, p_job_seqs) AS u (job, claim, seq)
               JOIN unnest(v_added, v_added_seqs) AS a (claim, seqs)
                 ON a.claim = u.claim AND a.seqs::int8multirange @> u.seq;
@@ -137,10 +142,61 @@ BEGIN
         refused_jobs := o.refused;
         freed := freed || o.freed;
     END IF;
+    IF freed <> '{}' AND p_admit IS NOT NULL
+       AND current_setting('transaction_isolation') = 'read committed' THEN
+        SELECT a.left_over, a.handed INTO freed, handed
+          FROM windlass.admit_freed(p_worker, freed, p_admit, p_queues, p_rooms, p_tokens) AS a;
+    ELSIF freed <> '{}' THEN
+        PERFORM windlass.mark_gates_changed(freed, false);
+    END IF;
     IF (p_jobs IS NOT NULL OR p_others IS NOT NULL)
        AND pg_sequence_last_value('windlass.awaited'::regclass) = 1 THEN
         PERFORM windlass.wake('!');
     END IF;
+END $$;
+
+-- As finish, and hands over to the worker jobs that the flush let go: commits, and only then answers, as
+-- claim does [rule 2]. They are in arrays, one element for each job.
+-- Callers: the store, outside of any transaction. May call: worker. Lock: those of finish; those of
+-- claim_recheck, in a transaction of its own, where some task has a limit by setting.
+CREATE OR REPLACE PROCEDURE windlass.finish_and_claim(
+    p_worker bigint, p_flush bigint,
+    p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[],
+    p_jobs bigint[], p_job_claims bigint[], p_job_lanes int[], p_job_seqs bigint[], p_results text[],
+    p_others json, p_forgets boolean[], p_admit int, p_queues text[], p_rooms int[], p_tokens text[],
+    INOUT applied bigint DEFAULT NULL, INOUT repeated bigint DEFAULT NULL,
+    INOUT refused_claims bigint[] DEFAULT NULL, INOUT refused_seqs text[] DEFAULT NULL,
+    INOUT refused_jobs bigint[] DEFAULT NULL, INOUT freed text[] DEFAULT NULL,
+    INOUT lanes int[] DEFAULT NULL, INOUT queues text[] DEFAULT NULL,
+    INOUT priorities smallint[] DEFAULT NULL, INOUT claims bigint[] DEFAULT NULL,
+    INOUT seqs bigint[] DEFAULT NULL, INOUT ids bigint[] DEFAULT NULL, INOUT tasks text[] DEFAULT NULL,
+    INOUT payloads text[] DEFAULT NULL, INOUT options text[] DEFAULT NULL,
+    INOUT attempts smallint[] DEFAULT NULL, INOUT deaths smallint[] DEFAULT NULL,
+    INOUT enqueued float8[] DEFAULT NULL, INOUT offered float8[] DEFAULT NULL)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_handed windlass.handed[];
+BEGIN
+    COMMIT;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+    SELECT f.applied, f.repeated, f.refused_claims, f.refused_seqs, f.refused_jobs, f.freed, f.handed
+      INTO applied, repeated, refused_claims, refused_seqs, refused_jobs, freed, v_handed
+      FROM windlass.finish(p_worker, p_flush, p_lanes, p_claims, p_seqs, p_ns, p_jobs, p_job_claims,
+                           p_job_lanes, p_job_seqs, p_results, p_others, p_forgets, p_admit, p_queues,
+                           p_rooms, p_tokens) AS f;
+    COMMIT;
+    IF cardinality(v_handed) > 0
+       AND EXISTS (SELECT FROM windlass.task_setting s WHERE s.concurrency IS NOT NULL) THEN
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+        v_handed := windlass.handed_recheck(p_worker, v_handed);
+        COMMIT;
+    END IF;
+    SELECT array_agg(h.lane), array_agg(h.queue), array_agg(h.priority), array_agg(h.claim), array_agg(h.seq),
+           array_agg(h.id), array_agg(h.task), array_agg(h.payload::text), array_agg(h.options::text),
+           array_agg(h.attempt), array_agg(h.deaths), array_agg(h.enqueued), array_agg(h.offered)
+      INTO lanes, queues, priorities, claims, seqs, ids, tasks, payloads, options, attempts, deaths, enqueued,
+           offered
+      FROM unnest(v_handed) AS h;
 END $$;
 
 -- Records the attempts that did not simply succeed, and applies the outcome to each job.
@@ -214,7 +270,7 @@ BEGIN
         END IF;
         IF d.final IN ('cancelled', 'dead') OR d.delay > 0 THEN
             freed := freed || windlass.drop_passes(
-                ARRAY[d.id], CASE WHEN d.final IN ('cancelled', 'dead') THEN 'all' ELSE 'attempt' END, false);
+                ARRAY[d.id], CASE WHEN d.final IN ('cancelled', 'dead') THEN 'all' ELSE 'attempt' END, NULL);
         END IF;
         IF d.final = 'cancelled' THEN
             PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);
