@@ -4,7 +4,7 @@ there is anything to claim."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -208,10 +208,12 @@ def checkpoint_again(
     return connection.changes() == 1
 
 
-def span(tx: Transaction, worker: int, claim: int) -> Span | None:
-    """The first and last position of a claim, if it is this worker's."""
-    found = tx.one(_SQL["span"], (claim, worker))
-    return (found[0], found[1]) if found else None
+def spans(tx: Transaction, worker: int, claims: Collection[int]) -> dict[int, Span]:
+    """The first and last position of those of these claims that are this worker's."""
+    return {
+        claim: (first, last)
+        for claim, first, last in tx.all(_SQL["spans"], (encode(list(claims)).decode(), worker))
+    }
 
 
 def running(tx: Transaction, claim: Span | None, job: ClaimedJob) -> Row | None:
@@ -225,7 +227,7 @@ def running(tx: Transaction, claim: Span | None, job: ClaimedJob) -> Row | None:
 
 def must_run(tx: Transaction, worker: int, job: ClaimedJob) -> Row:
     """The same, for those who cannot go on without it. Raises ClaimLost [C5]."""
-    row = running(tx, span(tx, worker, job.claim), job)
+    row = running(tx, spans(tx, worker, [job.claim]).get(job.claim), job)
     if row is None:
         raise ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; nothing was written")
     return row

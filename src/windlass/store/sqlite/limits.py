@@ -201,6 +201,20 @@ class Gates:
             if keeps(gate):
                 advance_order(self._connection, gate, self._now)
 
+    def drop_many(self, jobs: Sequence[int]) -> dict[int, list[str]]:
+        """The same for many jobs that have ended for good; which gates each of them had a pass of. Whoever
+        asks says when there is room at these (see `free`)."""
+        self.write()
+        dropped: defaultdict[int, list[str]] = defaultdict(list)
+        for job, gate, n, at in fetch(self._connection, _SQL["drop_many"], (encode(jobs).decode(),)):
+            dropped[job].append(gate)
+            self._count_back(gate, n, at)
+        ordered = (gate for gates in dropped.values() for gate in gates if keeps(gate))
+        self._connection.executemany(
+            _SQL["advance_order"], ((self._now, *_ordering_key(gate)) for gate in ordered)
+        )
+        return dropped
+
     def drop_slots(self, job: int) -> None:
         """A job that has to wait for tokens keeps nobody from a slot: it gives back the passes of its key and
         its task [F3]."""
@@ -248,14 +262,17 @@ class Gates:
 
     def _give_back(self, statement: str, *names: int | str) -> list[str]:
         """Take passes from a job, as a statement says, and note the room that they leave."""
-        since, until = self._kept
         found = fetch(self._connection, _SQL[statement], names)
         for gate, n, at in found:
-            lapsed = at is not None and not since < at <= until  # what it had was kept from nobody
-            if gate in self._passes and not lapsed:
-                self._passes[gate] -= n
+            self._count_back(gate, n, at)
             self.free(gate)
         return [gate for gate, _, _ in found]
+
+    def _count_back(self, gate: str, n: int, at: float | None) -> None:
+        """A pass is no longer out; what a lapsed reservation had was kept from nobody."""
+        since, until = self._kept
+        if gate in self._passes and (at is None or since < at <= until):
+            self._passes[gate] -= n
 
 
 # -- ordering keys -------------------------------------------------------------------------------------------

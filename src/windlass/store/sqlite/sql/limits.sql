@@ -48,6 +48,9 @@ INSERT INTO windlass_pass (job, gate, n, need, place, at) VALUES (?1, ?2, ?3, ?3
 -- :drop_all
 DELETE FROM windlass_pass WHERE job = ? RETURNING gate, n, at;
 
+-- :drop_many
+DELETE FROM windlass_pass WHERE job IN (SELECT value FROM json_each(?)) RETURNING job, gate, n, at;
+
 -- :drop_some  all but that of its ordering key
 DELETE FROM windlass_pass WHERE job = ? AND NOT (gate >= 'order:' AND gate < 'order;') RETURNING gate, n, at;
 
