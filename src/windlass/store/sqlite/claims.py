@@ -16,7 +16,7 @@ from windlass.core.order import LaneHead, claim_order
 from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
 from windlass.store.protocol import NOTHING
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Fence, Needs, Options
-from windlass.store.sqlite import claim_limits, parts, transitions, waiting_lists
+from windlass.store.sqlite import claim_limits, fair_keys, parts, transitions
 from windlass.store.sqlite.operation.budget_rows import bounds, governors_bucket
 from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -67,7 +67,7 @@ def claim(
         lane = tx.lanes.numbered(head.lane)
         away = 0
         while away < MAX_SENT_AWAY and (room := min(limit, left[lane.queue])) > 0:
-            if not lane.ready and not waiting_lists.refill(tx, lane):
+            if not lane.ready and not fair_keys.refill(tx, lane):
                 break
             batch = _next_batch(tx, lane, room)
             try:
@@ -82,7 +82,7 @@ def claim(
                 claims.append(_lease(tx, lane, worker, jobs))
                 limit = 0 if jobs[0].deaths else limit - len(jobs)
                 left[lane.queue] -= len(jobs)
-        waiting_lists.refill(tx, lane)  # so that the next claim finds something
+        fair_keys.refill(tx, lane)  # so that the next claim finds something
     claim_limits.take_started(tx, governors, claims)
     return claims
 

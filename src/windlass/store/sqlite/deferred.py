@@ -14,7 +14,7 @@ from typing import Final
 
 from windlass.errors import JobNotFound
 from windlass.store.records import NewJob, Promoted, Receipt
-from windlass.store.sqlite import parents, rows, transitions, waiting_lists
+from windlass.store.sqlite import fair_keys, parents, rows, transitions, waiting_lists
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import Ending, Row
 from windlass.store.sqlite.schema import Statements
@@ -158,7 +158,7 @@ def complete(tx: Transaction) -> None:
         ended, tx.awaited_ends = tx.awaited_ends, []
         left = _serve_endings(tx, ended, left)
         settle(tx)
-    waiting_lists.admit_new(tx)
+    fair_keys.admit_new(tx)
     tx.save()
 
 
@@ -176,5 +176,5 @@ def promote(tx: Transaction, limit: int = 1000) -> Promoted:
     for row in due:
         transitions.come_due(tx, row)
     admitted, next_in = waiting_lists.walk(tx, limit)
-    admitted += waiting_lists.admit_everywhere(tx, limit - admitted)
+    admitted += fair_keys.admit_everywhere(tx, limit - admitted)
     return Promoted(len(due), admitted, next_in if left > 0 else 0.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import apsw
@@ -20,7 +21,7 @@ from windlass.core.clock import SLIP
 from windlass.core.gates import Gate, gates_of, keeps, order_gate
 from windlass.store.records import DEFAULT_OPTIONS, Options, Watermark
 from windlass.store.sqlite.operation.lanes import Lanes
-from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch, named
+from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch, named, readable_options
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("limits")
@@ -37,6 +38,8 @@ class Limits:
         self._queues: set[str] = set()
         self._paused: set[str] = set()
         self._served: list[Collection[str]] | None = None
+        self._names: list[str] | None = None
+        self._shut: dict[str, bool] = {}
 
     @property
     def tasks(self) -> TaskLimits:
@@ -72,8 +75,17 @@ class Limits:
         if self._served is None:
             self._paused = {name for (name,) in fetch(self._connection, _SQL["paused"])}
             self._served = [decode_names(names) for (names,) in fetch(self._connection, _SQL["served"])]
-        unserved = bool(self._served) and all(names and queue not in names for names in self._served)
-        return queue in self._paused or unserved
+        if queue not in self._shut:
+            unserved = bool(self._served) and all(names and queue not in names for names in self._served)
+            self._shut[queue] = queue in self._paused or unserved
+        return self._shut[queue]
+
+    @property
+    def any_is_shut(self) -> bool:
+        """Whether that is so of any queue."""
+        if self._names is None:
+            self._names = [name for (name,) in fetch(self._connection, _SQL["queues"])]
+        return any(self.is_shut(name) for name in self._names)
 
     def _load(self) -> TaskLimits:
         self._tasks = {}
@@ -90,6 +102,13 @@ class Limits:
 BUDGET: Final = "budget:"
 
 
+@lru_cache(4096)
+def _way(
+    queue: str, task: str, options: str | None, concurrency: int | None, key_concurrency: int | None
+) -> Sequence[Gate]:
+    return tuple(gates_of(queue, task, readable_options(options), concurrency, key_concurrency))
+
+
 class Gates:
     """The gates that an operation has to do with."""
 
@@ -101,8 +120,9 @@ class Gates:
         self._waiting: dict[str, bool] = {}
         self._passes: dict[str, int] = {}
         self._given: list[Bindings] = []
-        self.freed: dict[str, None] = {}
-        """Gates that may have room for those who wait, in the order they got it (see `deferred.settle`)."""
+        self.freed: dict[str, int] = {}
+        """Gates that may have room for those who wait, in the order they got it, and for how many, as far as
+        that is known (see `deferred.settle`)."""
 
     def of(self, queue: str, task: str, options: Options) -> Sequence[Gate]:
         """The gates of a job, in the order it passes them."""
@@ -110,6 +130,11 @@ class Gates:
         if options is DEFAULT_OPTIONS and own is None:
             return ()
         return gates_of(queue, task, options, own, key)
+
+    def way(self, queue: str, task: str, options: str | None) -> Sequence[Gate]:
+        """The same for a job in the file."""
+        own, key = self._limits.tasks.get(task, (None, None))
+        return () if options is None and own is None else _way(queue, task, options, own, key)
 
     def walk(self, way: Iterable[Gate], passes: Collection[str] = ()) -> tuple[list[str], str | None]:
         """How far a job gets that has these passes: the gates that let it through, and the one whose
@@ -141,6 +166,16 @@ class Gates:
             self._passes[gate] = int(found[0][0])
         return self._passes[gate]
 
+    def load(self, gates: Iterable[str]) -> None:
+        """Find out about many gates at once who waits there, and how many passes are out; none of them is a
+        budget's."""
+        wanted = [gate for gate in gates if gate not in self._passes or gate not in self._waiting]
+        if len(wanted) > 1:
+            self.write()
+            for gate, passes, waits in fetch(self._connection, _SQL["look"], (encode(wanted).decode(),)):
+                self._passes.setdefault(gate, int(passes))
+                self._waiting.setdefault(gate, bool(waits))
+
     def next_lapse(self, gate: str) -> float:
         """Seconds until the first reservation lapses; inf where there is none."""
         found = fetch(self._connection, _SQL["first_reserved"], (gate, *self._kept))[0][0]
@@ -153,6 +188,10 @@ class Gates:
     def joined_list(self, gate: str) -> None:
         """A job joins the waiting list of a gate."""
         self._waiting[gate] = True
+
+    def knows_list(self, gate: str, *, waits: bool) -> None:
+        """Somebody has looked whether anybody waits there."""
+        self._waiting[gate] = waits
 
     def left_list(self, gate: str) -> None:
         """A job has left the waiting list of a gate; whoever is on it is written."""
@@ -183,6 +222,11 @@ class Gates:
         """The passes of these jobs."""
         self.write()
         return self._by_job("held_by_many", jobs)
+
+    @property
+    def any_reserved(self) -> bool:
+        """Whether tokens are reserved for anybody, or were before he had to wait elsewhere."""
+        return bool(fetch(self._connection, _SQL["any_reserved"]))
 
     def reserved_for(self, jobs: Sequence[int]) -> dict[int, set[str]]:
         """The passes of budgets, of those of these jobs that have any."""
@@ -258,7 +302,7 @@ class Gates:
     def free(self, gate: str) -> None:
         """There may be room at this gate."""
         if not gate.startswith(BUDGET):  # room there comes with time, and is for `promote` to give
-            self.freed[gate] = None
+            self.freed[gate] = self.freed.get(gate, 0) + 1
 
     def _give_back(self, statement: str, *names: int | str) -> list[str]:
         """Take passes from a job, as a statement says, and note the room that they leave."""

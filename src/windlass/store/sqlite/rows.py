@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import apsw
@@ -92,7 +93,7 @@ class Row:
 
     @property
     def options(self) -> Options:
-        return readable_options(self.options_json)
+        return _shared_options(self.options_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,10 @@ def readable_options(text: str | None) -> Options:
         return decode_options(text)
     except msgspec.MsgspecError:
         return DEFAULT_OPTIONS
+
+
+_shared_options = lru_cache(4096)(readable_options)
+"""The same for the store itself, which changes nothing in them: the jobs of a key mostly have them alike."""
 
 
 def options_json(options: Options) -> str | None:

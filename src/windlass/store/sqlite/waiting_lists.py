@@ -1,29 +1,28 @@
-"""Waiting lists: letting jobs go on that wait at a gate for room [F1] [F3] [F6], or for the turn of their
-fair key [C3].
+"""Waiting lists: letting jobs go on that wait at a gate for room [F1] [F3] [F6].
 
-Where a pass is given back the next one goes on in the same transaction. Promotion walks over all waiting
-lists for the rest, in bounded steps: those who wait for tokens, which come with time, and those whose limit
-was raised. A lane takes no more jobs of fair keys than its queue's window, so that a key that comes late
-waits for that many jobs at most; it is filled wherever that may matter: at the end of an operation in which
-somebody joined the ring, in a claim that leaves the lane half empty, and with promotion for the rest.
+Where passes are given back the next ones go on in the same transaction, those of all these gates together.
+Promotion walks over all waiting lists for the rest, in bounded steps: those who wait for tokens, which come
+with time, and those whose limit was raised.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import apsw
 
-from windlass.core.gates import is_slots, over_gate
+from windlass.core.gates import is_slots, keeps, over_gate
 from windlass.store.records import GateRecord
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.limits import BUDGET
-from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import HELD, OFFERED, Row, fetch
+from windlass.store.sqlite.rows import HELD, OFFERED, Row, encode, fetch
 from windlass.store.sqlite.schema import Statements
+from windlass.store.sqlite.transitions import way_of
 
 _SQL = Statements("waiting_lists")
 
@@ -62,10 +61,65 @@ class LetThrough(NamedTuple):
 
 
 def serve_freed_gates(tx: Transaction) -> None:
-    """Let those go on who wait where passes were given back."""
+    """Let those go on who wait where passes were given back, gate by gate in the order they were. All that is
+    to be known of them is read in a few statements, and where they go is written in one."""
     freed, tx.gates.freed = tx.gates.freed, {}
-    for gate in freed:
-        let_through(tx, gate, MAX_AT_ONCE)
+    if not freed:
+        return
+    tx.inserts.write()
+    firsts = _firsts(tx, freed)
+    several = [row for rows in firsts.values() for row in rows if len(way_of(tx, row)) > 1]
+    tx.gates.load({*firsts, *(gate.name for row in several for gate in way_of(tx, row))})
+    if tx.gates.any_reserved:
+        several = [row for rows in firsts.values() for row in rows]
+    held = tx.gates.held_by_many([row.id for row in several]) if several else {}
+    with transitions.together(tx):
+        for gate, rows in firsts.items():
+            _serve(tx, gate, rows, held, _wanted(gate, freed[gate]))
+
+
+def _wanted(gate: str, room: int) -> int:
+    """How many of those who wait to look at: as many as there may be room for, and the one who finds none. Of
+    an ordering key there is never a second one."""
+    return min(room, MAX_AT_ONCE) + (not keeps(gate))
+
+
+def _firsts(tx: Transaction, freed: Mapping[str, int]) -> dict[str, list[Row]]:
+    """The first who wait at each of these gates, in the order of the gates."""
+    by_number: defaultdict[int, list[str]] = defaultdict(list)
+    for gate, room in freed.items():
+        by_number[_wanted(gate, room)].append(gate)
+    found: defaultdict[str | None, list[Row]] = defaultdict(list)
+    for number, gates in by_number.items():
+        for columns in tx.all(_SQL["firsts"], (encode(gates).decode(), number)):
+            row = Row(*columns)
+            found[row.gate].append(row)
+    return {gate: sorted(found[gate], key=attrgetter("pos")) for gate in freed if gate in found}
+
+
+def _serve(
+    tx: Transaction, gate: str, rows: Sequence[Row], held: Mapping[int, Collection[str]], wanted: int
+) -> None:
+    """Let the first of a waiting list through while there is room. What is not as simple as that goes the
+    long way, as does whoever comes behind those that were looked at."""
+    slots = is_slots(gate)
+    simple = slots or keeps(gate)
+    passed = 0
+    for row in rows:
+        shut = slots and tx.limits.is_shut(tx.lanes.numbered(row.lane).queue)
+        if not simple or shut or not _has_room(tx, gate, row, 0):
+            break
+        if row.id not in held and len(way_of(tx, row)) == 1 and row.options.fair_key is None:
+            transitions.pass_only_gate(tx, row, gate)
+        else:
+            transitions.pass_gate(tx, row, gate, held.get(row.id, ()))
+        passed += 1
+    stopped = passed < len(rows)
+    if passed == wanted or (stopped and (not simple or (slots and tx.limits.any_is_shut))):
+        with transitions.meanwhile(tx):
+            let_through(tx, gate, MAX_AT_ONCE - passed)
+    else:
+        tx.gates.knows_list(gate, waits=stopped)
 
 
 def let_through(tx: Transaction, gate: str, limit: int) -> LetThrough:
@@ -198,8 +252,7 @@ def _has_room(tx: Transaction, gate: str, row: Row, left: int) -> bool:
     """Whether the first who waits may go on, by what its gate is."""
     if row.need is not None:
         return tx.budgets.grants(*_bucket(gate), row.need, tx.gates.passes(gate) + left)
-    way = tx.gates.of(tx.lanes.numbered(row.lane).queue, row.task, row.options)
-    limit = next((limit for name, limit in way if name == gate), None)
+    limit = next((limit for name, limit in way_of(tx, row) if name == gate), None)
     return limit is None or tx.gates.passes(gate) < limit  # None: the limit was lifted meanwhile
 
 
@@ -245,61 +298,3 @@ def _gate_names(connection: apsw.Connection, after: str, before: str, limit: int
             return
         after = found[0][0]
         yield after
-
-
-# -- fair keys -----------------------------------------------------------------------------------------------
-
-
-def admit_new(tx: Transaction) -> None:
-    """Fill the lanes whose ring somebody has joined in this operation."""
-    for lane in tx.lanes.joined():
-        if lane.ready < _window(tx, lane):
-            admit(tx, lane)
-
-
-def refill(tx: Transaction, lane: Lane) -> bool:
-    """Fill a lane of which a claim has left less than half a window; whether anybody came."""
-    return lane.held > 0 and lane.ready * 2 < _window(tx, lane) and admit(tx, lane) > 0
-
-
-def admit_everywhere(tx: Transaction, limit: int) -> int:
-    """Fill all lanes, with at most so many jobs; answers with how many they were."""
-    tx.save()  # so that the statement sees what was held just now
-    admitted = 0
-    for (number,) in tx.all(_SQL["held_lanes"]):
-        lane = tx.lanes.numbered(number)
-        admitted += admit(tx, lane, limit - admitted)
-        lane.joined = False  # what is left is for the next step
-    return admitted
-
-
-def admit(tx: Transaction, lane: Lane, limit: int | None = None) -> int:
-    """Walk the ring of fair keys from the one served last, one job of each key and turn.
-
-    Each step is two probes of an index, however many jobs one key holds. The order is that of
-    `turns` of the oracle (`tests/model`), with which a test compares it."""
-    tx.inserts.write()
-    room = min(_window(tx, lane) - lane.ready, lane.held)
-    room = room if limit is None else min(room, limit)
-    admitted = 0
-    while admitted < room and (row := _next_turn(tx, lane)) is not None:
-        transitions.admit(tx, row)
-        admitted += 1
-    return admitted
-
-
-def _window(tx: Transaction, lane: Lane) -> int:
-    found = tx.one(_SQL["window"], (lane.queue,))
-    assert found is not None, "a lane of a queue that was never declared"
-    return int(found[0])
-
-
-def _next_turn(tx: Transaction, lane: Lane) -> Row | None:
-    """The first job of the next key, which becomes the one served last; None: all that are held wait at
-    gates."""
-    found = tx.one(_SQL["ring_next"], (lane.id, lane.served)) if lane.served is not None else None
-    found = found or tx.one(_SQL["ring_first"], (lane.id,))
-    if found is None:
-        return None
-    lane.served, *columns = found
-    return Row(*columns)

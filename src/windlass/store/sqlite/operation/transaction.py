@@ -123,7 +123,7 @@ class Transaction:
 
     __slots__ = (
         "awaited_ends", "budgets", "connection", "ended", "endings", "gates", "inserts", "lanes", "leases",
-        "limits", "notify", "now", "settings",
+        "limits", "moves", "notify", "now", "settings",
     )  # fmt: skip
 
     def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
@@ -140,6 +140,8 @@ class Transaction:
         """The jobs that have ended, and what follows from that is still to be done (see `settle`)."""
         self.awaited_ends: list[Ending] = []
         """Those whose followers are still to be served (see `complete`)."""
+        self.moves: list[Bindings] | None = None
+        """Where jobs go, while that is gathered (see `transitions.together`)."""
         self.ended: Final[Counter[tuple[str, str, int]]] = Counter()
         """How many jobs of which queue and task have ended in which state [M7]."""
         self.notify: bool = False

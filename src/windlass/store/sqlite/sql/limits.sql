@@ -15,6 +15,9 @@ WHERE max_depth IS NOT NULL OR shed_depth IS NOT NULL OR shed_wait IS NOT NULL O
 -- :paused
 SELECT name FROM windlass_queue WHERE paused;
 
+-- :queues
+SELECT name FROM windlass_queue;
+
 -- :served
 SELECT queues FROM windlass_worker WHERE alive;
 
@@ -25,6 +28,11 @@ SELECT 1 FROM windlass_job WHERE state = 9 AND gate = ? LIMIT 1;
 
 -- :passes  jobs beyond a gate that is not a budget's
 SELECT total(n) FROM windlass_pass WHERE gate = ?;
+
+-- :look  at many such gates: how many are beyond, and whether anybody waits
+SELECT g.value, (SELECT total(p.n) FROM windlass_pass p WHERE p.gate = g.value),
+       EXISTS (SELECT 1 FROM windlass_job j WHERE j.state = 9 AND j.gate = g.value)
+FROM json_each(?) g;
 
 -- :reserved_tokens  tokens of a budget that were reserved since then; not at a time to come, for then the
 -- clock has gone back
@@ -65,6 +73,9 @@ DELETE FROM windlass_pass WHERE job = ? AND gate >= 'budget:' AND gate < 'budget
 -- :reservations  those of many jobs
 SELECT job, gate FROM windlass_pass
 WHERE job IN (SELECT value FROM json_each(?)) AND gate >= 'budget:' AND gate < 'budget;';
+
+-- :any_reserved
+SELECT 1 FROM windlass_pass WHERE gate >= 'budget:' AND gate < 'budget;' LIMIT 1;
 
 -- :suspend_reservation
 UPDATE windlass_pass SET n = 0 WHERE job = ? AND gate >= 'budget:' AND gate < 'budget;' AND n > 0
