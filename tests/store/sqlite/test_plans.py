@@ -51,7 +51,8 @@ SEARCHES = {
     "retention": "past_parents",
     "transitions": "is_bound",
     "limits": (
-        "anyone_waits passes look held_by drop_all drop_many drop_some watermarks turn_since next_since count_waiting "
+        "anyone_waits passes look held_by drop_all drop_many drop_some any_reserved "
+        "watermarks turn_since next_since count_waiting "
         "drop_slots spend_reservations suspend_reservation resume_reservation cancel_reservation "
         "reserved_tokens first_reserved"
     ),
@@ -81,7 +82,8 @@ async def test_parents_edges_and_lines_are_found_by_an_index(tmp_path: Path, sta
         steps = [step for step in plan if "VIRTUAL TABLE" not in step]  # the list that was given
         rests = [step for step in steps if step.startswith(("SCAN ", "USE TEMP"))]
         allowed = {
-            "SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active", "SCAN (subquery-1)", "SCAN ring",
+            "SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active", "SCAN (subquery-1)",
+            "SCAN ring",
         }  # fmt: skip
         assert set(rests) <= allowed, plan
         connection.close()

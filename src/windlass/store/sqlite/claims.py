@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final
 
 import apsw
@@ -54,8 +55,10 @@ def claim(
     queues: Sequence[str] | Mapping[str, int],
     limit: int,
     needs: Needs = NOTHING,
+    takes: Callable[[ClaimedJob], bool] | None = None,
 ) -> list[Claim]:
-    """Lease ready jobs, lane by lane in the order of their heads [C2]."""
+    """Lease ready jobs, lane by lane in the order of their heads [C2]. With `takes`, of each lane only those
+    before the first that the caller does not take."""
     left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
     heads = _heads(tx, [name for name, bound in left.items() if bound > 0]) if limit > 0 else Heads()
     if not heads.lanes:
@@ -75,6 +78,10 @@ def claim(
             except msgspec.MsgspecError:
                 _end_unreadable(tx, batch)
                 continue
+            if takes is not None:
+                jobs = list(takewhile(takes, jobs))
+                if not jobs:
+                    break
             if needs or heads.limited or heads.reserved:
                 jobs = claim_limits.enforce(tx, jobs, needs, limited=heads.limited, reserved=heads.reserved)
                 away += len(batch) - len(jobs)

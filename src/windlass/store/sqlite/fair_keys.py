@@ -31,7 +31,8 @@ def admit_new(tx: Transaction) -> None:
 
 def refill(tx: Transaction, lane: Lane) -> bool:
     """Fill a lane of which a claim has left less than half a window; whether anybody came."""
-    return lane.held > 0 and lane.ready * 2 < _window(tx, lane) and admit(tx, lane) > 0
+    waits = lane.held > 0 and not lane.no_turns
+    return waits and lane.ready * 2 < _window(tx, lane) and admit(tx, lane) > 0
 
 
 def admit_everywhere(tx: Transaction, limit: int) -> int:
@@ -50,6 +51,8 @@ def admit(tx: Transaction, lane: Lane, limit: int | None = None) -> int:
 
     Each key is a probe of an index, however many jobs it holds, and so is each job. The order is that of
     `turns` of the oracle (`tests/model`), with which a test compares it."""
+    if lane.no_turns:
+        return 0
     tx.inserts.write()
     room = min(_window(tx, lane) - lane.ready, lane.held)
     room = room if limit is None else min(room, limit)
@@ -60,13 +63,16 @@ def admit(tx: Transaction, lane: Lane, limit: int | None = None) -> int:
                 transitions.admit(tx, row, bound=bound)
                 lane.served = key
         admitted += len(found)
+    lane.no_turns = admitted < room
     return admitted
 
 
 def _window(tx: Transaction, lane: Lane) -> int:
-    found = tx.one(_SQL["window"], (lane.queue,))
-    assert found is not None, "a lane of a queue that was never declared"
-    return int(found[0])
+    if lane.window is None:
+        found = tx.one(_SQL["window"], (lane.queue,))
+        assert found is not None, "a lane of a queue that was never declared"
+        lane.window = int(found[0])
+    return lane.window
 
 
 def _next_turns(tx: Transaction, lane: Lane, room: int) -> list[_Turn]:
@@ -86,6 +92,8 @@ def _next_turns(tx: Transaction, lane: Lane, room: int) -> list[_Turn]:
 
 def _ring(tx: Transaction, lane: Lane, limit: int) -> list[str]:
     """The keys whose turn is next, each once."""
+    if tx.one(_SQL["any"], (lane.id,)) is None:
+        return []
     if lane.served is None:
         return [key for (key,) in tx.all(_SQL["ring_first"], (lane.id, limit))]
     keys = [key for (key,) in tx.all(_SQL["ring_next"], (lane.id, limit, lane.served))]

@@ -36,10 +36,7 @@ class Limits:
         self._connection = connection
         self._tasks: TaskLimits | None = None
         self._queues: set[str] = set()
-        self._paused: set[str] = set()
-        self._served: list[Collection[str]] | None = None
-        self._names: list[str] | None = None
-        self._shut: dict[str, bool] = {}
+        self._shut: dict[str, bool] | None = None
 
     @property
     def tasks(self) -> TaskLimits:
@@ -72,20 +69,18 @@ class Limits:
     def is_shut(self, queue: str) -> bool:
         """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker
         that names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
-        if self._served is None:
-            self._paused = {name for (name,) in fetch(self._connection, _SQL["paused"])}
-            self._served = [decode_names(names) for (names,) in fetch(self._connection, _SQL["served"])]
-        if queue not in self._shut:
-            unserved = bool(self._served) and all(names and queue not in names for names in self._served)
-            self._shut[queue] = queue in self._paused or unserved
+        if self._shut is None:
+            served = [decode_names(names) for (names,) in fetch(self._connection, _SQL["served"])]
+            self._shut = {
+                name: bool(paused) or (bool(served) and all(names and name not in names for names in served))
+                for name, paused in fetch(self._connection, _SQL["paused"])
+            }
         return self._shut[queue]
 
     @property
     def any_is_shut(self) -> bool:
         """Whether that is so of any queue."""
-        if self._names is None:
-            self._names = [name for (name,) in fetch(self._connection, _SQL["queues"])]
-        return any(self.is_shut(name) for name in self._names)
+        return any(self._shut.values()) if self._shut is not None else False
 
     def _load(self) -> TaskLimits:
         self._tasks = {}

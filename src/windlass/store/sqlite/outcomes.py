@@ -17,7 +17,7 @@ from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.seqset import Ranges, compress
 from windlass.core.states import WORKERS_OWN, Kind
 from windlass.errors import ClaimLost
-from windlass.store.records import ClaimedJob, Finished, Outcome, Room
+from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Finished, Outcome
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import Span, must_live, running, spans
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -31,9 +31,7 @@ FLUSHES_KEPT: Final = 1024
 _decode_ranges = msgspec.json.Decoder(Ranges).decode
 
 
-def finish(
-    tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome], room: Room | None = None
-) -> Finished:
+def finish(tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
     """Record a flush. Each outcome is applied, was there already, or is refused."""
     successes = _successes(outcomes)
     must_live(tx, worker)
@@ -96,7 +94,8 @@ def _succeed_together(
         whole = min(places), max(places)
         if not (first <= whole[0] and whole[1] <= last):
             continue
-        if len(places) == len(batch) == whole[1] - whole[0] + 1 and _succeed_range(tx, *whole):
+        plain = batch[0].job.options is DEFAULT_OPTIONS  # else it is not worth looking
+        if plain and len(places) == len(batch) == whole[1] - whole[0] + 1 and _succeed_range(tx, *whole):
             _note_successes(tx, claim, places, ended)
             done.update(dict.fromkeys(places, ()))
         else:

@@ -154,6 +154,7 @@ def send_to_list(tx: Transaction, row: Row, gate: str, need: int | None = None) 
             place = tx.gates.cancel_reservation(row.id, gate)
     _leave(tx, row)
     _join_list(tx, row, gate, row.touched_at, need, place)
+    tx.notify |= need is not None  # whoever promotes should know when the tokens come
 
 
 def admit(tx: Transaction, row: Row, *, bound: bool) -> None:
@@ -287,7 +288,7 @@ def _proceed(
         return False
     if ring and not paid and row.options.fair_key is not None:
         _move(tx, row, tx.lanes.reserved().next_place(), rows.HELD, touched_at=since)
-        lane.joined = True
+        lane.join_ring()
         return False
     if paid:
         tx.gates.resume_reservation(row.id)

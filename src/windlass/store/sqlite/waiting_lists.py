@@ -34,6 +34,9 @@ MAX_AT_ONCE: Final = 100
 MAX_GATES: Final = 500
 """How many waiting lists one step of promotion looks at, of each kind."""
 
+MAX_NEWS: Final = 20
+"""How many waiting lists for tokens are looked at to see whether there is a new one."""
+
 MAX_COUNTED: Final = 10_000
 MAX_LISTED: Final = 5000
 """How many gates of each kind a listing looks at."""
@@ -173,6 +176,11 @@ def walk(tx: Transaction, limit: int) -> tuple[int, float | None]:
         if gate.startswith(BUDGET):
             next_in = min(next_in, _next_token(tx, gate, left))
     return admitted, next_in if math.isfinite(next_in) else None
+
+
+def token_lists(connection: apsw.Connection) -> frozenset[str]:
+    """The first gates of budgets at which somebody waits. Reads only."""
+    return frozenset(_gate_names(connection, BUDGET, "budget;", MAX_NEWS))
 
 
 def free_keys(tx: Transaction) -> None:

@@ -87,7 +87,8 @@ class Inserts:
         through, gate = self._gates.walk(way)
         if gate is not None or new.options.fair_key is not None:
             lane.held += 1
-            lane.joined |= gate is None
+            if gate is None:
+                lane.join_ring()
             pos, state = self._lanes.reserved().next_place(), HELD
         else:
             lane.ready += 1

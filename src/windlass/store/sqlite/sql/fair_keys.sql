@@ -6,6 +6,9 @@ SELECT id FROM windlass_lane WHERE held > 0 ORDER BY id;
 -- :window  how many of a lane's jobs may wait in it
 SELECT window FROM windlass_queue WHERE name = ?;
 
+-- :any  whether anybody waits for a turn: mostly those who are held wait at gates
+SELECT 1 FROM windlass_job INDEXED BY windlass_job_ring WHERE {held} LIMIT 1;
+
 -- :ring_first  the first keys of the ring: a probe of the index each, however many jobs they hold
 WITH RECURSIVE ring (key, n) AS (
     SELECT (SELECT min(fair_key) FROM windlass_job WHERE {held}), 1

@@ -12,11 +12,8 @@ UNION ALL
 SELECT 'queue', name, NULL, NULL FROM windlass_queue
 WHERE max_depth IS NOT NULL OR shed_depth IS NOT NULL OR shed_wait IS NOT NULL OR shed_latency IS NOT NULL;
 
--- :paused
-SELECT name FROM windlass_queue WHERE paused;
-
--- :queues
-SELECT name FROM windlass_queue;
+-- :paused  whether a queue is
+SELECT name, paused FROM windlass_queue;
 
 -- :served
 SELECT queues FROM windlass_worker WHERE alive;
