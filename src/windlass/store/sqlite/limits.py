@@ -115,6 +115,7 @@ class Gates:
         self._waiting: dict[str, bool] = {}
         self._passes: dict[str, int] = {}
         self._given: list[Bindings] = []
+        self._begun: list[str] = []
         self.freed: dict[str, int] = {}
         """Gates that may have room for those who wait, in the order they got it, and for how many, as far as
         that is known (see `deferred.settle`)."""
@@ -122,8 +123,8 @@ class Gates:
     def of(self, queue: str, task: str, options: Options) -> Sequence[Gate]:
         """The gates of a job, in the order it passes them."""
         own, key = self._limits.tasks.get(task, (None, None))
-        if options is DEFAULT_OPTIONS and own is None:
-            return ()
+        if options is DEFAULT_OPTIONS:
+            return () if own is None else _way(queue, task, None, own, key)
         return gates_of(queue, task, options, own, key)
 
     def way(self, queue: str, task: str, options: str | None) -> Sequence[Gate]:
@@ -194,7 +195,15 @@ class Gates:
 
     def give(self, job: int, gates: Iterable[str]) -> None:
         """Keep the passes of a job that was let through."""
-        self._given += [(job, gate) for gate in gates]
+        for gate in gates:
+            self._given.append((job, gate))
+            if keeps(gate):
+                self._begun.append(gate)
+
+    def hand_on(self, job: int, gate: str) -> None:
+        """Count and keep the pass of one who waited for it; an ordering key it had others before."""
+        self._passes[gate] = self.passes(gate) + 1
+        self._given.append((job, gate))
 
     def reserve(self, job: int, gate: str, need: int, place: int) -> None:
         """The first who waits for tokens has its pass, and they are reserved for it [F1]."""
@@ -206,7 +215,9 @@ class Gates:
         if self._given:
             given, self._given = self._given, []
             self._connection.executemany(_SQL["give"], given)
-            begin_order(self._connection, [gate for _, gate in given if keeps(gate)], self._now)
+        if self._begun:
+            begun, self._begun = self._begun, []
+            begin_order(self._connection, begun, self._now)
 
     def held_by(self, job: int) -> list[str]:
         """The passes of a job."""

@@ -13,6 +13,7 @@ from windlass.core.states import Kind
 from windlass.store import unknown_tasks
 from windlass.store.sqlite import rows
 from windlass.store.sqlite.limits import BUDGET
+from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import Ending, Row, decode_new_job, encode, options_json
 from windlass.store.sqlite.schema import Statements
@@ -27,6 +28,14 @@ def find(tx: Transaction, job: int) -> Row | None:
     tx.inserts.write()
     found = tx.one(_SQL["find"], (job, job))
     return Row(*found) if found else None
+
+
+def find_many(tx: Transaction, jobs: Sequence[int]) -> list[Row]:
+    """The jobs with these ids, which must be there, in this order."""
+    tx.inserts.write()
+    found = tx.all(_SQL["find_many"], (encode(jobs).decode(),)) if jobs else []
+    by_id = {row.id: row for row in (Row(*columns) for columns in found)}
+    return [by_id[job] for job in jobs]
 
 
 def must_find(tx: Transaction, job: int) -> Row:
@@ -78,6 +87,9 @@ def meanwhile(tx: Transaction) -> Iterator[None]:
 
 
 def _write_moves(tx: Transaction) -> None:
+    if tx.entries:
+        entries, tx.entries = tx.entries, []
+        tx.many(_SQL["enter"], entries)
     if tx.moves:
         moves, tx.moves = tx.moves, []
         tx.many(_SQL["move"], moves)
@@ -103,21 +115,13 @@ def pass_gate(tx: Transaction, row: Row, gate: str, held: Collection[str] | None
     return _proceed(tx, row, row.touched_at, ring=True, held=held)
 
 
-def pass_only_gate(tx: Transaction, row: Row, gate: str) -> None:
+def pass_only_gate(tx: Transaction, lane: Lane, pos: int, job: int, gate: str) -> None:
     """The same for a job that has no other gate, no pass and no fair key, among others that go on
     `together`."""
-    assert tx.moves is not None
-    lane = tx.lanes.numbered(row.lane)
     lane.held -= 1
     lane.ready += 1
-    tx.gates.let_through(gate)
-    tx.gates.give(row.id, (gate,))
-    tx.moves.append(
-        (
-            lane.next_place(), row.id, rows.BOUND, row.touched_at, row.attempt, row.deaths, None, None, None,
-            row.errors_json, None, row.options_json, None, None, None, row.pos,
-        )
-    )  # fmt: skip
+    tx.gates.hand_on(job, gate)
+    tx.entries.append((lane.next_place(), job, pos))
     tx.notify = True
 
 

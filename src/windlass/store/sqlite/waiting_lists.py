@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from operator import attrgetter
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import apsw
 
-from windlass.core.gates import is_slots, keeps, over_gate
+from windlass.core.gates import Gate, is_slots, keeps, over_gate
 from windlass.store.records import GateRecord
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.limits import BUDGET
@@ -25,6 +24,12 @@ from windlass.store.sqlite.schema import Statements
 from windlass.store.sqlite.transitions import way_of
 
 _SQL = Statements("waiting_lists")
+
+_Found = tuple[Any, ...]
+"""The columns of a `Row`."""
+_LANE, _OPTIONS, _ID, _TASK, _GATE = 1, 6, 7, 10, 11
+FAIR_KEY: Final = '"fair_key":'
+"""What the options of a job with a fair key contain; a value that does as well only takes the longer way."""
 
 OVER: Final = "over:"
 SHUT: Final = "shut:"
@@ -71,14 +76,14 @@ def serve_freed_gates(tx: Transaction) -> None:
         return
     tx.inserts.write()
     firsts = _firsts(tx, freed)
-    several = [row for rows in firsts.values() for row in rows if len(way_of(tx, row)) > 1]
-    tx.gates.load({*firsts, *(gate.name for row in several for gate in way_of(tx, row))})
+    several = [found for waiting in firsts.values() for found in waiting if len(_way(tx, found)) > 1]
+    tx.gates.load({*firsts, *(gate.name for found in several for gate in _way(tx, found))})
     if tx.gates.any_reserved:
-        several = [row for rows in firsts.values() for row in rows]
-    held = tx.gates.held_by_many([row.id for row in several]) if several else {}
+        several = [found for waiting in firsts.values() for found in waiting]
+    held = tx.gates.held_by_many([_id(found) for found in several]) if several else {}
     with transitions.together(tx):
-        for gate, rows in firsts.items():
-            _serve(tx, gate, rows, held, _wanted(gate, freed[gate]))
+        for gate, waiting in firsts.items():
+            _serve(tx, gate, waiting, held, _wanted(gate, freed[gate]))
 
 
 def _wanted(gate: str, room: int) -> int:
@@ -87,37 +92,46 @@ def _wanted(gate: str, room: int) -> int:
     return min(room, MAX_AT_ONCE) + (not keeps(gate))
 
 
-def _firsts(tx: Transaction, freed: Mapping[str, int]) -> dict[str, list[Row]]:
+def _firsts(tx: Transaction, freed: Mapping[str, int]) -> dict[str, list[_Found]]:
     """The first who wait at each of these gates, in the order of the gates."""
     by_number: defaultdict[int, list[str]] = defaultdict(list)
     for gate, room in freed.items():
         by_number[_wanted(gate, room)].append(gate)
-    found: defaultdict[str | None, list[Row]] = defaultdict(list)
+    waiting: defaultdict[str, list[_Found]] = defaultdict(list)
     for number, gates in by_number.items():
-        for columns in tx.all(_SQL["firsts"], (encode(gates).decode(), number)):
-            row = Row(*columns)
-            found[row.gate].append(row)
-    return {gate: sorted(found[gate], key=attrgetter("pos")) for gate in freed if gate in found}
+        for found in tx.all(_SQL["firsts"], (encode(gates).decode(), number)):
+            waiting[found[_GATE]].append(found)
+    return {gate: sorted(waiting[gate]) for gate in freed if gate in waiting}  # `pos` comes first
+
+
+def _way(tx: Transaction, found: _Found) -> Sequence[Gate]:
+    return tx.gates.way(tx.lanes.numbered(found[_LANE]).queue, found[_TASK], found[_OPTIONS])
+
+
+def _id(found: _Found) -> int:
+    return int(found[0] if found[_ID] is None else found[_ID])
 
 
 def _serve(
-    tx: Transaction, gate: str, rows: Sequence[Row], held: Mapping[int, Collection[str]], wanted: int
+    tx: Transaction, gate: str, waiting: Sequence[_Found], held: Mapping[int, Collection[str]], wanted: int
 ) -> None:
     """Let the first of a waiting list through while there is room. What is not as simple as that goes the
     long way, as does whoever comes behind those that were looked at."""
     slots = is_slots(gate)
     simple = slots or keeps(gate)
     passed = 0
-    for row in rows:
-        shut = slots and tx.limits.is_shut(tx.lanes.numbered(row.lane).queue)
-        if not simple or shut or not _has_room(tx, gate, row, 0):
+    for found in waiting if simple else ():
+        lane, options = tx.lanes.numbered(found[_LANE]), found[_OPTIONS]
+        way = tx.gates.way(lane.queue, found[_TASK], options)
+        if (slots and tx.limits.is_shut(lane.queue)) or not _has_pass(tx, gate, way):
             break
-        if row.id not in held and len(way_of(tx, row)) == 1 and row.options.fair_key is None:
-            transitions.pass_only_gate(tx, row, gate)
+        job = _id(found)
+        if len(way) == 1 and job not in held and (options is None or FAIR_KEY not in options):
+            transitions.pass_only_gate(tx, lane, found[0], job, gate)
         else:
-            transitions.pass_gate(tx, row, gate, held.get(row.id, ()))
+            transitions.pass_gate(tx, Row(*found), gate, held.get(job, ()))
         passed += 1
-    stopped = passed < len(rows)
+    stopped = passed < len(waiting)
     if passed == wanted or (stopped and (not simple or (slots and tx.limits.any_is_shut))):
         with transitions.meanwhile(tx):
             let_through(tx, gate, MAX_AT_ONCE - passed)
@@ -260,8 +274,15 @@ def _has_room(tx: Transaction, gate: str, row: Row, left: int) -> bool:
     """Whether the first who waits may go on, by what its gate is."""
     if row.need is not None:
         return tx.budgets.grants(*_bucket(gate), row.need, tx.gates.passes(gate) + left)
-    limit = next((limit for name, limit in way_of(tx, row) if name == gate), None)
-    return limit is None or tx.gates.passes(gate) < limit  # None: the limit was lifted meanwhile
+    return _has_pass(tx, gate, way_of(tx, row))
+
+
+def _has_pass(tx: Transaction, gate: str, way: Iterable[Gate]) -> bool:
+    """Whether one more may be beyond the gate of a key or a task, as a job whose way this is says."""
+    for name, limit in way:
+        if name == gate:
+            return tx.gates.passes(gate) < limit
+    return True  # the limit was lifted meanwhile
 
 
 def _next_token(tx: Transaction, gate: str, left: int) -> float:

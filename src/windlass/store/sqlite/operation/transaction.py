@@ -123,7 +123,8 @@ class Transaction:
     """One operation under the write lock. It happens as a whole or not at all."""
 
     __slots__ = (
-        "awaited_ends", "budgets", "connection", "ended", "endings", "gates", "inserts", "lanes", "leases",
+        "awaited_ends", "budgets", "connection", "ended", "endings", "entries", "gates", "inserts", "lanes",
+        "leases",
         "limits", "moves", "notify", "now", "settings",
     )  # fmt: skip
 
@@ -143,6 +144,8 @@ class Transaction:
         """Those whose followers are still to be served (see `complete`)."""
         self.moves: list[Bindings] | None = None
         """Where jobs go, while that is gathered (see `transitions.together`)."""
+        self.entries: list[Bindings] = []
+        """The same of those that go from a waiting list to their lane, and nothing else changes."""
         self.ended: Final[Counter[tuple[str, str, int]]] = Counter()
         """How many jobs of which queue and task have ended in which state [M7]."""
         self.notify: bool = False
