@@ -10,16 +10,17 @@ from __future__ import annotations
 from functools import partial
 from itertools import groupby, islice, takewhile, zip_longest
 from operator import ge, itemgetter
+from typing import Any
 
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import Row, encode
+from windlass.store.sqlite.rows import encode
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("fair_keys")
-_Turn = tuple[str, Row, bool]
-"""A key, its job, and whether the end of that has more to do than to write its state."""
+_Turn = tuple[Any, ...]
+"""A key, whether something is bound to its job, and that job: where it stands, its id and its options."""
 
 
 def admit_new(tx: Transaction) -> None:
@@ -59,8 +60,8 @@ def admit(tx: Transaction, lane: Lane, limit: int | None = None) -> int:
     admitted = 0
     while admitted < room and (found := _next_turns(tx, lane, room - admitted)):
         with transitions.together(tx):
-            for key, row, bound in found:
-                transitions.admit(tx, row, bound=bound)
+            for key, bound, pos, job, options in found:
+                transitions.admit(tx, lane, pos, job, options, bound=bool(bound))
                 lane.served = key
         admitted += len(found)
     lane.no_turns = admitted < room
@@ -82,10 +83,7 @@ def _next_turns(tx: Transaction, lane: Lane, room: int) -> list[_Turn]:
     if not keys:
         return []
     found = tx.all(_SQL["first_of_keys"], (encode(keys).decode(), lane.id, -(-room // len(keys))))
-    turns = [
-        [(key, Row(*columns), bool(bound)) for key, bound, *columns in sorted(mine, key=itemgetter(2))]
-        for _, mine in groupby(found, key=itemgetter(0))
-    ]
+    turns = [sorted(mine, key=itemgetter(2)) for _, mine in groupby(found, key=itemgetter(0))]
     in_turn = (turn for turns_at_once in zip_longest(*turns) for turn in turns_at_once if turn is not None)
     return list(islice(in_turn, room))
 

@@ -17,7 +17,7 @@ from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.seqset import Ranges, compress
 from windlass.core.states import WORKERS_OWN, Kind
 from windlass.errors import ClaimLost
-from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Finished, Outcome
+from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Finished, Options, Outcome
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.claims import Span, must_live, running, spans
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -94,8 +94,11 @@ def _succeed_together(
         whole = min(places), max(places)
         if not (first <= whole[0] and whole[1] <= last):
             continue
-        plain = batch[0].job.options is DEFAULT_OPTIONS  # else it is not worth looking
-        if plain and len(places) == len(batch) == whole[1] - whole[0] + 1 and _succeed_range(tx, *whole):
+        if (
+            _seems_plain(batch[0].job.options)
+            and len(places) == len(batch) == whole[1] - whole[0] + 1
+            and _succeed_range(tx, *whole)
+        ):
             _note_successes(tx, claim, places, ended)
             done.update(dict.fromkeys(places, ()))
         else:
@@ -103,6 +106,12 @@ def _succeed_together(
     if rest:
         done.update(_succeed_scattered(tx, rest, ended))
     return done
+
+
+def _seems_plain(options: Options) -> bool:
+    """Whether it is worth looking if the jobs of a claim are plain, by the first of them."""
+    keys = options.ordering_key, options.concurrency_key, options.task_limit, options.unique_key, options.part
+    return options is DEFAULT_OPTIONS or not any(keys)
 
 
 def _succeed_range(tx: Transaction, first: int, last: int) -> bool:

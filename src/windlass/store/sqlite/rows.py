@@ -124,6 +124,14 @@ def readable_options(text: str | None) -> Options:
         return DEFAULT_OPTIONS
 
 
+def has_keys(text: str | None) -> bool:
+    """Whether the end of a job has more to do than to write its state, as its options say."""
+    if text is None or ('"unique_key":' not in text and '"part":' not in text):
+        return False
+    options = readable_options(text)
+    return options.unique_key is not None or options.part is not None
+
+
 _shared_options = lru_cache(4096)(readable_options)
 """The same for the store itself, which changes nothing in them: the jobs of a key mostly have them alike."""
 

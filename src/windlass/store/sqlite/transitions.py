@@ -118,10 +118,21 @@ def pass_gate(tx: Transaction, row: Row, gate: str, held: Collection[str] | None
 def pass_only_gate(tx: Transaction, lane: Lane, pos: int, job: int, gate: str) -> None:
     """The same for a job that has no other gate, no pass and no fair key, among others that go on
     `together`."""
+    tx.gates.hand_on(job, gate)
+    _enter(tx, lane, pos, job, rows.BOUND)
+
+
+def admit(tx: Transaction, lane: Lane, pos: int, job: int, options: str | None, *, bound: bool) -> None:
+    """Let a job into its lane that had its turn among the fair keys, with others `together`. `bound`: it has
+    a checkpoint or a pass, or others come after it."""
+    _enter(tx, lane, pos, job, rows.BOUND if bound or rows.has_keys(options) else rows.PLAIN)
+
+
+def _enter(tx: Transaction, lane: Lane, pos: int, job: int, state: int) -> None:
+    """Nothing else of a held job changes when it comes to its lane: it has been ready all the while."""
     lane.held -= 1
     lane.ready += 1
-    tx.gates.hand_on(job, gate)
-    tx.entries.append((lane.next_place(), job, pos))
+    tx.entries.append((lane.next_place(), job, state, pos))
     tx.notify = True
 
 
@@ -159,15 +170,6 @@ def send_to_list(tx: Transaction, row: Row, gate: str, need: int | None = None) 
     _leave(tx, row)
     _join_list(tx, row, gate, row.touched_at, need, place)
     tx.notify |= need is not None  # whoever promotes should know when the tokens come
-
-
-def admit(tx: Transaction, row: Row, *, bound: bool) -> None:
-    """Let a held job into its lane. It has been ready all the while, so `touched_at` stays. `bound`: it has a
-    checkpoint or a pass, or others come after it."""
-    _leave(tx, row)
-    state = rows.BOUND if bound or _has_keys(row) else rows.PLAIN
-    _move(tx, row, tx.lanes.numbered(row.lane).next_place(), state, touched_at=row.touched_at)
-    tx.notify = True
 
 
 def defer(tx: Transaction, row: Row, state: int, run_at: float) -> None:
@@ -296,7 +298,9 @@ def _proceed(
         return False
     if paid:
         tx.gates.resume_reservation(row.id)
-    state = rows.BOUND if held or through or _has_keys(row) or _is_bound(tx, row) else rows.PLAIN
+    state = (
+        rows.BOUND if held or through or rows.has_keys(row.options_json) or _is_bound(tx, row) else rows.PLAIN
+    )
     _move(tx, row, lane.next_place(), state, touched_at=since)
     tx.notify = True
     return True
@@ -311,14 +315,8 @@ def _join_list(
     _move(tx, row, pos, rows.HELD, touched_at=since, gate=gate, need=need)
 
 
-def _has_keys(row: Row) -> bool:
-    """Whether the end of this job has more to do than to write its state, as its options say."""
-    options = row.options
-    return options.unique_key is not None or options.part is not None
-
-
 def _is_bound(tx: Transaction, row: Row) -> bool:
-    """The same, as others say."""
+    """Whether the end of this job has more to do than to write its state, as others say."""
     return tx.one(_SQL["is_bound"], (row.id,)) is not None
 
 

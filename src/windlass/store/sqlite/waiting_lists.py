@@ -36,6 +36,9 @@ SHUT: Final = "shut:"
 MAX_AT_ONCE: Final = 100
 """How many one transaction lets through a gate that a pass of was given back; promotion sees to the rest."""
 
+MAX_TOGETHER: Final = 1000
+"""The same of those that need no more than a place in their lane, which costs much less."""
+
 MAX_GATES: Final = 500
 """How many waiting lists one step of promotion looks at, of each kind."""
 
@@ -89,7 +92,7 @@ def serve_freed_gates(tx: Transaction) -> None:
 def _wanted(gate: str, room: int) -> int:
     """How many of those who wait to look at: as many as there may be room for, and the one who finds none. Of
     an ordering key there is never a second one."""
-    return min(room, MAX_AT_ONCE) + (not keeps(gate))
+    return min(room, MAX_TOGETHER) + (not keeps(gate))
 
 
 def _firsts(tx: Transaction, freed: Mapping[str, int]) -> dict[str, list[_Found]]:
@@ -134,7 +137,7 @@ def _serve(
     stopped = passed < len(waiting)
     if passed == wanted or (stopped and (not simple or (slots and tx.limits.any_is_shut))):
         with transitions.meanwhile(tx):
-            let_through(tx, gate, MAX_AT_ONCE - passed)
+            let_through(tx, gate, MAX_AT_ONCE)
     else:
         tx.gates.knows_list(gate, waits=stopped)
 

@@ -34,7 +34,7 @@ SELECT j.fair_key,
        EXISTS (SELECT 1 FROM windlass_checkpoint c WHERE c.job = coalesce(j.id, j.pos))
        OR EXISTS (SELECT 1 FROM windlass_after a WHERE a.awaited = coalesce(j.id, j.pos))
        OR EXISTS (SELECT 1 FROM windlass_pass p WHERE p.job = coalesce(j.id, j.pos)),
-       {row}
+       j.pos, coalesce(j.id, j.pos), j.options
 FROM json_each(?1) k
 JOIN windlass_job j ON j.pos IN
     (SELECT w.pos FROM windlass_job w

@@ -19,8 +19,8 @@ SET pos = ?, id = ?, state = ?, touched_at = ?, attempt = ?, deaths = ?, run_at 
     errors = ?, result = ?, options = ?, gate = ?, need = ?, progress = ?
 WHERE pos = ?;
 
--- :enter  the same for a job that leaves a waiting list with a pass, for its lane
-UPDATE windlass_job SET pos = ?, id = ?, state = 3, gate = NULL WHERE pos = ?;
+-- :enter  the same for a held job that comes to its lane
+UPDATE windlass_job SET pos = ?, id = ?, state = ?, gate = NULL WHERE pos = ?;
 
 -- :remove
 DELETE FROM windlass_job WHERE pos = ?;
