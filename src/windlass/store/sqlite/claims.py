@@ -57,8 +57,8 @@ def claim(
     needs: Needs = NOTHING,
     takes: Callable[[ClaimedJob], bool] | None = None,
 ) -> list[Claim]:
-    """Lease ready jobs, lane by lane in the order of their heads [C2]. With `takes`, of each lane only those
-    before the first that the caller does not take."""
+    """Lease ready jobs, lane by lane in the order of their heads [C2]. With `takes`, only those before the
+    first that the caller does not take."""
     left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
     heads = _heads(tx, [name for name, bound in left.items() if bound > 0]) if limit > 0 else Heads()
     if not heads.lanes:
@@ -80,6 +80,7 @@ def claim(
                 continue
             if takes is not None:
                 jobs = list(takewhile(takes, jobs))
+                limit = len(jobs) if len(jobs) < len(batch) else limit
                 if not jobs:
                     break
             if needs or heads.limited or heads.reserved:

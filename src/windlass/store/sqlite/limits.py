@@ -36,7 +36,9 @@ class Limits:
         self._connection = connection
         self._tasks: TaskLimits | None = None
         self._queues: set[str] = set()
-        self._shut: dict[str, bool] | None = None
+        self._served: list[Collection[str]] | None = None
+        self._paused: dict[str, int] = {}
+        self._shut: dict[str, bool] = {}
 
     @property
     def tasks(self) -> TaskLimits:
@@ -69,18 +71,18 @@ class Limits:
     def is_shut(self, queue: str) -> bool:
         """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker
         that names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
-        if self._shut is None:
-            served = [decode_names(names) for (names,) in fetch(self._connection, _SQL["served"])]
-            self._shut = {
-                name: bool(paused) or (bool(served) and all(names and name not in names for names in served))
-                for name, paused in fetch(self._connection, _SQL["paused"])
-            }
+        if self._served is None:
+            self._served = [decode_names(names) for (names,) in fetch(self._connection, _SQL["served"])]
+            self._paused = dict(fetch(self._connection, _SQL["paused"]))
+        if queue not in self._shut:
+            unserved = bool(self._served) and all(names and queue not in names for names in self._served)
+            self._shut[queue] = bool(self._paused.get(queue)) or unserved
         return self._shut[queue]
 
     @property
     def any_is_shut(self) -> bool:
-        """Whether that is so of any queue."""
-        return any(self._shut.values()) if self._shut is not None else False
+        """Whether that is so of any queue; `is_shut` was asked before."""
+        return any(self.is_shut(queue) for queue in self._paused)
 
     def _load(self) -> TaskLimits:
         self._tasks = {}

@@ -43,7 +43,7 @@ MAX_GATES: Final = 500
 """How many waiting lists one step of promotion looks at, of each kind."""
 
 MAX_NEWS: Final = 20
-"""How many waiting lists for tokens are looked at to see whether there is a new one."""
+"""With so many waiting lists for tokens a new one is no news."""
 
 MAX_COUNTED: Final = 10_000
 MAX_LISTED: Final = 5000
@@ -135,7 +135,9 @@ def _serve(
             transitions.pass_gate(tx, Row(*found), gate, held.get(job, ()))
         passed += 1
     stopped = passed < len(waiting)
-    if passed == wanted or (stopped and (not simple or (slots and tx.limits.any_is_shut))):
+    if passed and not slots:
+        tx.gates.left_list(gate)  # one has the turn of this ordering key, so nobody else comes now
+    elif passed == wanted or (stopped and (not simple or (slots and tx.limits.any_is_shut))):
         with transitions.meanwhile(tx):
             let_through(tx, gate, MAX_AT_ONCE)
     else:
@@ -196,8 +198,10 @@ def walk(tx: Transaction, limit: int) -> tuple[int, float | None]:
 
 
 def token_lists(connection: apsw.Connection) -> frozenset[str]:
-    """The first gates of budgets at which somebody waits. Reads only."""
-    return frozenset(_gate_names(connection, BUDGET, "budget;", MAX_NEWS))
+    """The gates of budgets at which somebody waits; none where there are many, since whoever promotes looks
+    often enough then. Reads only."""
+    found = frozenset(_gate_names(connection, BUDGET, "budget;", MAX_NEWS))
+    return found if len(found) < MAX_NEWS else frozenset()
 
 
 def free_keys(tx: Transaction) -> None:
