@@ -261,10 +261,11 @@ class Gates:
         for job, gate, n, at in fetch(self._connection, _SQL["drop_many"], (encode(jobs).decode(),)):
             dropped[job].append(gate)
             self._count_back(gate, n, at)
-        ordered = (gate for gates in dropped.values() for gate in gates if keeps(gate))
-        self._connection.executemany(
-            _SQL["advance_order"], ((self._now, *_ordering_key(gate)) for gate in ordered)
-        )
+        ordered = [gate for gates in dropped.values() for gate in gates if keeps(gate)]
+        if ordered:
+            self._connection.executemany(
+                _SQL["advance_order"], ((self._now, *_ordering_key(gate)) for gate in ordered)
+            )
         return dropped
 
     def drop_slots(self, job: int) -> None:

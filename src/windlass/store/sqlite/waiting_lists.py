@@ -79,6 +79,8 @@ def serve_freed_gates(tx: Transaction) -> None:
         return
     tx.inserts.write()
     firsts = _firsts(tx, freed)
+    if not firsts:
+        return
     several = [found for waiting in firsts.values() for found in waiting if len(_way(tx, found)) > 1]
     tx.gates.load({*firsts, *(gate.name for found in several for gate in _way(tx, found))})
     if tx.gates.any_reserved:
