@@ -52,11 +52,14 @@ SEARCHES = {
     "retention": "past_parents",
     "transitions": "is_bound",
     "limits": (
-        "anyone_waits passes held_by drop_all drop_some watermarks turn_since next_since count_waiting "
+        "anyone_waits passes look held_by drop_all drop_many drop_some any_reserved "
+        "watermarks turn_since next_since count_waiting "
         "drop_slots spend_reservations suspend_reservation resume_reservation cancel_reservation "
         "reserved_tokens first_reserved"
     ),
-    "waiting_lists": "first after since waiting ring_next ring_first window",
+    "waiting_lists": "first firsts after since waiting",
+    "fair_keys": "ring_next ring_first first_of_keys window",
+    "outcomes": "simple succeed_places",
     "budgets": "waiting",
     "schedules": "due ahead",
     "measures": ("measured totals events_of_queue events_of_job dead dead_of_queue last_report rollup_row"),
@@ -77,8 +80,12 @@ async def test_parents_edges_and_lines_are_found_by_an_index(tmp_path: Path, sta
         sql = Statements(operation)[name]
         bindings = [None] * (len(re.findall(r"\?(?!\d)", sql)) or len(set(re.findall(r"\?\d+", sql))))
         plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
-        rests = [step for step in plan if step.startswith(("SCAN ", "USE TEMP"))]
-        allowed = {"SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active", "SCAN (subquery-1)"}
+        steps = [step for step in plan if "VIRTUAL TABLE" not in step]  # the list that was given
+        rests = [step for step in steps if step.startswith(("SCAN ", "USE TEMP"))]
+        allowed = {
+            "SCAN CONSTANT ROW", "SCAN p USING INDEX windlass_parent_active", "SCAN (subquery-1)",
+            "SCAN ring",
+        }  # fmt: skip
         assert set(rests) <= allowed, plan
         connection.close()
 

@@ -4,9 +4,12 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.store.sqlite.kit import job, opened
 from windlass.core.governor import Governor
-from windlass.store.records import Outcome, WorkerInfo
+from windlass.store.fields import NewBudget
+from windlass.store.records import Need, Outcome, WorkerInfo
 
 
 async def test_a_queue_without_a_free_slot_has_no_work(tmp_path: Path) -> None:
@@ -46,3 +49,22 @@ async def test_a_cool_down_ends_by_itself(tmp_path: Path) -> None:
         await store.enqueue([job()])
         await store.throttle("default")
         assert await store.wait(["default"], 10)
+
+
+async def test_f1_whoever_promotes_hears_of_the_first_who_waits_for_tokens(tmp_path: Path) -> None:
+    """Else it would wait for half a second, and a small budget would be full long before."""
+    async with opened(tmp_path / "w.db") as store:
+        await store.declare_budget(NewBudget(name="b", rate=0.001, burst=1))
+        await store.register(WorkerInfo(id=1))
+        await store.enqueue([job("t"), job("t")])
+        needs = {"t": [Need("b")]}
+        assert (await store.promote()).next_in is None
+        waiting = asyncio.create_task(store.wait_aside(60))
+        assert await store.claim(1, ["default"], 1, needs)
+        await store.claim(1, ["default"], 1, needs)
+        async with asyncio.timeout(10):
+            await waiting
+        assert (await store.promote()).next_in is not None
+        with pytest.raises(TimeoutError):  # that one is known now
+            async with asyncio.timeout(0.05):
+                await store.wait_aside(60)

@@ -102,7 +102,7 @@ class Limits(Protocol):
 
     async def wait_aside(self, timeout: float) -> None:
         """Wait until there may be waiting jobs that no `promote` has looked at, at most so many seconds.
-        Where admission happens with the commit, that is just a pause."""
+        Where admission happens with the commit, those are who have begun to wait for tokens."""
 
 
 class Budgets(Protocol):

@@ -90,6 +90,10 @@ def _within_limits(tx: Transaction, jobs: Sequence[ClaimedJob]) -> list[ClaimedJ
     for job in jobs:
         if job.task in tasks:
             way = tx.gates.of(job.queue, job.task, job.options)
+            mine = passes[job.id]
+            if all(gate.name in mine and tx.gates.passes(gate.name) <= gate.limit for gate in way):
+                within.append(job)
+                continue
             concurrency, key_concurrency = tasks[job.task]
             held = [
                 gate

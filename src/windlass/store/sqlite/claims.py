@@ -4,8 +4,9 @@ there is anything to claim."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final
 
 import apsw
@@ -16,7 +17,7 @@ from windlass.core.order import LaneHead, claim_order
 from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
 from windlass.store.protocol import NOTHING
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Fence, Needs, Options
-from windlass.store.sqlite import claim_limits, parts, transitions, waiting_lists
+from windlass.store.sqlite import claim_limits, fair_keys, parts, transitions
 from windlass.store.sqlite.operation.budget_rows import bounds, governors_bucket
 from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
@@ -57,8 +58,10 @@ def claim(
     queues: Sequence[str] | Mapping[str, int],
     limit: int,
     needs: Needs = NOTHING,
+    takes: Callable[[ClaimedJob], bool] | None = None,
 ) -> list[Claim]:
-    """Lease ready jobs, lane by lane in the order of their heads [C2]."""
+    """Lease ready jobs, lane by lane in the order of their heads [C2]. With `takes`, only those before the
+    first that the caller does not take."""
     left = dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, limit)
     heads = _heads(tx, [name for name, bound in left.items() if bound > 0]) if limit > 0 else Heads()
     if not heads.lanes:
@@ -70,7 +73,7 @@ def claim(
         lane = tx.lanes.numbered(head.lane)
         away = 0
         while away < MAX_SENT_AWAY and (room := min(limit, left[lane.queue])) > 0:
-            if not lane.ready and not waiting_lists.refill(tx, lane):
+            if not lane.ready and not fair_keys.refill(tx, lane):
                 break
             batch = _next_batch(tx, lane, room)
             try:
@@ -78,6 +81,11 @@ def claim(
             except msgspec.MsgspecError:
                 _end_unreadable(tx, batch)
                 continue
+            if takes is not None:
+                jobs = list(takewhile(takes, jobs))
+                limit = len(jobs) if len(jobs) < len(batch) else limit
+                if not jobs:
+                    break
             if needs or heads.limited or heads.reserved:
                 jobs = claim_limits.enforce(tx, jobs, needs, limited=heads.limited, reserved=heads.reserved)
                 away += len(batch) - len(jobs)
@@ -85,7 +93,7 @@ def claim(
                 claims.append(_lease(tx, lane, worker, jobs))
                 limit = 0 if jobs[0].deaths else limit - len(jobs)
                 left[lane.queue] -= len(jobs)
-        waiting_lists.refill(tx, lane)  # so that the next claim finds something
+        fair_keys.refill(tx, lane)  # so that the next claim finds something
     claim_limits.take_started(tx, governors, claims)
     return claims
 
@@ -215,10 +223,12 @@ def checkpoint_again(
     return connection.changes() == 1
 
 
-def span(tx: Transaction, worker: int, claim: int) -> Span | None:
-    """The first and last position of a claim, if it is this worker's."""
-    found = tx.one(_SQL["span"], (claim, worker))
-    return (found[0], found[1]) if found else None
+def spans(tx: Transaction, worker: int, claims: Collection[int]) -> dict[int, Span]:
+    """The first and last position of those of these claims that are this worker's."""
+    return {
+        claim: (first, last)
+        for claim, first, last in tx.all(_SQL["spans"], (encode(list(claims)).decode(), worker))
+    }
 
 
 def running(tx: Transaction, claim: Span | None, job: ClaimedJob) -> Row | None:
@@ -232,7 +242,7 @@ def running(tx: Transaction, claim: Span | None, job: ClaimedJob) -> Row | None:
 
 def must_run(tx: Transaction, worker: int, job: ClaimedJob) -> Row:
     """The same, for those who cannot go on without it. Raises ClaimLost [C5]."""
-    row = running(tx, span(tx, worker, job.claim), job)
+    row = running(tx, spans(tx, worker, [job.claim]).get(job.claim), job)
     if row is None:
         raise ClaimLost(f"job {job.id} is no longer held by claim {job.claim}; nothing was written")
     return row

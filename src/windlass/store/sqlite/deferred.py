@@ -14,9 +14,9 @@ from typing import Final
 
 from windlass.errors import JobNotFound
 from windlass.store.records import NewJob, Promoted, Receipt
-from windlass.store.sqlite import parents, rows, transitions, waiting_lists
+from windlass.store.sqlite import fair_keys, parents, rows, transitions, waiting_lists
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import Ending, Row
+from windlass.store.sqlite.rows import Ending, Row, encode
 from windlass.store.sqlite.schema import Statements
 
 EDGES_AT_ONCE: Final = 500
@@ -97,23 +97,34 @@ def _serve_edges(tx: Transaction, other: int, state: int, limit: int, free: dict
     """Take away edges of a job that has ended, up to a limit; how many there were. Jobs that wait for nothing
     more are added to `free`, with their own time."""
     waiting = tx.all(_SQL["waiting_for"], (other, limit))
-    for job, run_at in waiting:
-        tx.run(_SQL["arrived"], (other, job))
-        row = transitions.must_find(tx, job)
-        if state != rows.SUCCEEDED and row.options.otherwise != "run":
-            forget_edges(tx, job)
-            _give_up(tx, row, other, state)
-        elif tx.one(_SQL["waits"], (job,)) is None:
-            free[job] = run_at
+    jobs = encode([job for job, _ in waiting]).decode()
+    tx.run(_SQL["arrived"], (other, jobs))
+    given_up = set() if state == rows.SUCCEEDED else _give_up_waiting(tx, waiting, other, state)
+    still = {job for (job,) in tx.all(_SQL["waits"], (jobs,))}
+    free.update((job, run_at) for job, run_at in waiting if job not in still and job not in given_up)
     if len(waiting) < limit:
         tx.run(_SQL["seen_to"], (other,))
     return len(waiting)
 
 
+def _give_up_waiting(
+    tx: Transaction, waiting: Sequence[tuple[int, float | None]], other: int, state: int
+) -> set[int]:
+    """End those that run only if the job they come after has succeeded; which they are."""
+    found = [transitions.must_find(tx, job) for job, _ in waiting]
+    hopeless = [row for row in found if row.options.otherwise != "run"]
+    for row in hopeless:
+        forget_edges(tx, row.id)
+        _give_up(tx, row, other, state)
+    return {row.id for row in hopeless}
+
+
 def _go_on(tx: Transaction, free: Mapping[int, float | None]) -> None:
     """Jobs that wait for nobody any more go on, the oldest first."""
-    for job, run_at in sorted(free.items()):
-        _make_due(tx, transitions.must_find(tx, job), run_at)
+    found = transitions.find_many(tx, sorted(free))
+    with transitions.together(tx):
+        for row in found:
+            _make_due(tx, row, free[row.id])
 
 
 def _make_due(tx: Transaction, row: Row, run_at: float | None) -> None:
@@ -158,7 +169,7 @@ def complete(tx: Transaction) -> None:
         ended, tx.awaited_ends = tx.awaited_ends, []
         left = _serve_endings(tx, ended, left)
         settle(tx)
-    waiting_lists.admit_new(tx)
+    fair_keys.admit_new(tx)
     tx.save()
 
 
@@ -176,5 +187,5 @@ def promote(tx: Transaction, limit: int = 1000) -> Promoted:
     for row in due:
         transitions.come_due(tx, row)
     admitted, next_in = waiting_lists.walk(tx, limit)
-    admitted += waiting_lists.admit_everywhere(tx, limit - admitted)
+    admitted += fair_keys.admit_everywhere(tx, limit - admitted)
     return Promoted(len(due), admitted, next_in if left > 0 else 0.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import apsw
@@ -20,7 +21,7 @@ from windlass.core.clock import SLIP
 from windlass.core.gates import Gate, gates_of, keeps, order_gate
 from windlass.store.records import DEFAULT_OPTIONS, Options, Watermark
 from windlass.store.sqlite.operation.lanes import Lanes
-from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch, named
+from windlass.store.sqlite.rows import Bindings, decode_names, encode, fetch, named, readable_options
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("limits")
@@ -35,8 +36,9 @@ class Limits:
         self._connection = connection
         self._tasks: TaskLimits | None = None
         self._queues: set[str] = set()
-        self._paused: set[str] = set()
         self._served: list[Collection[str]] | None = None
+        self._paused: dict[str, int] = {}
+        self._shut: dict[str, bool] = {}
 
     @property
     def tasks(self) -> TaskLimits:
@@ -70,10 +72,17 @@ class Limits:
         """Whether nobody runs jobs of a queue: it is paused, or none of those who work serves it. A worker
         that names no queue may serve any; where nobody works at all, nobody is kept from anything [F3]."""
         if self._served is None:
-            self._paused = {name for (name,) in fetch(self._connection, _SQL["paused"])}
             self._served = [decode_names(names) for (names,) in fetch(self._connection, _SQL["served"])]
-        unserved = bool(self._served) and all(names and queue not in names for names in self._served)
-        return queue in self._paused or unserved
+            self._paused = dict(fetch(self._connection, _SQL["paused"]))
+        if queue not in self._shut:
+            unserved = bool(self._served) and all(names and queue not in names for names in self._served)
+            self._shut[queue] = bool(self._paused.get(queue)) or unserved
+        return self._shut[queue]
+
+    @property
+    def any_is_shut(self) -> bool:
+        """Whether that is so of any queue; `is_shut` was asked before."""
+        return any(self.is_shut(queue) for queue in self._paused)
 
     def _load(self) -> TaskLimits:
         self._tasks = {}
@@ -90,6 +99,13 @@ class Limits:
 BUDGET: Final = "budget:"
 
 
+@lru_cache(4096)
+def _way(
+    queue: str, task: str, options: str | None, concurrency: int | None, key_concurrency: int | None
+) -> Sequence[Gate]:
+    return tuple(gates_of(queue, task, readable_options(options), concurrency, key_concurrency))
+
+
 class Gates:
     """The gates that an operation has to do with."""
 
@@ -101,15 +117,22 @@ class Gates:
         self._waiting: dict[str, bool] = {}
         self._passes: dict[str, int] = {}
         self._given: list[Bindings] = []
-        self.freed: dict[str, None] = {}
-        """Gates that may have room for those who wait, in the order they got it (see `deferred.settle`)."""
+        self._begun: list[str] = []
+        self.freed: dict[str, int] = {}
+        """Gates that may have room for those who wait, in the order they got it, and for how many, as far as
+        that is known (see `deferred.settle`)."""
 
     def of(self, queue: str, task: str, options: Options) -> Sequence[Gate]:
         """The gates of a job, in the order it passes them."""
         own, key = self._limits.tasks.get(task, (None, None))
-        if options is DEFAULT_OPTIONS and own is None:
-            return ()
+        if options is DEFAULT_OPTIONS:
+            return () if own is None else _way(queue, task, None, own, key)
         return gates_of(queue, task, options, own, key)
+
+    def way(self, queue: str, task: str, options: str | None) -> Sequence[Gate]:
+        """The same for a job in the file."""
+        own, key = self._limits.tasks.get(task, (None, None))
+        return () if options is None and own is None else _way(queue, task, options, own, key)
 
     def walk(self, way: Iterable[Gate], passes: Collection[str] = ()) -> tuple[list[str], str | None]:
         """How far a job gets that has these passes: the gates that let it through, and the one whose
@@ -141,6 +164,16 @@ class Gates:
             self._passes[gate] = int(found[0][0])
         return self._passes[gate]
 
+    def load(self, gates: Iterable[str]) -> None:
+        """Find out about many gates at once who waits there, and how many passes are out; none of them is a
+        budget's."""
+        wanted = [gate for gate in gates if gate not in self._passes or gate not in self._waiting]
+        if len(wanted) > 1:
+            self.write()
+            for gate, passes, waits in fetch(self._connection, _SQL["look"], (encode(wanted).decode(),)):
+                self._passes.setdefault(gate, int(passes))
+                self._waiting.setdefault(gate, bool(waits))
+
     def next_lapse(self, gate: str) -> float:
         """Seconds until the first reservation lapses; inf where there is none."""
         found = fetch(self._connection, _SQL["first_reserved"], (gate, *self._kept))[0][0]
@@ -154,13 +187,25 @@ class Gates:
         """A job joins the waiting list of a gate."""
         self._waiting[gate] = True
 
+    def knows_list(self, gate: str, *, waits: bool) -> None:
+        """Somebody has looked whether anybody waits there."""
+        self._waiting[gate] = waits
+
     def left_list(self, gate: str) -> None:
         """A job has left the waiting list of a gate; whoever is on it is written."""
         self._waiting.pop(gate, None)
 
     def give(self, job: int, gates: Iterable[str]) -> None:
         """Keep the passes of a job that was let through."""
-        self._given += [(job, gate) for gate in gates]
+        for gate in gates:
+            self._given.append((job, gate))
+            if keeps(gate):
+                self._begun.append(gate)
+
+    def hand_on(self, job: int, gate: str) -> None:
+        """Count and keep the pass of one who waited for it; an ordering key it had others before."""
+        self._passes[gate] = self.passes(gate) + 1
+        self._given.append((job, gate))
 
     def reserve(self, job: int, gate: str, need: int, place: int) -> None:
         """The first who waits for tokens has its pass, and they are reserved for it [F1]."""
@@ -172,7 +217,9 @@ class Gates:
         if self._given:
             given, self._given = self._given, []
             self._connection.executemany(_SQL["give"], given)
-            begin_order(self._connection, [gate for _, gate in given if keeps(gate)], self._now)
+        if self._begun:
+            begun, self._begun = self._begun, []
+            begin_order(self._connection, begun, self._now)
 
     def held_by(self, job: int) -> list[str]:
         """The passes of a job."""
@@ -183,6 +230,11 @@ class Gates:
         """The passes of these jobs."""
         self.write()
         return self._by_job("held_by_many", jobs)
+
+    @property
+    def any_reserved(self) -> bool:
+        """Whether tokens are reserved for anybody, or were before he had to wait elsewhere."""
+        return bool(fetch(self._connection, _SQL["any_reserved"]))
 
     def reserved_for(self, jobs: Sequence[int]) -> dict[int, set[str]]:
         """The passes of budgets, of those of these jobs that have any."""
@@ -200,6 +252,21 @@ class Gates:
         for gate in self._give_back("drop_all" if ended else "drop_some", job):
             if keeps(gate):
                 advance_order(self._connection, gate, self._now)
+
+    def drop_many(self, jobs: Sequence[int]) -> dict[int, list[str]]:
+        """The same for many jobs that have ended for good; which gates each of them had a pass of. Whoever
+        asks says when there is room at these (see `free`)."""
+        self.write()
+        dropped: defaultdict[int, list[str]] = defaultdict(list)
+        for job, gate, n, at in fetch(self._connection, _SQL["drop_many"], (encode(jobs).decode(),)):
+            dropped[job].append(gate)
+            self._count_back(gate, n, at)
+        ordered = [gate for gates in dropped.values() for gate in gates if keeps(gate)]
+        if ordered:
+            self._connection.executemany(
+                _SQL["advance_order"], ((self._now, *_ordering_key(gate)) for gate in ordered)
+            )
+        return dropped
 
     def drop_slots(self, job: int) -> None:
         """A job that has to wait for tokens keeps nobody from a slot: it gives back the passes of its key and
@@ -244,18 +311,21 @@ class Gates:
     def free(self, gate: str) -> None:
         """There may be room at this gate."""
         if not gate.startswith(BUDGET):  # room there comes with time, and is for `promote` to give
-            self.freed[gate] = None
+            self.freed[gate] = self.freed.get(gate, 0) + 1
 
     def _give_back(self, statement: str, *names: int | str) -> list[str]:
         """Take passes from a job, as a statement says, and note the room that they leave."""
-        since, until = self._kept
         found = fetch(self._connection, _SQL[statement], names)
         for gate, n, at in found:
-            lapsed = at is not None and not since < at <= until  # what it had was kept from nobody
-            if gate in self._passes and not lapsed:
-                self._passes[gate] -= n
+            self._count_back(gate, n, at)
             self.free(gate)
         return [gate for gate, _, _ in found]
+
+    def _count_back(self, gate: str, n: int, at: float | None) -> None:
+        """A pass is no longer out; what a lapsed reservation had was kept from nobody."""
+        since, until = self._kept
+        if gate in self._passes and (at is None or since < at <= until):
+            self._passes[gate] -= n
 
 
 # -- ordering keys -------------------------------------------------------------------------------------------

@@ -1,14 +1,14 @@
 """Outcomes: how claimed attempts ended, one flush at a time [C5].
 
-Nearly all outcomes are successes of plain jobs, so these go first, a whole claim per statement; whatever is
-more than that (a retry, a unique key, a cancel, a job that is not the worker's) is looked at one by one, in
-the order it was sent.
+Nearly all outcomes are successes. Those of plain jobs go first, a whole claim per statement, and then those
+of jobs that only give passes back, all in a few statements. Whatever is more than that (a retry, a unique
+key, a cancel, a job that is not the worker's) is looked at one by one, in the order it was sent.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,11 +17,11 @@ from windlass.core.ids import MAX_SEQ, SEQ_BITS
 from windlass.core.seqset import Ranges, compress
 from windlass.core.states import WORKERS_OWN, Kind
 from windlass.errors import ClaimLost
-from windlass.store.records import Finished, Outcome, Room
+from windlass.store.records import DEFAULT_OPTIONS, ClaimedJob, Finished, Options, Outcome
 from windlass.store.sqlite import transitions
-from windlass.store.sqlite.claims import Span, must_live, running, span
+from windlass.store.sqlite.claims import Span, must_live, running, spans
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, Row, encode, with_failure
+from windlass.store.sqlite.rows import BOUND, CANCELLED, DEAD, SUCCEEDED, Row, encode, with_failure
 from windlass.store.sqlite.schema import Statements
 
 _SQL = Statements("outcomes")
@@ -31,41 +31,23 @@ FLUSHES_KEPT: Final = 1024
 _decode_ranges = msgspec.json.Decoder(Ranges).decode
 
 
-class _Batch:
-    """The plain successes of one claim."""
-
-    __slots__ = ("claim", "lane", "odd", "results", "seqs")
-
-    def __init__(self, claim: int, lane: int) -> None:
-        self.claim = claim
-        self.lane = lane
-        self.seqs: list[int] = []
-        self.results: dict[int, str] = {}
-        self.odd = False
-
-
-def finish(
-    tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome], room: Room | None = None
-) -> Finished:
+def finish(tx: Transaction, worker: int, flush: int, outcomes: Sequence[Outcome]) -> Finished:
     """Record a flush. Each outcome is applied, was there already, or is refused."""
-    batches = _batches(outcomes)
+    successes = _successes(outcomes)
     must_live(tx, worker)
     ended = Ended(tx, worker, flush)
-    done = {batch.claim: _succeed_together(tx, worker, batch) for batch in batches}
-    applied = sum(map(len, done.values()))
-    for claim, seqs in done.items():
-        ended.add(claim, seqs)
-    repeated = 0
+    mine = spans(tx, worker, {outcome.job.claim for outcome in outcomes})
+    done = _succeed_together(tx, mine, successes, ended)
+    applied, repeated = len(done), 0
     refused: list[int] = []
-    if applied < len(outcomes):
-        mine: dict[int, Span | None] = {}
+    if applied < len(outcomes) or any(done.values()):
         for outcome in outcomes:
             job = outcome.job
-            if _is_plain(outcome) and job.seq in done[job.claim]:
+            if _is_plain(outcome) and (freed := done.pop(_place(job), None)) is not None:
+                for gate in freed:
+                    tx.gates.free(gate)
                 continue
-            if job.claim not in mine:
-                mine[job.claim] = span(tx, worker, job.claim)
-            row = running(tx, mine[job.claim], job)
+            row = running(tx, mine.get(job.claim), job)
             if row is not None:
                 _apply(tx, row, outcome)
                 ended.add(job.claim, [job.seq])
@@ -82,67 +64,101 @@ def _is_plain(outcome: Outcome) -> bool:
     return outcome.kind is Kind.SUCCEEDED and outcome.error is None and not outcome.forget
 
 
-def _batches(outcomes: Sequence[Outcome]) -> list[_Batch]:
-    """Sort out the successes, and refuse what no worker may say."""
-    batches: dict[int, _Batch] = {}
-    batch = _Batch(-1, -1)
+def _place(job: ClaimedJob) -> int:
+    return job.lane << SEQ_BITS | job.seq
+
+
+def _successes(outcomes: Sequence[Outcome]) -> dict[int, list[Outcome]]:
+    """Sort out the successes, by claim, and refuse what no worker may say."""
+    successes: defaultdict[int, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.kind is Kind.SUCCEEDED and outcome.error is None and not outcome.forget:
-            job = outcome.job
-            if job.claim != batch.claim:
-                batch = batches.setdefault(job.claim, _Batch(job.claim, job.lane))
-            if job.lane != batch.lane:
-                batch.odd = True
-            batch.seqs.append(job.seq)
-            if outcome.result is not None:
-                batch.results[job.seq] = outcome.result
+            successes[outcome.job.claim].append(outcome)
         elif outcome.kind not in WORKERS_OWN:
             raise ValueError(f"a worker cannot end an attempt as {outcome.kind} (job {outcome.job.id})")
-    return list(batches.values())
+    return successes
 
 
-def _succeed_together(tx: Transaction, worker: int, batch: _Batch) -> Collection[int]:
-    """End those of a batch that are plain, running and the worker's own, and return their seqs.
-
-    A plain job (state 2) that lies in a claim is running [I2], holds no key and no checkpoint, and nobody
-    wished it cancelled: to end it is to write its state."""
-    seqs = set(batch.seqs)
-    if batch.odd or len(seqs) < len(batch.seqs):
-        return ()
-    claim = span(tx, worker, batch.claim)
-    base = batch.lane << SEQ_BITS
-    first, last = base | min(seqs), base | max(seqs)
-    if claim is None or not (claim[0] <= first and last <= claim[1]):
-        return ()
-    lane = tx.lanes.numbered(batch.lane)
-    tasks: Counter[str] = Counter()
-    if last - first == len(seqs) - 1:
-        tasks = _plain_tasks(tx, first, last)
-    if tasks.total() == len(seqs):
-        tx.run(_SQL["succeed_range"], (tx.now, first, last))
-    else:
-        places = encode([base | seq for seq in seqs]).decode()
-        plain = tx.all(_SQL["plain"], (places,))
-        seqs = {pos & MAX_SEQ for pos, _ in plain}
-        tasks = Counter(task for _, task in plain)
-        tx.run(_SQL["succeed_places"], (tx.now, places))
-    for task, n in tasks.items():
-        tx.ended[lane.queue, task, SUCCEEDED] += n
-    if batch.results:
-        tx.many(
-            _SQL["result"], ((result, base | seq) for seq, result in batch.results.items() if seq in seqs)
-        )
-    tx.leases.leave_many(batch.claim, len(seqs))
-    lane.running -= len(seqs)
-    tx.notify = True
-    return seqs
+def _succeed_together(
+    tx: Transaction, mine: Mapping[int, Span], successes: Mapping[int, Sequence[Outcome]], ended: Ended
+) -> dict[int, Sequence[str]]:
+    """End what can be ended in bulk of the worker's own claims. Answers with the places of these jobs, and
+    the gates that they have given passes of back to."""
+    done: dict[int, Sequence[str]] = {}
+    rest: dict[int, Outcome] = {}
+    for claim, batch in successes.items():
+        if claim not in mine:
+            continue
+        first, last = mine[claim]
+        places = {(job := outcome.job).lane << SEQ_BITS | job.seq: outcome for outcome in batch}
+        whole = min(places), max(places)
+        if not (first <= whole[0] and whole[1] <= last):
+            continue
+        if (
+            _seems_plain(batch[0].job.options)
+            and len(places) == len(batch) == whole[1] - whole[0] + 1
+            and _succeed_range(tx, *whole)
+        ):
+            _note_successes(tx, claim, places, ended)
+            done.update(dict.fromkeys(places, ()))
+        else:
+            rest.update(places)
+    if rest:
+        done.update(_succeed_scattered(tx, rest, ended))
+    return done
 
 
-def _plain_tasks(tx: Transaction, first: int, last: int) -> Counter[str]:
-    """How many plain jobs of each task there are in a range. Mostly they are of one: then the first by name
-    is the last, and that is known without sorting them."""
+def _seems_plain(options: Options) -> bool:
+    """Whether it is worth looking if the jobs of a claim are plain, by the first of them."""
+    keys = options.ordering_key, options.concurrency_key, options.task_limit, options.unique_key, options.part
+    return options is DEFAULT_OPTIONS or not any(keys)
+
+
+def _succeed_range(tx: Transaction, first: int, last: int) -> bool:
+    """End all jobs in a range, if all of them are plain. A plain job (state 2) that lies in a claim is
+    running [I2], holds no key and no checkpoint, and nobody wished it cancelled: to end it is to write its
+    state. Mostly they are of one task: then the first by name is the last, and that is known without sorting
+    them."""
     ((count, task, other),) = tx.all(_SQL["count"], (first, last))
-    return Counter({task: count} if task == other else dict(tx.all(_SQL["tasks"], (first, last))))
+    if count != last - first + 1:
+        return False
+    lane = tx.lanes.numbered(first >> SEQ_BITS)
+    for name, n in [(task, count)] if task == other else tx.all(_SQL["tasks"], (first, last)):
+        tx.ended[lane.queue, name, SUCCEEDED] += n
+    tx.run(_SQL["succeed_range"], (tx.now, first, last))
+    return True
+
+
+def _succeed_scattered(
+    tx: Transaction, wanted: Mapping[int, Outcome], ended: Ended
+) -> dict[int, Sequence[str]]:
+    """The same for jobs that lie here and there, or hold passes and nothing else that their end would have
+    to see to."""
+    found = tx.all(_SQL["simple"], (encode(list(wanted)).decode(),))
+    simple = [row for row in found if row[1] == wanted[row[0]].job.id]
+    if not simple:
+        return {}
+    tx.run(_SQL["succeed_places"], (tx.now, encode([pos for pos, *_ in simple]).decode()))
+    passes = tx.gates.drop_many([job for _, job, state, _ in simple if state == BOUND])
+    claims: defaultdict[int, dict[int, Outcome]] = defaultdict(dict)
+    for pos, _, _, task in simple:
+        outcome = wanted[pos]
+        claims[outcome.job.claim][pos] = outcome
+        tx.ended[tx.lanes.numbered(outcome.job.lane).queue, task, SUCCEEDED] += 1
+    for claim, places in claims.items():
+        _note_successes(tx, claim, places, ended)
+    return {pos: passes.get(job, ()) for pos, job, _, _ in simple}
+
+
+def _note_successes(tx: Transaction, claim: int, places: Mapping[int, Outcome], ended: Ended) -> None:
+    """These jobs of one claim have ended well: keep what they returned, and count."""
+    results = [(outcome.result, pos) for pos, outcome in places.items() if outcome.result is not None]
+    if results:
+        tx.many(_SQL["result"], results)
+    ended.add(claim, [pos & MAX_SEQ for pos in places])
+    tx.leases.leave_many(claim, len(places))
+    tx.lanes.numbered(next(iter(places)) >> SEQ_BITS).running -= len(places)
+    tx.notify = True
 
 
 def _apply(tx: Transaction, row: Row, outcome: Outcome) -> None:

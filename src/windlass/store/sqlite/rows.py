@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import apsw
@@ -92,7 +93,7 @@ class Row:
 
     @property
     def options(self) -> Options:
-        return readable_options(self.options_json)
+        return _shared_options(self.options_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,18 @@ def readable_options(text: str | None) -> Options:
         return decode_options(text)
     except msgspec.MsgspecError:
         return DEFAULT_OPTIONS
+
+
+def has_keys(text: str | None) -> bool:
+    """Whether the end of a job has more to do than to write its state, as its options say."""
+    if text is None or ('"unique_key":' not in text and '"part":' not in text):
+        return False
+    options = readable_options(text)
+    return options.unique_key is not None or options.part is not None
+
+
+_shared_options = lru_cache(4096)(readable_options)
+"""The same for the store itself, which changes nothing in them: the jobs of a key mostly have them alike."""
 
 
 def options_json(options: Options) -> str | None:

@@ -7,7 +7,6 @@ to the reader's.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import statistics
 import time
@@ -26,6 +25,7 @@ from windlass.store.sqlite import (
     claims,
     cluster,
     deferred,
+    handover,
     limits,
     listing,
     measures,
@@ -99,6 +99,7 @@ class SQLiteStore:
         self.path: Final = os.fspath(path)
         self._settings = settings
         self._clock = clock
+        self._token_lists: frozenset[str] = frozenset()  # as the last promotion left them
 
         def run(connection: apsw.Connection, operation: Callable[[Transaction], Any]) -> tuple[Any, bool]:
             tx = Transaction(connection, clock(), settings)
@@ -160,7 +161,7 @@ class SQLiteStore:
     claim: Final = _write(parents.claim)
     unfinished: Final = _read(claims.unfinished)
     fences: Final = _read(claims.fences)
-    finish: Final = _write(outcomes.finish)
+    finish: Final = _write(handover.finish)
 
     async def wait(self, queues: Sequence[str], timeout: float) -> bool:
         soon = await self.database.read(lambda connection: claims.work_in(connection, queues, self._clock()))
@@ -220,11 +221,17 @@ class SQLiteStore:
 
     # -- deferred jobs ----------------------------------------------------------------------------------
 
-    promote: Final = _write(deferred.promote)
+    async def promote(self, limit: int = 1000) -> records.Promoted:
+        def step(tx: Transaction) -> tuple[records.Promoted, frozenset[str]]:
+            return deferred.promote(tx, limit), waiting_lists.token_lists(tx.connection)
+
+        promoted, self._token_lists = await self.database.write(step)
+        return promoted
 
     async def wait_aside(self, timeout: float) -> None:
-        """See Store.wait_aside: a commit admits whom it can, so there is nothing to hear of."""
-        await asyncio.sleep(timeout)
+        """See Store.wait_aside: a commit admits whom it can. Only those who begin to wait for tokens are news
+        to whoever promotes: he does not know yet when the first of these comes [F1]."""
+        await self.database.wait_for_more(waiting_lists.token_lists, self._token_lists, timeout)
 
     # -- limits -----------------------------------------------------------------------------------------
 

@@ -4,12 +4,16 @@ claims, and the two paths that end and remove plain jobs in bulk (outcomes, rete
 
 from __future__ import annotations
 
-from windlass.core.gates import shut_gate
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from windlass.core.gates import Gate, shut_gate
 from windlass.core.retry import FORGET_AFTER
 from windlass.core.states import Kind
 from windlass.store import unknown_tasks
 from windlass.store.sqlite import rows
 from windlass.store.sqlite.limits import BUDGET
+from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import Ending, Row, decode_new_job, encode, options_json
 from windlass.store.sqlite.schema import Statements
@@ -24,6 +28,14 @@ def find(tx: Transaction, job: int) -> Row | None:
     tx.inserts.write()
     found = tx.one(_SQL["find"], (job, job))
     return Row(*found) if found else None
+
+
+def find_many(tx: Transaction, jobs: Sequence[int]) -> list[Row]:
+    """The jobs with these ids, which must be there, in this order."""
+    tx.inserts.write()
+    found = tx.all(_SQL["find_many"], (encode(jobs).decode(),)) if jobs else []
+    by_id = {row.id: row for row in (Row(*columns) for columns in found)}
+    return [by_id[job] for job in jobs]
 
 
 def must_find(tx: Transaction, job: int) -> Row:
@@ -51,9 +63,47 @@ def come_due(tx: Transaction, row: Row) -> None:
     _leave_and_proceed(tx, row, since=tx.now, ring=True)
 
 
-def pass_gate(tx: Transaction, row: Row, gate: str) -> bool:
+@contextmanager
+def together(tx: Transaction) -> Iterator[None]:
+    """Write where jobs go in one statement, when the block ends. In it nobody may ask the file where they
+    are, but with `meanwhile`."""
+    tx.moves = []
+    try:
+        yield
+        _write_moves(tx)
+    finally:
+        tx.moves = None
+
+
+@contextmanager
+def meanwhile(tx: Transaction) -> Iterator[None]:
+    """Interrupt `together`: what was gathered so far is written first."""
+    _write_moves(tx)
+    tx.moves = None
+    try:
+        yield
+    finally:
+        tx.moves = []
+
+
+def _write_moves(tx: Transaction) -> None:
+    if tx.entries:
+        entries, tx.entries = tx.entries, []
+        tx.many(_SQL["enter"], entries)
+    if tx.moves:
+        moves, tx.moves = tx.moves, []
+        tx.many(_SQL["move"], moves)
+
+
+def way_of(tx: Transaction, row: Row) -> Sequence[Gate]:
+    """The gates of a job, in the order it passes them."""
+    return tx.gates.way(tx.lanes.numbered(row.lane).queue, row.task, row.options_json)
+
+
+def pass_gate(tx: Transaction, row: Row, gate: str, held: Collection[str] | None = None) -> bool:
     """Let the first who waits through its gate, and on as far as there is room; whether it has come to its
-    lane. It has been ready all the while, so `touched_at` stays."""
+    lane. It has been ready all the while, so `touched_at` stays. `held` are the passes that it has, where
+    that is known."""
     need, place = row.need, row.pos
     _leave(tx, row)
     if need is not None:
@@ -61,7 +111,29 @@ def pass_gate(tx: Transaction, row: Row, gate: str) -> bool:
     else:
         tx.gates.let_through(gate)
         tx.gates.give(row.id, [gate])
-    return _proceed(tx, row, row.touched_at, ring=True)
+        held = None if held is None else [*held, gate]
+    return _proceed(tx, row, row.touched_at, ring=True, held=held)
+
+
+def pass_only_gate(tx: Transaction, lane: Lane, pos: int, job: int, gate: str) -> None:
+    """The same for a job that has no other gate, no pass and no fair key, among others that go on
+    `together`."""
+    tx.gates.hand_on(job, gate)
+    _enter(tx, lane, pos, job, rows.BOUND)
+
+
+def admit(tx: Transaction, lane: Lane, pos: int, job: int, options: str | None, *, bound: bool) -> None:
+    """Let a job into its lane that had its turn among the fair keys, with others `together`. `bound`: it has
+    a checkpoint or a pass, or others come after it."""
+    _enter(tx, lane, pos, job, rows.BOUND if bound or rows.has_keys(options) else rows.PLAIN)
+
+
+def _enter(tx: Transaction, lane: Lane, pos: int, job: int, state: int) -> None:
+    """Nothing else of a held job changes when it comes to its lane: it has been ready all the while."""
+    lane.held -= 1
+    lane.ready += 1
+    tx.entries.append((lane.next_place(), job, state, pos))
+    tx.notify = True
 
 
 def change_list(tx: Transaction, row: Row, gate: str) -> None:
@@ -97,13 +169,7 @@ def send_to_list(tx: Transaction, row: Row, gate: str, need: int | None = None) 
             place = tx.gates.cancel_reservation(row.id, gate)
     _leave(tx, row)
     _join_list(tx, row, gate, row.touched_at, need, place)
-
-
-def admit(tx: Transaction, row: Row) -> None:
-    """Let a held job into its lane. It has been ready all the while, so `touched_at` stays."""
-    _leave(tx, row)
-    _move(tx, row, tx.lanes.numbered(row.lane).next_place(), _offered(tx, row), touched_at=row.touched_at)
-    tx.notify = True
+    tx.notify |= need is not None  # whoever promotes should know when the tokens come
 
 
 def defer(tx: Transaction, row: Row, state: int, run_at: float) -> None:
@@ -210,12 +276,14 @@ def _leave_and_proceed(tx: Transaction, row: Row, *, since: float, ring: bool = 
     _proceed(tx, row, since, ring=ring)
 
 
-def _proceed(tx: Transaction, row: Row, since: float, *, ring: bool) -> bool:
+def _proceed(
+    tx: Transaction, row: Row, since: float, *, ring: bool, held: Collection[str] | None = None
+) -> bool:
     """Bring a job that has left its place through its gates as far as there is room: into its lane, the ring
     of fair keys or a waiting list. A job that has waited for tokens had its turn among the fair keys."""
-    lane, options = tx.lanes.numbered(row.lane), row.options
-    way = tx.gates.of(lane.queue, row.task, options)
-    held = tx.gates.held_by(row.id) if way or row.need is not None else []
+    lane, way = tx.lanes.numbered(row.lane), way_of(tx, row)
+    if held is None:
+        held = tx.gates.held_by(row.id) if way or row.need is not None else ()
     paid = any(name.startswith(BUDGET) for name in held)
     through, stop = tx.gates.walk(way, held)
     tx.gates.give(row.id, through)
@@ -224,14 +292,16 @@ def _proceed(tx: Transaction, row: Row, since: float, *, ring: bool) -> bool:
             tx.gates.suspend_reservation(row.id)
         _join_list(tx, row, stop, since)
         return False
-    if ring and not paid and options.fair_key is not None:
+    if ring and not paid and row.options.fair_key is not None:
         _move(tx, row, tx.lanes.reserved().next_place(), rows.HELD, touched_at=since)
-        lane.joined = True
+        lane.join_ring()
         return False
-    tx.gates.write()
     if paid:
         tx.gates.resume_reservation(row.id)
-    _move(tx, row, lane.next_place(), _offered(tx, row), touched_at=since)
+    state = (
+        rows.BOUND if held or through or rows.has_keys(row.options_json) or _is_bound(tx, row) else rows.PLAIN
+    )
+    _move(tx, row, lane.next_place(), state, touched_at=since)
     tx.notify = True
     return True
 
@@ -245,11 +315,9 @@ def _join_list(
     _move(tx, row, pos, rows.HELD, touched_at=since, gate=gate, need=need)
 
 
-def _offered(tx: Transaction, row: Row) -> int:
-    """Whether the end of this job will have more to do than to write its state."""
-    options = row.options
-    bound = options.unique_key is not None or options.part is not None
-    return rows.BOUND if bound or tx.one(_SQL["is_bound"], (row.id,)) is not None else rows.PLAIN
+def _is_bound(tx: Transaction, row: Row) -> bool:
+    """Whether the end of this job has more to do than to write its state, as others say."""
+    return tx.one(_SQL["is_bound"], (row.id,)) is not None
 
 
 def _leave(tx: Transaction, row: Row) -> None:
@@ -258,7 +326,8 @@ def _leave(tx: Transaction, row: Row) -> None:
     if row.state in rows.OFFERED and lane.runs(row):
         tx.leases.leave(lane.id, row.seq)
     elif row.gate is not None:
-        tx.inserts.write()  # who is left on its waiting list must be there to be seen
+        if tx.moves is None:
+            tx.inserts.write()  # who is left on its waiting list must be there to be seen
         tx.gates.left_list(row.gate)
     elif (
         row.state in rows.ENDED
@@ -285,11 +354,12 @@ def _move(  # noqa: PLR0913 - what changes in a row
     old, own_id = row.pos, row.id if pos != row.pos else row.own_id
     row.pos, row.own_id, row.state, row.touched_at, row.cancel = pos, own_id, state, touched_at, cancel
     row.gate, row.need = gate, need
-    tx.run(
-        _SQL["move"],
-        (
-            pos, own_id, state, touched_at, row.attempt, row.deaths, run_at, cancel, reason,
-            row.errors_json, result, row.options_json, gate, need, progress, old,
-        ),
+    bindings = (
+        pos, own_id, state, touched_at, row.attempt, row.deaths, run_at, cancel, reason,
+        row.errors_json, result, row.options_json, gate, need, progress, old,
     )  # fmt: skip
+    if tx.moves is None:
+        tx.run(_SQL["move"], bindings)
+    else:
+        tx.moves.append(bindings)
     tx.lanes.numbered(row.lane).count(row, 1)

@@ -1,39 +1,49 @@
-"""Waiting lists: letting jobs go on that wait at a gate for room [F1] [F3] [F6], or for the turn of their
-fair key [C3].
+"""Waiting lists: letting jobs go on that wait at a gate for room [F1] [F3] [F6].
 
-Where a pass is given back the next one goes on in the same transaction. Promotion walks over all waiting
-lists for the rest, in bounded steps: those who wait for tokens, which come with time, and those whose limit
-was raised. A lane takes no more jobs of fair keys than its queue's window, so that a key that comes late
-waits for that many jobs at most; it is filled wherever that may matter: at the end of an operation in which
-somebody joined the ring, in a claim that leaves the lane half empty, and with promotion for the rest.
+Where passes are given back the next ones go on in the same transaction, those of all these gates together.
+Promotion walks over all waiting lists for the rest, in bounded steps: those who wait for tokens, which come
+with time, and those whose limit was raised.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import apsw
 
-from windlass.core.gates import is_slots, over_gate
+from windlass.core.gates import Gate, is_slots, keeps, over_gate
 from windlass.store.records import GateRecord
 from windlass.store.sqlite import transitions
 from windlass.store.sqlite.limits import BUDGET
-from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
-from windlass.store.sqlite.rows import HELD, OFFERED, Row, fetch
+from windlass.store.sqlite.rows import HELD, OFFERED, Row, encode, fetch
 from windlass.store.sqlite.schema import Statements
+from windlass.store.sqlite.transitions import way_of
 
 _SQL = Statements("waiting_lists")
+
+_Found = tuple[Any, ...]
+"""The columns of a `Row`."""
+_LANE, _OPTIONS, _ID, _TASK, _GATE = 1, 6, 7, 10, 11
+FAIR_KEY: Final = '"fair_key":'
+"""What the options of a job with a fair key contain; a value that does as well only takes the longer way."""
 
 OVER: Final = "over:"
 SHUT: Final = "shut:"
 MAX_AT_ONCE: Final = 100
 """How many one transaction lets through a gate that a pass of was given back; promotion sees to the rest."""
 
+MAX_TOGETHER: Final = 1000
+"""The same of those that need no more than a place in their lane, which costs much less."""
+
 MAX_GATES: Final = 500
 """How many waiting lists one step of promotion looks at, of each kind."""
+
+MAX_NEWS: Final = 20
+"""With so many waiting lists for tokens a new one is no news."""
 
 MAX_COUNTED: Final = 10_000
 MAX_LISTED: Final = 5000
@@ -62,10 +72,78 @@ class LetThrough(NamedTuple):
 
 
 def serve_freed_gates(tx: Transaction) -> None:
-    """Let those go on who wait where passes were given back."""
+    """Let those go on who wait where passes were given back, gate by gate in the order they were. All that is
+    to be known of them is read in a few statements, and where they go is written in one."""
     freed, tx.gates.freed = tx.gates.freed, {}
-    for gate in freed:
-        let_through(tx, gate, MAX_AT_ONCE)
+    if not freed:
+        return
+    tx.inserts.write()
+    firsts = _firsts(tx, freed)
+    if not firsts:
+        return
+    several = [found for waiting in firsts.values() for found in waiting if len(_way(tx, found)) > 1]
+    tx.gates.load({*firsts, *(gate.name for found in several for gate in _way(tx, found))})
+    if tx.gates.any_reserved:
+        several = [found for waiting in firsts.values() for found in waiting]
+    held = tx.gates.held_by_many([_id(found) for found in several]) if several else {}
+    with transitions.together(tx):
+        for gate, waiting in firsts.items():
+            _serve(tx, gate, waiting, held, _wanted(gate, freed[gate]))
+
+
+def _wanted(gate: str, room: int) -> int:
+    """How many of those who wait to look at: as many as there may be room for, and the one who finds none. Of
+    an ordering key there is never a second one."""
+    return min(room, MAX_TOGETHER) + (not keeps(gate))
+
+
+def _firsts(tx: Transaction, freed: Mapping[str, int]) -> dict[str, list[_Found]]:
+    """The first who wait at each of these gates, in the order of the gates."""
+    by_number: defaultdict[int, list[str]] = defaultdict(list)
+    for gate, room in freed.items():
+        by_number[_wanted(gate, room)].append(gate)
+    waiting: defaultdict[str, list[_Found]] = defaultdict(list)
+    for number, gates in by_number.items():
+        for found in tx.all(_SQL["firsts"], (encode(gates).decode(), number)):
+            waiting[found[_GATE]].append(found)
+    return {gate: sorted(waiting[gate]) for gate in freed if gate in waiting}  # `pos` comes first
+
+
+def _way(tx: Transaction, found: _Found) -> Sequence[Gate]:
+    return tx.gates.way(tx.lanes.numbered(found[_LANE]).queue, found[_TASK], found[_OPTIONS])
+
+
+def _id(found: _Found) -> int:
+    return int(found[0] if found[_ID] is None else found[_ID])
+
+
+def _serve(
+    tx: Transaction, gate: str, waiting: Sequence[_Found], held: Mapping[int, Collection[str]], wanted: int
+) -> None:
+    """Let the first of a waiting list through while there is room. What is not as simple as that goes the
+    long way, as does whoever comes behind those that were looked at."""
+    slots = is_slots(gate)
+    simple = slots or keeps(gate)
+    passed = 0
+    for found in waiting if simple else ():
+        lane, options = tx.lanes.numbered(found[_LANE]), found[_OPTIONS]
+        way = tx.gates.way(lane.queue, found[_TASK], options)
+        if (slots and tx.limits.is_shut(lane.queue)) or not _has_pass(tx, gate, way):
+            break
+        job = _id(found)
+        if len(way) == 1 and job not in held and (options is None or FAIR_KEY not in options):
+            transitions.pass_only_gate(tx, lane, found[0], job, gate)
+        else:
+            transitions.pass_gate(tx, Row(*found), gate, held.get(job, ()))
+        passed += 1
+    stopped = passed < len(waiting)
+    if passed and not slots:
+        tx.gates.left_list(gate)  # one has the turn of this ordering key, so nobody else comes now
+    elif passed == wanted or (stopped and (not simple or (slots and tx.limits.any_is_shut))):
+        with transitions.meanwhile(tx):
+            let_through(tx, gate, MAX_AT_ONCE)
+    else:
+        tx.gates.knows_list(gate, waits=stopped)
 
 
 def let_through(tx: Transaction, gate: str, limit: int) -> LetThrough:
@@ -119,6 +197,13 @@ def walk(tx: Transaction, limit: int) -> tuple[int, float | None]:
         if gate.startswith(BUDGET):
             next_in = min(next_in, _next_token(tx, gate, left))
     return admitted, next_in if math.isfinite(next_in) else None
+
+
+def token_lists(connection: apsw.Connection) -> frozenset[str]:
+    """The gates of budgets at which somebody waits; none where there are many, since whoever promotes looks
+    often enough then. Reads only."""
+    found = frozenset(_gate_names(connection, BUDGET, "budget;", MAX_NEWS))
+    return found if len(found) < MAX_NEWS else frozenset()
 
 
 def free_keys(tx: Transaction) -> None:
@@ -198,9 +283,15 @@ def _has_room(tx: Transaction, gate: str, row: Row, left: int) -> bool:
     """Whether the first who waits may go on, by what its gate is."""
     if row.need is not None:
         return tx.budgets.grants(*_bucket(gate), row.need, tx.gates.passes(gate) + left)
-    way = tx.gates.of(tx.lanes.numbered(row.lane).queue, row.task, row.options)
-    limit = next((limit for name, limit in way if name == gate), None)
-    return limit is None or tx.gates.passes(gate) < limit  # None: the limit was lifted meanwhile
+    return _has_pass(tx, gate, way_of(tx, row))
+
+
+def _has_pass(tx: Transaction, gate: str, way: Iterable[Gate]) -> bool:
+    """Whether one more may be beyond the gate of a key or a task, as a job whose way this is says."""
+    for name, limit in way:
+        if name == gate:
+            return tx.gates.passes(gate) < limit
+    return True  # the limit was lifted meanwhile
 
 
 def _next_token(tx: Transaction, gate: str, left: int) -> float:
@@ -245,61 +336,3 @@ def _gate_names(connection: apsw.Connection, after: str, before: str, limit: int
             return
         after = found[0][0]
         yield after
-
-
-# -- fair keys -----------------------------------------------------------------------------------------------
-
-
-def admit_new(tx: Transaction) -> None:
-    """Fill the lanes whose ring somebody has joined in this operation."""
-    for lane in tx.lanes.joined():
-        if lane.ready < _window(tx, lane):
-            admit(tx, lane)
-
-
-def refill(tx: Transaction, lane: Lane) -> bool:
-    """Fill a lane of which a claim has left less than half a window; whether anybody came."""
-    return lane.held > 0 and lane.ready * 2 < _window(tx, lane) and admit(tx, lane) > 0
-
-
-def admit_everywhere(tx: Transaction, limit: int) -> int:
-    """Fill all lanes, with at most so many jobs; answers with how many they were."""
-    tx.save()  # so that the statement sees what was held just now
-    admitted = 0
-    for (number,) in tx.all(_SQL["held_lanes"]):
-        lane = tx.lanes.numbered(number)
-        admitted += admit(tx, lane, limit - admitted)
-        lane.joined = False  # what is left is for the next step
-    return admitted
-
-
-def admit(tx: Transaction, lane: Lane, limit: int | None = None) -> int:
-    """Walk the ring of fair keys from the one served last, one job of each key and turn.
-
-    Each step is two probes of an index, however many jobs one key holds. The order is that of
-    `turns` of the oracle (`tests/model`), with which a test compares it."""
-    tx.inserts.write()
-    room = min(_window(tx, lane) - lane.ready, lane.held)
-    room = room if limit is None else min(room, limit)
-    admitted = 0
-    while admitted < room and (row := _next_turn(tx, lane)) is not None:
-        transitions.admit(tx, row)
-        admitted += 1
-    return admitted
-
-
-def _window(tx: Transaction, lane: Lane) -> int:
-    found = tx.one(_SQL["window"], (lane.queue,))
-    assert found is not None, "a lane of a queue that was never declared"
-    return int(found[0])
-
-
-def _next_turn(tx: Transaction, lane: Lane) -> Row | None:
-    """The first job of the next key, which becomes the one served last; None: all that are held wait at
-    gates."""
-    found = tx.one(_SQL["ring_next"], (lane.id, lane.served)) if lane.served is not None else None
-    found = found or tx.one(_SQL["ring_first"], (lane.id,))
-    if found is None:
-        return None
-    lane.served, *columns = found
-    return Row(*columns)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Set
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -23,7 +23,7 @@ from windlass.store.sqlite.connections.errors import translate
 from windlass.store.sqlite.connections.memory import MemoryDatabase, MemoryReader, MemoryWriter
 from windlass.store.sqlite.connections.threads import Reader, Shortcut
 from windlass.store.sqlite.connections.user_transactions import UserTransactions
-from windlass.store.sqlite.connections.wake import Bell, until
+from windlass.store.sqlite.connections.wake import Bell, until, until_more
 from windlass.store.sqlite.connections.writer import Run, Writer
 
 T = TypeVar("T")
@@ -137,6 +137,12 @@ class Database:
         return await until(
             self._opened()[1].submit, self._bell, look, timeout, longest=self.longest, by_time=by_time
         )
+
+    async def wait_for_more(
+        self, look: Callable[[apsw.Connection], Set[str]], known: Set[str], timeout: float
+    ) -> None:
+        """Wait until a commit that others are told of shows something new, or the time is over."""
+        await until_more(self._opened()[1].submit, self._bell, look, known, timeout)
 
     def _migrated(self) -> apsw.Connection:
         connection = connect(self.path, self._busy_timeout, waits=self.lock_waits)

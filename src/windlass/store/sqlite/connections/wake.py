@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Set
 from typing import Any, Final, TypeVar
 
 import apsw
@@ -21,6 +21,8 @@ from windlass.store.sqlite.connections.datagrams import Datagrams
 
 T = TypeVar("T")
 SHORTEST: Final = 0.010
+LOOK_AGAIN: Final = 0.020
+"""Seconds between two looks for something new, at least."""
 
 
 class Bell:
@@ -104,3 +106,21 @@ async def until(
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, pause)):
                     await event.wait()
+
+
+async def until_more(
+    read: Callable[[Callable[[apsw.Connection], Any]], Awaitable[Any]],
+    bell: Bell,
+    look: Callable[[apsw.Connection], Set[str]],
+    known: Set[str],
+    timeout: float,
+) -> None:
+    """Wait until there is something to see that was not known, or the time is over. Looks only where the bell
+    rings, and not more often than it is worth: who waits here looks for himself now and then."""
+    with contextlib.suppress(TimeoutError), bell.listening() as event:
+        async with asyncio.timeout(timeout):
+            while (seen := await read(look)) <= known:
+                known = seen  # what has gone may come again
+                await event.wait()
+                await asyncio.sleep(LOOK_AGAIN)
+                event.clear()  # before looking, so that no ring is lost

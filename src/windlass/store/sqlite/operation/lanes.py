@@ -39,6 +39,10 @@ class Lane:
     """The position before its first place: base + seq is a position."""
     joined: bool = field(default=False, init=False)
     """Whether somebody has joined its ring of fair keys in this operation [C3]."""
+    no_turns: bool = field(default=False, init=False)
+    """Whether nobody is in that ring, as far as this operation has looked."""
+    window: int | None = field(default=None, init=False)
+    """How many jobs of fair keys may wait in it, once somebody has asked."""
     stored: Bindings = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +70,10 @@ class Lane:
         """Give out the next place, as a position."""
         self.seq += 1
         return pack(self.id, self.seq)
+
+    def join_ring(self) -> None:
+        """Somebody waits for the turn of its fair key."""
+        self.joined, self.no_turns = True, False
 
     def runs(self, row: Row) -> bool:
         """Whether an offered job of this lane is running: it stands at or before the cursor."""

@@ -87,7 +87,8 @@ class Inserts:
         through, gate = self._gates.walk(way)
         if gate is not None or new.options.fair_key is not None:
             lane.held += 1
-            lane.joined |= gate is None
+            if gate is None:
+                lane.join_ring()
             pos, state = self._lanes.reserved().next_place(), HELD
         else:
             lane.ready += 1
@@ -122,8 +123,9 @@ class Transaction:
     """One operation under the write lock. It happens as a whole or not at all."""
 
     __slots__ = (
-        "awaited_ends", "budgets", "connection", "ended", "endings", "gates", "inserts", "lanes", "leases",
-        "limits", "notify", "now", "settings",
+        "awaited_ends", "budgets", "connection", "ended", "endings", "entries", "gates", "inserts", "lanes",
+        "leases",
+        "limits", "moves", "notify", "now", "settings",
     )  # fmt: skip
 
     def __init__(self, connection: apsw.Connection, now: float, settings: StoreSettings) -> None:
@@ -140,6 +142,10 @@ class Transaction:
         """The jobs that have ended, and what follows from that is still to be done (see `settle`)."""
         self.awaited_ends: list[Ending] = []
         """Those whose followers are still to be served (see `complete`)."""
+        self.moves: list[Bindings] | None = None
+        """Where jobs go, while that is gathered (see `transitions.together`)."""
+        self.entries: list[Bindings] = []
+        """The same of those that go from a waiting list to their lane, and nothing else changes."""
         self.ended: Final[Counter[tuple[str, str, int]]] = Counter()
         """How many jobs of which queue and task have ended in which state [M7]."""
         self.notify: bool = False

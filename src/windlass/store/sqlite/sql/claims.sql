@@ -46,8 +46,9 @@ FROM windlass_job WHERE pos BETWEEN ? AND ? AND state IN (2, 3) ORDER BY pos;
 -- :unfinished_places  where they are
 SELECT pos FROM windlass_job WHERE pos BETWEEN ? AND ? AND state IN (2, 3);
 
--- :span
-SELECT lane << 44 | lo, lane << 44 | hi FROM windlass_claim WHERE id = ? AND worker = ?;
+-- :spans
+SELECT id, lane << 44 | lo, lane << 44 | hi FROM windlass_claim
+WHERE id IN (SELECT value FROM json_each(?)) AND worker = ?;
 
 -- :checkpoint
 INSERT INTO windlass_checkpoint (job, data, done, total, at) VALUES (?, ?, ?, ?, ?)

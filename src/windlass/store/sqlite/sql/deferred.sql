@@ -21,13 +21,13 @@ SELECT job, state FROM windlass_awaited ORDER BY job LIMIT 1;
 SELECT job, run_at FROM windlass_after WHERE awaited = ? ORDER BY job LIMIT ?;
 
 -- :arrived
-DELETE FROM windlass_after WHERE awaited = ? AND job = ?;
+DELETE FROM windlass_after WHERE awaited = ? AND job IN (SELECT value FROM json_each(?));
 
 -- :seen_to
 DELETE FROM windlass_awaited WHERE job = ?;
 
--- :waits  what a job still waits for
-SELECT 1 FROM windlass_after WHERE job = ? LIMIT 1;
+-- :waits  those of these jobs that still wait for others
+SELECT job FROM windlass_after WHERE job IN (SELECT value FROM json_each(?));
 
 -- :forget
 DELETE FROM windlass_after WHERE job = ?;

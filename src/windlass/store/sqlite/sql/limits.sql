@@ -12,8 +12,8 @@ UNION ALL
 SELECT 'queue', name, NULL, NULL FROM windlass_queue
 WHERE max_depth IS NOT NULL OR shed_depth IS NOT NULL OR shed_wait IS NOT NULL OR shed_latency IS NOT NULL;
 
--- :paused
-SELECT name FROM windlass_queue WHERE paused;
+-- :paused  whether a queue is
+SELECT name, paused FROM windlass_queue;
 
 -- :served
 SELECT queues FROM windlass_worker WHERE alive;
@@ -25,6 +25,11 @@ SELECT 1 FROM windlass_job WHERE state = 9 AND gate = ? LIMIT 1;
 
 -- :passes  jobs beyond a gate that is not a budget's
 SELECT total(n) FROM windlass_pass WHERE gate = ?;
+
+-- :look  at many such gates: how many are beyond, and whether anybody waits
+SELECT g.value, (SELECT total(p.n) FROM windlass_pass p WHERE p.gate = g.value),
+       EXISTS (SELECT 1 FROM windlass_job j WHERE j.state = 9 AND j.gate = g.value)
+FROM json_each(?) g;
 
 -- :reserved_tokens  tokens of a budget that were reserved since then; not at a time to come, for then the
 -- clock has gone back
@@ -48,6 +53,9 @@ INSERT INTO windlass_pass (job, gate, n, need, place, at) VALUES (?1, ?2, ?3, ?3
 -- :drop_all
 DELETE FROM windlass_pass WHERE job = ? RETURNING gate, n, at;
 
+-- :drop_many
+DELETE FROM windlass_pass WHERE job IN (SELECT value FROM json_each(?)) RETURNING job, gate, n, at;
+
 -- :drop_some  all but that of its ordering key
 DELETE FROM windlass_pass WHERE job = ? AND NOT (gate >= 'order:' AND gate < 'order;') RETURNING gate, n, at;
 
@@ -62,6 +70,9 @@ DELETE FROM windlass_pass WHERE job = ? AND gate >= 'budget:' AND gate < 'budget
 -- :reservations  those of many jobs
 SELECT job, gate FROM windlass_pass
 WHERE job IN (SELECT value FROM json_each(?)) AND gate >= 'budget:' AND gate < 'budget;';
+
+-- :any_reserved
+SELECT 1 FROM windlass_pass WHERE gate >= 'budget:' AND gate < 'budget;' LIMIT 1;
 
 -- :suspend_reservation
 UPDATE windlass_pass SET n = 0 WHERE job = ? AND gate >= 'budget:' AND gate < 'budget;' AND n > 0

@@ -5,6 +5,11 @@ SELECT {row} FROM windlass_job j WHERE pos = ? AND id IS NULL
 UNION ALL
 SELECT {row} FROM windlass_job j WHERE id = ?;
 
+-- :find_many
+SELECT {row} FROM windlass_job j WHERE pos IN (SELECT value FROM json_each(?1)) AND id IS NULL
+UNION ALL
+SELECT {row} FROM windlass_job j WHERE id IN (SELECT value FROM json_each(?1));
+
 -- :at
 SELECT {row} FROM windlass_job j WHERE pos = ?;
 
@@ -13,6 +18,9 @@ UPDATE windlass_job
 SET pos = ?, id = ?, state = ?, touched_at = ?, attempt = ?, deaths = ?, run_at = ?, cancel = ?, reason = ?,
     errors = ?, result = ?, options = ?, gate = ?, need = ?, progress = ?
 WHERE pos = ?;
+
+-- :enter  the same for a held job that comes to its lane
+UPDATE windlass_job SET pos = ?, id = ?, state = ?, gate = NULL WHERE pos = ?;
 
 -- :remove
 DELETE FROM windlass_job WHERE pos = ?;

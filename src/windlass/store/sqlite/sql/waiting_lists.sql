@@ -6,6 +6,11 @@
 -- :first  who waits at a gate
 SELECT {row} FROM windlass_job j WHERE state = 9 AND gate = ? ORDER BY pos LIMIT 1;
 
+-- :firsts  those of many gates, so many of each
+SELECT {row} FROM json_each(?1) g
+JOIN windlass_job j ON j.pos IN
+    (SELECT w.pos FROM windlass_job w WHERE w.state = 9 AND w.gate = g.value ORDER BY w.pos LIMIT ?2);
+
 -- :keep_cursor
 UPDATE windlass_walk SET gate = ? WHERE kind = ?;
 
@@ -29,20 +34,3 @@ SELECT {row} FROM windlass_job j WHERE state = 9 AND gate = ? AND need <= ? ORDE
 
 -- :with_pass  jobs beyond a gate
 SELECT job FROM windlass_pass WHERE gate = ? LIMIT ?;
-
--- ── fair keys ──────────────────────────────────────────────────────────────────────────────────────────────
-
--- :held_lanes  those with held jobs, in the order they were declared
-SELECT id FROM windlass_lane WHERE held > 0 ORDER BY id;
-
--- :window  how many of a lane's jobs may wait in it
-SELECT window FROM windlass_queue WHERE name = ?;
-
--- :ring_next  the oldest job of the first key after the one served last
-SELECT j.fair_key, {row}
-FROM windlass_job j WHERE state = 9 AND gate IS NULL AND lane = ? AND fair_key > ?
-ORDER BY fair_key, pos LIMIT 1;
-
--- :ring_first  the ring starts over
-SELECT j.fair_key, {row}
-FROM windlass_job j WHERE state = 9 AND gate IS NULL AND lane = ? ORDER BY fair_key, pos LIMIT 1;
