@@ -275,7 +275,7 @@ async def test_an_error_inside_the_worker_is_told_and_the_slot_is_free(
 ) -> None:
     """A bug of ours must not keep a job claimed for as long as the worker lives."""
 
-    async def broken(self: Runner, job: Any, context: Any) -> Any:
+    async def broken(self: Runner, job: Any, context: Any, call: Any = None) -> Any:
         raise RuntimeError("a bug in the runner")
 
     job = await handlers.waits.aenqueue()
