@@ -120,6 +120,12 @@ class Slots:
     def _go_on(self, queue: str) -> None:
         self._filling.discard(queue)
         self.fill(queue)
+        self._claim_if_low(queue)
+
+    def _claim_if_low(self, queue: str) -> None:
+        """Have more claimed while what was just started runs."""
+        if queue not in self.asked and len(self._buffers[queue]) <= self._capacity.low[queue]:
+            self._changed.set()
 
     def admit(self) -> None:
         """A job that has seen its worker die starts once it can take no clean one along [C8]."""
@@ -266,12 +272,13 @@ class Slots:
         """Wait no longer for a plain handler. Where it has ended meanwhile, its outcome is on its way."""
         cancelled = asyncio.CancelledError()
         if call.give_up(cancelled):
+            self._note_abandoned(run, cancelled)
             run.task = self._spawn(self._gave_up(run, cancelled))
 
     async def _gave_up(self, run: Run, cancelled: asyncio.CancelledError) -> None:
         outcome: Outcome | None = None
         try:
-            outcome = await self._stopped(run, cancelled)
+            outcome = await self._instead(run, cancelled)
         except Exception as error:  # noqa: BLE001 - see _broken
             outcome = self._broken(run, error)
         finally:
@@ -286,8 +293,14 @@ class Slots:
 
     async def _stopped(self, run: Run, cancelled: BaseException) -> Outcome | None:
         """The outcome of a run that was told to stop, and did."""
+        self._note_abandoned(run, cancelled)
+        return await self._instead(run, cancelled)
+
+    def _note_abandoned(self, run: Run, cancelled: BaseException) -> None:
         if not run.stoppable and getattr(cancelled, "__notes__", None):
             self.abandoned += 1  # the note says where its thread stands
+
+    async def _instead(self, run: Run, cancelled: BaseException) -> Outcome | None:
         if run.why is not Why.TIMEOUT:
             return run.instead(None)
         logger.warning("job %d timed out; its stack:\n%s", run.job.id, run.stack(cancelled))
@@ -321,8 +334,7 @@ class Slots:
             self._one_less(job)
         else:
             self.fill(queue)
-            if queue not in self.asked and len(self._buffers[queue]) <= self._capacity.low[queue]:
-                self._changed.set()
+            self._claim_if_low(queue)
         if not self.running:
             self._log.no_more()
             self._none_runs.set()

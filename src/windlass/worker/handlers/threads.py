@@ -166,7 +166,8 @@ class Threads:
         time, since one that only waits for its turn to run looks held up, too."""
         self._checking = False  # before looking: see has_ended
         if self._ended and not self._notified:
-            self._deliver()
+            self._notified = True
+            loop.call_soon(self._deliver)
         if not self._line:
             self._more = 1
             return
