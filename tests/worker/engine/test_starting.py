@@ -59,7 +59,7 @@ async def test_jobs_that_end_at_once_leave_the_loop_to_others(wired: Windlass, l
     turn()
     async with on_shift(wired, line, slots=1), asyncio.timeout(20):
         await ended.wait()
-    assert 1 <= most <= AT_ONCE
+    assert 1 <= most <= 2 * AT_ONCE  # by a claim, and by who goes on with the one before it
 
 
 async def test_a_task_factory_of_the_program_is_used(wired: Windlass, line: Line) -> None:
