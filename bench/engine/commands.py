@@ -136,6 +136,21 @@ def flow(store: str, server: str, as_json: bool, **sizes: Any) -> None:
 
 
 @engine.command()
+@click.option("--jobs", type=click.IntRange(min=1), help="Jobs of one backlog. [50000]")
+@_options("10,000 jobs, 3 rounds", 7)
+def handlers(store: str, server: str, as_json: bool, **sizes: Any) -> None:
+    """Plain handlers beside `async def` ones that do as little: one worker process drains a backlog of each.
+
+    It takes about 2 minutes."""
+    from bench.engine.handlers.report import LABELS, about
+    from bench.engine.handlers.run import measure
+    from bench.engine.plan import make_plan
+
+    report = _measured(measure, make_plan(**sizes), store, server)
+    _show(report, about, LABELS, as_json)
+
+
+@engine.command()
 @click.option("--tries", type=click.IntRange(min=1), help="How often each page and call is timed. [100]")
 @_sizes("Jobs in store while pages are timed. [1000000]", "Seconds of what runs by the clock. [5]")
 @_options("100,000 jobs in store, 2 rounds", 5, POSTGRES)

@@ -16,8 +16,8 @@ from bench.engine.rounds import Progress
 from bench.machine import machine
 from bench.servers import started
 from windlass import __version__
+from windlass.running.loopthread import prefer_uvloop
 from windlass.store.factory import POSTGRES, SQLITE
-from windlass.tasks.loading import prefer_uvloop
 
 SHARE_OF_SQLITE: Final = 0.4
 """Of the time, where both are measured; PostgreSQL has the references to run as well."""

@@ -50,10 +50,12 @@ class Worker:
 
 
 @asynccontextmanager
-async def worker(store: Store, environment: Mapping[str, str], processes: int) -> AsyncIterator[Worker]:
-    """A supervisor with so many children, up and idle; drained when the block ends."""
+async def worker(
+    store: Store, environment: Mapping[str, str], processes: int, app: str = APP
+) -> AsyncIterator[Worker]:
+    """A supervisor with so many children, up for a while; drained when the block ends."""
     await store.set_queue(QUEUE, {"max_workers": SLOTS * processes})
-    words = ["worker", APP, "-q", QUEUE, "-p", str(processes), "--log-level", "warning"]
+    words = ["worker", app, "-q", QUEUE, "-p", str(processes), "--log-level", "warning"]
     started = subprocess.Popen(  # noqa: ASYNC220 - it is there in a moment
         [sys.executable, "-m", "windlass", *words],
         cwd=ROOT,

@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -168,3 +169,28 @@ def test_closing_waits_for_a_call_under_way(any_app: Windlass) -> None:
         assert call.result(10) == 1
         closing.result(10)
     assert any_app.run_until_idle().succeeded == 1
+
+
+def test_uvloop_is_used_where_it_is_installed(any_app: Windlass) -> None:
+    """Jobs that are drained from code without a loop run on one of ours."""
+    pytest.importorskip("uvloop")
+    seen: list[str] = []
+
+    @any_app.task(name="look")
+    async def look() -> None:
+        seen.append(loopthread.loop_name(asyncio.get_running_loop()))
+
+    look.enqueue()
+    assert any_app.run_until_idle().succeeded == 1
+    assert [*seen, loopthread.loop_name(loopthread.current().loop)] == ["uvloop", "uvloop"]
+
+
+def test_without_uvloop_the_loop_is_asyncios(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its name comes with a hint."""
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert loopthread.prefer_uvloop() is None
+
+    async def name() -> str:
+        return loopthread.loop_name(asyncio.get_running_loop())
+
+    assert loopthread.run_here(name()) == "asyncio (uvloop is faster: pip install 'windlass[uvloop]')"

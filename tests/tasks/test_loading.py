@@ -10,7 +10,7 @@ import pytest
 
 from windlass import Windlass
 from windlass.errors import ConfigurationError
-from windlass.tasks.loading import load_app, prefer_uvloop
+from windlass.tasks.loading import load_app
 
 Write = Callable[[str], str]
 numbers = itertools.count()
@@ -126,11 +126,3 @@ def test_a_module_that_is_not_there_is_named(write: Write) -> None:
     for address in ("", ":app", "../app:app", "my-app.py"):
         with pytest.raises(ConfigurationError):
             load_app(address)
-
-
-def test_uvloop_is_used_where_it_is() -> None:
-    make = prefer_uvloop()
-    if make is not None:
-        loop = make()
-        assert type(loop).__module__.startswith("uvloop")
-        loop.close()

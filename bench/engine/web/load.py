@@ -18,7 +18,7 @@ import msgspec
 from bench.engine.web.client import Line, get, post
 from bench.servers import ROOT
 from windlass.errors import StoreError
-from windlass.tasks.loading import prefer_uvloop
+from windlass.running.loopthread import prefer_uvloop
 
 
 class Time(msgspec.Struct, tag=True, kw_only=True):

@@ -14,7 +14,7 @@ import click
 from windlass.cli.options import log_options, on_store
 from windlass.cli.target import Target
 from windlass.errors import ConfigurationError
-from windlass.tasks.loading import prefer_uvloop
+from windlass.running.loopthread import prefer_uvloop
 
 _NOT_OURS: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 

@@ -16,10 +16,11 @@ from windlass.cli.options import database_option, log_options, schema_option
 from windlass.cluster.queues import seed
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError
+from windlass.running.loopthread import loop_name, prefer_uvloop
 from windlass.running.store_handle import patiently
 from windlass.settings import PREFIX, Settings, StartMethod, load
 from windlass.store.factory import describe, is_in_memory
-from windlass.tasks.loading import load_app, prefer_uvloop
+from windlass.tasks.loading import load_app
 from windlass.worker.engine.waiting import wait_for_store
 from windlass.worker.processes.reload import watch
 from windlass.worker.processes.supervisor import Supervisor, logger
@@ -124,10 +125,11 @@ def _warn_of_strange_queues(app: Windlass, settings: Settings) -> None:
 
 async def _run(address: str, app: Windlass, settings: Settings, health: str | None, reloads: bool) -> None:
     logger.info(
-        "windlass worker on %s: queues %s, %s",
+        "windlass worker on %s: queues %s, %s; event loop: %s",
         describe(settings.database_url),
         ", ".join(f"{name}={slots}" if slots else name for name, slots in settings.queues.items()),
         plural(settings.processes, "process", "processes"),
+        loop_name(asyncio.get_running_loop()),
     )
     supervisor: Supervisor | None = None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ class LoopThread:
     """A loop that runs until the process ends."""
 
     def __init__(self) -> None:
-        self.loop: Final = _new_loop()
+        self.loop: Final = (prefer_uvloop() or asyncio.new_event_loop)()
         self._thread = threading.Thread(target=self.loop.run_forever, name="windlass-loop", daemon=True)
         self._thread.start()
 
@@ -68,15 +68,25 @@ def run_here(coroutine: Coroutine[Any, Any, T]) -> T:
         raise RuntimeError(
             "this thread runs an event loop; await the method whose name begins with an a instead"
         )
-    return asyncio.run(coroutine)
+    with asyncio.Runner(loop_factory=prefer_uvloop()) as runner:
+        return runner.run(coroutine)
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def prefer_uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the event loops of our own: uvloop's, where it is installed. A loop that the program runs
+    already is never replaced."""
     try:
         import uvloop
     except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+        return None
+    return uvloop.new_event_loop
+
+
+def loop_name(loop: asyncio.AbstractEventLoop) -> str:
+    """Whose loop this is, for the log."""
+    name = type(loop).__module__.partition(".")[0]
+    hint = " (uvloop is faster: pip install 'windlass[uvloop]')" if name == "asyncio" else ""
+    return name + hint
 
 
 def _forget_after_fork() -> None:

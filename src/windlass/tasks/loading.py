@@ -3,11 +3,9 @@ where it is."""
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import os
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -96,12 +94,3 @@ def _error_text(error: Exception) -> str:
     """What went wrong, and the line of the user's code where it did."""
     where = place(error)
     return f"{type_name(error)}: {message(error)}{f' ({where})' if where else ''}"
-
-
-def prefer_uvloop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What makes event loops: uvloop's, where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

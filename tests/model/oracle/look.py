@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tests.model.oracle.base import Base, atomic
 from tests.model.oracle.depth import depth
@@ -21,6 +22,7 @@ from windlass.store.records import (
     Page,
     Polling,
     RetryAnswer,
+    WakeUp,
 )
 
 NOT_BEGUN = frozenset({State.SCHEDULED, State.READY, State.RETRYING})
@@ -179,6 +181,15 @@ class Look(Base):
             # What a governor puts off comes with time, and nobody rings for that.
             soon = min([timeout, *(pace.soon(now) for pace in paces if pace.bucket.available(now) < 1)])
         return await self._until(look, soon) is True
+
+    async def relay(self, queues: Sequence[str], tell: Callable[[WakeUp], None]) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    def told(self, wake_up: WakeUp | None) -> None:
+        """It hears by itself."""
+
+    async def rehearse(self, worker: int, queues: Sequence[str]) -> None:
+        """There is nothing to warm up."""
 
     async def polling(self, queues: Sequence[str]) -> Polling:
         return Polling(math.inf, True, 0.0, 0.0)

@@ -13,6 +13,7 @@ from tests.worker.line import Line, set_quick, until, until_it_is
 from windlass import Context, Retry, State, Windlass
 from windlass.core.retry import Backoff
 from windlass.errors import ConfigurationError, ResultTimeout, StoreError, StoreUnavailable
+from windlass.running.loopthread import loop_name, prefer_uvloop
 from windlass.store.records import Outcome
 from windlass.worker.handlers.threads import Threads
 
@@ -104,6 +105,30 @@ def test_from_code_without_a_loop(wired: Windlass) -> None:
     with wired.worker({"default": 2}):
         assert wired.enqueue("windlass.echo", 1).result("10s") == 1
     assert wired.enqueue("windlass.echo", 1).status() == State.READY
+
+
+async def test_a_loop_that_runs_is_used_as_it_is(wired: Windlass, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever is installed; and from code without a loop, uvloop where it is. The log says which."""
+    caplog.set_level("INFO", "windlass.worker")
+    here, seen = asyncio.get_running_loop(), list[asyncio.AbstractEventLoop]()
+
+    @wired.task(name="look")
+    async def look() -> None:
+        seen.append(asyncio.get_running_loop())
+
+    def enter() -> None:
+        with wired.worker(["default"]):
+            look.enqueue().result("10s")
+
+    async with wired.worker(["default"]):
+        await (await look.aenqueue()).aresult("10s")
+    await asyncio.to_thread(enter)
+    first, second = seen
+    assert first is here
+    for loop in seen:
+        assert f"; event loop: {loop_name(loop)}" in caplog.text
+    if prefer_uvloop() is not None:
+        assert loop_name(second) == "uvloop"
 
 
 def test_an_error_in_the_block_passes_and_the_worker_ends(wired: Windlass) -> None:

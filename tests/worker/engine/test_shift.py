@@ -248,7 +248,10 @@ async def test_jobs_ahead_go_back_on_close(wired: Windlass, line: Line, handlers
 async def test_a_job_told_to_stop_before_its_first_step_leaves_its_slot(
     wired: Windlass, line: Line, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[O5] A run that was started and cancelled within one turn of the loop ends like any other."""
+    """[O5] A run that was started and cancelled within one turn of the loop ends like any other, also where
+    tasks do not begin at once."""
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(lambda loop, coroutine, **given: asyncio.Task(coroutine, loop=loop, **given))
     job = await handlers.waits.aenqueue()
     async with on_shift(wired, line, slots=1) as shift:
         start = shift.slots._start
@@ -275,7 +278,7 @@ async def test_an_error_inside_the_worker_is_told_and_the_slot_is_free(
 ) -> None:
     """A bug of ours must not keep a job claimed for as long as the worker lives."""
 
-    async def broken(self: Runner, job: Any, context: Any) -> Any:
+    async def broken(self: Runner, job: Any, context: Any, call: Any = None) -> Any:
         raise RuntimeError("a bug in the runner")
 
     job = await handlers.waits.aenqueue()

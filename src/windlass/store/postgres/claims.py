@@ -252,7 +252,7 @@ class Claims:
     def handed(self, claims: Collection[Claim]) -> None:
         """A flush has made these claims: nobody else has outrun this worker."""
         for claim in claims:
-            if lane := self._lanes.get(claim.lane):
+            if lane := self._known.get(claim.lane):
                 lane.newest = claim.id
 
     def made_room(self, queues: Collection[str]) -> None:

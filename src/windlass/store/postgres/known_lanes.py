@@ -169,6 +169,10 @@ class KnownLanes:
 
     # -- lanes --------------------------------------------------------------------------------------------
 
+    def get(self, lane: int) -> Lane | None:
+        """The lane of this number, if it is known."""
+        return self._lanes.get(lane)
+
     def count(self, queues: Iterable[str]) -> int:
         """How many lanes these queues have."""
         return sum(len(self._of.get(queue, ())) for queue in queues)

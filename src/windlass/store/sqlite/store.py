@@ -7,6 +7,7 @@ to the reader's.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import statistics
 import time

@@ -84,6 +84,7 @@ class Worker:
         """Work until `stop` is called, or this is cancelled, which hands running jobs back at once."""
         app, store_handle = self._app, self._app._store_handle()
         self._loop = asyncio.get_running_loop()
+        logger.info("worker %s; event loop: %s", self._label, loopthread.loop_name(self._loop))
         chores = loopthread.current().loop
         leaving = asyncio.Event()
         async with store_handle.here(wait_for_store) as store:
@@ -184,7 +185,7 @@ class Worker:
 
         def work() -> None:
             try:
-                asyncio.run(run())
+                loopthread.run_here(run())
             except BaseException as error:  # noqa: BLE001 - raised again where the block is
                 self._thread_error.append(error)
             finally:

@@ -88,8 +88,10 @@ class OutcomeLog:
     def add(self, outcome: Outcome) -> None:
         """Hand over an outcome; it is on its way as soon as the flush before it is done."""
         self._waiting.append(outcome)
-        self._filled.set()
-        if len(self._waiting) == MAX_BATCH:
+        n = len(self._waiting)
+        if n == 1:
+            self._filled.set()
+        elif n == MAX_BATCH:
             self._enough.set()
 
     def no_more(self) -> None:

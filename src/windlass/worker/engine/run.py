@@ -17,6 +17,7 @@ import msgspec
 from windlass.core.states import Kind
 from windlass.running.context import Context
 from windlass.store.records import ClaimedJob, Outcome
+from windlass.worker.handlers.threads import Call
 
 
 class Why(Enum):
@@ -40,6 +41,8 @@ class Run(msgspec.Struct, eq=False):
     place: int = -1
     why: Why | None = None
     task: asyncio.Task[None] | None = None
+    """What runs it on the loop. None: its handler is under way in a thread, by `call`."""
+    call: Call | None = None
     batch: list[Run] | None = None
     """Those that run in one call of their handler, this one included."""
     weight: int = 1

@@ -147,21 +147,15 @@ class Shift:
 
     async def finish(self, timeout: float) -> None:
         """Let what runs come to its end, for at most so long."""
-        if tasks := self._tasks():
-            await asyncio.wait(tasks, timeout=timeout)
+        await self.slots.all_ended(timeout)
 
     async def stop(self, why: Why) -> None:
         """End what runs: hand it back uncharged, or, where it is lost, drop it."""
         self.close()
-        tasks = self._tasks()
         for run in list(self.running):
             self.slots.stop(run, why)
-        if tasks:
-            await asyncio.wait(tasks, timeout=UNWIND)
+        await self.slots.all_ended(UNWIND)
         self.slots.deadlines.close()
-
-    def _tasks(self) -> list[asyncio.Task[None]]:
-        return [run.task for run in self.running if run.task is not None]
 
     def _empty(self, queue: str) -> None:
         buffer = self.capacity.buffers[queue]

@@ -7,6 +7,8 @@ here, so a short one must cost little: no timer, no task and no call that it cou
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import inspect
 import logging
 import random
@@ -29,13 +31,19 @@ from windlass.worker.engine.feedback import Feedback
 from windlass.worker.engine.outcomes import OutcomeLog
 from windlass.worker.engine.quarantine import SUSPECT_TIME, Quarantine
 from windlass.worker.engine.run import Deadlines, Run, Why
+from windlass.worker.engine.spawn import spawner
+from windlass.worker.handlers.handler_call import HandlerCall
 from windlass.worker.handlers.handler_port import HandlerPort
 from windlass.worker.handlers.runner import Runner
+from windlass.worker.handlers.threads import Call
 from windlass.worker.processes.board import Board
 
 logger: Final = logging.getLogger("windlass.worker")
 
 SAFETY_BOUND: Final = DEFAULT.safety_bound
+
+AT_ONCE: Final = 64
+"""Runs of a queue that are begun before others on the loop come first: each may have ended by then."""
 
 
 class Slots:
@@ -74,6 +82,12 @@ class Slots:
         self._board = board
         self._ended = ended
         self._bounds: dict[str, float] = {}
+        self._context = contextvars.copy_context()
+        self._spawn = spawner(port.loop, self._context)
+        self._filling: set[str] = set()
+        """Queues whose free slots are being filled, or will be in the loop's next turn."""
+        self._none_runs = asyncio.Event()
+        self._has_returned = self._returned  # one object for all calls
 
     def steer(self, assignment: Assignment) -> None:
         """The settings of queues as they are now."""
@@ -83,10 +97,35 @@ class Slots:
 
     def fill(self, queue: str) -> None:
         """Start what waits in this queue's buffer while it has free slots."""
-        buffer = self._buffers[queue]
-        slots = self._capacity.slots.get(queue, 0)
-        while buffer and self._busy[queue] < slots and not self.quarantine.closed:
-            self._start(buffer.popleft())
+        if queue in self._filling:
+            return  # a run that ended as soon as it was begun: whoever began it goes on
+        self._filling.add(queue)
+        buffer, busy, capacity = self._buffers[queue], self._busy, self._capacity
+        left = AT_ONCE
+        try:
+            while (
+                left and buffer and busy[queue] < capacity.slots.get(queue, 0) and not self.quarantine.closed
+            ):
+                left -= 1
+                self._start(buffer.popleft())
+        finally:
+            self._filling.discard(queue)
+        if not left and buffer:
+            self._fill_later(queue)
+
+    def _fill_later(self, queue: str) -> None:
+        self._filling.add(queue)
+        self._loop.call_soon(self._go_on, queue)
+
+    def _go_on(self, queue: str) -> None:
+        self._filling.discard(queue)
+        self.fill(queue)
+        self._claim_if_low(queue)
+
+    def _claim_if_low(self, queue: str) -> None:
+        """Have more claimed while what was just started runs."""
+        if queue not in self.asked and len(self._buffers[queue]) <= self._capacity.low[queue]:
+            self._changed.set()
 
     def admit(self) -> None:
         """A job that has seen its worker die starts once it can take no clean one along [C8]."""
@@ -146,11 +185,21 @@ class Slots:
             run.place = self._board.enter(job.id, run.deadline)
         if task is not None and task.batch_size > 1:
             self._add_to_batch(run, task)
-            run.task = self._loop.create_task(self._run_batch(run, task))
+            run.task = self._spawn(self._run_batch(run, task))
             for other in run.batch or ():
                 other.task = run.task
+        elif task is not None and (pool := self._runner.pool_for(task)) is not None:
+            run.call = call = HandlerCall(
+                self._has_returned,
+                self._context,
+                run=run,
+                task=task,
+                payload=job.payload,
+                handler_context=context,
+            )
+            pool.start(call)
         else:
-            run.task = self._loop.create_task(self._run(run))
+            run.task = self._spawn(self._run(run))
 
     def _add_to_batch(self, first: Run, task: RegisteredTask[..., Any]) -> None:
         """Take more jobs of this task out of the buffer, to be run in one call with the first."""
@@ -168,11 +217,12 @@ class Slots:
 
     # -- running ------------------------------------------------------------------------------------------
 
-    async def _run(self, run: Run) -> None:
+    async def _run(self, run: Run, call: HandlerCall | None = None) -> None:
+        """Run a job to its end; with a `call`, that has ended in its thread, from there on."""
         outcome: Outcome | None = None
         try:
             try:
-                outcome = await self._runner.run(run.job, run.context)
+                outcome = await self._runner.run(run.job, run.context, call)
                 if run.why is not None and outcome.kind is Kind.RETRY:
                     outcome = run.instead(outcome)
             except asyncio.CancelledError as cancelled:
@@ -202,6 +252,38 @@ class Slots:
             for run, outcome in zip(runs, outcomes or [None] * len(runs), strict=True):
                 self._done(run, outcome)
 
+    def _returned(self, call: HandlerCall) -> None:
+        """A plain handler has ended in its thread. What went wrong, and what must be awaited, is a task's."""
+        run = call.run
+        run.call = None  # which leads back to it
+        if call.error is None and run.context._checkpoints is None:
+            queue = run.job.queue
+            if self._buffers[queue] and queue not in self._filling:
+                self._fill_later(queue)  # once for all that have ended by now
+            try:
+                outcome = self._runner.returned(call)
+            except Exception as error:  # noqa: BLE001 - see _broken
+                outcome = self._broken(run, error)
+            self._done(run, outcome)
+        else:
+            run.task = self._spawn(self._run(run, call))
+
+    def _give_up(self, run: Run, call: Call) -> None:
+        """Wait no longer for a plain handler. Where it has ended meanwhile, its outcome is on its way."""
+        cancelled = asyncio.CancelledError()
+        if call.give_up(cancelled):
+            self._note_abandoned(run, cancelled)
+            run.task = self._spawn(self._gave_up(run, cancelled))
+
+    async def _gave_up(self, run: Run, cancelled: asyncio.CancelledError) -> None:
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._instead(run, cancelled)
+        except Exception as error:  # noqa: BLE001 - see _broken
+            outcome = self._broken(run, error)
+        finally:
+            self._done(run, outcome)
+
     def _broken(self, run: Run, error: Exception) -> Outcome:
         """Nobody awaits a run: without an outcome its job would stay claimed while this worker lives."""
         logger.error("internal error while running job %d", run.job.id, exc_info=error)
@@ -211,8 +293,14 @@ class Slots:
 
     async def _stopped(self, run: Run, cancelled: BaseException) -> Outcome | None:
         """The outcome of a run that was told to stop, and did."""
+        self._note_abandoned(run, cancelled)
+        return await self._instead(run, cancelled)
+
+    def _note_abandoned(self, run: Run, cancelled: BaseException) -> None:
         if not run.stoppable and getattr(cancelled, "__notes__", None):
             self.abandoned += 1  # the note says where its thread stands
+
+    async def _instead(self, run: Run, cancelled: BaseException) -> Outcome | None:
         if run.why is not Why.TIMEOUT:
             return run.instead(None)
         logger.warning("job %d timed out; its stack:\n%s", run.job.id, run.stack(cancelled))
@@ -228,10 +316,13 @@ class Slots:
             self._board.leave(run.place)
         self._busy[queue] -= run.weight
         if run.weight and run.context._typical:
-            spent = (time.monotonic() - run.began) / len(run.batch or (run,))
-            least = 0.0 if job.options.part is None else LONG  # parts are spread over workers [K10]
-            self._capacity.appetites[queue].note(max(spent, least))
-        if outcome is not None and run.context.ended:
+            spent = time.monotonic() - run.began
+            if run.batch is not None:
+                spent /= len(run.batch)
+            if job.options.part is not None and spent < LONG:
+                spent = LONG  # parts are spread over workers [K10]
+            self._capacity.appetites[queue].note(spent)
+        if outcome is not None and run.context._ended:
             self._port.ended(outcome)  # written by the handler's own transaction
             if self._ended is not None:
                 self._ended(outcome)
@@ -240,19 +331,30 @@ class Slots:
         elif outcome is not None:
             self.settle(outcome)
         if self.quarantine.closed:
-            if self.quarantine.leave(job):
-                self._reopen()
-            else:
-                self.admit()
-                self._changed.set()
+            self._one_less(job)
         else:
             self.fill(queue)
-            ahead = len(self._buffers[queue])
-            kept = ahead == 0 and self._is_kept(run, outcome)
-            if not kept and queue not in self.asked and ahead <= self._capacity.low[queue]:
-                self._changed.set()
+            if self._buffers[queue] or not self._is_kept(run, outcome):
+                self._claim_if_low(queue)
         if not self.running:
             self._log.no_more()
+            self._none_runs.set()
+
+    def _one_less(self, job: ClaimedJob) -> None:
+        """A run has ended while suspects keep clean jobs from starting [C8]."""
+        if self.quarantine.leave(job):
+            self._reopen()
+        else:
+            self.admit()
+            self._changed.set()
+
+    async def all_ended(self, timeout: float) -> None:
+        """Wait until nothing runs, for at most so long."""
+        if self.running:
+            self._none_runs.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._none_runs.wait()
 
     def _is_kept(self, run: Run, outcome: Outcome | None) -> bool:
         """Whether the slot of this run, for which nothing is claimed ahead, waits for a job handed over."""
@@ -278,7 +380,11 @@ class Slots:
         if not ignored or why is Why.LOST:
             run.why = why
         run.context._cancel()
-        if run.task is None or (why is Why.CANCELLED and not run.stoppable):
+        if why is Why.CANCELLED and not run.stoppable:
+            return
+        if run.task is None:
+            if run.call is not None:
+                self._give_up(run, run.call)
             return
         members = run.batch or [run]
         if why in (Why.CANCELLED, Why.LOST) and any(each.why is None for each in members):

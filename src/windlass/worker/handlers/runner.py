@@ -28,6 +28,7 @@ from windlass.store.records import ClaimedJob, Need, Outcome
 from windlass.tasks.task import RegisteredTask
 from windlass.worker.engine.waiting import cancelled_from_outside
 from windlass.worker.handlers.error_outcomes import ErrorOutcomes, Policies, name
+from windlass.worker.handlers.handler_call import HandlerCall
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.results import keep
 from windlass.worker.handlers.threads import Threads
@@ -74,6 +75,7 @@ class Runner:
         self._observe = observe
         self._interruptible = interruptible
         self.threads: Final = threads or Threads()
+        self._pool = self.threads if isinstance(self.threads, Threads) else None
         self.processes: Final = processes or Processes()
 
     async def close(self) -> None:
@@ -99,23 +101,41 @@ class Runner:
                 found[task.queue] = max(task.batch_size, found.get(task.queue, 1))
         return found
 
-    async def run(self, job: ClaimedJob, context: Context) -> Outcome:  # noqa: PLR0912 - one frame for all
-        """Run one attempt to its end. Raises CancelledError if, and only if, it is cancelled from outside."""
+    def pool_for(self, task: RegisteredTask[..., Any]) -> Threads | None:
+        """The threads that run jobs of this task without a task of the loop, by a `HandlerCall`: its handler
+        is a plain function, and there is no middleware, which awaits it."""
+        return self._pool if task.mode == "thread" and not self._hooks.middleware else None
+
+    def returned(self, call: HandlerCall) -> Outcome:
+        """The outcome of an attempt that has ended well in its thread, with no checkpoint to settle."""
+        job = call.run.job
+        outcome = Outcome(job=job, result=call.value, run_ms=call.took * 1000.0)
+        if self._observe is not None:
+            self._observe(job, outcome, None)
+        return outcome
+
+    async def run(  # noqa: PLR0912 - one frame for all
+        self, job: ClaimedJob, context: Context, call: HandlerCall | None = None
+    ) -> Outcome:
+        """Run one attempt to its end; with a `call`, that has ended in its thread, from there on. Raises
+        CancelledError if, and only if, it is cancelled from outside."""
         task = self.tasks.get(job.task)
         if task is None:
             return self._errors.unknown_task(job)
-        began = time.monotonic()
+        began = time.monotonic() if call is None else call.began
         try:
-            if task.mode == "loop" and not self._hooks.middleware:
+            if call is not None:
+                result = call.result()
+            elif task.mode == "loop" and not self._hooks.middleware:
                 # The hot path: no frame that need not be there, since each costs a share of a short job.
                 args, kwargs = task.decode(job.payload)
                 if task.signature.context is not None:
                     kwargs[task.signature.context] = context
                 entered(context)
                 value = await task.function(*args, **kwargs)
+                result = None if value is None else keep(value, task)
             else:
-                value = await self._call(task, job, context)
-            result = None if value is None else keep(value, task)
+                result = keep(await self._call(task, job, context), task)
             if context._checkpoints is not None:
                 await context._settle()
             outcome = Outcome(job=job, result=result, run_ms=(time.monotonic() - began) * 1000.0)

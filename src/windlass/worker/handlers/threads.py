@@ -2,7 +2,8 @@
 
 A thread that is done takes the next call at once, and another one is woken only when a call has waited for a
 millisecond: so short functions run one after the other without a switch of threads for each, and functions
-that block still hold up no other. Answers are handed over many at a time, too.
+that block still hold up no other. Answers are handed over many at a time, too, and each is a call on the loop
+and nothing else: who wants to await one makes a future for it (`Threads.run`).
 
 A thread cannot be stopped from outside. When its caller gives up on it (timeout, shutdown) it is left
 behind: it ends by itself when its function returns, takes no further call, and does not keep the process
@@ -25,25 +26,69 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 PATIENCE: Final = 0.001
 """Seconds that a call waits for a thread that is at work before another one is woken for it."""
 
 
-class Call:
-    """One function call on its way through a thread."""
+class Call(msgspec.Struct, eq=False):
+    """One call on its way through a thread. `answered` is called with it on the loop when it has ended,
+    unless it was given up before."""
 
-    __slots__ = ("answer", "ended", "error", "function", "left_behind", "thread", "value")
+    answered: Callable[[Any], None]
+    context: contextvars.Context
+    """It runs in a copy of this one: what the function sets there is seen by nobody else."""
+    thread: _Thread | None = None
+    wanted: bool = True
+    """Whether it is still to be made."""
+    ended: bool = False
+    """Set by the thread, before it looks whether the call was left behind."""
+    left_behind: bool = False
+    """Set by the caller, before it looks whether the call has ended."""
+    given_up: bool = False
+    """Whether nobody waits for its answer any more."""
+    began: float = 0.0
+    took: float = 0.0
+    value: Any = None
+    error: BaseException | None = None
 
-    def __init__(self, function: Callable[[], Any], answer: asyncio.Future[None]) -> None:
-        self.function: Callable[[], Any] | None = function
-        self.answer: Final = answer
-        self.thread: _Thread | None = None
-        self.ended: bool = False
-        """Set by the thread, before it looks whether the call was left behind."""
-        self.left_behind: bool = False
-        """Set by the caller, before it looks whether the call has ended."""
-        self.value: Any = None
-        self.error: BaseException | None = None
+    def work(self) -> Any:
+        """What is to be done, in the thread. What it returns is `value`, what it raises is `error`."""
+        raise NotImplementedError
+
+    def result(self) -> Any:
+        """What it returned, or raised. To be asked once."""
+        if self.error is not None:
+            error, self.error = self.error, None  # its traceback leads to this call
+            raise error
+        return self.value
+
+    def give_up(self, told: BaseException) -> bool:
+        """Wait no longer for it. One that has not begun will not begin; the thread of one that has is left
+        behind, and then, and only then, `told` gets a note of where it stood. False: it has ended, and its
+        answer is on its way. From the loop."""
+        self.wanted = False
+        thread = self.thread
+        if thread is not None:
+            self.left_behind = True
+            stack = thread.stack()
+            if self.ended:  # and then its thread may have another job by now
+                return False
+            told.add_note(f"Its thread could not be stopped and stood at:\n{stack}")
+            thread.leave()
+        self.given_up = True
+        return True
+
+
+class _Awaited(Call):
+    """The call of a function, with a future that is done when it has ended."""
+
+    function: Callable[[], Any] | None = None
+
+    def work(self) -> Any:
+        assert self.function is not None
+        return self.function()
 
 
 class Threads:
@@ -60,33 +105,37 @@ class Threads:
         self._awake: set[_Thread] = set()
         self.closed: bool = False
         self._notified = False
+        self._beginning = False
         self._checking = False
         self._more = 1
 
-    async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function in a thread, with this task's context, and await what it returns or raises.
-
-        When this is cancelled while the function runs, its thread is left behind, and then, and only then,
-        the exception carries a note of where it stood.
-        """
-        loop = asyncio.get_running_loop()
-        call = Call(
-            functools.partial(contextvars.copy_context().run, function, *args, **kwargs), loop.create_future()
-        )
+    def start(self, call: Call) -> None:
+        """Have a call made, from the loop."""
         self._line.append(call)  # before looking who is awake: see next_call
-        if not self._awake:
-            self._wake(loop)
-        elif not self._checking:
-            self._checking = True
-            loop.call_later(PATIENCE, self._check, loop)
+        if self._awake:
+            if not self._checking:
+                self._check_later(asyncio.get_running_loop())
+        elif not self._beginning:  # once the others that the loop has at hand are in line, too
+            self._beginning = True
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._begin, loop)
+
+    async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function in a thread, with this task's context, and await what it returns or raises. When
+        this is cancelled, the call is given up."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        call = _Awaited(
+            lambda _: None if answer.done() else answer.set_result(None),
+            contextvars.copy_context(),
+            function=functools.partial(function, *args, **kwargs),
+        )
+        self.start(call)
         try:
-            await call.answer
+            await answer
         except asyncio.CancelledError as cancelled:
-            self._leave_behind(call, cancelled)
+            call.give_up(cancelled)
             raise
-        if call.error is not None:
-            raise call.error
-        return call.value
+        return call.result()
 
     def close(self) -> None:
         """Let the idle threads end, and those that become idle from now on."""
@@ -100,10 +149,25 @@ class Threads:
         except IndexError:
             _Thread(self, loop).start()
 
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Calls are in line, and all threads slept when the first one came."""
+        self._beginning = False
+        if self._line and not self._awake:
+            self._wake(loop)
+        if not self._checking:
+            self._check_later(loop)
+
+    def _check_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._checking = True
+        loop.call_later(PATIENCE, self._check, loop)
+
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         """Calls still wait. Where every thread is held up by its function, more are woken: twice as many each
         time, since one that only waits for its turn to run looks held up, too."""
-        self._checking = False
+        self._checking = False  # before looking: see has_ended
+        if self._ended and not self._notified:
+            self._notified = True
+            loop.call_soon(self._deliver)
         if not self._line:
             self._more = 1
             return
@@ -112,20 +176,7 @@ class Threads:
             for _ in range(min(self._more, len(self._line))):
                 self._wake(loop)
             self._more *= 2
-        self._checking = True
-        loop.call_later(PATIENCE, self._check, loop)
-
-    def _leave_behind(self, call: Call, cancelled: asyncio.CancelledError) -> None:
-        call.function = None  # not to be started any more
-        thread = call.thread
-        if thread is None:
-            return
-        call.left_behind = True
-        stack = thread.stack()
-        if call.ended:  # and then its thread may have another job by now
-            return
-        cancelled.add_note(f"Its thread could not be stopped and stood at:\n{stack}")
-        self._awake.discard(thread)
+        self._check_later(loop)
 
     # -- from the threads ---------------------------------------------------------------------------------
 
@@ -146,15 +197,16 @@ class Threads:
             self._awake.add(thread)
 
     def has_ended(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
-        """A function has returned or raised. The loop is notified once for all that end before it looks."""
-        self._ended.append(call)
-        if not self._notified:
+        """A function has returned or raised. The loop is notified by the last in line, or looks by itself
+        before long where it is about to check."""
+        self._ended.append(call)  # before looking whether it will: see _check
+        if not self._notified and not (self._checking and self._line):
             self._notified = True
             with contextlib.suppress(RuntimeError):  # the loop that asked is closed
                 loop.call_soon_threadsafe(self._deliver)
 
     def gone(self, thread: _Thread) -> None:
-        """A thread that was left behind ends."""
+        """A thread was left behind, or ends because of that: it takes no further call."""
         self._awake.discard(thread)
 
     def woken(self, thread: _Thread) -> None:
@@ -163,10 +215,15 @@ class Threads:
 
     def _deliver(self) -> None:
         self._notified = False  # before looking: whatever ends from now on notifies again
-        while self._ended:
-            call = self._ended.popleft()
-            if not call.answer.done():
-                call.answer.set_result(None)
+        try:
+            for _ in range(len(self._ended)):  # and no more: the loop has others to serve
+                call = self._ended.popleft()
+                if not call.given_up:
+                    call.answered(call)
+        finally:
+            if self._ended and not self._notified:  # an error, or a Ctrl-C, must not keep the others here
+                self._notified = True
+                asyncio.get_running_loop().call_soon(self._deliver)
 
 
 class _Thread:
@@ -195,6 +252,10 @@ class _Thread:
         """Let it end."""
         self._bell.put(False)
 
+    def leave(self) -> None:
+        """Its call was given up."""
+        self._threads.gone(self)
+
     def stack(self) -> str:
         """Where it stands."""
         frame = sys._current_frames().get(self._thread.ident or 0)
@@ -207,18 +268,18 @@ class _Thread:
                 if self._threads.closed or not self._bell.get():
                     return
                 continue
-            call.thread = self
-            function, call.function = call.function, None
-            if function is not None:
-                self.began = time.monotonic()
+            call.thread = self  # before looking whether it is wanted: see Call.give_up
+            if call.wanted:
+                self.began = call.began = time.monotonic()
                 try:
-                    call.value = function()
-                except BaseException as error:  # noqa: BLE001 - handed to the one who awaits it
+                    call.value = call.context.copy().run(call.work)
+                except BaseException as error:  # noqa: BLE001 - handed to the one who waits for it
                     call.error = error
                 self.began = float("inf")
+                call.took = time.monotonic() - call.began
             call.ended = True
+            self._threads.has_ended(call, self._loop)
             if call.left_behind:
                 self._threads.gone(self)
                 return
-            self._threads.has_ended(call, self._loop)
-            del call, function  # an idle thread must not keep a job's values alive
+            del call  # an idle thread must not keep a job's values alive

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from windlass.chunks.task import warn_of_long_batches
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError, StoreForbidden, StoreMoved, WindlassError
+from windlass.running.loopthread import prefer_uvloop
 from windlass.running.store_handle import patiently
 from windlass.store.protocol import Store
 from windlass.store.records import WakeUp
-from windlass.tasks.loading import load_app, prefer_uvloop
+from windlass.tasks.loading import load_app
 from windlass.worker.engine.declare import declare
 from windlass.worker.engine.engine import Engine
 from windlass.worker.engine.reconcile import reconcile_for_ever

@@ -30,8 +30,9 @@ import msgspec
 
 from windlass.core.counts import plural
 from windlass.errors import WindlassError
+from windlass.running.loopthread import prefer_uvloop
 from windlass.store.factory import make_store
-from windlass.tasks.loading import load_app, prefer_uvloop
+from windlass.tasks.loading import load_app
 from windlass.worker.processes.adoption import end_with_parent
 from windlass.worker.processes.board import Board
 from windlass.worker.processes.child import run_child, set_up

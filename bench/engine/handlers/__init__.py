@@ -1,0 +1,1 @@
+"""`python -m bench engine handlers`: plain handlers beside `async def` ones."""
