@@ -74,7 +74,7 @@ async def test_a_task_factory_of_the_program_is_used(wired: Windlass, line: Line
         return SET_BY.get()
 
     loop = asyncio.get_running_loop()
-    loop.set_task_factory(factory)  # type: ignore[arg-type]
+    loop.set_task_factory(factory)
     try:
         job = await sees.aenqueue()
         async with on_shift(wired, line):
