@@ -202,6 +202,9 @@ class Database:
                         raise StoreReadOnly(self._refusal()) from None
                     self.must_adopt |= error.sqlstate == NOT_ADOPTED
                     raise
+                except asyncpg.InternalClientError:
+                    connection.terminate()  # the driver has lost track of it, see `errors`
+                    raise
                 except TimeoutError:
                     connection.terminate()
                     pool.cut_idle()
