@@ -69,6 +69,12 @@ class Metered(Gated):
         self.both("take", budget, data.draw(st.integers(1, 3), label="n"))
 
     @action(1, theme="budgets")
+    def take_together(self, data: Draw) -> None:
+        budget = data.draw(st.sampled_from(BUDGETS), label="budget")
+        needs = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3), label="needs")
+        self.both("lease", budget, needs)
+
+    @action(1, theme="budgets")
     def give_back(self, data: Draw) -> None:
         budget = data.draw(st.sampled_from(BUDGETS), label="budget")
         self.both("give_back", budget, data.draw(st.integers(1, 2), label="n"))

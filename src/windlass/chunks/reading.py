@@ -1,13 +1,11 @@
 """Reading ahead of a handler: the next records of a part, before it asks for them where that pays.
 
 Where reading is slow, as from object storage, a thread of the part's own reads ahead while the handler works
-on the present batch and while its checkpoint is being written. Where it is quick, the next batch is read
-while the checkpoint is on its way, if the loop has nothing else to do.
+on the present batch and while its checkpoint is being written.
 """
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 from collections import deque
 from collections.abc import Callable
@@ -20,9 +18,6 @@ READ_AHEAD: Final = 4
 """Batches that a thread reads in one go."""
 READ_TIME: Final = 0.05
 """Seconds after which no further one is begun in the same go: the handler may be waiting for the first."""
-TURNS: Final = 3
-"""Turns of the loop without an answer after which it has nothing else to do: in the first one somebody else
-may have begun, in the second the answer may have come."""
 SLOW: Final = 0.03
 """Seconds that reading a batch may take where others share the thread: a disk takes less, a network more."""
 
@@ -80,15 +75,6 @@ class Reading:
             self._coming = self._thread.submit(self._read, self._size, READ_AHEAD)
         return found
 
-    def ahead(self) -> None:
-        """Read the next batch, if that is quick. What goes wrong is raised when it is asked for."""
-        if self._slow or self._coming is not None or self._ahead or self.ended or self._failure is not None:
-            return
-        try:
-            self.arrived(self._read(self._size, 1))
-        except Exception as error:  # noqa: BLE001 - want raises it
-            self._failure = error
-
     def close(self) -> None:
         """Stop, without waiting for a read that is under way."""
         self._thread.submit(self._close)
@@ -125,25 +111,3 @@ class Reading:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-
-
-class Meanwhile:
-    """Reads the next batch while the loop waits for something, for as long as the block lasts."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-        self._loop = asyncio.get_running_loop()
-        self._turns = 0
-
-    def __enter__(self) -> None:
-        self._next = self._loop.call_soon(self._turn)
-
-    def __exit__(self, *_: object) -> None:
-        self._next.cancel()
-
-    def _turn(self) -> None:
-        self._turns += 1
-        if self._turns < TURNS:
-            self._next = self._loop.call_soon(self._turn)
-        else:
-            self._reading.ahead()

@@ -98,14 +98,18 @@ class Budget:
         """The upstream has said that it is enough (429): no tokens are left, and there are none for `pause`.
         With a key, of that bucket alone. This process notices at once, others within 50 ms."""
         span = seconds(pause)
-        self._store_handle().tokens.void(self.name, key)
-        self._call(lambda store: store.drain(self.name, span, key))
+        try:
+            self._call(lambda store: store.drain(self.name, span, key))
+        finally:
+            self._store_handle().tokens.void(self.name, key)
 
     async def adrain(self, pause: Duration = 0, *, key: str | None = None) -> None:
         """No tokens are left, and there are none for `pause`; see `drain`."""
         span = seconds(pause)
-        self._store_handle().tokens.void(self.name, key)
-        await self._acall(lambda store: store.drain(self.name, span, key))
+        try:
+            await self._acall(lambda store: store.drain(self.name, span, key))
+        finally:
+            self._store_handle().tokens.void(self.name, key)
 
     def succeeded(self) -> None:
         """Report to its breaker that a call by hand went well; workers report runs of tasks [F7]."""

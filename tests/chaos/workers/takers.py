@@ -6,6 +6,7 @@ An entry of the ledger has the moments before and after the call: the token was 
 the system before the next call, so a kill takes none away.
 """
 
+import asyncio
 import contextlib
 import random
 import struct
@@ -39,6 +40,14 @@ def grants(ledger: Path) -> list[tuple[float, float]]:
     """What was written."""
     content = ledger.read_bytes()
     return list(ENTRY.iter_unpack(content[: len(content) // ENTRY.size * ENTRY.size]))
+
+
+async def more_grants(ledger: Path, n: int, within: float = 60.0) -> None:
+    """Wait until so many more were written."""
+    wanted = len(grants(ledger)) + n
+    async with asyncio.timeout(within):
+        while len(grants(ledger)) < wanted:  # noqa: ASYNC110 - other processes write it
+            await asyncio.sleep(0.02)
 
 
 def windows(found: list[tuple[float, float]]) -> Iterator[tuple[float, float, int]]:

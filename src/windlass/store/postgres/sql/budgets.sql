@@ -166,8 +166,8 @@ END $$;
 
 -- The state of a budget's breaker at a moment: closed, open or half-open [F7]. The same as Breaker.state in
 -- windlass.core.
--- Callers: bucket_take, bucket_tokens, claim_tokens_at_once, gate_wait, report_calls, the store's readings.
--- May call: worker, reader. Lock: none.
+-- Callers: bucket_take, bucket_tokens, claim_tokens_at_once, gate_wait, lease_tokens, report_calls, the
+-- store's readings. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_state(b windlass.budget, p_now float8) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN b.openings = 0 OR b.breaker = 0 THEN 'closed'
@@ -177,8 +177,8 @@ $$;
 -- Seconds until the breaker of a budget lets it grant tokens again; 0 where it does now [F7]. A pause that
 -- ends later than any pause can was written before the clock was set back, and is over. The same as
 -- Breaker.left in windlass.core.
--- Callers: breaker_state, bucket_take, bucket_tokens, bucket_wait, the store's readings. May call: worker,
--- reader. Lock: none.
+-- Callers: breaker_state, bucket_take, bucket_tokens, bucket_wait, lease_tokens, the store's readings. May
+-- call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_left(b windlass.budget, p_now float8) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN b.openings > 0 AND b.breaker > 0 AND b.until > p_now
@@ -188,7 +188,7 @@ $$;
 
 -- For how many seconds a breaker stays open, or waits for its probe: doubled each time, up to 16 times the
 -- pause [F7]. The same as in Breaker in windlass.core.
--- Callers: breaker_left, bucket_take, report_calls. May call: worker, reader. Lock: none.
+-- Callers: breaker_left, bucket_take, lease_tokens, report_calls. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.breaker_length(p_pause float8, p_openings int) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT p_pause * (1 << least(greatest(p_openings - 1, 0), 4))
