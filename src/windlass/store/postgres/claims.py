@@ -152,8 +152,8 @@ class Claims:
             self._pending_pause = FIRST_PENDING_POLL
             if parts := parts_of(claims):
                 claims += await self._more_parts(worker, claims, parts, room, limit)
-            elif self._listener.hears and self._is_idle(queues):
-                self._settled = looked
+            elif self._listener.hears and (few or fresh) and self._is_drained(claims, room, limit):
+                self._settled = words
         return claims
 
     def _is_settled(self, looked: Mapping[str, int]) -> bool:
@@ -163,10 +163,14 @@ class Claims:
         settled, self._settled = self._settled, {}
         return bool(settled) and all(settled.get(queue) == heard for queue, heard in looked.items())
 
-    def _is_idle(self, queues: Collection[str]) -> bool:
-        """Whether every known lane of these queues is marked as idle; those that fair jobs wait behind may be
-        filled any moment."""
-        return all(lane.idle and not lane.ring for lane in self._lanes.values() if lane.head.queue in queues)
+    def _is_drained(self, claims: Sequence[Claim], room: Mapping[str, int], limit: int) -> bool:
+        """Whether a sweep has asked all lanes of these queues and left each of them marked as idle. Those
+        that fair jobs wait behind may be filled any moment."""
+        full = sum(len(claim.jobs) for claim in claims) >= limit or any(left < 1 for left in room.values())
+        if full or claims[-1].jobs[0].deaths:
+            return False  # it has ended before the last lane
+        lanes = (lane for lane in self._lanes.values() if lane.head.queue in room)
+        return all(lane.idle and not lane.waiting and not lane.ring for lane in lanes)
 
     async def _share(self, room: dict[str, int], crowds: Mapping[str, int]) -> None:
         """Leave to the other workers of these queues their shares of what waits there [K10]."""
