@@ -12,6 +12,7 @@ from tests.store.postgres.kit import Base, Isolation
 pytestmark = BOTH
 
 CALL = "CALL windlass.claim($1, $2, 10, 100)"
+CURRENT = "SELECT last_value FROM windlass.segment_current"
 
 
 async def test_a_claim_inside_a_transaction_is_refused(base: Base) -> None:
@@ -100,3 +101,19 @@ async def test_a_lane_without_a_cursor_is_an_error(alone: Base) -> None:
     with pytest.raises(asyncpg.PostgresError, match="has no cursor") as refused:
         await alone.claim(lane, worker)
     assert refused.value.sqlstate == "WL003"
+
+
+@pytest.mark.parametrize("later", [0, 1, 3])
+async def test_the_last_jobs_of_a_lane_are_found_in_whatever_segment_they_are(
+    alone: Base, later: int
+) -> None:
+    """[C2] [rule 7] A claim looks into the current segment first; what was offered before the switch comes
+    before what was offered after it."""
+    lane, worker = await alone.lane(), await alone.worker()
+    old = await alone.look.value(CURRENT)
+    jobs = [await alone.look.enqueue()]
+    await alone.look.run("SELECT windlass.rotation_begin(true, '{}')")
+    assert await alone.look.value(CURRENT) != old
+    jobs += [await alone.look.enqueue() for _ in range(later)]
+    assert (await alone.claim(lane, worker)).ids == jobs
+    assert (await alone.claim(lane, worker)).status == "empty"

@@ -144,26 +144,40 @@ async def test_a_job_that_is_claimed_late_out_of_a_hole_with_others_missing_is_n
 
 
 async def test_after_a_lone_job_a_worker_waits_without_looking_again(alone: Base) -> None:
-    """[rule 10] And what comes meanwhile wakes it: no word is lost between the claim and the wait."""
+    """[rule 10] A look would find the lane locked. What comes meanwhile wakes it: no word is lost between the
+    claim and the wait."""
     lane = await alone.lane()
-    store = await alone.store()
+    store, (other,) = await alone.store(), await alone.sessions(1)
     worker, queues = await alone.worker(), [alone.queue]
     await store.wait(queues, 5)
     assert await store.claim(worker, queues, 10) == []
-    ear, session = await listening(alone)
     for _ in range(3):
         await alone.look.enqueue()
-        assert await ear.words(session) == [alone.queue]
         assert await store.wait(queues, 5)
-        (claim,) = await store.claim(worker, queues, 10)
-        newest = (await alone.cursor(lane))["id"]
+        await asyncio.sleep(0.003)  # see above
+        assert len(await store.claim(worker, queues, 10)) == 1
+        await other.begin()
+        await other.run("SELECT pg_advisory_xact_lock(windlass.lock_space(), $1)", lane)
         assert await store.claim(worker, queues, 10) == []
-        assert claim.id == newest
-        await alone.look.run("SELECT pg_sleep(0.003)")
-    await alone.look.enqueue()
-    async with asyncio.timeout(2):
-        assert await store.wait(queues, 5)
-    assert len(await store.claim(worker, queues, 10)) == 1
+        assert await store.wait(queues, 0.05) is False
+        await other.rollback()
+    assert await store.claim(worker, queues, 10) == [], "it has waited, so it looks"
+
+
+async def test_a_lone_job_does_not_hide_one_in_a_lane_that_was_not_asked(alone: Base) -> None:
+    """[rule 10] [C2] The words of both were heard before the claim, which had room for one."""
+    for priority in (0, 2):
+        await alone.lane(priority=priority)
+    store, worker, queues = await alone.store(), await alone.worker(), [alone.queue]
+    await store.wait(queues, 5)
+    assert await store.claim(worker, queues, 10) == []
+    ear, session = await listening(alone)
+    for name in ("urgent", "normal"):
+        await alone.look.enqueue(priority=name)
+    assert len(await ear.words(session)) == 2
+    await asyncio.sleep(0.003)  # see above
+    assert [claim.priority for claim in await store.claim(worker, queues, 1)] == [0]
+    assert [claim.priority for claim in await store.claim(worker, queues, 1)] == [2]
 
 
 async def test_the_mark_obeys_no_transaction(base: Base) -> None:
