@@ -136,13 +136,8 @@ class Claims:
             self._pending_pause = FIRST_PENDING_POLL
             if parts := parts_of(claims):
                 claims += await self._more_parts(worker, claims, parts, room, limit)
-<<<<<<< HEAD
-            elif self._listener.hears and self._is_idle(queues):
-                self._settled = frozenset(queues)
-=======
             elif self._listener.hears and (few or fresh) and self._is_drained(claims, room, limit):
-                self._settled = words
->>>>>>> 663574199c838f79fae96712c11d38a1e5cd7790
+                self._settled = frozenset(queues)
         return claims
 
     def _is_settled(self, queues: Collection[str]) -> bool:
@@ -152,21 +147,14 @@ class Claims:
         settled, self._settled = self._settled, frozenset()
         return bool(settled) and settled.issuperset(queues) and not self._wakeups.any_unseen(queues)
 
-<<<<<<< HEAD
-    def _is_idle(self, queues: Collection[str]) -> bool:
-        """Whether every known lane of these queues is marked as idle; those that fair jobs wait behind may be
-        filled any moment. Of many queues that is not asked."""
-        return len(queues) <= MANY and all(lane.idle and not lane.ring for lane in self._known.of(queues))
-=======
     def _is_drained(self, claims: Sequence[Claim], room: Mapping[str, int], limit: int) -> bool:
         """Whether a sweep has asked all lanes of these queues and left each of them marked as idle. Those
-        that fair jobs wait behind may be filled any moment."""
+        that fair jobs wait behind may be filled any moment. Of many queues that is not asked."""
         full = sum(len(claim.jobs) for claim in claims) >= limit or any(left < 1 for left in room.values())
-        if full or claims[-1].jobs[0].deaths:
+        if full or claims[-1].jobs[0].deaths or len(room) > MANY:
             return False  # it has ended before the last lane
-        lanes = (lane for lane in self._lanes.values() if lane.head.queue in room)
+        lanes = self._known.of(room)
         return all(lane.idle and not lane.waiting and not lane.ring for lane in lanes)
->>>>>>> 663574199c838f79fae96712c11d38a1e5cd7790
 
     async def _share(self, room: dict[str, int], crowds: Mapping[str, int]) -> None:
         """Leave to the other workers of these queues their shares of what waits there [K10]. Of many queues
