@@ -29,6 +29,8 @@ FIGURES: Final = (
     Figure("bulk", "bulk", "Bulk enqueue", "jobs/s"),
     Figure("drain_one", "rate", "Drain, one process", "jobs/s"),
     Figure("drain_two", "rate", "Drain, two processes", "jobs/s"),
+    Figure("keyed", "rate", "Drain, 100 keys, one job of each at a time", "jobs/s"),
+    Figure("chain", "rate", "Drain, one key, one job at a time", "jobs/s"),
     Figure("pick_up", "p50_ms", "Pick-up at 200/s, median", "ms", more_is_better=False),
     Figure("pick_up", "p99_ms", "Pick-up at 200/s, 99th percentile", "ms", more_is_better=False),
     Figure("sustained", "rate", "Sustained", "jobs/s"),
@@ -41,7 +43,10 @@ FIGURES: Final = (
     Figure("sustained", "cpu_us", "CPU of a job's whole life, all processes", "µs/job", more_is_better=False),
     Figure("idle", "worker_percent", "An idle worker", "% of a core", more_is_better=False),
     Figure("idle", "server_percent", "PostgreSQL beside an idle worker", "% of a core", more_is_better=False),
-    Figure("idle", "transactions", "Transactions of an idle worker", "per second", more_is_better=False),
+    Figure("idle", "transactions", "Transactions of an idle worker", "/s", more_is_better=False),
+    Figure("idle_16", "worker_percent", "16 idle processes", "% of a core", more_is_better=False),
+    Figure("idle_16", "transactions", "Transactions of 16 idle processes", "/s", more_is_better=False),
+    Figure("idle_16", "connections", "Connections of 16 idle processes", "", more_is_better=False),
     Figure(
         "killed_child", "all_back_s", "Killed child: all its jobs run again after", "s", more_is_better=False
     ),

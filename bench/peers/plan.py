@@ -25,6 +25,8 @@ class Plan:
     """How long an interrupted job is waited for."""
     restarted: float
     idle: float
+    idlers: tuple[int, ...]
+    """How many idle processes there are."""
     backlogs: tuple[int, ...]
     own_backlogs: tuple[int, ...]
     """Further ones, for Windlass alone."""
@@ -49,6 +51,7 @@ FULL: Final = Plan(
     recovery=75,
     restarted=20,
     idle=10,
+    idlers=(1, 16),
     backlogs=(1_000, 10_000, 100_000),
     own_backlogs=(1_000_000, 10_000_000),
     crowds=(1, 4, 16),
@@ -69,6 +72,7 @@ QUICK: Final = Plan(
     recovery=45,
     restarted=8,
     idle=4,
+    idlers=(1,),
     backlogs=(10_000,),
     own_backlogs=(1_000, 100_000, 1_000_000),
     crowds=(),

@@ -74,7 +74,9 @@ def bars(axes: Axes, found: dict[str, Any], each: Figure) -> None:
         axes.annotate(f" {shown(number)}", (max(number, 1e-3), place), va="center", fontsize=8)
     axes.margins(x=0.15)
     better = "more" if each.more_is_better else "less"
-    axes.set_title(f"{each.title}, {each.unit} ({better} is better)", loc="left", fontsize=8)
+    unit = f", {each.unit}" if each.unit else ""
+    # Its own line under the title: a long one would be cut off at the edge of the picture.
+    axes.set_title(f"{each.title}{unit}\n{better} is better", loc="left", fontsize=8, x=0, wrap=True)
 
 
 def lines(path: Path, found: dict[str, Any], family: str, key: str, title: str) -> bool:

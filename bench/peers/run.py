@@ -60,6 +60,9 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     def on_postgresql(subject: Subject) -> bool:
         return subject.works and subject.store == POSTGRESQL
 
+    def keyed(subject: Subject) -> bool:
+        return bool(subject.keyed) and some(subject)
+
     def windlass(subject: Subject) -> bool:
         return subject.name == "windlass"
 
@@ -67,12 +70,17 @@ def scenarios(plan: Plan) -> Iterator[Scenario]:
     yield Scenario("bulk", enqueue.bulk, plan.rounds, anybody)
     yield Scenario("drain_one", drain.one, plan.rounds, worker)
     yield Scenario("drain_two", drain.two, plan.rounds, most)
+    for kind in ("keyed", "chain"):
+        measure = functools.partial(drain.keyed, kind=kind)
+        yield Scenario(kind, measure, plan.rounds, keyed)
     yield Scenario("pick_up", pick_up.latency, plan.rounds, most)
     yield Scenario("sustained", sustained.free, plan.long_rounds, most)
     yield Scenario("pinned", sustained.pinned, plan.long_rounds, on_postgresql)
     yield Scenario("killed_child", killed.child, 1, most, together=True)
     yield Scenario("killed_host", killed.host, 1, most, together=True)
-    yield Scenario("idle", idle.cost, 1, on_postgresql)
+    for size in plan.idlers:
+        name = "idle" if size == 1 else f"idle_{size}"
+        yield Scenario(name, functools.partial(idle.cost, processes=size), 1, on_postgresql)
     yield Scenario("claims", backlog.claims, 1, windlass)
     for size in sorted({*plan.crowds, *plan.own_crowds}):
         who = on_postgresql if size in plan.crowds else windlass

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,9 @@ class Subject:
     enqueues: int = 1000
     """A guess at the jobs a second that its fastest way of enqueueing takes."""
 
+    keyed: Mapping[str, int] = field(default_factory=dict)
+    """Guesses at the jobs a second of the kinds "keyed" and "chain", where it has keys."""
+
     program: str = ""
     """Whose program it is run by, where that is not its own."""
 
@@ -40,13 +44,16 @@ class Subject:
         return self.rate > 0
 
 
+FAST_KEYS: Final = {"keyed": 10_000, "chain": 1_000}
 SUBJECTS: Final = (
-    Subject("windlass", "Windlass", POSTGRESQL, 60_000, enqueues=100_000),
+    Subject("windlass", "Windlass", POSTGRESQL, 60_000, enqueues=100_000, keyed=FAST_KEYS),
     Subject("awa", "Awa", POSTGRESQL, 5_000, enqueues=20_000),
-    Subject("pgqueuer", "PgQueuer", POSTGRESQL, 4_000, enqueues=20_000),
-    Subject("procrastinate", "Procrastinate", POSTGRESQL, 300, enqueues=4_000),
+    Subject("pgqueuer", "PgQueuer", POSTGRESQL, 4_000, enqueues=20_000, keyed={"keyed": 500, "chain": 20}),
+    Subject(
+        "procrastinate", "Procrastinate", POSTGRESQL, 300, enqueues=4_000, keyed={"keyed": 300, "chain": 100}
+    ),
     Subject("absurd", "Absurd", POSTGRESQL, 700, enqueues=2_000),
-    Subject("dbos", "DBOS", POSTGRESQL, 400, enqueues=500),
+    Subject("dbos", "DBOS", POSTGRESQL, 400, enqueues=500, keyed={"keyed": 300, "chain": 20}),
     Subject("skip_locked", "by hand: SKIP LOCKED", POSTGRESQL, 10_000, library=False, enqueues=60_000),
     Subject("raw_insert", "raw inserts", POSTGRESQL, 0, library=False, enqueues=100_000),
     Subject("dramatiq", "Dramatiq", REDIS, 3_000, enqueues=3_000),
@@ -63,6 +70,14 @@ SUBJECTS: Final = (
         program="windlass",
         only=("drain_one",),
     ),
-    Subject("windlass_sqlite", "Windlass on SQLite", SQLITE, 40_000, enqueues=100_000, program="windlass"),
+    Subject(
+        "windlass_sqlite",
+        "Windlass on SQLite",
+        SQLITE,
+        40_000,
+        enqueues=100_000,
+        keyed=FAST_KEYS,
+        program="windlass",
+    ),
     Subject("huey", "Huey", SQLITE, 3_000, enqueues=1_000),
 )

@@ -22,17 +22,23 @@ LABELS: Final = {
     "many_keys": "  concurrency keys",
     "ordered": "  ordering keys",
     "fair": "  fair keys",
+    "all_keys": "  a concurrency key each",
+    "task_limit": "  a limit of the task",
+    "queue_limit": "  a limit of the queue",
+    "budget": "  a budget",
+    "budget_by_key": "  a budget by key",
     "one_key": "  one concurrency key",
     "acquire": "tokens by hand",
 }
+KEYED: Final = (
+    "many_keys", "all_keys", "ordered", "fair", "task_limit", "queue_limit", "budget", "budget_by_key"
+)  # fmt: skip
 RATIOS: Final = {
     "held_vs_none": ("claim_finish_held", "claim_finish"),
     "budget_vs_none": ("claim_finish_budget", "claim_finish_no_budget"),
     "budget_by_key_vs_none": ("claim_finish_budget_by_key", "claim_finish_no_budget"),
     "keyed_vs_plain_enqueue": ("keyed_enqueue", "plain_enqueue"),
-    "many_keys_vs_unkeyed": ("many_keys", "unkeyed"),
-    "ordered_vs_unkeyed": ("ordered", "unkeyed"),
-    "fair_vs_unkeyed": ("fair", "unkeyed"),
+    **{f"{name}_vs_unkeyed": (name, "unkeyed") for name in KEYED},
 }
 BARE: Final = "claim_finish"
 """How the names of the scenarios begin whose CPU and WAL are told: the others set their stage within."""
@@ -97,6 +103,7 @@ def _aims(ratios: dict[str, Figure], others: dict[str, Figure]) -> list[Aim]:
     return [
         at_least("held_vs_none", ratios["held_vs_none"].median, 0.9),
         at_least("budget_vs_none", ratios["budget_vs_none"].median, 0.7),
+        *(at_least(f"{name}_vs_unkeyed", ratios[f"{name}_vs_unkeyed"].median, 0.5) for name in KEYED),
         at_most("fair_wait_max_ms", others["fair_wait"].high, 100),
         at_most("limited_wait_max_ms", others["limited_wait"].high, 100),
     ]

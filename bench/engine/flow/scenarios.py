@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from bench.engine.figures import Taken
-from bench.engine.flow.claims import PLENTY, hold, payloads
+from bench.engine.flow.claims import BUDGET, KEYED_BUDGET, PLENTY, declare_plenty, hold, payloads
 from bench.engine.flow.plan import FlowPlan
 from bench.engine.flow.worker import MANY, SINGLE, Stage
 from bench.engine.jobs import QUEUE
@@ -21,6 +22,8 @@ from windlass.store.records import DEFAULT_OPTIONS, NewJob, NewSchedule, Options
 
 ONCE_A_YEAR: Final = "0 0 1 1 *"
 """A schedule that fires once, when it is told to, and not again while the run lasts."""
+ROOMY: Final = 1000
+"""A limit on what runs that is more than the worker has slots."""
 LEAD: Final = 0.3
 """Seconds before the first schedule of a run is due."""
 SPREAD: Final = 0.1
@@ -69,6 +72,27 @@ class Scenarios:
     async def fair(self) -> Taken:
         """As many fair keys, which take turns."""
         return await self._through(self._keyed("fair_key", self._plan.keys))
+
+    async def all_keys(self) -> Taken:
+        """Each job has a concurrency key of its own: no limit is ever reached."""
+        return await self._through(self._each("concurrency_key"))
+
+    async def task_limit(self) -> Taken:
+        """The task has a limit that is never reached."""
+        limited = msgspec.structs.replace(DEFAULT_OPTIONS, task_limit=ROOMY)
+        return await self._through([msgspec.structs.replace(job, options=limited) for job in self._plain])
+
+    async def queue_limit(self) -> Taken:
+        """The queue has one."""
+        return await self._through(self._plain, concurrency=ROOMY)
+
+    async def budget(self) -> Taken:
+        """Each run takes a token of one budget, which has plenty."""
+        return await self._through(self._plain, budgets=[BUDGET])
+
+    async def budget_by_key(self) -> Taken:
+        """The same, of a bucket for each of as many keys as planned."""
+        return await self._through(self._plain, budgets=[KEYED_BUDGET])
 
     async def unkeyed(self) -> Taken:
         """The same without keys, to compare."""
@@ -133,12 +157,25 @@ class Scenarios:
             await hold(place.store, jobs, len(jobs), _silent)
             return await hold(place.store, jobs, self._plan.keyed, _silent)
 
-    async def _through(self, jobs: list[NewJob]) -> Taken:
-        """Work off what waits when the worker starts."""
+    def _each(self, name: str) -> list[NewJob]:
+        return [
+            msgspec.structs.replace(self._plain[n % len(self._plain)], options=_with(name, f"bench:{n}"))
+            for n in range(self._plan.keyed)
+        ]
+
+    async def _through(
+        self, jobs: list[NewJob], *, concurrency: int | None = None, budgets: Sequence[str] = ()
+    ) -> Taken:
+        """Work off what waits when the worker starts. `concurrency` is that of the queue."""
         plan = self._plan
         async with self._places.fresh() as place:
+            await declare_plenty(place.store)
+            if concurrency is not None:
+                await place.store.set_queue(QUEUE, {"concurrency": concurrency})
             await hold(place.store, jobs, plan.keyed, _silent)
-            stage = Stage(place, plan.patience)
+            stage = Stage(place, plan.patience, budgets=budgets)
+            stage.app.budget(BUDGET, rate=PLENTY, burst=PLENTY)
+            stage.app.budget(KEYED_BUDGET, rate=PLENTY, burst=PLENTY, key="key")
             async with stage.working():
                 return await stage.counted(plan.keyed, plan.seconds)
 

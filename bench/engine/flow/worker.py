@@ -7,13 +7,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Unpack
 
 from bench.engine.figures import Taken
 from bench.engine.jobs import QUEUE
 from bench.engine.places import OpenStore
 from windlass.app import Windlass
 from windlass.errors import StoreError
+from windlass.tasks.limits import FlowOptions
 
 MANY: Final = "bench.many"
 SINGLE: Final = "bench.single"
@@ -23,8 +24,9 @@ SLOTS: Final = 64
 class Stage:
     """One app on one store. Times are of the monotonic clock."""
 
-    def __init__(self, place: OpenStore, patience: float) -> None:
-        """`patience`: seconds after which a job that does not start is given up."""
+    def __init__(self, place: OpenStore, patience: float, **flow: Unpack[FlowOptions]) -> None:
+        """`patience`: seconds after which a job that does not start is given up; `flow`: what the task of the
+        many says about its flow."""
         self.app = Windlass()
         self.app.settings = place.settings
         self._patience = patience
@@ -34,7 +36,7 @@ class Stage:
         """Runs of the many that have begun."""
         self._first = self._last = 0.0
 
-        @self.app.task(queue=QUEUE, name=MANY)
+        @self.app.task(queue=QUEUE, name=MANY, **flow)
         async def many(n: int, key: str, text: str) -> None:
             self._last = time.monotonic()
             self._first = self._first or self._last

@@ -5,11 +5,13 @@ subclasses `Peer` and ends with `bench_kit.main(ThePeer)`. This module needs the
 
     peer.py describe                                          versions and settings, as JSON
     peer.py prepare                                           tables, streams, whatever a fresh store needs
-    peer.py enqueue --count N [--bulk] [--clients C] [--first F] [--kind noop|long]       → {"seconds", "cpu"}
+    peer.py enqueue --count N [--bulk] [--clients C] [--first F] [--kind K]               → {"seconds", "cpu"}
     peer.py pace --rate 200 --seconds S                       single jobs at an even pace
     peer.py stream --seconds S --window W [--stubborn]        in bulk, W jobs ahead of the workers at most
     peer.py work [--processes P] [--slots S]                  until SIGTERM
     peer.py left                                              → {"left": jobs not finished}
+
+Kinds of jobs: "noop", "long", and where the peer has keys "keyed" and "chain".
 
 The environment says where things are: BENCH_DSN (postgresql://…), BENCH_REDIS (redis://…), BENCH_FILE (a path
 for SQLite), BENCH_LEDGER (a directory), BENCH_LONG (seconds that a long job takes), BENCH_HOSTS (how often
@@ -48,6 +50,9 @@ ROOM = 16_000_000
 
 TEXT = "x" * 100
 """What each job carries besides its number."""
+
+KEYS = 100
+"""How many keys jobs of the kind "keyed" have, of each of which one runs at a time; "chain" has one."""
 
 LONG = float(os.environ.get("BENCH_LONG", "5"))
 _pack, _count, _now = RECORD.pack_into, HEADER.pack_into, time.monotonic
@@ -91,6 +96,17 @@ def _begin() -> None:
             _runs = Ledger("runs")
 
 
+def key_of(number: int, kind: str) -> str:
+    """The key of a job of the kinds that have one."""
+    return f"key-{number % KEYS if kind == 'keyed' else 0}"
+
+
+def by_key(numbers: range, kind: str) -> list[tuple[str, range]]:
+    """The same numbers for a library that takes many jobs of one key in a call."""
+    step = KEYS if kind == "keyed" else 1
+    return [(key_of(n, kind), range(n, numbers.stop, step)) for n in numbers[:step]]
+
+
 def ended(number: int) -> None:
     """The last line of a long job."""
     ran(-number - 1)
@@ -127,6 +143,8 @@ class Peer:
     """The call that enqueues many, in words; empty where the library has none."""
     batch = 1000
     """How many jobs one bulk call takes."""
+    keyed: str = ""
+    """How it runs one job of a key at a time, in words; empty where the library does not."""
     blocking = False
     supervises = False
     """Whether `work` starts `processes` processes itself. Otherwise it is run once in each."""
@@ -141,7 +159,8 @@ class Peer:
         """Done producing."""
 
     async def send(self, number: int, kind: str) -> None:
-        """Enqueue one job, durable when this returns. `kind` is "noop" or "long"."""
+        """Enqueue one job, durable when this returns. `kind` is "noop" or "long", and where `keyed` says so
+        also "keyed" or "chain"."""
         raise NotImplementedError
 
     async def send_many(self, numbers: range, kind: str) -> None:
@@ -348,6 +367,7 @@ def main(peer_class: type[Peer]) -> None:
     if options.verb == "describe":
         versions = {name: metadata.version(name) for name in peer.packages}
         answer = {"versions": versions, "settings": peer.settings, "bulk": peer.bulk, "batch": peer.batch}
+        answer |= {"keyed": peer.keyed} if peer.keyed else {}
     elif options.verb == "prepare":
         asyncio.run(peer.prepare())
     else:

@@ -38,6 +38,11 @@ def two(servers: Servers, subject: Subject, plan: Plan) -> dict[str, Any]:
     return _drain(servers, subject, plan, 2)
 
 
+def keyed(servers: Servers, subject: Subject, plan: Plan, kind: str) -> dict[str, Any]:
+    """Jobs of which one of each key runs at a time, by one process; a "chain" is all of one key."""
+    return _drain(servers, subject, plan, 1, kind)
+
+
 def crowd(servers: Servers, subject: Subject, plan: Plan, processes: int) -> dict[str, Any]:
     """By so many processes, from a moment after all of them have begun: nobody enqueues beside them, and what
     it takes to start, and to plan statements on new connections, does not count."""
@@ -68,21 +73,24 @@ def crowd(servers: Servers, subject: Subject, plan: Plan, processes: int) -> dic
 
 
 @contextlib.contextmanager
-def _begun(program: Program, jobs: int, processes: int) -> Iterator[psutil.Process]:
+def _begun(program: Program, jobs: int, processes: int, kind: str = "noop") -> Iterator[psutil.Process]:
     """Workers on a backlog of so many jobs, from the first run on."""
     program.tell("prepare")
-    program.fill(jobs)
+    program.fill(jobs, kind)
     with program.working(processes) as process:
         if not program.wait_for(1, 60, still=60):
             raise PeerFailed(f"no job was run within a minute; {program.words()}")
         yield process
 
 
-def _drain(servers: Servers, subject: Subject, plan: Plan, processes: int) -> dict[str, Any]:
-    jobs = max(500, int(subject.rate * plan.drain * (1 + 0.4 * (processes - 1))))
+def _drain(
+    servers: Servers, subject: Subject, plan: Plan, processes: int, kind: str = "noop"
+) -> dict[str, Any]:
+    rate = subject.keyed.get(kind, subject.rate)
+    jobs = max(500, int(rate * plan.drain * (1 + 0.4 * (processes - 1))))
     with servers.fresh(subject.store) as place:
         program = Program(subject, place)
-        with _begun(program, jobs, processes) as process:
+        with _begun(program, jobs, processes, kind) as process:
             before, cpu, begun = place.meter.read(), family_cpu(process), program.ran()
             program.wait_for(jobs, plan.drain * 4)
             used, cpu = spent(before, place.meter.read()), family_cpu(process) - cpu

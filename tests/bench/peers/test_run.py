@@ -150,5 +150,5 @@ def test_an_idle_worker_costs_little_and_asks_rarely(
     monkeypatch.setattr(program, "interpreter", lambda subject: Path(sys.executable))
     servers = Servers("wheel", pg_server.dsn("postgres"))
     figures = idle.cost(servers, WINDLASS, dataclasses.replace(QUICK, idle=2))
-    assert set(figures) == {"worker_percent", "server_percent", "transactions"}
+    assert set(figures) == {"worker_percent", "server_percent", "transactions", "connections"}
     assert figures["transactions"] > 0

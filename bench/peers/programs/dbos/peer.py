@@ -34,6 +34,13 @@ async def long(number: int, text: str) -> None:
     bench_kit.ended(number)
 
 
+def options(number: int, kind: str) -> EnqueueOptions:
+    if kind in ("noop", "long"):
+        return {"queue_name": "bench", "workflow_name": kind}
+    key = bench_kit.key_of(number, kind)
+    return {"queue_name": "keyed", "workflow_name": "noop", "queue_partition_key": key}
+
+
 async def launch(executor: str, slots: int) -> None:
     config: DBOSConfig = {
         "name": "bench",
@@ -48,6 +55,7 @@ async def launch(executor: str, slots: int) -> None:
     DBOS.launch()
     limits: dict[str, Any] = {"worker_concurrency": slots, "polling_interval_sec": POLL}
     await DBOS.register_queue_async("bench", on_conflict="always_update", **limits)
+    await DBOS.register_queue_async("keyed", on_conflict="always_update", partition_concurrency=1, **limits)
 
 
 def executor_id() -> tuple[str, IO[str]]:
@@ -80,6 +88,7 @@ class Dbos(bench_kit.Peer):
         "loop": "uvloop",
     }
     bulk = "enqueue_in_transaction, many in one transaction"
+    keyed = "a partitioned queue with partition_concurrency=1"
     batch = 100
     blocking = True
     _client: DBOSClient
@@ -103,14 +112,12 @@ class Dbos(bench_kit.Peer):
         self._engine.dispose()
 
     async def send(self, number: int, kind: str) -> None:
-        options: EnqueueOptions = {"queue_name": "bench", "workflow_name": kind}
-        self._client.enqueue(options, number, bench_kit.TEXT)
+        self._client.enqueue(options(number, kind), number, bench_kit.TEXT)
 
     async def send_many(self, numbers: range, kind: str) -> None:
-        options: EnqueueOptions = {"queue_name": "bench", "workflow_name": kind}
         with self._engine.begin() as connection:
             for number in numbers:
-                self._client.enqueue_in_transaction(connection, options, number, bench_kit.TEXT)
+                self._client.enqueue_in_transaction(connection, options(number, kind), number, bench_kit.TEXT)
 
     def work(self, processes: int, slots: int | None) -> None:
         asyncio.run(self._serve(slots or SLOTS))

@@ -33,6 +33,10 @@ def payload(number: int) -> bytes:
     return json.dumps({"number": number, "text": bench_kit.TEXT}).encode()
 
 
+def entrypoint(number: int, kind: str) -> str:
+    return kind if kind in ("noop", "long") else bench_kit.key_of(number, kind)
+
+
 def retrying(parameters: Any) -> pgqueuer.DatabaseRetryEntrypointExecutor:
     return pgqueuer.DatabaseRetryEntrypointExecutor(parameters=parameters, max_attempts=ATTEMPTS)
 
@@ -47,6 +51,9 @@ async def application() -> AsyncIterator[pgqueuer.PgQueuer]:
         queuer = pgqueuer.PgQueuer.from_asyncpg_pool(connections)
         queuer.entrypoint("noop", executor_factory=retrying)(noop)
         queuer.entrypoint("long", executor_factory=retrying)(long)
+        for key in range(bench_kit.KEYS):
+            name = f"key-{key}"
+            queuer.entrypoint(name, concurrency_limit=1, executor_factory=retrying)(noop)
         yield queuer
 
 
@@ -66,6 +73,7 @@ class PgQueuer(bench_kit.Peer):
         "loop": "uvloop",
     }
     bulk = "Queries.enqueue with lists"
+    keyed = "an entrypoint for each key, known when the worker starts, with concurrency_limit=1"
     batch = 5000
     _pool: Any
     _queries: pgqueuer.Queries
@@ -84,11 +92,12 @@ class PgQueuer(bench_kit.Peer):
         await self._pool.close()
 
     async def send(self, number: int, kind: str) -> None:
-        await self._queries.enqueue(kind, payload(number))
+        await self._queries.enqueue(entrypoint(number, kind), payload(number))
 
     async def send_many(self, numbers: range, kind: str) -> None:
         count = len(numbers)
-        await self._queries.enqueue([kind] * count, [payload(number) for number in numbers], [0] * count)
+        kinds = [entrypoint(number, kind) for number in numbers]
+        await self._queries.enqueue(kinds, [payload(number) for number in numbers], [0] * count)
 
     def work(self, processes: int, slots: int | None) -> None:
         # PgQueuer wants room for two batches at least.

@@ -47,6 +47,10 @@ async def rescue(context: procrastinate.JobContext, timestamp: int) -> None:
 TASKS: dict[str, Any] = {"noop": noop, "long": long}
 
 
+def arguments(numbers: range) -> list[dict[str, Any]]:
+    return [{"number": number, "text": bench_kit.TEXT} for number in numbers]
+
+
 class Procrastinate(bench_kit.Peer):
     """Several workers a process, one app and one pool."""
 
@@ -65,6 +69,7 @@ class Procrastinate(bench_kit.Peer):
         "loop": "uvloop",
     }
     bulk = "batch_defer_async"
+    keyed = "configure(lock=…)"
     batch = 1000
 
     async def prepare(self) -> None:
@@ -78,11 +83,18 @@ class Procrastinate(bench_kit.Peer):
         await app.close_async()
 
     async def send(self, number: int, kind: str) -> None:
-        await TASKS[kind].defer_async(number=number, text=bench_kit.TEXT)
+        if kind in TASKS:
+            await TASKS[kind].defer_async(number=number, text=bench_kit.TEXT)
+        else:
+            lock = bench_kit.key_of(number, kind)
+            await noop.configure(lock=lock).defer_async(number=number, text=bench_kit.TEXT)
 
     async def send_many(self, numbers: range, kind: str) -> None:
-        jobs = [{"number": number, "text": bench_kit.TEXT} for number in numbers]
-        await TASKS[kind].batch_defer_async(*jobs)
+        if kind in TASKS:
+            await TASKS[kind].batch_defer_async(*arguments(numbers))
+            return
+        for lock, some in bench_kit.by_key(numbers, kind):
+            await noop.configure(lock=lock).batch_defer_async(*arguments(some))
 
     def work(self, processes: int, slots: int | None) -> None:
         bench_kit.run_until_signal(self._serve(slots or CONCURRENCY))

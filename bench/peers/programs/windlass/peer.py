@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import bench_kit
 
@@ -38,7 +39,17 @@ async def long(number: int, text: str) -> None:
     bench_kit.ended(number)
 
 
-TASKS = {"noop": noop, "long": long}
+@app.task(queue="bench", name="keyed", concurrency_key="key")
+async def keyed(number: int, text: str, key: str) -> None:
+    bench_kit.ran(number)
+
+
+TASKS: dict[str, Any] = {"noop": noop, "long": long, "keyed": keyed, "chain": keyed}
+
+
+def arguments(number: int, kind: str) -> tuple[Any, ...]:
+    key = (bench_kit.key_of(number, kind),) if TASKS[kind] is keyed else ()
+    return number, bench_kit.TEXT, *key
 
 
 class WindlassPeer(bench_kit.Peer):
@@ -54,6 +65,7 @@ class WindlassPeer(bench_kit.Peer):
     }
     bulk = "enqueue_many"
     batch = 5000
+    keyed = "the task's concurrency_key; one at a time is the default"
     supervises = True
 
     async def prepare(self) -> None:
@@ -66,10 +78,10 @@ class WindlassPeer(bench_kit.Peer):
         await app.aclose()
 
     async def send(self, number: int, kind: str) -> None:
-        await TASKS[kind].aenqueue(number, bench_kit.TEXT)
+        await TASKS[kind].aenqueue(*arguments(number, kind))
 
     async def send_many(self, numbers: range, kind: str) -> None:
-        await TASKS[kind].aenqueue_many([(number, bench_kit.TEXT) for number in numbers])
+        await TASKS[kind].aenqueue_many([arguments(number, kind) for number in numbers])
 
     def work(self, processes: int, slots: int | None) -> None:
         # Slots are the cluster's, split over its live workers.

@@ -36,7 +36,7 @@ BUSY_PAUSE: Final = 1.0
 it, and those behind it must not pay for that with each claim [S2]."""
 
 REFILL: Final = 1000
-"""Fair jobs that are admitted after a claim at most, if the window of their lane is as wide."""
+"""Fair jobs that are admitted after a claim at most."""
 
 FEW: Final = 2
 """Up to so many lanes are called without asking first which of them have something: asking costs as much."""
@@ -296,7 +296,7 @@ class Claims:
             if claim is None:
                 continue
             claims.append(claim)
-            await self._refill(lane)
+            await self._refill(lane, bound)
             left -= len(claim.jobs)
             room[queue] -= len(claim.jobs)
             if self._was_aged(lane) and self._has_rivals(lane, room):
@@ -307,11 +307,11 @@ class Claims:
                 break
         return claims
 
-    async def _refill(self, lane: Lane) -> None:
+    async def _refill(self, lane: Lane, wanted: int) -> None:
         """Fill a lane that fair jobs wait behind, now that it has room for more: at the coordinator's pace
-        alone it would give out no more than a window each time [C3]."""
+        alone it would give out no more than a window each time [C3]. The next claim will want as many."""
         if lane.ring:
-            await self._db.value("admit_ring", lane.head.queue, lane.head.priority, REFILL)
+            await self._db.value("admit_ring", lane.head.queue, lane.head.priority, REFILL, wanted)
 
     def _was_aged(self, lane: Lane) -> bool:
         step = self._settings.ageing_step

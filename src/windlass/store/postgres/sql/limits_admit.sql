@@ -518,17 +518,20 @@ END $$;
 -- Admits held jobs of one queue and priority into their lane while that has room, one of each fair key in
 -- turn, up to p_limit [C3]. Returns how many.
 -- Callers: admit, admit_gates, the store after an enqueue and after a claim. May call: worker. Lock: the
--- ring's row, without waiting; then those of try_lane and offer. The ring is walked in the order of the keys,
--- from the one served last: a key with a million jobs gets one turn like the others. No producer ever writes
--- to the ring, so producers do not wait for each other.
-CREATE OR REPLACE FUNCTION windlass.admit_ring(p_queue text, p_priority smallint, p_limit int) RETURNS int
+-- ring's row, without waiting; then those of try_lane, of ring_step and of offer. The ring is walked in the
+-- order of the keys, from the one served last: a key with a million jobs gets one turn like the others. No
+-- producer ever writes to the ring, so producers do not wait for each other.
+-- p_wanted: how many a claimer could take at once. The lane has room for as many, up to five windows: they
+-- are claimed before they could be in anybody's way.
+CREATE OR REPLACE FUNCTION windlass.admit_ring(
+    p_queue text, p_priority smallint, p_limit int, p_wanted int DEFAULT 0) RETURNS int
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
-    j      windlass.held;
     v_lane int := windlass.try_lane(p_queue, p_priority);
     v_ring text;
+    v_next windlass.held[];
     v_rows windlass.held[] := '{}';
     v_room bigint;
     v_window int;
@@ -543,33 +546,85 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
-    SELECT q.window INTO v_window FROM windlass.queue q WHERE q.name = p_queue;
+    SELECT greatest(q.window, least(p_wanted, 5 * q.window::bigint)) INTO v_window
+      FROM windlass.queue q WHERE q.name = p_queue;
     v_room := least(v_window - windlass.lane_depth(v_lane), p_limit);
     IF v_room <= 0 THEN
         v_room := least(v_window - windlass.lane_committed_depth(v_lane, v_window), p_limit);
     END IF;
+    -- Where some keys have few jobs, the rest of the room is for the others, in another step.
     WHILE v_room > 0 LOOP
-        SELECT * INTO j FROM windlass.held h
-         WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key > v_ring
-         ORDER BY h.fair_key, h.turn LIMIT 1 FOR UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
-            SELECT * INTO j FROM windlass.held h
-             WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key IS NOT NULL
-             ORDER BY h.fair_key, h.turn LIMIT 1 FOR UPDATE SKIP LOCKED;
-            EXIT WHEN NOT FOUND;
-        END IF;
-        v_ring := j.fair_key;
-        DELETE FROM windlass.held h WHERE h.id = j.id;
-        IF FOUND THEN
-            v_rows := v_rows || j;
-            v_room := v_room - 1;
-        END IF;
+        v_next := windlass.ring_step(p_queue, p_priority, v_ring, v_room::int);
+        EXIT WHEN v_next IS NULL;
+        v_rows := v_rows || v_next;
+        v_room := v_room - cardinality(v_next);
+        v_ring := v_next[cardinality(v_next)].fair_key;
     END LOOP;
     IF cardinality(v_rows) > 0 THEN
         PERFORM windlass.offer_held(v_rows);
         UPDATE windlass.ring SET key = v_ring WHERE queue = p_queue AND priority = p_priority;
     END IF;
     RETURN cardinality(v_rows);
+END $$;
+
+-- Takes up to p_limit jobs out of a ring, from the key after p_key on: the first of each key, then the second
+-- of each, and so on, with as many of each as fill p_limit where all keys have that many [C3]. NULL: there
+-- are none.
+-- Callers: admit_ring. May call: worker. Lock: the rows it takes; locked ones are passed.
+-- One index probe finds each key, however many jobs it has.
+CREATE OR REPLACE FUNCTION windlass.ring_step(
+    p_queue text, p_priority smallint, p_key text, p_limit int) RETURNS windlass.held[]
+LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+DECLARE
+    v_keys text[];
+    v_jobs windlass.held[];
+BEGIN
+    v_keys := ARRAY(
+        WITH RECURSIVE keys (key, n) AS (
+            (SELECT h.fair_key, 1 FROM windlass.held h
+              WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key > p_key
+              ORDER BY h.fair_key, h.turn LIMIT 1)
+             UNION ALL
+            SELECT x.fair_key, k.n + 1
+              FROM keys k CROSS JOIN LATERAL (
+                SELECT h.fair_key FROM windlass.held h
+                 WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key > k.key
+                 ORDER BY h.fair_key, h.turn LIMIT 1) AS x
+             WHERE k.n < p_limit)
+        SELECT k.key FROM keys k);
+    IF cardinality(v_keys) < p_limit THEN
+        v_keys := v_keys || ARRAY(
+            WITH RECURSIVE keys (key, n) AS (
+                (SELECT h.fair_key, cardinality(v_keys) + 1 FROM windlass.held h
+                  WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key <= p_key
+                  ORDER BY h.fair_key, h.turn LIMIT 1)
+                 UNION ALL
+                SELECT x.fair_key, k.n + 1
+                  FROM keys k CROSS JOIN LATERAL (
+                    SELECT h.fair_key FROM windlass.held h
+                     WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key > k.key
+                       AND h.fair_key <= p_key
+                     ORDER BY h.fair_key, h.turn LIMIT 1) AS x
+                 WHERE k.n < p_limit)
+            SELECT k.key FROM keys k);
+    END IF;
+    IF v_keys = '{}' THEN
+        RETURN NULL;
+    END IF;
+    SELECT array_agg(j.held ORDER BY j.no, j.i) INTO v_jobs
+      FROM (SELECT x.held, x.no, k.i
+              FROM unnest(v_keys) WITH ORDINALITY AS k (key, i)
+             CROSS JOIN LATERAL (
+                SELECT y.held, row_number() OVER (ORDER BY (y.held).turn) AS no
+                  FROM (SELECT h AS held FROM windlass.held h
+                         WHERE h.queue = p_queue AND h.priority = p_priority AND h.fair_key = k.key
+                         ORDER BY h.turn LIMIT (p_limit - 1) / cardinality(v_keys) + 1
+                           FOR UPDATE SKIP LOCKED) AS y) AS x
+             ORDER BY x.no, k.i LIMIT p_limit) AS j;
+    DELETE FROM windlass.held h WHERE h.id = ANY (ARRAY(SELECT u.id FROM unnest(v_jobs) AS u));
+    RETURN v_jobs;
 END $$;
 
 -- ==== Into a lane ====
