@@ -52,7 +52,7 @@ class Enqueue:
             raise
 
     async def _enqueue(self, jobs: Sequence[NewJob], connection: Any) -> list[Receipt]:
-        call = enqueue_call(self._db.schema, jobs)
+        call = enqueue_call(self._db.schema, jobs, own=connection is None)
         if connection is not None:
             import asyncpg
 
@@ -134,6 +134,7 @@ class Pressure(msgspec.Struct, frozen=True):
 
 
 _pressures = msgspec.json.Decoder(dict[str, Pressure]).decode
+_OWN: Final = ", p_own => true"
 _BY_QUEUE: Final = (
     "CASE WHEN e.pressure IS NOT NULL THEN json_build_object({}::text, e.pressure::json)::text END"
 )
@@ -150,13 +151,13 @@ def is_plain(job: NewJob) -> bool:
     )
 
 
-def enqueue_call(schema: str, jobs: Sequence[NewJob]) -> Call:
+def enqueue_call(schema: str, jobs: Sequence[NewJob], *, own: bool = False) -> Call:
     """The one statement that adds these jobs, however many and of whatever kinds. It answers with one row: by
     queue the pressure from before it, where there is any; the ids; what became of each, or nothing where all
-    went into their lane."""
+    went into their lane. `own`: it is run in a transaction of its own."""
     first = jobs[0]
     if all(is_plain(job) and job.queue == first.queue and job.priority == first.priority for job in jobs):
-        return _many(schema, first.queue, first.priority, jobs)
+        return _many(schema, first.queue, first.priority, jobs, own=own)
     return _one(schema, first) if len(jobs) == 1 else _mixed(schema, jobs)
 
 
@@ -183,7 +184,7 @@ def _hint(pressure: Pressure | None) -> float | None:
     return pressure.fill if pressure is not None and pressure.fill >= SOFT else None
 
 
-def _many(schema: str, queue: str, priority: int, jobs: Sequence[NewJob]) -> Call:
+def _many(schema: str, queue: str, priority: int, jobs: Sequence[NewJob], *, own: bool) -> Call:
     first = jobs[0].task
     tasks = [first] if all(job.task == first for job in jobs) else [job.task for job in jobs]
     options = [encode_options(job.options) for job in jobs]
@@ -193,7 +194,8 @@ def _many(schema: str, queue: str, priority: int, jobs: Sequence[NewJob]) -> Cal
         f"SELECT {_BY_QUEUE.format('$1')}, e.ids, "  # noqa: S608
         f"CASE WHEN {ids.MAX_SEQ} >= ANY (e.ids) THEN {schema}.statuses_of(e.ids) END "
         f"FROM (SELECT {schema}.pressure_of($1::text) AS pressure, {schema}.enqueue_many("
-        "$1::text, $2::smallint, $3::text[], $4::text[], $5::text[]) AS ids OFFSET 0) AS e",
+        f"$1::text, $2::smallint, $3::text[], $4::text[], $5::text[]{_OWN if own else ''}) AS ids "
+        "OFFSET 0) AS e",
         (queue, int(priority), tasks, [job.payload for job in jobs], options if any(options) else None),
     )
 

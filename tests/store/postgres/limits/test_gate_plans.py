@@ -1,6 +1,7 @@
 """What is done at gates reads by index and reads little, however many stand in line [rule 8] [rule 14]
 [F3]."""
 
+import json
 import re
 
 import pytest
@@ -19,6 +20,7 @@ ADD = """
 SELECT cardinality(windlass.enqueue_many($1, 2::smallint, '{t}', array_fill('{}'::text, ARRAY[$3::int]),
                                          array_fill($2::text, ARRAY[$3::int])))
 """
+STRAIGHT = "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{[]}', ARRAY[$2::text], p_own => true)"
 SPREAD = """
 SELECT cardinality(windlass.enqueue_many($1, 2::smallint, '{t}', array_fill('{}'::text, ARRAY[$2::int]),
                                          ARRAY(SELECT json_build_object('ordering_key', 'k' || n % 5000)::text
@@ -50,6 +52,8 @@ async def check_all(base: Base, session: Session, queue: str) -> None:
     await check(session, "SELECT windlass.sweep_passes(10)")
     await check(session, "SELECT windlass.admit(10)")
     await check(session, "SELECT windlass.mark_gates_changed($1)", gates)
+    own = json.dumps({"concurrency_key": f"{queue}.{worker}"})
+    await check(session, STRAIGHT, queue, own)
 
 
 @pytest.mark.slow

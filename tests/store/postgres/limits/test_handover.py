@@ -238,7 +238,7 @@ async def test_the_cursor_passes_what_was_taken_ahead(chains: Chains) -> None:
 async def test_a_queue_that_holds_back_hands_nothing_over(
     chains: Chains, name: str, on: Any, off: Any
 ) -> None:
-    """[F2] [F3] [O3] Only a claim counts what its limits allow."""
+    """[F2] [F3] Only a claim counts what its limits allow."""
     await chains.enqueue(2)
     (job,) = await chains.claim()
     await chains.store.set_queue(chains.base.queue, {name: on})

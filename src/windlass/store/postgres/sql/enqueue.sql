@@ -54,12 +54,13 @@ END $$;
 
 -- Adds plain jobs to one queue and priority, and returns their ids in order [E1].
 -- Callers: enqueue, the store and every producer adapter. May call: worker, producer. Lock: those of offer.
--- p_judge: see enqueue_one. Plain: no delay, no key that must be looked up. Those with a gate or a fair key
--- on their way go aside, the others into their lane. A queue without a lane takes the way over deferred, due
--- now [rule 11], and so does one on a server that was not adopted yet [S3].
+-- p_judge: see enqueue_one. p_own: the call is a transaction of the store's own, so that jobs may take a pass
+-- right here (see enqueue_straight). Plain: no delay, no key that must be looked up. Those with a gate or a
+-- fair key on their way go aside, the others into their lane. A queue without a lane takes the way over
+-- deferred, due now [rule 11], and so does one on a server that was not adopted yet [S3].
 CREATE OR REPLACE FUNCTION windlass.enqueue_many(
     p_queue text, p_priority smallint, p_tasks text[], p_payloads text[], p_options text[] DEFAULT NULL,
-    p_judge boolean DEFAULT true)
+    p_judge boolean DEFAULT true, p_own boolean DEFAULT false)
 RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -103,7 +104,8 @@ BEGIN
     IF v_lane IS NOT NULL AND (v_limited <> '{}' OR p_options IS NOT NULL)
        AND EXISTS (SELECT FROM unnest(p_tasks, p_payloads, p_options) AS u (task, payload, options)
                     WHERE windlass.may_be_gated(coalesce(u.task, p_tasks[1]), u.options, v_limited)) THEN
-        RETURN windlass.enqueue_gated(p_queue, p_priority, v_lane, p_tasks, p_payloads, p_options, v_limited);
+        RETURN windlass.enqueue_gated(p_queue, p_priority, v_lane, p_tasks, p_payloads, p_options, v_limited,
+                                      p_own);
     ELSIF v_lane IS NOT NULL AND v_n = 1 THEN
         RETURN ARRAY[v_lane::bigint << 44 | (windlass.offer(v_lane, v_n, p_tasks, p_payloads, p_options))[1]];
     ELSIF v_lane IS NOT NULL THEN
@@ -129,17 +131,18 @@ END $$;
 
 -- Adds jobs of which some have to pass a gate or wait for the turn of their fair key: those are held, the
 -- others go into their lane. Returns their ids, in order.
--- Callers: enqueue_many, which has checked them. May call: worker. Lock: those of offer; no producer waits
--- for another's gate.
+-- Callers: enqueue_many, which has checked them. May call: worker. Lock: those of offer; those of
+-- enqueue_straight, where p_own: no producer waits for another's gate.
 CREATE OR REPLACE FUNCTION windlass.enqueue_gated(
     p_queue text, p_priority smallint, p_lane int, p_tasks text[], p_payloads text[], p_options text[],
-    p_limited text[])
+    p_limited text[], p_own boolean)
 RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now   timestamptz := windlass.now();
     v_gates text[];
     v_aside boolean[];
+    v_in    boolean[];  -- those that are let through their gate right here
     v_ids   bigint[];
     v_seqs  bigint[];
 BEGIN
@@ -151,6 +154,11 @@ BEGIN
                       FROM unnest(p_tasks, p_payloads, p_options) WITH ORDINALITY AS y (task, payload,
                               options, i)
                     OFFSET 0) AS u) AS x;
+    IF p_own THEN
+        v_in := windlass.enqueue_straight(p_queue, p_tasks, p_options, v_gates, p_limited);
+        v_aside := ARRAY(SELECT u.aside AND NOT u.let
+                           FROM unnest(v_aside, v_in) WITH ORDINALITY AS u (aside, let, i) ORDER BY u.i);
+    END IF;
     IF true = ANY (v_aside) THEN
         PERFORM windlass.mark_gates_changed(ARRAY(SELECT DISTINCT u.gate
                                             FROM unnest(v_gates, v_aside) AS u (gate, aside) WHERE u.aside));
@@ -177,7 +185,57 @@ BEGIN
       FROM unnest(v_ids, p_tasks, p_payloads, p_options, v_gates, v_aside) WITH ORDINALITY
         AS u (id, task, payload, options, gate, aside, i)
      WHERE u.aside ORDER BY u.i;
+    IF true = ANY (v_in) THEN
+        INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
+        SELECT u.gate, u.id, 1, nextval('windlass.held_turn'), v_now, v_now
+          FROM unnest(v_ids, v_gates, v_in) AS u (id, gate, let) WHERE u.let;
+    END IF;
     RETURN v_ids;
+END $$;
+
+-- Which of some new jobs may go straight to their lane, since the gate that they must pass has room and
+-- nobody waits there [F3]: by place. They have one gate only, of a concurrency key or of their task; the
+-- order of an ordering key is that of commits, which nobody knows yet [F6].
+-- Callers: enqueue_gated, which gives them their passes, in a transaction of the store's own that commits
+-- right after. May call: worker. Lock: the gates, up to 500, without waiting, as in admit_through.
+CREATE OR REPLACE FUNCTION windlass.enqueue_straight(
+    p_queue text, p_tasks text[], p_options text[], p_gates text[], p_limited text[]) RETURNS boolean[]
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    v_space int := ('windlass.held'::regclass::oid::bigint - 2147483648)::int;
+    v_gate  text;
+    v_open  text[] := '{}';
+BEGIN
+    IF current_setting('transaction_isolation') = 'read committed'
+       AND NOT EXISTS (SELECT FROM windlass.uncounted_task)
+       AND p_queue <> ALL (windlass.unserved_queues()) THEN
+        FOR v_gate IN SELECT DISTINCT g COLLATE "C" AS gate FROM unnest(p_gates) AS g
+                       WHERE (g LIKE 'key:%' OR g LIKE 'task:%')
+                         AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0)
+                       ORDER BY 1 LIMIT 500 LOOP
+            IF pg_try_advisory_xact_lock(v_space, hashtext(v_gate)) THEN
+                v_open := v_open || v_gate;
+            END IF;
+        END LOOP;
+    END IF;
+    -- Only now, after the locks, is it looked who waits there and who has passed.
+    RETURN (
+        SELECT array_agg(coalesce(g.taken + j.no <= j.most, false) ORDER BY j.i)
+          FROM (SELECT u.i, u.gate, row_number() OVER (PARTITION BY u.gate ORDER BY u.i) AS no,
+                       CASE WHEN u.options ->> 'fair_key' IS NOT NULL THEN NULL
+                            WHEN u.gate LIKE 'task:%'
+                            THEN windlass.limit_of('task', u.options, t.concurrency, t.key_concurrency)
+                            WHEN u.task <> ALL (p_limited) AND u.options ->> 'task_limit' IS NULL
+                            THEN windlass.limit_of('key', u.options, t.concurrency, t.key_concurrency)
+                       END AS most
+                  FROM (SELECT x.i, x.gate, coalesce(x.task, p_tasks[1]) AS task, x.options::json AS options
+                          FROM unnest(p_gates, p_tasks, p_options) WITH ORDINALITY
+                            AS x (gate, task, options, i)) AS u
+                  LEFT JOIN windlass.task_setting t ON t.name = u.task) AS j
+          LEFT JOIN (SELECT o AS gate, (SELECT count(*) FROM windlass.pass p WHERE p.gate = o) AS taken
+                       FROM unnest(v_open) AS o
+                      WHERE NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = o OFFSET 0)
+                     OFFSET 0) AS g ON g.gate = j.gate);
 END $$;
 
 -- What became of jobs that enqueue_many has just added, in order (see Receipt): 'enqueued', or 'held' at a

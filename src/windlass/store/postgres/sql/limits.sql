@@ -118,7 +118,8 @@ END $$;
 -- does not wait.
 -- Callers: admit_gates, claim_gated, claim_called_back. May call: worker. Lock: advisory, (oid of the held
 -- table, hash of the gate), until the transaction ends.
--- No producer takes it, and nobody who holds it waits for a lane, a worker or a parent.
+-- A producer only tries it, and in a transaction of the store's own: see enqueue_straight. Nobody who holds it
+-- waits for a lane, a worker or a parent.
 CREATE OR REPLACE FUNCTION windlass.gate_lock(p_gate text, p_wait int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
