@@ -96,13 +96,14 @@ async def test_without_room_nothing_is_handed_over(store: SQLiteStore) -> None:
     assert [one.task for one in await begin(store)] == ["b"]
 
 
-@pytest.mark.parametrize("change", [{"paused": True}, {"concurrency": 0}])
+@pytest.mark.parametrize("change", [{"paused": True}, {"concurrency": 1}])
 async def test_f3_the_rules_of_the_queue_hold(store: SQLiteStore, change: dict[str, object]) -> None:
-    await store.enqueue([job(task, concurrency_key="k") for task in "ab"])
-    first = await begin(store)
+    await store.enqueue([job(task, concurrency_key=key) for key in "kl" for task in "ab"])
+    first, still_running = await begin(store)
     await store.set_queue("default", change)
-    assert (await end(store, first)).claims == ()
+    assert (await end(store, [first])).claims == ()
     assert await begin(store) == []
+    assert [claim.jobs for claim in await store.unfinished(1)] == [[still_running]]
 
 
 async def test_f3_a_limit_of_the_task_is_handed_on(store: SQLiteStore) -> None:
@@ -113,6 +114,18 @@ async def test_f3_a_limit_of_the_task_is_handed_on(store: SQLiteStore) -> None:
         widths.append(len(running))
         running = _jobs((await end(store, running, flush)).claims)
     assert widths == [2, 2, 1]
+
+
+async def test_f3_who_waits_at_a_lifted_limit_keeps_its_pass_of_a_key(store: SQLiteStore) -> None:
+    """It is not counted twice, nor stopped by its own pass."""
+    await store.set_task("t", {"concurrency": 1})
+    await store.enqueue([job("t", concurrency_key="k", key_limit=2) for _ in range(4)])
+    (first,) = await begin(store)
+    await store.set_task("t", {"concurrency": None})
+    (second,) = await begin(store)
+    handed = _jobs((await end(store, [first, second])).claims)
+    assert len({first.id, second.id, *(one.id for one in handed)}) == 4
+    assert (await end(store, handed, 2)).claims == ()
 
 
 async def test_f1_what_needs_tokens_is_left_to_a_claim(store: SQLiteStore) -> None:

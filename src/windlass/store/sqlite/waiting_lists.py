@@ -81,11 +81,11 @@ def serve_freed_gates(tx: Transaction) -> None:
     firsts = _firsts(tx, freed)
     if not firsts:
         return
-    several = [found for waiting in firsts.values() for found in waiting if len(_way(tx, found)) > 1]
-    tx.gates.load({*firsts, *(gate.name for found in several for gate in _way(tx, found))})
-    if tx.gates.any_reserved:
-        several = [found for waiting in firsts.values() for found in waiting]
-    held = tx.gates.held_by_many([_id(found) for found in several]) if several else {}
+    everybody = [found for waiting in firsts.values() for found in waiting]
+    others = [found for found in everybody if not _is_only(found[_GATE], _way(tx, found))]
+    tx.gates.load({*firsts, *(gate.name for found in others for gate in _way(tx, found))})
+    with_passes = everybody if tx.gates.any_reserved else others
+    held = tx.gates.held_by_many([_id(found) for found in with_passes]) if with_passes else {}
     with transitions.together(tx):
         for gate, waiting in firsts.items():
             _serve(tx, gate, waiting, held, _wanted(gate, freed[gate]))
@@ -113,6 +113,11 @@ def _way(tx: Transaction, found: _Found) -> Sequence[Gate]:
     return tx.gates.way(tx.lanes.numbered(found[_LANE]).queue, found[_TASK], found[_OPTIONS])
 
 
+def _is_only(gate: str, way: Sequence[Gate]) -> bool:
+    """Whether a job has no other gate. One whose limit was lifted meanwhile is not on its way any more."""
+    return len(way) == 1 and way[0].name == gate
+
+
 def _id(found: _Found) -> int:
     return int(found[0] if found[_ID] is None else found[_ID])
 
@@ -131,7 +136,7 @@ def _serve(
         if (slots and tx.limits.is_shut(lane.queue)) or not _has_pass(tx, gate, way):
             break
         job = _id(found)
-        if len(way) == 1 and job not in held and (options is None or FAIR_KEY not in options):
+        if _is_only(gate, way) and job not in held and (options is None or FAIR_KEY not in options):
             transitions.pass_only_gate(tx, lane, found[0], job, gate)
         else:
             transitions.pass_gate(tx, Row(*found), gate, held.get(job, ()))
