@@ -137,7 +137,7 @@ class Claims:
             if parts := parts_of(claims):
                 claims += await self._more_parts(worker, claims, parts, room, limit)
             elif self._listener.hears and (few or fresh) and self._is_drained(claims, room, limit):
-                self._settled = frozenset(queues)
+                self._settled = frozenset(room)
         return claims
 
     def _is_settled(self, queues: Collection[str]) -> bool:
