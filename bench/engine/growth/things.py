@@ -92,6 +92,8 @@ class Jobs(Thing):
 
     options = Options()
     delay: float | None = None
+    aside = False
+    """Whether they wait beside their lane."""
 
     @classmethod
     def most(cls, plan: GrowthPlan) -> int:
@@ -107,7 +109,9 @@ class Jobs(Thing):
         """What a coordinator does every few seconds, until it has counted jobs aside where it does that."""
         until = time.monotonic() + PATIENCE
         await self.store.count_ends()
-        while end > 1000 and self.place.url.startswith("postgres") and time.monotonic() < until:
+        while (
+            self.aside and end > 1000 and self.place.url.startswith("postgres") and time.monotonic() < until
+        ):
             if any(depth.estimate for depth in (await self.store.depth()).values()):
                 break
             await asyncio.sleep(0.5)
@@ -127,6 +131,7 @@ class Scheduled(Jobs):
 
     name = "scheduled jobs"
     delay = DAY
+    aside = True
 
 
 class Held(Jobs):
@@ -134,6 +139,7 @@ class Held(Jobs):
 
     name = "held jobs"
     options = Options(concurrency_key="one", key_limit=1)
+    aside = True
 
 
 class Ready(Jobs):

@@ -42,8 +42,8 @@ BEGIN
           OFFSET 0) AS d;
 END $$;
 
--- Those of some lanes in which numbers were drawn beyond what a claimer has seen there (moved), and every lane
--- with a number above p_above, which it may not know yet.
+-- Those of some lanes in which numbers were drawn beyond what a claimer has seen there (moved), and every
+-- lane with a number above p_above, which it may not know yet.
 -- Callers: the store's claim, every few seconds. May call: worker, reader. Lock: none.
 -- So a claimer that serves ten thousand queues finds what a lost wake-up was for, at the cost of a look at
 -- each sequence [rule 10].

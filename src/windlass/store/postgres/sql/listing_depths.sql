@@ -27,9 +27,9 @@ END $$;
 
 -- ==== Aside ====
 
--- How many jobs of each queue stand aside, by kind: held, free (held, but by no gate), scheduled, retrying and
--- dead. Up to a thousand are counted. Beyond that it is what keep_depths counted last, and an estimate; with
--- p_exact, or where that is ten minutes old, all are counted [M1].
+-- How many jobs of each queue stand aside, by kind: held, free (held, but by no gate), scheduled, retrying
+-- and dead. Up to a thousand are counted. Beyond that it is what keep_depths counted last, and an estimate;
+-- with p_exact, or where that is ten minutes old, all are counted [M1].
 -- Callers: depth, keep_depths. May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.aside_counts(p_exact boolean DEFAULT false)
 RETURNS TABLE (kind text, queue text, n bigint, estimate boolean)
@@ -37,8 +37,8 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp S
 BEGIN
     FOR kind, queue IN
         SELECT k.kind, q.queue
-          FROM (VALUES ('held', 'held'), ('held', 'free'), ('deferred', 'scheduled'), ('deferred', 'retrying'),
-                       ('dead', 'dead')) AS k (place, kind)
+          FROM (VALUES ('held', 'held'), ('held', 'free'), ('deferred', 'scheduled'),
+                       ('deferred', 'retrying'), ('dead', 'dead')) AS k (place, kind)
           JOIN windlass.aside_queues() AS q ON q.place = k.place LOOP
         n := windlass.count_aside(kind, queue, 1001);
         estimate := false;

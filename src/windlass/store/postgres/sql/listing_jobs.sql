@@ -209,8 +209,8 @@ SELECT p.id, p.task, p.queue, p.priority, p.state, p.attempt, p.deaths, p.payloa
 
 -- ==== Depths ====
 
--- Counts per queue without scanning the logs [M1]; estimate: of something more than a thousand stand aside, and
--- that is what was counted some seconds ago.
+-- Counts per queue without scanning the logs [M1]; estimate: of something more than a thousand stand aside,
+-- and that is what was counted some seconds ago.
 -- Callers: users, the store. May call: worker, reader. Lock: none.
 -- ready: by position, so O(lanes), with jobs aside and parts that are not offered yet; free: what neither a
 -- gate nor the `parallel` of a parent holds back. running: from the claims of workers that are not settled,

@@ -257,7 +257,8 @@ BEGIN
     RETURN QUERY
     SELECT t.index, 1, CASE WHEN t.state = 'out' THEN coalesce(s.state, 'cancelled') ELSE t.state END
       FROM windlass.part t
-      LEFT JOIN LATERAL (SELECT * FROM windlass.standing_of(t.job) WHERE t.state = 'out' OFFSET 0) AS s ON true
+      LEFT JOIN LATERAL (SELECT * FROM windlass.standing_of(t.job)
+                          WHERE t.state = 'out' OFFSET 0) AS s ON true
      WHERE t.parent = p.id AND t.state <> 'succeeded' AND t.job IS NOT NULL AND t.state <> 'pending'
        AND t.index >= 0;
     IF p.total - v_pending = p.pending THEN

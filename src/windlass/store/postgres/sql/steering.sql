@@ -355,8 +355,8 @@ END $$;
 
 -- What all rows of queues come to: another one after any of them was changed, added or removed. The epoch is
 -- part of it, since a restored database gives out the same xids again [S3].
--- Callers: the store's queues and cluster_view. May call: worker, reader. Lock: none. STABLE: as of the moment
--- of the statement that reads the rows.
+-- Callers: the store's queues and cluster_view. May call: worker, reader. Lock: none. STABLE: as of the
+-- moment of the statement that reads the rows.
 CREATE OR REPLACE FUNCTION windlass.queues_stamp() RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     SELECT concat_ws(':', (SELECT m.epoch FROM windlass.meta m WHERE m.single), count(*),
