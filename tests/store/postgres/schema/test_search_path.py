@@ -28,7 +28,7 @@ OPERATORS = (
 ONE = "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{\"{}\"}')"
 MANY = "SELECT windlass.enqueue_many($1, 2::smallint, '{t}', '{\"{}\",\"[]\"}')"
 SPLIT = "SELECT windlass.split(1, 2, $1, $2, $3, 2, '{1,2}', '{1,1}', 1, 0, true)"
-FINISH = """SELECT * FROM windlass.finish(
+FINISH = """SELECT applied FROM windlass.finish(
     1, 1, $1, $2, '{"{[1,2)}"}', '{1}', NULL, NULL, NULL, NULL, NULL, NULL)"""
 TABLES = ("lane", "queue", "ready", "claim", "outcome", "deferred", "worker_life", "unique_key", "meta")
 

@@ -83,9 +83,9 @@ END $$;
 -- Checks the jobs of a claim once more after its commit, before they are given out. A task may have been
 -- given its limit while the claim was under way, and whoever counted then did not see the claim; whoever
 -- counts later does [F3]. Returns the jobs that stay; those without room are put aside, as in claim_gated.
--- Callers: claim, in a transaction of its own. May call: worker. Lock: mostly none; else the worker's life
--- row, as claim_take, since its jobs may belong to others by now; ACCESS SHARE on claim, as in finish; those
--- of claim_gated.
+-- Callers: claim, handed_recheck, in a transaction of its own. May call: worker. Lock: mostly none; else the
+-- worker's life row, as claim_take, since its jobs may belong to others by now; ACCESS SHARE on claim, as in
+-- finish; those of claim_gated.
 CREATE OR REPLACE FUNCTION windlass.claim_recheck(
     p_lane int, p_worker bigint, p_claim bigint,
     INOUT seqs bigint[], INOUT ids bigint[], INOUT tasks text[], INOUT payloads text[], INOUT options text[],

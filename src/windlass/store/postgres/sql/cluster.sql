@@ -132,7 +132,8 @@ END $$;
 
 -- Seconds until a queue gives out jobs again; 0 where it is not cooling down [O3]. A cool-down that ends
 -- later than the queue's cap allows was written before the clock was set back, and is over.
--- Callers: claim_take, lane_heads, throttle, the store's readings. May call: worker, reader. Lock: none.
+-- Callers: claim_take, hand_over, lane_heads, throttle, the store's readings. May call: worker, reader.
+-- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.cooldown_left(q windlass.queue) RETURNS float8
 LANGUAGE sql VOLATILE AS $$
     SELECT CASE WHEN q.cool_until IS NULL THEN 0

@@ -196,21 +196,21 @@ END $$;
 -- Which of some new jobs may go straight to their lane, since the gate that they must pass has room and
 -- nobody waits there [F3]: by place. They have one gate only, of a concurrency key or of their task; the
 -- order of an ordering key is that of commits, which nobody knows yet [F6].
--- Callers: enqueue_gated, which gives them their passes, in a transaction of the store's own that commits
--- right after. May call: worker. Lock: the gates, up to 500, without waiting, as in admit_through.
+-- Callers: enqueue_gated, which gives them their passes, in a transaction that commits right after. May
+-- call: worker. Lock: the gates, up to 500, without waiting, as in admit_through.
 CREATE OR REPLACE FUNCTION windlass.enqueue_straight(
     p_queue text, p_tasks text[], p_options text[], p_gates text[], p_limited text[]) RETURNS boolean[]
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_space int := ('windlass.held'::regclass::oid::bigint - 2147483648)::int;
     v_gate  text;
     v_open  text[] := '{}';
 BEGIN
     IF current_setting('transaction_isolation') = 'read committed'
-       AND NOT EXISTS (SELECT FROM windlass.uncounted_task)
        AND p_queue <> ALL (windlass.unserved_queues()) THEN
         FOR v_gate IN SELECT DISTINCT g COLLATE "C" AS gate FROM unnest(p_gates) AS g
-                       WHERE (g LIKE 'key:%' OR g LIKE 'task:%')
+                       WHERE (g LIKE 'key:%' OR g LIKE 'task:%'
+                              AND substr(g, 6) NOT IN (SELECT c.task FROM windlass.uncounted_task c))
                          AND NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = g OFFSET 0)
                        ORDER BY 1 LIMIT 500 LOOP
             IF pg_try_advisory_xact_lock(v_space, hashtext(v_gate)) THEN

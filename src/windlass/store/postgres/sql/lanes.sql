@@ -4,8 +4,8 @@
 -- ==== Declaring ====
 
 -- The lane in which jobs of a queue and priority are offered, or NULL.
--- Callers: enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane, offer_deferred, serve_after,
--- lock_lanes_of.
+-- Callers: admit_lists, hand_over, enqueue_many, enqueue_new, enqueue_one, ensure_lane, try_lane,
+-- offer_deferred, serve_after, lock_lanes_of.
 -- May call: worker. Lock: none.
 -- Also NULL while the lane is not adopted: it would give out numbers twice [S3].
 CREATE OR REPLACE FUNCTION windlass.lane_for(p_queue text, p_priority smallint) RETURNS int
@@ -277,7 +277,7 @@ BEGIN
 END $$;
 
 -- Writes a set of seqs to a side row and returns the lane's list of such sets.
--- Callers: take_ahead, hole_state. May call: worker. Lock: the lane's, held by the caller.
+-- Callers: take_ahead, hand_over, hole_state. May call: worker. Lock: the lane's, held by the caller.
 -- A new set absorbs older ones of up to twice its size, as a binary counter does: n ranges cost n*log n to
 -- keep in at most log n sets, while each claim row only repeats their ids. The horizon of the union is the
 -- caller's own xid, later than any of the old ones, so nothing dies early.
@@ -308,9 +308,9 @@ END $$;
 
 -- How many jobs wait in a lane, in O(1): position - hi + holes - ahead. Numbers drawn by transactions that
 -- have not committed, and burnt ones that no claim has passed yet, count until then.
--- Callers: admit_ring, lane_depths, lane_heads, lane_tasks, queue_load, of which readers call some (with the
--- owner's rights, since a lane declared after a grant has a sequence of its own). May call: worker, reader.
--- Lock: none.
+-- Callers: admit_ring, hand_over, lane_depths, lane_heads, lane_tasks, queue_load, of which readers call some
+-- (with the owner's rights, since a lane declared after a grant has a sequence of its own). May call:
+-- worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lane_depth(p_lane int) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE

@@ -18,8 +18,8 @@ $$;
 
 -- The first gate that a job must pass and has no pass for; NULL: it may go to its lane [F3] [F6]. p_job NULL:
 -- the job is new.
--- Callers: enqueue_one, offer_deferred, offer_one, offer_part_jobs, retry_many, admit_gate, admit_unserved.
--- May call: worker. Lock: none.
+-- Callers: enqueue_one, offer_deferred, offer_one, offer_part_jobs, retry_many, admit_gate, admit_onward,
+-- admit_unserved. May call: worker. Lock: none.
 -- gates_of in windlass.core.gates has the same order.
 CREATE OR REPLACE FUNCTION windlass.next_gate(
     p_job bigint, p_queue text, p_task text, p_options json) RETURNS text
@@ -116,10 +116,10 @@ END $$;
 
 -- Takes the lock of a gate, under which jobs are let through. False: it was held for longer than p_wait ms; 0
 -- does not wait.
--- Callers: admit_gates, claim_gated, claim_called_back. May call: worker. Lock: advisory, (oid of the held
+-- Callers: admit_through, claim_gated, claim_called_back. May call: worker. Lock: advisory, (oid of the held
 -- table, hash of the gate), until the transaction ends.
--- A producer only tries it, and in a transaction of the store's own: see enqueue_straight. Nobody who holds it
--- waits for a lane, a worker or a parent.
+-- A producer only tries it, and in a transaction of the store's own: see enqueue_straight. Nobody who holds
+-- it waits for a lane, a worker or a parent.
 CREATE OR REPLACE FUNCTION windlass.gate_lock(p_gate text, p_wait int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -154,7 +154,7 @@ BEGIN
 END $$;
 
 -- The same, where the settings of the job's task are at hand.
--- Callers: gate_limit, admit_lists. May call: worker. Lock: none.
+-- Callers: gate_limit, admit_lists, enqueue_straight. May call: worker. Lock: none.
 -- An expression that becomes part of the query that asks.
 CREATE OR REPLACE FUNCTION windlass.limit_of(
     p_kind text, p_options json, p_concurrency bigint, p_key_concurrency bigint) RETURNS bigint
@@ -208,10 +208,10 @@ END $$;
 
 -- Gives running jobs of a task a pass of its new limit, so that they count [F3]; except those of p_but, a
 -- claim that is being judged.
--- Callers: admit_gate, claim_gated. May call: worker. Lock: ACCESS SHARE on claim, as in finish; the caller
--- holds the gate's, so that no job is let through before. It is done by the first to look at the gate after
--- the limit was committed: only then is every claim either visible here, or sees the limit itself after its
--- commit (see claim_recheck).
+-- Callers: admit_gate, admit_lists, claim_gated. May call: worker. Lock: ACCESS SHARE on claim, as in
+-- finish; the caller holds the gate's, so that no job is let through before. It is done by the first to look
+-- at the gate after the limit was committed: only then is every claim either visible here, or sees the limit
+-- itself after its commit (see claim_recheck).
 CREATE OR REPLACE FUNCTION windlass.count_running(p_task text, p_but bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -306,7 +306,7 @@ END $$;
 
 -- The queues that nobody serves at the moment: paused, or named by no worker. A worker that names no queue
 -- may serve any. Where there is no worker at all, no queue counts as unserved [F3].
--- Callers: admit_gate, admit_unserved. May call: worker. Lock: none.
+-- Callers: admit_gate, admit_lists, admit_unserved, enqueue_straight. May call: worker. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.unserved_queues() RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -365,8 +365,8 @@ END $$;
 -- Notes that something has changed at some gates, so that no admission is missed, and notifies the
 -- coordinator where one may be due. p_call NULL: only where no job waited before.
 -- Callers: enqueue_one, enqueue_gated, enqueue_new, offer_one, offer_part_jobs, claim_aside (before they put
--- jobs aside), drop_passes, set_task, set_queue, register, budget_change. May call: worker. Lock: none.
--- It only adds rows.
+-- jobs aside), drop_passes, finish, admit_freed, set_task, set_queue, register, budget_change. May call:
+-- worker. Lock: none. It only adds rows.
 CREATE OR REPLACE FUNCTION windlass.mark_gates_changed(
     p_gates text[], p_call boolean DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$

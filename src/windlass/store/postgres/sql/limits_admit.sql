@@ -517,10 +517,10 @@ END $$;
 
 -- Admits held jobs of one queue and priority into their lane while that has room, one of each fair key in
 -- turn, up to p_limit [C3]. Returns how many.
--- Callers: admit, admit_gates, the store after an enqueue and after a claim. May call: worker. Lock: the
--- ring's row, without waiting; then those of try_lane, of ring_step and of offer. The ring is walked in the
--- order of the keys, from the one served last: a key with a million jobs gets one turn like the others. No
--- producer ever writes to the ring, so producers do not wait for each other.
+-- Callers: admit, admit_gates, admit_freed, the store after an enqueue and after a claim. May call: worker.
+-- Lock: the ring's row, without waiting; then those of try_lane, of ring_step and of offer. The ring is
+-- walked in the order of the keys, from the one served last: a key with a million jobs gets one turn like
+-- the others. No producer ever writes to the ring, so producers do not wait for each other.
 -- p_wanted: how many a claimer could take at once. The lane has room for as many, up to five windows: they
 -- are claimed before they could be in anybody's way.
 CREATE OR REPLACE FUNCTION windlass.admit_ring(

@@ -81,7 +81,7 @@ CREATE OR REPLACE FUNCTION windlass.unix_time(p_now float8 DEFAULT NULL) RETURNS
 LANGUAGE sql VOLATILE AS $$ SELECT coalesce(p_now, date_part('epoch', windlass.now())) $$;
 
 -- The first key of this schema's advisory locks: the oid of its lane table.
--- Callers: lane_lock, claim, claim_room, try_lock_waiting, hold_unserved, adopt_lane, skip_ids.
+-- Callers: lane_lock, claim, hand_over, claim_room, try_lock_waiting, hold_unserved, adopt_lane, skip_ids.
 -- May call: worker.
 -- Lock: none.
 CREATE OR REPLACE FUNCTION windlass.lock_space() RETURNS int
@@ -140,8 +140,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- How many seqs a set holds.
--- Callers: claim_take, take_ahead, hole_state, open_claims, finish, depth, adopt_lane, lane_committed_depth,
--- ends_of.
+-- Callers: claim_take, hand_over, take_ahead, hole_state, open_claims, finish, depth, adopt_lane,
+-- lane_committed_depth, ends_of.
 -- May call: worker, reader. Lock: none.
 CREATE OR REPLACE FUNCTION windlass.count_seqs(p_seqs int8multirange) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(sum(upper(s) - lower(s)), 0)::bigint FROM unnest(p_seqs) AS s $$;

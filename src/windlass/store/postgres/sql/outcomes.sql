@@ -5,15 +5,16 @@
 
 -- Records how claimed attempts ended: one row per claim for those that succeeded, the rest through
 -- finish_others.
--- Callers: the store, also inside a handler's own transaction. May call: worker. Lock: the worker's life row
--- FOR SHARE, or FOR NO KEY UPDATE where an attempt did not simply succeed (see worker_alone); ACCESS SHARE on
--- claim first, so that the snapshot that finds a claim's segment is younger than any rotation that moved it.
--- The outcome row is inserted by the statement that finds that segment [rule 7]. Unique (claim, flush, kind):
--- sending a flush again adds nothing and counts as repeated. So does one whose claim is gone, if its number
--- was noted when that segment was reclaimed. A job that ended in another flush is refused. `freed`: gates
--- with room and with waiting jobs, for the caller to pass to admit_gates. p_admit: let up to so many of them
--- through here, where that needs no waiting; not in a handler's own transaction, which may last. p_queues,
--- p_rooms, p_tokens: see hand_over; only finish_and_claim may ask for that.
+-- Callers: the store, finish_and_claim; also inside a handler's own transaction. May call: worker. Lock: the
+-- worker's life row FOR SHARE, or FOR NO KEY UPDATE where an attempt did not simply succeed (see
+-- worker_alone); ACCESS SHARE on claim first, so that the snapshot that finds a claim's segment is younger
+-- than any rotation that moved it. The outcome row is inserted by the statement that finds that segment
+-- [rule 7]. Unique (claim, flush, kind): sending a flush again adds nothing and counts as repeated. So does
+-- one whose claim is gone, if its number was noted when that segment was reclaimed. A job that ended in
+-- another flush is refused. `freed`: gates with room and with waiting jobs, for the caller to pass to
+-- admit_gates. p_admit: let up to so many of them through here, where that needs no waiting; not in a
+-- handler's own transaction, which may last. p_queues, p_rooms, p_tokens: see hand_over; only
+-- finish_and_claim may ask for that.
 CREATE OR REPLACE FUNCTION windlass.finish(
     p_worker bigint, p_flush bigint,
     p_lanes int[], p_claims bigint[], p_seqs text[], p_ns int[],
