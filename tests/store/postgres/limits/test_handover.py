@@ -98,8 +98,8 @@ async def test_each_flush_brings_the_next_of_its_key(chains: Chains, key: str) -
     """[F3] [F6] One claim row a link, which moves the cursor along: nothing piles up ahead of it."""
     base = chains.base
     lane = await base.lane()
-    value: Any = 1 if key == "task_limit" else base.queue
-    ids = await chains.enqueue(20, task=f"t.{base.queue}", **{key: value})
+    named: dict[str, Any] = {key: 1 if key == "task_limit" else base.queue}
+    ids = await chains.enqueue(20, task=f"t.{base.queue}", **named)
     (job,) = await chains.claim()
     before = await base.look.value(CLAIMS, lane, chains.worker)
     ran = [job]

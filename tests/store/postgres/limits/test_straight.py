@@ -2,6 +2,7 @@
 of the store's own [F3]."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,10 @@ PASSES = "SELECT count(*)::int FROM windlass.pass WHERE gate = $1"
 LOCK_GATE = "SELECT windlass.gate_lock($1, 1000)"
 
 
-def keyed(base: Base, n: int, limit: int = 1, **options: str) -> list[NewJob]:
+def keyed(base: Base, n: int, limit: int = 1, **options: Any) -> list[NewJob]:
     """Jobs of the test's own key."""
-    named = Options(**(options or {"concurrency_key": base.queue}), key_limit=limit)
+    options.setdefault("concurrency_key", base.queue)
+    named = Options(**options, key_limit=limit)
     return [NewJob(task="t", payload="{}", queue=base.queue, options=named) for _ in range(n)]
 
 
@@ -76,11 +78,11 @@ async def test_a_callers_transaction_takes_no_gate(base: Base) -> None:
 
 
 @pytest.mark.parametrize("more", [{"ordering_key": "o"}, {"fair_key": "f"}])
-async def test_a_job_with_more_on_its_way_takes_the_long_one(base: Base, more: dict[str, str]) -> None:
+async def test_a_job_with_more_on_its_way_takes_the_long_one(base: Base, more: dict[str, Any]) -> None:
     """[F6] [C3] Its order, or its turn, is not known yet."""
     await base.lane()
     store = await base.store()
-    assert await statuses(store, keyed(base, 1, concurrency_key=base.queue, **more)) == ["held"]
+    assert await statuses(store, keyed(base, 1, **more)) == ["held"]
 
 
 async def test_a_cancelled_job_leaves_its_place_to_the_next(base: Base) -> None:

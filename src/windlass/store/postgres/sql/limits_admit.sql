@@ -189,8 +189,8 @@ BEGIN
         RETURN;
     END IF;
     IF (CASE WHEN j.low = j.high THEN windlass.lane_for(substr(j.low, 3), left(j.low, 1)::smallint) IS NULL
-            ELSE EXISTS (SELECT FROM (SELECT DISTINCT h.queue, h.priority FROM unnest(v_ids) AS u (id)
-                                        JOIN windlass.held h ON h.id = u.id OFFSET 0) AS l
+            ELSE EXISTS (SELECT FROM (SELECT DISTINCT h.queue, h.priority FROM windlass.held h
+                                       WHERE h.id = ANY (v_ids) OFFSET 0) AS l
                           WHERE windlass.lane_for(l.queue, l.priority) IS NULL) END) THEN
         rest := p_gates;
         RETURN;
@@ -201,9 +201,11 @@ BEGIN
         nexts := ARRAY(SELECT DISTINCT g FROM unnest(nexts) AS g);
     ELSE
         WITH mine AS MATERIALIZED (
-            SELECT x.id FROM unnest(v_ids, v_gates) AS u (id, gate)
-              JOIN windlass.held x ON x.id = u.id AND x.gate = u.gate FOR UPDATE OF x SKIP LOCKED),
-        gone AS (DELETE FROM windlass.held h USING mine m WHERE h.id = m.id RETURNING h AS job),
+            SELECT m.id FROM unnest(v_ids, v_gates) AS u (id, gate)
+             CROSS JOIN LATERAL (SELECT x.id FROM windlass.held x WHERE x.id = u.id AND x.gate = u.gate
+                                    FOR UPDATE SKIP LOCKED) AS m),
+        gone AS (DELETE FROM windlass.held h WHERE h.id = ANY (ARRAY(SELECT m.id FROM mine m))
+              RETURNING h AS job),
         passed AS (
             INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
             SELECT (g.job).gate, (g.job).id, (g.job).need, (g.job).turn, (g.job).enqueued_at, windlass.now()
@@ -239,8 +241,9 @@ DECLARE
     v_fair bigint[];
 BEGIN
     SELECT coalesce(array_agg(h.job ORDER BY (h.job).turn), '{}') INTO outs
-      FROM (SELECT x AS job FROM unnest(p_ids, p_gates) AS u (id, gate)
-              JOIN windlass.held x ON x.id = u.id AND x.gate = u.gate FOR UPDATE OF x SKIP LOCKED) AS h;
+      FROM unnest(p_ids, p_gates) AS u (id, gate)
+     CROSS JOIN LATERAL (SELECT x AS job FROM windlass.held x WHERE x.id = u.id AND x.gate = u.gate
+                            FOR UPDATE SKIP LOCKED) AS h;
     INSERT INTO windlass.pass (gate, job, need, turn, enqueued_at, at)
     SELECT o.gate, o.id, o.need, o.turn, o.enqueued_at, windlass.now() FROM unnest(outs) AS o
     ON CONFLICT DO NOTHING;
@@ -254,14 +257,15 @@ BEGIN
                    AND NOT EXISTS (SELECT FROM windlass.pass p
                                     WHERE p.job = o.id AND p.gate LIKE 'budget:%' OFFSET 0) AS fair
               FROM unnest(outs) AS o OFFSET 0) AS x;
-    UPDATE windlass.held h SET gate = u.gate, need = 1, turn = nextval('windlass.held_turn')
-      FROM unnest(v_on, nexts) AS u (id, gate) WHERE h.id = u.id;
+    UPDATE windlass.held h SET gate = nexts[array_position(v_on, h.id)], need = 1,
+           turn = nextval('windlass.held_turn')
+     WHERE h.id = ANY (v_on);
     UPDATE windlass.held h SET gate = NULL, fair_key = h.options ->> 'fair_key',
            turn = nextval('windlass.held_turn')
-      FROM unnest(v_fair) AS u (id) WHERE h.id = u.id;
+     WHERE h.id = ANY (v_fair);
     rings := ARRAY(SELECT o FROM unnest(outs) AS o WHERE o.id = ANY (v_fair));
     outs := ARRAY(SELECT o FROM unnest(outs) AS o WHERE o.id <> ALL (v_on || v_fair));
-    DELETE FROM windlass.held h USING unnest(outs) AS o WHERE h.id = o.id;
+    DELETE FROM windlass.held h WHERE h.id = ANY (ARRAY(SELECT o.id FROM unnest(outs) AS o));
 END $$;
 
 -- Lets the first jobs of a gate's waiting list through while there is room for them, up to p_limit [F1] [F3]
