@@ -176,15 +176,21 @@ CREATE OR REPLACE PROCEDURE windlass.finish_and_claim(
     INOUT enqueued float8[] DEFAULT NULL, INOUT offered float8[] DEFAULT NULL)
 LANGUAGE plpgsql AS $$
 DECLARE
+    v_done   record;
     v_handed windlass.handed[];
 BEGIN
     COMMIT;
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
-    SELECT f.applied, f.repeated, f.refused_claims, f.refused_seqs, f.refused_jobs, f.freed, f.handed
-      INTO applied, repeated, refused_claims, refused_seqs, refused_jobs, freed, v_handed
-      FROM windlass.finish(p_worker, p_flush, p_lanes, p_claims, p_seqs, p_ns, p_jobs, p_job_claims,
-                           p_job_lanes, p_job_seqs, p_results, p_others, p_forgets, p_admit, p_queues,
-                           p_rooms, p_tokens) AS f;
+    v_done := windlass.finish(p_worker, p_flush, p_lanes, p_claims, p_seqs, p_ns, p_jobs, p_job_claims,
+                              p_job_lanes, p_job_seqs, p_results, p_others, p_forgets, p_admit, p_queues,
+                              p_rooms, p_tokens);
+    applied := v_done.applied;
+    repeated := v_done.repeated;
+    refused_claims := v_done.refused_claims;
+    refused_seqs := v_done.refused_seqs;
+    refused_jobs := v_done.refused_jobs;
+    freed := v_done.freed;
+    v_handed := v_done.handed;
     COMMIT;
     IF cardinality(v_handed) > 0
        AND EXISTS (SELECT FROM windlass.task_setting s WHERE s.concurrency IS NOT NULL) THEN
