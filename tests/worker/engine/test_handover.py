@@ -31,21 +31,29 @@ class Generous:
         self.answer.set()
         self._finish, self._claim = line.real.finish, line.real.claim
         line.real.finish = self.finish  # type: ignore[method-assign]
+        self._step = asyncio.Lock()
+        """A store does both in one transaction: no claim comes in between."""
+        line.before["claim"] = self._wait
 
     async def finish(
         self, worker: int, flush: int, outcomes: Sequence[Outcome], room: Room | None = None
     ) -> Finished:
-        finished = await self._finish(worker, flush, outcomes)
-        if room is None:
-            return finished
-        self.rooms.append(room)
-        claims = await self._claim(worker, dict(room.queues), sum(room.queues.values()))
-        self.handed += len(claims)
+        async with self._step:
+            finished = await self._finish(worker, flush, outcomes)
+            if room is None:
+                return finished
+            self.rooms.append(room)
+            claims = await self._claim(worker, dict(room.queues), sum(room.queues.values()))
+            self.handed += len(claims)
         if claims and self.lost_answers:
             self.lost_answers -= 1
             raise StoreUnavailable("the connection broke after the commit")
         await self.answer.wait()
         return msgspec.structs.replace(finished, claims=tuple(claims))
+
+    async def _wait(self, *_: object, **__: object) -> None:
+        async with self._step:
+            pass
 
 
 class Chain:

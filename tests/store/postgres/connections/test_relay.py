@@ -144,7 +144,7 @@ async def test_a_listener_that_nobody_waits_for_is_closed(
     """A program that waited for one result, or a command that looked once."""
     monkeypatch.setattr(listener, "UNHEEDED", 0.3)
     store = await alone.store()
-    await store.wait([alone.queue], 0.01)
+    assert await store.wait([alone.queue], 5)  # it has just begun to listen, so it looks
     assert await alone.look.value(LISTENERS) == 1
 
     async def none() -> bool:

@@ -34,7 +34,7 @@ SURPLUS: Final = 10.0
 UNUSED: Final = 300.0
 """Seconds after which the last one is closed, too."""
 
-SLOW: Final = 1.0
+SLOW: Final = 0.3
 """Seconds after which another attempt is made beside one that has not come to its end."""
 
 REFUSED: Final = 5.0
@@ -48,10 +48,11 @@ logger: Final = logging.getLogger("windlass.store")
 class _Waiter:
     """Somebody who waits for a connection: a call, or with `lend` a handler's block."""
 
-    __slots__ = ("future", "impatient", "lend", "timer")
+    __slots__ = ("future", "impatient", "lend", "since", "timer")
 
     def __init__(self, future: asyncio.Future[Any], *, lend: bool) -> None:
         self.future = future
+        self.since = time.monotonic()
         self.lend = lend
         self.impatient = False
         self.timer: asyncio.TimerHandle | None = None
@@ -216,9 +217,9 @@ class Pool:
         task.add_done_callback(self._opened)
 
     def _opened(self, task: asyncio.Task[None]) -> None:
-        del self._opening[task]
+        began = self._opening.pop(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._refuse(error)
+            self._refuse(error, began)
         self._open_wanted()
 
     async def _open(self) -> None:
@@ -236,11 +237,12 @@ class Pool:
         self._all.add(connection)
         self.give(connection)
 
-    def _refuse(self, error: BaseException) -> None:
-        """Tell those who have nothing else to wait for. Calls that wait for one in use go on waiting."""
+    def _refuse(self, error: BaseException, began: float) -> None:
+        """Tell those who have nothing else to wait for. Calls that wait for one in use go on waiting, and so
+        do those that came after this attempt began: what was so then need not be so now."""
         nothing = len(self._all) == len(self._lent)
         self._refused_until = time.monotonic() + REFUSED
-        told = [waiter for waiter in self._waiting if nothing or waiter.lend]
+        told = [waiter for waiter in self._waiting if (nothing or waiter.lend) and waiter.since <= began]
         if not told:
             logger.debug("the server gives no other connection, so calls wait for each other: %s", error)
         for waiter in told:

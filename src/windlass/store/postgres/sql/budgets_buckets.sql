@@ -146,12 +146,13 @@ BEGIN
                  THEN windlass.bucket_wait(p_budget, left(p_key, 255), p_n) ELSE 5 END;
 END $$;
 
--- Takes tokens for callers of one process in their order, of each all or none, after p_rest tokens of a block
--- that was leased at p_leased_at were given back. Where all are served, a block of p_extra tokens at most, and
--- of half of what is left, which that process may hand out for block_seconds [F1]. A half-open breaker lets
--- one through, the probe, and no block [F7]. No rate: there is no such budget.
+-- Takes tokens for callers of one process in their order, of each all or none, after p_rest tokens of a
+-- block that was leased at p_leased_at were given back. Where all are served, a block of p_extra tokens at
+-- most, and of half of what is left, which that process may hand out for block_seconds [F1]. A half-open
+-- breaker lets one through, the probe, and no block [F7]. No rate: there is no such budget.
 -- Callers: the store. May call: worker, producer. Lock: the bucket's row until the transaction ends; when
--- half-open also the budget's row, without waiting, as bucket_take. The same as Bucket.lease in windlass.core.
+-- half-open also the budget's row, without waiting, as bucket_take. The same as Bucket.lease in
+-- windlass.core.
 CREATE OR REPLACE FUNCTION windlass.lease_tokens(
     p_budget text, p_key text, p_needs int[], p_extra int, p_rest int, p_leased_at float8,
     p_now float8 DEFAULT NULL, OUT served boolean[], OUT block int, OUT now float8, OUT rate float8,
@@ -189,7 +190,8 @@ BEGIN
         FOR i IN 1 .. cardinality(p_needs) LOOP
             CONTINUE WHEN v_most = 0 OR p_needs[i] > k.tokens;
             IF v_most = 1 THEN
-                -- One probe over all buckets: it goes to whoever locks the row first and finds none under way.
+                -- One probe over all buckets: it goes to whoever locks the row first and finds none under
+                -- way.
                 PERFORM FROM windlass.budget x WHERE x.name = b.name AND windlass.breaker_left(x, now) = 0
                     AND x.openings > 0
                     FOR NO KEY UPDATE SKIP LOCKED;

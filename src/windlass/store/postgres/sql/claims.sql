@@ -292,8 +292,8 @@ BEGIN
             greatest(c.hi, upper(v_ahead) - 1)
             USING ERRCODE = 'WL004', HINT = 'The sequence was set back: SELECT windlass.adopt() mends it.';
     END IF;
-    -- The last jobs of a lane are mostly in the current segment: where every number drawn beyond the cursor is
-    -- there, none is elsewhere. Each segment costs about as much as a job.
+    -- The last jobs of a lane are mostly in the current segment: where every number drawn beyond the cursor
+    -- is there, none is elsewhere. Each segment costs about as much as a job.
     IF v_position - c.hi <= p_limit - cardinality(v_found) THEN
         v_first := pg_sequence_last_value('windlass.segment_current'::regclass);
         v_last := v_first;
