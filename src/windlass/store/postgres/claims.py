@@ -216,6 +216,7 @@ class Claims:
 
     async def wait(self, queues: Sequence[str], timeout: float) -> bool:
         """See Store.wait."""
+        self._settled = frozenset()  # whoever has waited looks
         wanted = frozenset(queues)
         if any(lane.pending for lane in self._known.live_in(wanted)):
             # Its transaction drew a number before the lane was marked idle, so it will not call; mostly it

@@ -140,5 +140,5 @@ def rings_of(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> set[tuple[s
 
 
 def is_carried(id: int, lane: int, seq: int) -> bool:
-    """Whether a job brought its id to its place in a lane: only such a one can have passed a gate."""
+    """Whether a job brought its id to its place in a lane: it has been elsewhere before, as behind a gate."""
     return id != lane << SEQ_BITS | seq

@@ -98,7 +98,7 @@ class Capacity:
         if self._total is None:
             return room
         most = max((self._batches.get(queue, 1) for queue in wants), default=1)
-        free = (self._total - sum(self.busy.values()) - self.reserved.total()) * most
+        free = (self._total - sum(self.busy.values())) * most
         return min(room, free - sum(map(len, self.buffers.values())))
 
     def put(self, queue: str, jobs: Sequence[ClaimedJob]) -> None:

@@ -86,14 +86,15 @@ class Shift:
             alone=total is not None,  # a drain has no others
             board=board,
         )
-        self.log.handover = Handover(
-            self.capacity,
-            self.feedback,
-            self.log.record,
-            self.changed,
-            take=self.claimer.take,
-            lost=unanswered.lost,
-        )
+        if total is None:  # else queues share the slots, and the next of a key would overtake other queues
+            self.log.handover = Handover(
+                self.capacity,
+                self.feedback,
+                self.log.record,
+                self.changed,
+                take=self.claimer.take,
+                lost=unanswered.lost,
+            )
         self._look_at(assignment)
 
     # -- what it is told --------------------------------------------------------------------------------

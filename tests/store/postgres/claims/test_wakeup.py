@@ -313,3 +313,17 @@ def test_many_processes_do_not_ask_all_at_once() -> None:
     polls = [listener.jittered(5.0) for _ in range(200)]
     assert 4.0 <= min(polls) < 4.5
     assert 5.5 < max(polls) <= 6.0
+
+
+async def test_who_has_waited_looks(base: Base) -> None:
+    """[rule 10] The last claim took a lone job and left nothing behind; then somebody called."""
+    store, worker = await base.store(), await base.worker()
+    await base.lane()
+    assert await store.claim(worker, [base.queue], 10) == []
+    for _ in range(2):
+        waiting = asyncio.create_task(store.wait([base.queue], 10))
+        await base.look.enqueue()
+        while not await waiting:
+            waiting = asyncio.create_task(store.wait([base.queue], 10))
+        (claim,) = await store.claim(worker, [base.queue], 10)
+        assert len(claim.jobs) == 1

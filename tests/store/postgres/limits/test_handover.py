@@ -15,6 +15,7 @@ from windlass.core.retry import DeathPolicy
 from windlass.core.states import Kind
 from windlass.errors import WorkerLost
 from windlass.store.postgres import PostgresStore
+from windlass.store.postgres.outcomes import write
 from windlass.store.records import ClaimedJob, Finished, NewJob, Options, Outcome, Receipt, Room
 
 pytestmark = BOTH
@@ -373,3 +374,39 @@ async def test_a_limit_that_came_with_the_commit_is_looked_at_again(chains: Chai
     )  # fmt: skip
     assert stays == 0
     assert await chains.held() == {job.fence for job in got if not job.options.concurrency_key}
+
+
+async def test_a_session_of_another_isolation_level_is_answered(chains: Chains) -> None:
+    """[rule 2] Its default is REPEATABLE READ, and some task has a limit, which is looked at after the
+    commit."""
+    base = chains.base
+    await chains.enqueue(3)
+    (job,) = await chains.claim()
+    await chains.store.set_task(f"other.{base.queue}", {"concurrency": 5})
+    session = await base.session(default_transaction_isolation="repeatable read")
+    room = Room({base.queue: 5})
+    finished, _ = await write(
+        session.connection, "windlass", chains.worker, 1, [Outcome(job=job)], set(), admit=10, room=room
+    )
+    assert finished.applied == 1
+    assert len(handed(finished)) == 1
+
+
+async def test_jobs_keep_their_order_at_the_next_gate(chains: Chains) -> None:
+    """[C2] A retry came back to the end of its key's list; it stays behind the others at the task's gate."""
+    store, task = chains.store, f"t.{chains.base.queue}"
+    await store.set_task(task, {"concurrency": 1, "key_concurrency": 1})
+    first, *others = await chains.enqueue(4, task=task, concurrency_key=chains.base.queue)
+    jobs = await chains.claim()
+    assert [job.id for job in jobs] == [first]
+    await chains.finish(jobs, room=0, kind=Kind.RETRY, delay=0.01)
+    while await chains.base.state(first) != "ready":
+        await store.promote()
+    await store.set_task(task, {"key_concurrency": 10})
+    await store.promote()
+    order: list[int] = []
+    while len(order) < 4:
+        jobs = await chains.claim()
+        order += [job.id for job in jobs]
+        await chains.finish(jobs, room=0)
+    assert order == [*others, first]

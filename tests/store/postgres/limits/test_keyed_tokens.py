@@ -1,6 +1,7 @@
 """Claims that draw from buckets with keys take from all of them in one step where each has enough; else one
 by one. Both ways grant the same [F1] [F7]."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -105,3 +106,21 @@ async def test_s2_a_bucket_that_another_holds_is_not_waited_for(alone: Base, kno
     await holder.commit()
     assert await alone.look.value(AT_ONCE, wants(a=1, x=1))
     assert await holds(alone) == {"a": 4, "x": 2 if known else 3}
+
+
+async def test_f1_a_claim_that_must_wait_for_a_bucket_holds_no_later_one(alone: Base) -> None:
+    """Whoever has locked y may lock z: that is the order, and nobody who waits for y has z."""
+    lane, worker = await alone.lane(), await alone.worker()
+    await declare(alone, 5)
+    assert await alone.look.value(AT_ONCE, wants(x=1, y=1, z=1))
+    await add(alone, "x", "y", "z")
+    holder, claimer = await alone.sessions(2)
+    await holder.begin()
+    await holder.run("SELECT FROM windlass.bucket WHERE budget = 'b' AND key = 'y' FOR UPDATE")
+    waiting = "CALL windlass.claim($1, $2, 100, 10000, p_needs => $3)"
+    claiming = asyncio.create_task(claimer.row(waiting, lane, worker, NEEDS))
+    await alone.blocked(claimer)
+    await holder.run("SELECT FROM windlass.bucket WHERE budget = 'b' AND key = 'z' FOR UPDATE NOWAIT")
+    await holder.commit()
+    assert len(answer(lane, await claiming).jobs) == 3
+    assert await holds(alone) == {"x": 3, "y": 3, "z": 3}

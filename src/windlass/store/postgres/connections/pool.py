@@ -238,8 +238,9 @@ class Pool:
         self.give(connection)
 
     def _refuse(self, error: BaseException, began: float) -> None:
-        """Tell those who have nothing else to wait for. Calls that wait for one in use go on waiting, and so
-        do those that came after this attempt began: what was so then need not be so now."""
+        """Tell those who have nothing else to wait for. Who waits for one in use goes on waiting, for as long
+        as its deadline allows, and so does who came after this attempt began: what was so then need not be so
+        now."""
         nothing = len(self._all) == len(self._lent)
         self._refused_until = time.monotonic() + REFUSED
         told = [waiter for waiter in self._waiting if (nothing or waiter.lend) and waiter.since <= began]

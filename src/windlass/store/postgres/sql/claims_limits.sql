@@ -387,6 +387,7 @@ DECLARE
     v_states  windlass.bucket[];
     v_now     float8;
     v_mine    int;
+    v_added   int;
 BEGIN
     SELECT array_agg(a.budget), array_agg(a.key), array_agg(a.n) INTO v_budgets, v_keys, v_ns
       FROM (SELECT w.budget COLLATE "C" AS budget, w.key COLLATE "C" AS key, sum(w.n) AS n
@@ -397,32 +398,32 @@ BEGIN
                    OR EXISTS (SELECT FROM windlass.pass p WHERE p.gate = g.gate OFFSET 0)) THEN
         RETURN false;
     END IF;
-    SELECT count(*) INTO v_mine
-      FROM unnest(v_budgets, v_keys) AS u (budget, key)
-     CROSS JOIN LATERAL (SELECT 1 FROM windlass.bucket x WHERE x.budget = u.budget AND x.key = u.key
-                            FOR UPDATE SKIP LOCKED) AS k;
-    IF v_mine < cardinality(v_keys) THEN
-        BEGIN
-            PERFORM set_config('lock_timeout', greatest(p_wait, 1) || 'ms', true);
+    -- A subtransaction, which lets go of all of them: whoever waits holds only earlier ones.
+    BEGIN
+        PERFORM set_config('lock_timeout', greatest(p_wait, 1) || 'ms', true);
+        PERFORM FROM unnest(v_budgets, v_keys) AS u (budget, key)
+          CROSS JOIN LATERAL (SELECT FROM windlass.bucket x WHERE x.budget = u.budget AND x.key = u.key
+                                 FOR UPDATE NOWAIT) AS k;
+        GET DIAGNOSTICS v_mine = ROW_COUNT;
+        IF v_mine < cardinality(v_keys) THEN
             -- Full, and with an old time, as in bucket_lock.
-            WITH added AS (
-                INSERT INTO windlass.bucket (budget, key, tokens, at)
-                SELECT u.budget, u.key, b.burst, 0
-                  FROM unnest(v_budgets, v_keys) WITH ORDINALITY AS u (budget, key, i)
-                  JOIN windlass.budget b ON b.name = u.budget
-                 WHERE NOT EXISTS (SELECT FROM windlass.bucket x
-                                    WHERE x.budget = u.budget AND x.key = u.key OFFSET 0)
-                 ORDER BY u.i
-                ON CONFLICT DO NOTHING RETURNING 1)
-            SELECT v_mine + count(*) INTO v_mine FROM added;
-            PERFORM set_config('lock_timeout', v_before, true);
-        EXCEPTION WHEN lock_not_available THEN
-            RETURN false;
-        END;
-    END IF;
-    IF v_mine < cardinality(v_keys) THEN
+            INSERT INTO windlass.bucket (budget, key, tokens, at)
+            SELECT u.budget, u.key, b.burst, 0
+              FROM unnest(v_budgets, v_keys) WITH ORDINALITY AS u (budget, key, i)
+              JOIN windlass.budget b ON b.name = u.budget
+             WHERE NOT EXISTS (SELECT FROM windlass.bucket x
+                                WHERE x.budget = u.budget AND x.key = u.key OFFSET 0)
+             ORDER BY u.i
+            ON CONFLICT DO NOTHING;
+            GET DIAGNOSTICS v_added = ROW_COUNT;
+            IF v_mine + v_added < cardinality(v_keys) THEN
+                RAISE lock_not_available;  -- another has added one meanwhile, or there is no such budget
+            END IF;
+        END IF;
+        PERFORM set_config('lock_timeout', v_before, true);
+    EXCEPTION WHEN lock_not_available THEN
         RETURN false;
-    END IF;
+    END;
     -- Read after the locks, as in bucket_take.
     v_now := windlass.unix_time();
     SELECT array_agg(s.state ORDER BY u.i) INTO v_states

@@ -235,6 +235,7 @@ BEGIN
           LEFT JOIN (SELECT o AS gate, (SELECT count(*) FROM windlass.pass p WHERE p.gate = o) AS taken
                        FROM unnest(v_open) AS o
                       WHERE NOT EXISTS (SELECT FROM windlass.held h WHERE h.gate = o OFFSET 0)
+                        AND NOT EXISTS (SELECT FROM windlass.uncounted_task c WHERE 'task:' || c.task = o)
                      OFFSET 0) AS g ON g.gate = j.gate);
 END $$;
 

@@ -237,8 +237,9 @@ CREATE OR REPLACE FUNCTION windlass.admit_onward(
     p_ids bigint[], p_gates text[], OUT outs windlass.held[], OUT nexts text[], OUT rings windlass.held[])
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_on   bigint[];
-    v_fair bigint[];
+    v_on    bigint[];
+    v_fair  bigint[];
+    v_turns bigint[];
 BEGIN
     SELECT coalesce(array_agg(h.job ORDER BY (h.job).turn), '{}') INTO outs
       FROM unnest(p_ids, p_gates) AS u (id, gate)
@@ -257,11 +258,14 @@ BEGIN
                    AND NOT EXISTS (SELECT FROM windlass.pass p
                                     WHERE p.job = o.id AND p.gate LIKE 'budget:%' OFFSET 0) AS fair
               FROM unnest(outs) AS o OFFSET 0) AS x;
+    -- They are updated in the order of their ids, and keep that of their turns.
+    v_turns := ARRAY(SELECT nextval('windlass.held_turn') FROM unnest(v_on));
     UPDATE windlass.held h SET gate = nexts[array_position(v_on, h.id)], need = 1,
-           turn = nextval('windlass.held_turn')
+           turn = v_turns[array_position(v_on, h.id)]
      WHERE h.id = ANY (v_on);
+    v_turns := ARRAY(SELECT nextval('windlass.held_turn') FROM unnest(v_fair));
     UPDATE windlass.held h SET gate = NULL, fair_key = h.options ->> 'fair_key',
-           turn = nextval('windlass.held_turn')
+           turn = v_turns[array_position(v_fair, h.id)]
      WHERE h.id = ANY (v_fair);
     rings := ARRAY(SELECT o FROM unnest(outs) AS o WHERE o.id = ANY (v_fair));
     outs := ARRAY(SELECT o FROM unnest(outs) AS o WHERE o.id <> ALL (v_on || v_fair));

@@ -94,22 +94,24 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.count_aside(p_kind text, p_queue text, p_most bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_indexscan = off SET jit = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
+    -- The order is that of the index that is meant [rule 8].
     RETURN CASE p_kind
         WHEN 'held' THEN (SELECT count(*) FROM (SELECT FROM windlass.held x WHERE x.queue = p_queue
-                                                 LIMIT p_most) AS y)
+                                                 ORDER BY x.since LIMIT p_most) AS y)
         WHEN 'free' THEN (SELECT count(*) FROM (SELECT FROM windlass.held x
                                                  WHERE x.queue = p_queue AND x.fair_key IS NOT NULL
-                                                 LIMIT p_most) AS y)
+                                                 ORDER BY x.priority, x.fair_key, x.turn LIMIT p_most) AS y)
         WHEN 'scheduled' THEN (SELECT count(*) FROM (SELECT FROM windlass.deferred x
-                                                      WHERE x.queue = p_queue AND NOT x.retrying
-                                                      LIMIT p_most) AS y)
+                                                      WHERE x.queue BETWEEN p_queue AND p_queue
+                                                        AND NOT x.retrying
+                                                      ORDER BY x.queue, x.retrying LIMIT p_most) AS y)
         WHEN 'retrying' THEN (SELECT count(*) FROM (SELECT FROM windlass.deferred x
-                                                     WHERE x.queue = p_queue AND x.retrying
-                                                     LIMIT p_most) AS y)
+                                                     WHERE x.queue BETWEEN p_queue AND p_queue AND x.retrying
+                                                     ORDER BY x.queue, x.retrying LIMIT p_most) AS y)
         ELSE (SELECT count(*) FROM (SELECT FROM windlass.dead x WHERE x.queue = p_queue
-                                     LIMIT p_most) AS y) END;
+                                     ORDER BY x.died_at LIMIT p_most) AS y) END;
 END $$;
 
 -- Counts the jobs aside of queues that have more than a thousand of a kind, for aside_counts.

@@ -77,8 +77,11 @@ BEGIN
           INTO applied, v_added, v_added_seqs, v_asked, v_wrong, refused_claims, refused_seqs, v_from, v_to
           FROM judged j;
         repeated := v_asked - applied - v_wrong;
-        -- Jobs claimed before their task got a limit hold a pass that the worker does not know of.
-        IF EXISTS (SELECT FROM windlass.pass p WHERE p.job >= 1::bigint << 44) THEN
+        -- Jobs that went straight to their lane, and those claimed before their task got a limit, hold a pass
+        -- that the worker does not know of. Only passes near these jobs are looked at: see below.
+        IF EXISTS (SELECT FROM unnest(v_from, v_to) AS u (low, high)
+                    WHERE EXISTS (SELECT FROM windlass.pass p
+                                   WHERE p.job >= u.low AND p.job < u.high OFFSET 0)) THEN
             freed := windlass.drop_passes(
                 ARRAY(SELECT p.job
                         FROM unnest(p_claims, p_lanes) AS c (claim, lane)
@@ -192,9 +195,9 @@ BEGIN
     freed := v_done.freed;
     v_handed := v_done.handed;
     COMMIT;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
     IF cardinality(v_handed) > 0
        AND EXISTS (SELECT FROM windlass.task_setting s WHERE s.concurrency IS NOT NULL) THEN
-        SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
         v_handed := windlass.handed_recheck(p_worker, v_handed);
         COMMIT;
     END IF;
