@@ -38,8 +38,9 @@ SECRET: Final = frozenset({"database_url", "web_read", "web_operate"})
 _NOT_OURS: Final = ("SOAK_", "TEST_")  # prefixes of variables that tests read
 _ALIKE: Final = 0.75  # how similar to a setting a variable must be to count as misspelt
 Events = Literal["notable", "all", "off"]
-StartMethod = Literal["fork", "exec"]
 """Which runs make an event: those that did not simply succeed, all, or none."""
+StartMethod = Literal["fork", "exec"]
+"""How a child process starts: forked from one that has imported the app, or as a program of its own."""
 _WORKER_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 

@@ -48,6 +48,8 @@ class Bucket(msgspec.Struct, frozen=True):
     """It grants nothing before this: an upstream said so. What a breaker says comes on top."""
     leased_until: float = 0.0
     """Blocks of its tokens are out until then, so it holds no more than `ceiling`."""
+    whole_until: float = 0.0
+    """No more of them before this: somebody waits for more than `ceiling`."""
 
     @classmethod
     def full(cls, rate: float, burst: float, now: float) -> Bucket:
@@ -67,17 +69,19 @@ class Bucket(msgspec.Struct, frozen=True):
     def refilled(self, now: float) -> Bucket:
         """The bucket as it stands now. It refills from the end of a pause on: else there would be a burst
         where none is welcome. While blocks are out it refills to its ceiling, then to its burst."""
-        at, paused_until, leased_until = self.at, self.paused_until, self.leased_until
+        at, paused_until = self.at, self.paused_until
+        leased_until, whole_until = self.leased_until, self.whole_until
         if at - now > SLIP:  # the clock has gone back, and its times with it
             paused_until = max(0.0, paused_until - (at - now))
             leased_until = max(0.0, leased_until - (at - now))
+            whole_until = max(0.0, whole_until - (at - now))
             at = now
         tokens, since = self.tokens, max(at, paused_until)
         if leased_until > since:
             until = max(since, min(now, leased_until))
             tokens, since = min(self.ceiling, tokens + self.rate * (until - since)), until
         tokens = min(self.burst, tokens + self.rate * max(0.0, now - since))
-        return Bucket(self.rate, self.burst, tokens, max(at, now), paused_until, leased_until)
+        return Bucket(self.rate, self.burst, tokens, max(at, now), paused_until, leased_until, whole_until)
 
     def available(self, now: float) -> float:
         """How many tokens it would grant now."""
@@ -105,8 +109,12 @@ class Bucket(msgspec.Struct, frozen=True):
         for n in needs:
             served.append(n <= tokens and sum(served) < most)
             tokens -= n if served[-1] else 0
+        lacks = [n for n, ok in zip(needs, served, strict=True) if not ok and allowed is None]
+        if any(ready.ceiling < n <= ready.burst for n in lacks):
+            whole_until = max(ready.leased_until, now) + ready.burst / ready.rate if ready.rate > 0 else now
+            ready = msgspec.structs.replace(ready, whole_until=max(ready.whole_until, whole_until))
         free = math.floor(min(tokens, ready.ceiling) / 2)
-        block = min(extra, free) if allowed is None and all(served) else 0
+        block = min(extra, free) if allowed is None and all(served) and now >= ready.whole_until else 0
         if block < 1:
             return served, 0, msgspec.structs.replace(ready, tokens=tokens)
         tokens = min(tokens, ready.ceiling) - block

@@ -209,7 +209,7 @@ class ProcessTokens:
         tokens = self._buckets.get((budget, key))
         if tokens is None:
             if len(self._buckets) >= MAX_IDLE:
-                self._buckets = {at: kept for at, kept in self._buckets.items() if not kept.idle}
+                self._buckets = {at: kept for at, kept in list(self._buckets.items()) if not kept.idle}
             tokens = self._buckets.setdefault((budget, key), Tokens(self._store_handle, budget, key))
         return tokens
 

@@ -137,3 +137,23 @@ async def test_an_error_on_delivery_keeps_no_answer_back() -> None:
         loop.set_exception_handler(None)
         threads.close()
     assert str(error) == "of the one who was called"
+
+
+async def test_a_thread_that_cannot_be_started_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system has no room for another one for a moment: the call waits, and is run then."""
+    start, failures = threading.Thread.start, [RuntimeError("can't start new thread")]
+
+    def sometimes(thread: threading.Thread) -> None:
+        if failures:
+            raise failures.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", sometimes)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda *_: None)  # it is logged
+    threads, (call, answered) = Threads(), noted(lambda: 42)
+    threads.start(call)
+    async with asyncio.timeout(10):
+        await answered.wait()
+    assert call.value == 42
+    assert not failures

@@ -15,6 +15,7 @@ import msgspec
 from windlass.core.breaker import Breaker, BreakerState
 from windlass.core.bucket import Bucket
 from windlass.core.counts import plural
+from windlass.core.gates import budget_gate
 from windlass.core.governor import Governor, Window, burst
 from windlass.store.budgets import changed, checked, new
 from windlass.store.fields import NewBudget
@@ -106,6 +107,8 @@ def lease(
         return Lease([False] * len(needs), at=tx.now)
     if tx.now >= leased_at:  # else the clock was set back, and nobody knows how long ago that was
         give_back(tx, budget, rest, key, tx.now - leased_at)
+    if extra and tx.gates.anyone_waits(budget_gate(budget, key)):
+        extra = 0  # while blocks are out the bucket never holds its burst, which the first may need
     served, block = tx.budgets.lease(known, key, needs, extra)
     shut = (tx.budgets.named(budget) or known).breaker.left(tx.now)
     bucket = tx.budgets.bucket(known, key).refilled(tx.now)

@@ -118,6 +118,8 @@ class Gates:
         self._passes: dict[str, int] = {}
         self._given: list[Bindings] = []
         self._begun: list[str] = []
+        self.joined: set[str] = set()
+        """Gates whose waiting lists somebody has joined since `serve_freed_gates` read them."""
         self.freed: dict[str, int] = {}
         """Gates that may have room for those who wait, in the order they got it, and for how many, as far as
         that is known (see `deferred.settle`)."""
@@ -186,6 +188,7 @@ class Gates:
     def joined_list(self, gate: str) -> None:
         """A job joins the waiting list of a gate."""
         self._waiting[gate] = True
+        self.joined.add(gate)
 
     def knows_list(self, gate: str, *, waits: bool) -> None:
         """Somebody has looked whether anybody waits there."""

@@ -78,6 +78,7 @@ def serve_freed_gates(tx: Transaction) -> None:
     if not freed:
         return
     tx.inserts.write()
+    tx.gates.joined.clear()
     firsts = _firsts(tx, freed)
     if not firsts:
         return
@@ -144,7 +145,11 @@ def _serve(
     stopped = passed < len(waiting)
     if passed and not slots:
         tx.gates.left_list(gate)  # one has the turn of this ordering key, so nobody else comes now
-    elif passed == wanted or (stopped and (not simple or (slots and tx.limits.any_is_shut))):
+    elif (
+        passed == wanted
+        or gate in tx.gates.joined
+        or (stopped and (not simple or (slots and tx.limits.any_is_shut)))
+    ):
         with transitions.meanwhile(tx):
             let_through(tx, gate, MAX_AT_ONCE)
     else:

@@ -52,6 +52,10 @@ class Capacity:
         """Whether every slot of this queue is taken."""
         return self.busy[queue] >= self.slots.get(queue, 0)
 
+    def has_free_slot(self, queue: str) -> bool:
+        """Whether a slot of this queue is neither taken nor kept."""
+        return self.busy[queue] + self.reserved[queue] < self.slots.get(queue, 0)
+
     def wants(self) -> dict[str, int]:
         """How many jobs of each queue there is room for, those ahead of the slots included."""
         wants: dict[str, int] = {}

@@ -361,7 +361,8 @@ class Slots:
         handover = self._log.handover
         if handover is None or outcome is None or run.context.ended or run.why is Why.LOST:
             return False
-        return run.weight > 0 and handover.reserve(run.job)
+        free = self._capacity.has_free_slot(run.job.queue)  # a job from the buffer may have it by now
+        return run.weight > 0 and free and handover.reserve(run.job)
 
     def settle(self, outcome: Outcome) -> None:
         """Have this outcome written."""

@@ -152,10 +152,10 @@ class Threads:
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Calls are in line, and all threads slept when the first one came."""
         self._beginning = False
+        if not self._checking:
+            self._check_later(loop)  # first: it tries again where no thread can be had now
         if self._line and not self._awake:
             self._wake(loop)
-        if not self._checking:
-            self._check_later(loop)
 
     def _check_later(self, loop: asyncio.AbstractEventLoop) -> None:
         self._checking = True
@@ -171,12 +171,12 @@ class Threads:
         if not self._line:
             self._more = 1
             return
+        self._check_later(loop)
         limit = time.monotonic() - PATIENCE
         if all(thread.began < limit for thread in list(self._awake)):
             for _ in range(min(self._more, len(self._line))):
                 self._wake(loop)
             self._more *= 2
-        self._check_later(loop)
 
     # -- from the threads ---------------------------------------------------------------------------------
 
@@ -240,7 +240,11 @@ class _Thread:
     def start(self) -> None:
         """Begin, awake: before it can look, lest it goes to sleep and is then thought to be awake."""
         self._threads.woken(self)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # the system has no room for another one: nobody may wait for this one
+            self._threads.gone(self)
+            raise
 
     def wake(self) -> None:
         """There is a call for it. It counts as awake from now on, so that the next call need not wake

@@ -19,7 +19,7 @@ WAIT = "SELECT windlass.bucket_wait($1, '', $2, $3)"
 LEASE = "SELECT * FROM windlass.lease_tokens($1, '', $2, $3, $4, $5, $6)"
 MADE = "SELECT at FROM windlass.bucket WHERE budget = $1"
 HOLDS = """
-SELECT b.rate, b.burst, k.tokens, k.at, k.paused_until, k.leased_until
+SELECT b.rate, b.burst, k.tokens, k.at, k.paused_until, k.leased_until, k.whole_until
   FROM windlass.budget b CROSS JOIN LATERAL windlass.bucket_at(b, windlass.bucket_of(b, ''), $2) AS k
  WHERE b.name = $1
 """
@@ -57,6 +57,8 @@ class Model:
         served, block, left = self.bucket.lease(needs, extra, now, allowed)
         if any(served) or block:
             self.bucket, self.breaker = left, self.breaker.granted(now)
+        elif left.whole_until > self.bucket.whole_until:
+            self.bucket = left
         return served, block
 
     def tokens(self, each: int, now: float) -> int:

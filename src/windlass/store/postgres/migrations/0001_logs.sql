@@ -653,6 +653,7 @@ CREATE TABLE windlass.bucket (
     at            float8 NOT NULL,
     paused_until  float8 NOT NULL DEFAULT 0,
     leased_until  float8 NOT NULL DEFAULT 0,  -- blocks of its tokens are out until then
+    whole_until   float8 NOT NULL DEFAULT 0,  -- no more of them before this: somebody needs more than is left
     drains        int NOT NULL DEFAULT 0,
     budget        text NOT NULL,
     key           text COLLATE "C" NOT NULL,

@@ -299,8 +299,8 @@ DECLARE
     v_now  float8 := windlass.unix_time();
     v_done int;
 BEGIN
-    UPDATE windlass.bucket x SET (tokens, at, paused_until, leased_until, drains) =
-           (SELECT r.tokens, r.at, r.paused_until, r.leased_until, r.drains
+    UPDATE windlass.bucket x SET (tokens, at, paused_until, leased_until, whole_until, drains) =
+           (SELECT r.tokens, r.at, r.paused_until, r.leased_until, r.whole_until, r.drains
               FROM windlass.bucket_at(b, x, v_now) AS r)
       FROM windlass.budget b
      WHERE b.name = x.budget

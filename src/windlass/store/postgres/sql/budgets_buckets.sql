@@ -12,7 +12,7 @@ DECLARE
 BEGIN
     SELECT * INTO k FROM windlass.bucket x WHERE x.budget = b.name AND x.key = p_key;
     IF NOT FOUND THEN
-        k := ROW (b.burst, 0, 0, 0, 0, b.name, p_key)::windlass.bucket;
+        k := ROW (b.burst, 0, 0, 0, 0, 0, b.name, p_key)::windlass.bucket;
     END IF;
     RETURN k;
 END $$;
@@ -32,6 +32,7 @@ BEGIN
     IF k.at > p_now + 1 THEN
         k.paused_until := greatest(0, k.paused_until - (k.at - p_now));
         k.leased_until := greatest(0, k.leased_until - (k.at - p_now));
+        k.whole_until := greatest(0, k.whole_until - (k.at - p_now));
         k.at := p_now;
     END IF;
     IF k.drains < b.drains THEN
@@ -205,7 +206,19 @@ BEGIN
             v_some := true;
             k.tokens := k.tokens - p_needs[i];
         END LOOP;
-        IF v_most IS NULL AND NOT false = ANY (served) THEN
+        -- While blocks are out the bucket never holds its burst. Who needs more than it holds then, by hand
+        -- or as a job that waits, would wait for as long as others call.
+        IF v_most IS NULL
+           AND EXISTS (SELECT FROM unnest(p_needs, served) AS u (n, served)
+                    WHERE NOT u.served AND u.n > windlass.bucket_ceiling(b) AND u.n <= b.burst) THEN
+            k.whole_until := greatest(k.whole_until, CASE WHEN b.rate > 0 THEN greatest(k.leased_until, now)
+                                                                               + b.burst / b.rate
+                                                          ELSE now END);
+            v_some := true;
+        END IF;
+        IF v_most IS NULL AND NOT false = ANY (served) AND now >= k.whole_until AND p_extra > 0
+           AND NOT EXISTS (SELECT FROM windlass.held h
+                            WHERE h.gate = 'budget:' || k.budget || '/' || k.key) THEN
             v_n := least(p_extra, floor(least(k.tokens, windlass.bucket_ceiling(b), 2e9) / 2));
             IF v_n >= 1 THEN
                 block := v_n;
@@ -217,7 +230,7 @@ BEGIN
     END IF;
     IF v_some THEN
         UPDATE windlass.bucket x SET tokens = k.tokens, at = k.at, paused_until = k.paused_until,
-               leased_until = k.leased_until, drains = k.drains
+               leased_until = k.leased_until, whole_until = k.whole_until, drains = k.drains
          WHERE x.budget = k.budget AND x.key = k.key;
     END IF;
     rate := b.rate;

@@ -440,7 +440,7 @@ BEGIN
        SET tokens = u.tokens - v_ns[u.i], at = u.at, paused_until = u.paused_until,
            leased_until = u.leased_until, drains = u.drains
       FROM unnest(v_states) WITH ORDINALITY
-        AS u (tokens, at, paused_until, leased_until, drains, budget, key, i)
+        AS u (tokens, at, paused_until, leased_until, whole_until, drains, budget, key, i)
      WHERE x.budget = u.budget AND x.key = u.key;
     RETURN true;
 END $$;

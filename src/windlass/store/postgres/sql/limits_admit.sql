@@ -211,7 +211,7 @@ BEGIN
             SELECT (g.job).gate, (g.job).id, (g.job).need, (g.job).turn, (g.job).enqueued_at, windlass.now()
               FROM gone g
             ON CONFLICT DO NOTHING)
-        SELECT coalesce(array_agg(g.job ORDER BY (g.job).turn), '{}') INTO outs FROM gone g;
+        SELECT coalesce(array_agg(g.job ORDER BY (g.job).gate, (g.job).turn), '{}') INTO outs FROM gone g;
         n := cardinality(outs);
     END IF;
     IF n < cardinality(v_ids) THEN
@@ -241,7 +241,8 @@ DECLARE
     v_fair  bigint[];
     v_turns bigint[];
 BEGIN
-    SELECT coalesce(array_agg(h.job ORDER BY (h.job).turn), '{}') INTO outs
+    -- Gate by gate, as admit_gate would let them in.
+    SELECT coalesce(array_agg(h.job ORDER BY (h.job).gate, (h.job).turn), '{}') INTO outs
       FROM unnest(p_ids, p_gates) AS u (id, gate)
      CROSS JOIN LATERAL (SELECT x AS job FROM windlass.held x WHERE x.id = u.id AND x.gate = u.gate
                             FOR UPDATE SKIP LOCKED) AS h;

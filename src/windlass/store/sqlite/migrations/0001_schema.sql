@@ -370,6 +370,7 @@ CREATE TABLE windlass_bucket (
     at            REAL NOT NULL,
     paused_until  REAL NOT NULL,
     leased_until  REAL NOT NULL,            -- blocks of its tokens are out until then
+    whole_until   REAL NOT NULL,            -- no more of them before this: somebody needs more than is left
     PRIMARY KEY (budget, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_bucket_at ON windlass_bucket (at);

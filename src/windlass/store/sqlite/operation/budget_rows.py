@@ -146,6 +146,8 @@ class Budgets:
         served, block, bucket = bucket.lease(needs, extra, self._now, allowed)
         if any(served) or block:
             self._granted(budget, key, bucket)
+        elif bucket.whole_until:
+            self.keep_bucket(budget, key, bucket)
         return served, block
 
     def _granted(self, budget: Budget, key: str, left: Bucket) -> None:

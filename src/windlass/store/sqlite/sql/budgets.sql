@@ -16,16 +16,17 @@ VALUES (?, {budget ?}, ?, ?, ?, ?, ?, ?);
 DELETE FROM windlass_budget WHERE name = ?;
 
 -- :bucket
-SELECT tokens, at, paused_until, leased_until FROM windlass_bucket WHERE budget = ? AND key = ?;
+SELECT tokens, at, paused_until, leased_until, whole_until FROM windlass_bucket WHERE budget = ? AND key = ?;
 
 -- :buckets
 SELECT key FROM windlass_bucket WHERE budget = ?;
 
 -- :keep_bucket
-INSERT INTO windlass_bucket (budget, key, tokens, at, paused_until, leased_until) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO windlass_bucket (budget, key, tokens, at, paused_until, leased_until, whole_until)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (budget, key) DO UPDATE
 SET tokens = excluded.tokens, at = excluded.at, paused_until = excluded.paused_until,
-    leased_until = excluded.leased_until;
+    leased_until = excluded.leased_until, whole_until = excluded.whole_until;
 
 -- :drop_buckets
 DELETE FROM windlass_bucket WHERE budget = ?;
