@@ -141,10 +141,8 @@ def unused_room(path: Path) -> list[str]:
     rows: list[Any] = firsts.fetchall()
     for gate, task, options, _ in rows:
         limits = {each.name: each.limit for each in gates_of("default", task, readable_options(options))}
-        (passes,) = connection.execute(
-            "SELECT total(n) FROM windlass_pass WHERE gate = ?", (gate,)
-        ).fetchone()
-        if passes < limits[gate]:
+        taken: Any = connection.execute("SELECT total(n) FROM windlass_pass WHERE gate = ?", (gate,))
+        if taken.fetchone()[0] < limits[gate]:
             found.append(gate)
     connection.close()
     return found
