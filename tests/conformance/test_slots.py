@@ -219,3 +219,21 @@ async def test_a_lower_limit_holds_for_those_who_have_a_slot_already(rig: Rig, l
         running += await take(rig, worker)
         assert len(running) <= 2
     assert len(set(ended)) == len(ended) == 7
+
+
+async def test_jobs_let_through_by_a_limit_that_is_gone_leave_no_pass_behind(rig: Rig) -> None:
+    """[F3] They waited for a slot when the limit was taken away; set again, it has all its slots."""
+    await rig.store.set_task("t", {"concurrency": 1})
+    await rig.add("t", "t", "t", "t")
+    worker = await rig.worker()
+    running = await rig.claim(worker, limit=10)
+    assert len(running) == 1
+    await rig.store.set_task("t", {"concurrency": None})
+    await rig.store.promote()
+    others = await rig.claim(worker, limit=10)
+    assert len(others) == 3
+    await rig.finish(worker, [*running, *others])
+    await rig.store.set_task("t", {"concurrency": 2})
+    await rig.add("t", "t", "t")
+    await rig.store.promote()
+    assert len(await rig.claim(worker, limit=10)) == 2

@@ -82,6 +82,7 @@ def _next_turns(tx: Transaction, lane: Lane, room: int) -> list[_Turn]:
     keys = _ring(tx, lane, room)
     if not keys:
         return []
+    tx.gates.write()  # a pass that was just given makes a job bound
     found = tx.all(_SQL["first_of_keys"], (encode(keys).decode(), lane.id, -(-room // len(keys))))
     turns = [sorted(mine, key=itemgetter(2)) for _, mine in groupby(found, key=itemgetter(0))]
     in_turn = (turn for turns_at_once in zip_longest(*turns) for turn in turns_at_once if turn is not None)

@@ -317,6 +317,7 @@ def _join_list(
 
 def _is_bound(tx: Transaction, row: Row) -> bool:
     """Whether the end of this job has more to do than to write its state, as others say."""
+    tx.gates.write()  # it may have been given a pass just now, of a limit that is gone
     return tx.one(_SQL["is_bound"], (row.id,)) is not None
 
 

@@ -171,7 +171,10 @@ async def test_a_store_closes(alone: Base) -> None:
         await store.close()
 
     async def none() -> bool:
-        rows = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'windlass'"
+        rows = (
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE application_name = 'windlass' AND datname = current_database()"
+        )
         return bool(await alone.look.value(rows) == 0)
 
     await until(none, 5.0)
