@@ -41,7 +41,7 @@ def first_column(heading: str) -> list[str]:
 
 
 def test_the_page_names_only_sql_that_exists() -> None:
-    texts = [file.read_text(encoding="utf-8") for file in SQL.glob("*.sql")]
+    texts = [file.read_text(encoding="utf-8") for file in SQL.rglob("*.sql")]
     created = {name for text in texts for name in CREATED.findall(text)}
     assert set(NAMED.findall(PAGE)) - created == set()
 

@@ -42,7 +42,7 @@ def check(only: Sequence[str] = (), details: dict[str, Any] | None = None) -> li
     """The score over all functions, or over the named ones."""
     every = [
         mutant
-        for path in sorted((ROOT / "src" / FUNCTIONS).glob("*.sql"))
+        for path in sorted((ROOT / "src" / FUNCTIONS).rglob("*.sql"))
         for mutant in sql_mutants(path)
         if not only or mutant.function in only
     ]
@@ -77,7 +77,7 @@ def learn() -> dict[str, list[str]]:
         known: dict[str, list[str]] = json.loads(kept.read_text(encoding="utf-8"))
         return known
     with tempfile.TemporaryDirectory() as folder:
-        for path in (copy(Path(folder)) / FUNCTIONS).glob("*.sql"):
+        for path in (copy(Path(folder)) / FUNCTIONS).rglob("*.sql"):
             found = [_telling(paragraph) for paragraph in path.read_text(encoding="utf-8").split("\n\n")]
             path.write_text("\n\n".join(found), encoding="utf-8")
         answer = Path(folder) / "calls.json"

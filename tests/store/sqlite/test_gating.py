@@ -16,8 +16,9 @@ from windlass.core.states import Priority
 from windlass.store.fields import NewBudget
 from windlass.store.records import Need, Needs, Outcome, WorkerInfo
 from windlass.store.settings import StoreSettings
-from windlass.store.sqlite import SQLiteStore, waiting_lists
+from windlass.store.sqlite import SQLiteStore
 from windlass.store.sqlite.claims import MAX_SENT_AWAY
+from windlass.store.sqlite.flow import waiting_lists
 
 LIMIT = 2
 

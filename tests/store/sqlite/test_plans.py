@@ -5,12 +5,12 @@ nothing."""
 import re
 from collections.abc import Callable
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import windlass.store.sqlite as package
 from tests.store.sqlite.kit import foreign, job, opened
 from windlass.core.states import State
 from windlass.store.fields import NewBudget
@@ -20,9 +20,7 @@ from windlass.store.sqlite.claims import MAX_SENT_AWAY
 from windlass.store.sqlite.listing import MAX_GATED
 from windlass.store.sqlite.schema import Statements
 
-OPERATIONS = sorted(
-    entry.name.removesuffix(".sql") for entry in (files("windlass.store.sqlite") / "sql").iterdir()
-)
+OPERATIONS = sorted(path.stem for path in (Path(package.__file__).parent / "sql").rglob("*.sql"))
 
 
 READS_ALL = {"measures.miscounts"}

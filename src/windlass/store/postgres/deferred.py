@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
-from windlass.store.postgres.limits import Limits
+from windlass.store.postgres.flow.limits import Limits
 from windlass.store.postgres.parents import Parents
 from windlass.store.records import Promoted
 

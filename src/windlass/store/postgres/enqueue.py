@@ -23,7 +23,7 @@ from windlass.store.records import DEFAULT_OPTIONS, NewJob, Receipt
 
 if TYPE_CHECKING:
     from windlass.store.postgres.connections.database import Database
-    from windlass.store.postgres.limits import Limits
+    from windlass.store.postgres.flow.limits import Limits
 
 TRIES: Final = 3
 

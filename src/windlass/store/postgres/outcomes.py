@@ -21,7 +21,7 @@ from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.encoding import AS_IT_IS, Fit
 from windlass.store.postgres.connections.errors import translated
 from windlass.store.postgres.enqueue import Call
-from windlass.store.postgres.limits import ADMIT_STEP, Limits, is_carried
+from windlass.store.postgres.flow.limits import ADMIT_STEP, Limits, is_carried
 from windlass.store.postgres.parents import Parents
 from windlass.store.postgres.rows import UNREADABLE
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, ClaimedJob, Finished, Outcome, Room

@@ -17,7 +17,7 @@ from windlass.errors import ClaimLost, StoreBusy, StoreUnavailable, WindlassErro
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.errors import translated
-from windlass.store.postgres.limits import Limits, is_carried
+from windlass.store.postgres.flow.limits import Limits, is_carried
 from windlass.store.postgres.rows import record_of
 from windlass.store.records import ClaimedJob, ParentRecord, PartRecord, Parts, Plan, states_of_parts
 

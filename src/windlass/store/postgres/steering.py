@@ -18,8 +18,8 @@ from windlass.store.changes import changed_task, merged
 from windlass.store.fields import TaskRecord
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
+from windlass.store.postgres.flow.limits import Limits
 from windlass.store.postgres.known_queues import KnownRows
-from windlass.store.postgres.limits import Limits
 from windlass.store.postgres.rows import record_of
 from windlass.store.records import CancelAnswer, DeleteAnswer, QueueRecord, RetryAnswer
 

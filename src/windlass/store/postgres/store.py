@@ -7,7 +7,6 @@ from typing import Final
 
 from windlass.errors import StoreForbidden
 from windlass.store.postgres import schema as schemas
-from windlass.store.postgres.budgets import Budgets
 from windlass.store.postgres.claims import Claims
 from windlass.store.postgres.cluster import Cluster
 from windlass.store.postgres.connections.database import DEADLINE, Database
@@ -17,8 +16,9 @@ from windlass.store.postgres.counts import Counts
 from windlass.store.postgres.deferred import Deferred
 from windlass.store.postgres.diagnosis import Diagnosis
 from windlass.store.postgres.enqueue import Enqueue
+from windlass.store.postgres.flow.budgets import Budgets
+from windlass.store.postgres.flow.limits import Limits
 from windlass.store.postgres.intake import Intake
-from windlass.store.postgres.limits import Limits
 from windlass.store.postgres.listing import Listing
 from windlass.store.postgres.measures import Measures
 from windlass.store.postgres.moving import Moving

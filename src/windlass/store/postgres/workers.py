@@ -11,7 +11,7 @@ import msgspec
 from windlass.core.retry import DeathPolicy
 from windlass.errors import StoreForbidden
 from windlass.store.postgres.connections.database import Database
-from windlass.store.postgres.limits import Limits
+from windlass.store.postgres.flow.limits import Limits
 from windlass.store.postgres.outcomes import Outcomes
 from windlass.store.postgres.rows import record_of
 from windlass.store.records import Beat, Rescued, Vitals, WorkerInfo, WorkerRecord

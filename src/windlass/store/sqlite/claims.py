@@ -17,7 +17,8 @@ from windlass.core.order import LaneHead, claim_order
 from windlass.errors import ClaimLost, StoreCorrupt, WorkerLost
 from windlass.store.protocol import NOTHING
 from windlass.store.records import DEFAULT_OPTIONS, Checkpoint, Claim, ClaimedJob, Fence, Needs, Options
-from windlass.store.sqlite import claim_limits, fair_keys, parts, transitions
+from windlass.store.sqlite import parts, transitions
+from windlass.store.sqlite.flow import claim_limits, fair_keys
 from windlass.store.sqlite.operation.budget_rows import bounds, governors_bucket
 from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction

@@ -14,7 +14,8 @@ from typing import Final
 
 from windlass.errors import JobNotFound
 from windlass.store.records import NewJob, Promoted, Receipt
-from windlass.store.sqlite import fair_keys, parents, rows, transitions, waiting_lists
+from windlass.store.sqlite import parents, rows, transitions
+from windlass.store.sqlite.flow import fair_keys, waiting_lists
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import Ending, Row, encode
 from windlass.store.sqlite.schema import Statements

@@ -16,8 +16,9 @@ import apsw
 from windlass.core.retry import FORGET_AFTER
 from windlass.store.records import Expired, Rotation
 from windlass.store.settings import StoreSettings
-from windlass.store.sqlite import limits, parents
+from windlass.store.sqlite import parents
 from windlass.store.sqlite.connections.database import Database
+from windlass.store.sqlite.flow import limits
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import CANCELLED, DEAD, SUCCEEDED, fetch
 from windlass.store.sqlite.schema import Statements

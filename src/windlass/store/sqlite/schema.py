@@ -9,9 +9,11 @@ bindings; so are `{task}` and `{budget}`.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 import apsw
 
@@ -58,11 +60,25 @@ def migrations() -> list[tuple[int, str]]:
 
 def _parsed(module: str) -> list[tuple[str, str, str]]:
     """What a file holds: mark, name and body of each statement and fragment."""
-    _, *parts = _NAMED.split((_ROOT / "sql" / f"{module}.sql").read_text("utf-8"))
+    _, *parts = _NAMED.split(_files()[module].read_text("utf-8"))
     return [
         (mark, name, _bare(body))
         for mark, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     ]
+
+
+@functools.cache
+def _files() -> dict[str, Traversable]:
+    """The files of statements by module, those of folders included."""
+    return dict(_below(_ROOT / "sql"))
+
+
+def _below(folder: Traversable) -> Iterator[tuple[str, Traversable]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _below(entry)
+        else:
+            yield entry.name.removesuffix(".sql"), entry
 
 
 def _bare(statement: str) -> str:

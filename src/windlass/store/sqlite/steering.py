@@ -16,8 +16,9 @@ from windlass.errors import AlreadyEnqueued, Finalizing
 from windlass.store.changes import changed_queue, changed_task
 from windlass.store.fields import TaskRecord, fields_of
 from windlass.store.records import CancelAnswer, DeleteAnswer, PartOf, QueueRecord, RetryAnswer
-from windlass.store.sqlite import deferred, parents, parts, rows, transitions, waiting_lists
+from windlass.store.sqlite import deferred, parents, parts, rows, transitions
 from windlass.store.sqlite.deferred import settle
+from windlass.store.sqlite.flow import waiting_lists
 from windlass.store.sqlite.operation.budget_rows import known
 from windlass.store.sqlite.operation.lanes import declare_queue
 from windlass.store.sqlite.operation.transaction import Transaction

@@ -22,12 +22,10 @@ from windlass.errors import Refused, ResultTimeout
 from windlass.store import records
 from windlass.store.settings import StoreSettings
 from windlass.store.sqlite import (
-    budgets,
     claims,
     cluster,
     deferred,
     handover,
-    limits,
     listing,
     measures,
     moving,
@@ -38,11 +36,11 @@ from windlass.store.sqlite import (
     schedules,
     schema,
     steering,
-    waiting_lists,
     workers,
 )
 from windlass.store.sqlite import enqueue as enqueuing
 from windlass.store.sqlite.connections.database import Database
+from windlass.store.sqlite.flow import budgets, limits, waiting_lists
 from windlass.store.sqlite.operation.transaction import Transaction
 
 P = ParamSpec("P")

@@ -12,7 +12,7 @@ from windlass.core.retry import FORGET_AFTER
 from windlass.core.states import Kind
 from windlass.store import unknown_tasks
 from windlass.store.sqlite import rows
-from windlass.store.sqlite.limits import BUDGET
+from windlass.store.sqlite.flow.limits import BUDGET
 from windlass.store.sqlite.operation.lanes import Lane
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import Ending, Row, decode_new_job, encode, options_json

@@ -78,7 +78,7 @@ def test_every_header_says_who_may_call_the_function() -> None:
 
 def test_every_paragraph_of_a_room_is_a_definition_or_a_heading() -> None:
     """What stands behind an empty line inside of a function would silently not be loaded."""
-    for path in [*(FOLDER / "sql").glob("*.sql"), FOLDER.parent / "moving" / "postgres.sql"]:
+    for path in [*(FOLDER / "sql").rglob("*.sql"), FOLDER.parent / "moving" / "postgres.sql"]:
         _intro, *paragraphs = path.read_text(encoding="ascii").rstrip("\n").split("\n\n")
         assert [text for text in paragraphs if not PARAGRAPH.match(text)] == [], path.name
         made = [text for text in paragraphs if "\nCREATE OR" in text]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 _ROOT = resources.files("windlass.store.postgres")
@@ -69,11 +71,14 @@ def statements() -> dict[str, str]:
 
 @functools.cache
 def _files(folder: str) -> dict[str, str]:
-    """The SQL files of a folder by name, in the order of their names."""
-    entries = sorted((_ROOT / folder).iterdir(), key=lambda entry: entry.name)
-    found = {
-        entry.name.removesuffix(".sql"): entry.read_text("utf-8")
-        for entry in entries
-        if entry.name.endswith(".sql")
-    }
+    """The SQL files of a folder and of those in it by name, in the order of their names."""
+    found = dict(sorted(_below(_ROOT / folder)))
     return found | {"moving": _MOVING.read_text("utf-8")} if folder == "sql" else found
+
+
+def _below(folder: Traversable) -> Iterator[tuple[str, str]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _below(entry)
+        elif entry.name.endswith(".sql"):
+            yield entry.name.removesuffix(".sql"), entry.read_text("utf-8")

@@ -12,7 +12,7 @@ import apsw
 from windlass.store import unknown_tasks
 from windlass.store.records import DEFAULT_OPTIONS, EnqueueStatus, NewJob, Receipt
 from windlass.store.settings import StoreSettings
-from windlass.store.sqlite.limits import Gates, Limits
+from windlass.store.sqlite.flow.limits import Gates, Limits
 from windlass.store.sqlite.operation.budget_rows import Budgets
 from windlass.store.sqlite.operation.lanes import Lane, Lanes, Leases
 from windlass.store.sqlite.rows import BOUND, HELD, PLAIN, SCHEDULED, Bindings, Ending, fetch, options_json

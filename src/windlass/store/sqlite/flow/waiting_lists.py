@@ -17,7 +17,7 @@ import apsw
 from windlass.core.gates import Gate, is_slots, keeps, over_gate
 from windlass.store.records import GateRecord
 from windlass.store.sqlite import transitions
-from windlass.store.sqlite.limits import BUDGET
+from windlass.store.sqlite.flow.limits import BUDGET
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import HELD, OFFERED, Row, encode, fetch
 from windlass.store.sqlite.schema import Statements

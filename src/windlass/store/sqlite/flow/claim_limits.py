@@ -17,7 +17,8 @@ from windlass.core.gates import Gate, budget_gate
 from windlass.core.ids import SEQ_BITS
 from windlass.store.budgets import bucket_key
 from windlass.store.records import Claim, ClaimedJob, Need, Needs
-from windlass.store.sqlite import transitions, waiting_lists
+from windlass.store.sqlite import transitions
+from windlass.store.sqlite.flow import waiting_lists
 from windlass.store.sqlite.operation.budget_rows import bounds, governors_bucket
 from windlass.store.sqlite.operation.transaction import Transaction
 from windlass.store.sqlite.rows import OFFERED, Row

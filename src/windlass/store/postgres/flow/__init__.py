@@ -1,0 +1,1 @@
+"""Limits, keys and budgets: what decides which jobs may run now."""
