@@ -30,7 +30,7 @@ def named(text: str) -> list[str]:
 
 def places(name: str, cell: str) -> list[Path]:
     """Where a name may lead: to each store, or to PostgreSQL alone, where the cell says so."""
-    if "/" in name.removeprefix("sql/"):
+    if "/" in name.removeprefix("sql/").removeprefix("flow/"):
         return [SOURCE / name]
     for said, stores in (("of each store", STORES), ("of PostgreSQL", STORES[:1])):
         before = re.split(r"[;.] ", cell.partition(said)[0])[-1]
