@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from windlass.handles.parent import Parent
     from windlass.handles.progress import JobProgress
     from windlass.handles.queue import Queue
+    from windlass.handles.results import result_of, results_of
     from windlass.running.context import Context, current_context
     from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
     from windlass.tasks.task import Task
@@ -68,6 +69,8 @@ __all__ = [
     "__version__",
     "current_context",
     "planner",
+    "result_of",
+    "results_of",
 ]
 
 _HOMES: Final = {
@@ -83,6 +86,7 @@ _HOMES: Final = {
     "handles.parent": ("Parent",),
     "handles.progress": ("JobProgress",),
     "handles.queue": ("Queue",),
+    "handles.results": ("result_of", "results_of"),
     "running.context": ("Context", "current_context"),
     "signals": ("Cancelled", "Dead", "Retry", "Snooze", "SourceGone", "Throttled"),
     "tasks.task": ("Task",),

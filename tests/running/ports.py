@@ -1,7 +1,7 @@
 """A port with a store behind it: what a context needs of a worker, without one."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from windlass.store.records import (
     Checkpoint,
     ClaimedJob,
+    KeptResult,
     NewJob,
     Outcome,
     PartOf,
@@ -31,6 +32,9 @@ class StorePort:
         self.writes: list[Checkpoint] = []
         self.error: Exception | None = None
         self.gate: asyncio.Event | None = None
+
+    async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
+        return await self.store.results(jobs)
 
     async def load(self, job: ClaimedJob) -> Checkpoint | None:
         self.loads += 1

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from windlass.running.store_handle import StoreHandle
     from windlass.store.protocol import Store
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A", bound=str)
 _LONG: Final = 3600.0
 _ENDED: Final = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
 
 
-class Job(Generic[R]):
+class Job(Generic[R_co]):
     """One durable unit of work.
 
     `id` is an int here and a string in JSON. `receipt` says what became of the enqueue: "enqueued",
@@ -96,7 +96,7 @@ class Job(Generic[R]):
         """How far the job is; see `progress`."""
         return await self._store_handle().acall(self._progress)
 
-    def result(self, timeout: Duration | None = None) -> R:
+    def result(self, timeout: Duration | None = None) -> R_co:
         """Wait for the job to end and return what its task returned [O8].
 
         Raises ResultTimeout when it takes longer than `timeout` (None: wait for ever), JobFailed when it
@@ -111,7 +111,7 @@ class Job(Generic[R]):
             )
         return self._value(self._store_handle().call(lambda store: self._finished(store, timeout)))
 
-    async def aresult(self, timeout: Duration | None = None) -> R:
+    async def aresult(self, timeout: Duration | None = None) -> R_co:
         """Wait for the job to end and return what its task returned; see `result`."""
         return self._value(await self._store_handle().acall(lambda store: self._finished(store, timeout)))
 
@@ -136,7 +136,7 @@ class Job(Generic[R]):
         """Offer a dead, scheduled or retrying job again now, with its attempts reset."""
         return (await self._store_handle().acall(lambda store: store.retry([self.id])))[self.id]
 
-    def replay(self) -> Job[R]:
+    def replay(self) -> Job[R_co]:
         """Make a new job that does the same once more, ready now, and return its handle [O6].
 
         It has this one's task, arguments, queue, priority and options, except for the unique key, and says in
@@ -144,7 +144,7 @@ class Job(Generic[R]):
         a part of a parent."""
         return self._clone(*self._store_handle().call(self._replay))
 
-    async def areplay(self) -> Job[R]:
+    async def areplay(self) -> Job[R_co]:
         """Make a new job that does the same once more; see `replay`."""
         return self._clone(*await self._store_handle().acall(self._replay))
 
@@ -209,7 +209,7 @@ class Job(Generic[R]):
         )
         return record, (await store.enqueue([job]))[0]
 
-    def _clone(self, record: JobRecord, receipt: Receipt) -> Job[R]:
+    def _clone(self, record: JobRecord, receipt: Receipt) -> Job[R_co]:
         return Job(
             receipt.id,
             store_handle=self._store_handle,
@@ -241,10 +241,10 @@ class Job(Generic[R]):
         elif record is not None and record.state is State.READY:
             stopped_clock.check(f"job {self.id} of task {record.task} is ready and nobody runs it", UNTIL_RUN)
 
-    def _value(self, record: JobRecord) -> R:
+    def _value(self, record: JobRecord) -> R_co:
         if record.state is State.SUCCEEDED:
             try:
-                value: R = self._decode(record)
+                value: R_co = self._decode(record)
             except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
                 raise ResultInvalid(
                     f"job {self.id} of task {record.task} succeeded, but its result is not what the task's "

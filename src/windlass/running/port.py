@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol, TypeVar
 
 from windlass.errors import ConfigurationError, WorkerLost
-from windlass.store.records import Checkpoint, ClaimedJob, Outcome, PartOf, Plan, TaskRecord
+from windlass.store.records import Checkpoint, ClaimedJob, KeptResult, Outcome, PartOf, Plan, TaskRecord
 
 T = TypeVar("T")
 LOOK_EVERY: Final = 1.0
@@ -33,6 +33,9 @@ class Port(Protocol):
 
     async def load(self, job: ClaimedJob) -> Checkpoint | None:
         """The job's last checkpoint."""
+
+    async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
+        """What these jobs have left for those that come after them, for those that are there [W4]."""
 
     async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         """Make a checkpoint durable, or part of the caller's transaction. Raises WorkerLost or ClaimLost

@@ -25,6 +25,7 @@ import msgspec
 
 from windlass.codec import MARK
 from windlass.errors import CodecError, ConfigurationError, InvalidArguments, InvalidPayload, PayloadTooLarge
+from windlass.handles.results import Handed
 from windlass.running.context import Context
 from windlass.running.encoding import Decoder, decoder, encode
 from windlass.store.fields import JobOptions
@@ -52,6 +53,34 @@ def encode_call(task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> st
     numbered = {str(place): value for place, value in enumerate(args, 1)}
     payload = {POSITIONALS: args, **kwargs} if kwargs else args
     return _encode(task, payload, {**numbered, **kwargs})
+
+
+def encode_call_around(
+    task: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[str, dict[str, Handed]]:
+    """The same for a call that is handed results of other jobs; see `Signature.encode_around`."""
+    numbered = {str(place): value for place, value in enumerate(args)} | dict(kwargs)
+    handed = {key: value for key, value in numbered.items() if type(value) is Handed}
+    plain = [None if type(value) is Handed else value for value in args]
+    text = encode_call(task, plain, {key: value for key, value in kwargs.items() if key not in handed})
+    return text, handed
+
+
+def fill_in(text: str, results: Mapping[str, str]) -> str:
+    """A payload with these arguments in place, each as JSON text: by name, or by place from 0 [W4]."""
+    raw = _RAW.decode(text)
+    named: dict[str, msgspec.Raw] = {} if isinstance(raw, list) else raw
+    placed = raw if isinstance(raw, list) else []
+    if POSITIONALS in named:
+        placed = _RAW_LIST.decode(named.pop(POSITIONALS))
+    for key, value in results.items():
+        if key.isdecimal():
+            placed[int(key)] = msgspec.Raw(value.encode())
+        else:
+            named[key] = msgspec.Raw(value.encode())
+    if not placed:
+        return msgspec.json.encode(named).decode()
+    return msgspec.json.encode({POSITIONALS: placed, **named} if named else placed).decode()
 
 
 class Signature:
@@ -90,6 +119,26 @@ class Signature:
         if not self._reads(text):
             self.decode(text)  # argument by argument, to say which one is wrong
         return text
+
+    def encode_around(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, dict[str, Handed]]:
+        """The payload of a call that is handed results of other jobs, with null in their place, and which
+        those are, by name [W4]. The other arguments are checked as always."""
+        bound = self._bind(args, kwargs)
+        handed = {name: value for name, value in bound.arguments.items() if type(value) is Handed}
+        named: Values = {}
+        for name, value in bound.arguments.items():
+            if self._signature.parameters[name].kind not in _NAMED:
+                raise InvalidArguments(
+                    f"task {self._task}: results of other jobs are handed to arguments that have a name, and "
+                    f"{name!r} of this task has none of its own"
+                )
+            if name in handed:
+                named[name] = None
+                continue
+            text = _encode(self._task, value, {name: value})
+            self._decode(name, name, msgspec.Raw(text.encode()))
+            named[name] = msgspec.Raw(text.encode())
+        return _encode(self._task, named, {}), handed
 
     def _reads(self, text: str) -> bool:
         """Whether a payload is read in one go, by name and by annotation."""

@@ -38,8 +38,15 @@ from windlass.codec import Purpose, seal, unseal
 from windlass.core.durations import Duration
 from windlass.core.names import check_name
 from windlass.core.states import Priority
-from windlass.errors import ConfigurationError, EnqueueError, InvalidArguments, PayloadTooLarge
+from windlass.errors import (
+    ConfigurationError,
+    EnqueueError,
+    InvalidArguments,
+    InvalidOption,
+    PayloadTooLarge,
+)
 from windlass.handles.job import Job
+from windlass.handles.results import Handed, comes_after, handed_in
 from windlass.running.context import Context
 from windlass.running.encoding import LIMIT, decode
 from windlass.running.loopthread import run_here
@@ -51,7 +58,7 @@ from windlass.tasks.functions import Elsewhere, check_function, check_options, n
 from windlass.tasks.gaps import EVERY, Gaps, Reconciled
 from windlass.tasks.limits import FlowOptions, Limits
 from windlass.tasks.options import Template
-from windlass.tasks.payload import Call, Signature, encode_call
+from windlass.tasks.payload import Call, Signature, encode_call, encode_call_around
 
 if TYPE_CHECKING:
     from windlass.app import Windlass
@@ -131,13 +138,13 @@ class Task(Generic[P, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make one job."""
         task = self if self.is_registered else self._placed()
-        job = task._job(self._encode(args, kwargs))
+        job = task._called(args, kwargs)
         return self._handle(self.app._producer.send([job], self._template.connection)[0])
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Make one job."""
         task = self if self.is_registered else await self._aplaced()
-        job = task._job(self._encode(args, kwargs))
+        job = task._called(args, kwargs)
         return self._handle((await self.app._producer.asend([job], self._template.connection))[0])
 
     def enqueue_many(self, calls: Iterable[tuple[Any, ...] | Mapping[str, Any]]) -> list[int]:
@@ -190,6 +197,18 @@ class Task(Generic[P, R]):
             codec=self.app.codec,
         )
 
+    def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int | None = None) -> NewJob:
+        """The job of one call. Where it is handed results of others, it comes after them [W4]."""
+        if not handed_in(args, kwargs):
+            return self._job(self._encode(args, kwargs), place)
+        if self._template.delay is not None or self._template.run_at is not None:
+            raise InvalidOption(
+                f"task {self.name}: a job that gets results of others comes after them; leave out delay and "
+                "run_at"
+            )
+        payload, handed = self._encode_around(args, kwargs)
+        return comes_after(self._job(payload, place), handed)
+
     def _job(self, payload: str, place: int | None = None) -> NewJob:
         job = self._template.job(self.name, payload, self.queue, place)
         return job if self.app.codec is None else self._sealed(job)
@@ -209,17 +228,19 @@ class Task(Generic[P, R]):
         jobs = []
         for place, call in enumerate(calls):
             try:
-                jobs.append(self._job(self._encode_item(call), place))
+                jobs.append(self._called(*self._call_of(call), place))
             except EnqueueError as error:
                 error.args = (f"item {place}: {error}",)
                 raise
         return jobs
 
-    def _encode_item(self, call: tuple[Any, ...] | Mapping[str, Any]) -> str:
+    def _call_of(
+        self, call: tuple[Any, ...] | Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         if isinstance(call, tuple):
-            return self._encode(call, {})
+            return call, {}
         if isinstance(call, Mapping):
-            return self._encode((), call)
+            return (), call
         raise InvalidArguments(
             f"task {self.name}: this is of type {type(call).__name__}; each item is a tuple of positional "
             "arguments or a mapping of named ones"
@@ -227,6 +248,11 @@ class Task(Generic[P, R]):
 
     def _encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         return encode_call(self.name, args, kwargs)
+
+    def _encode_around(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[str, dict[str, Handed]]:
+        return encode_call_around(self.name, args, kwargs)
 
     def _result(self, record: JobRecord) -> Any:
         """What a job returned [O8]."""
@@ -373,6 +399,16 @@ class RegisteredTask(Task[P, R]):
 
     def _encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         return self.signature.encode(args, kwargs)
+
+    def _encode_around(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[str, dict[str, Handed]]:
+        if self.batch_size > 1:
+            raise InvalidArguments(
+                f"task {self.name} takes batches, and its jobs cannot be handed results of others; enqueue a "
+                "task of single jobs"
+            )
+        return self.signature.encode_around(args, kwargs)
 
     def _decode_result(self, text: str | None) -> Any:
         return self.signature.decode_result(text)

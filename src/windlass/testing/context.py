@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import typing
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypedDict
 
@@ -19,6 +19,7 @@ from windlass.running.encoding import decode, encode
 from windlass.store.records import (
     Checkpoint,
     ClaimedJob,
+    KeptResult,
     Options,
     Outcome,
     PartOf,
@@ -184,6 +185,9 @@ class _Memory:
 
     async def load(self, job: ClaimedJob) -> Checkpoint | None:
         return self.written[-1] if self.written else self._first
+
+    async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
+        raise ConfigurationError("memory has no jobs whose results could be read; call the handler with them")
 
     async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         self.written.append(checkpoint)

@@ -26,6 +26,7 @@ from windlass.store.records import (
     ClaimedJob,
     Fence,
     Finished,
+    KeptResult,
     Needs,
     Outcome,
     Parts,
@@ -240,6 +241,11 @@ class Claims(Base):
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
         known = (self._tables.jobs[job] for job in jobs if job in self._tables.jobs)
         return {job.id: job.checkpoint for job in known if job.checkpoint is not None}
+
+    @atomic
+    async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
+        found = {id: job.record() for id, job in self._tables.jobs.items() if id in jobs}
+        return {id: KeptResult(each.task, each.state, each.result) for id, each in found.items()}
 
 
 def _no_transaction() -> Any:

@@ -10,14 +10,24 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.states import FINISHED
+from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound, ResultTimeout
 from windlass.store.postgres import schema as schemas
 from windlass.store.postgres.connections.database import Database
 from windlass.store.postgres.connections.listener import DONE, Listener
 from windlass.store.postgres.listing_walk import MAX_ROWS, Walk
 from windlass.store.postgres.rows import decode_options, record_of
-from windlass.store.records import Checkpoint, Depth, Failure, JobFilter, JobRecord, Matches, Page, Progress
+from windlass.store.records import (
+    Checkpoint,
+    Depth,
+    Failure,
+    JobFilter,
+    JobRecord,
+    KeptResult,
+    Matches,
+    Page,
+    Progress,
+)
 
 _failures = msgspec.json.Decoder(tuple[Failure, ...]).decode
 
@@ -40,6 +50,17 @@ class Listing:
             # old place nor in its new one [rule 7]. So what was not found is looked for once more.
             row = await connection.fetchrow(find, job) or await connection.fetchrow(find, job)
             return None if row is None else (await self._complete(connection, [row]))[0]
+
+    async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
+        """See Store.results. What was not found is looked for once more, as in `job`."""
+        found: dict[int, KeptResult] = {}
+        for _ in range(2):
+            wanted = [job for job in jobs if job not in found and 0 < job < 2**63]
+            if not wanted:
+                break
+            for row in await self._db.query("results", wanted):
+                found[row["job"]] = KeptResult(row["task"], State(row["state"]), row["result"])
+        return found
 
     async def jobs(
         self, where: JobFilter, limit: int = 50, cursor: str | None = None, within: float = 0.0

@@ -91,6 +91,7 @@ class PostgresStore:
         self.checkpoint: Final = self._outcomes.checkpoint
         self.saving: Final = self._outcomes.saving
         self.checkpoints: Final = self._outcomes.checkpoints
+        self.results: Final = self._listing.results
 
         self.register: Final = self._workers.register
         self.rehearse: Final = self._rehearsal.rehearse

@@ -186,6 +186,9 @@ class Outcomes(Protocol):
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, records.Checkpoint]:
         """The checkpoints of these jobs, for those that have one. They go when the job ends for good."""
 
+    async def results(self, jobs: Sequence[int]) -> dict[int, records.KeptResult]:
+        """How these jobs stand and what they returned, for those that are there, in one round trip [W4]."""
+
 
 class Workers(Protocol):
     """The life of workers: they register, send heartbeats, retire, and are rescued where they do not [C8]."""

@@ -30,6 +30,7 @@ from windlass.store.records.job import (
     Failure,
     JobFilter,
     JobRecord,
+    KeptResult,
     Matches,
     NewJob,
     Options,

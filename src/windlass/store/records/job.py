@@ -47,6 +47,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Written by the store: set in the jobs of parts and finalizers [P4]."""
     after: tuple[int, ...] = ()
     otherwise: Otherwise = "dead"
+    results: dict[str, int | tuple[int, ...]] = {}
+    """Arguments that are results of other jobs: by name, or by place from 0, the ids of those jobs [W4]."""
 
     def of_part(self, part: PartOf) -> Options:
         """The options of a job of this parent: its own, but for what is the parent's alone [P4]."""
@@ -133,6 +135,15 @@ class Progress(msgspec.Struct, frozen=True):
         if checkpoint is None or (checkpoint.done is None and checkpoint.total is None):
             return None
         return cls(checkpoint.done, checkpoint.total, checkpoint.at)
+
+
+class KeptResult(msgspec.Struct, frozen=True):
+    """What a job has left for those that come after it [W4]."""
+
+    task: str
+    state: State
+    result: str | None = None
+    """JSON text, as `JobRecord.result`."""
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):

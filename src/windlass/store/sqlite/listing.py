@@ -20,7 +20,16 @@ from windlass.core import gates
 from windlass.core.ids import SEQ_BITS
 from windlass.core.states import FINISHED, State
 from windlass.errors import JobNotFound
-from windlass.store.records import Checkpoint, Depth, JobFilter, JobRecord, Matches, Page, Progress
+from windlass.store.records import (
+    Checkpoint,
+    Depth,
+    JobFilter,
+    JobRecord,
+    KeptResult,
+    Matches,
+    Page,
+    Progress,
+)
 from windlass.store.sqlite import rows
 from windlass.store.sqlite.rows import decode_progress, encode, failures, fetch, last_error, readable_options
 from windlass.store.sqlite.schema import Statements
@@ -153,6 +162,12 @@ def checkpoints(connection: apsw.Connection, jobs: Sequence[int]) -> dict[int, C
     wanted = encode([job for job in jobs if 0 < job < 1 << 63]).decode()
     found = connection.execute(_SQL["checkpoints"], (wanted,))
     return {job: Checkpoint(data, done, total, at) for job, data, done, total, at in found}
+
+
+def results(connection: apsw.Connection, jobs: Sequence[int]) -> dict[int, KeptResult]:
+    """How these jobs stand and what they returned, for those that are there [W4]."""
+    found = ((job, seen_job(connection, job)) for job in jobs)
+    return {job: KeptResult(seen.task, seen.state, seen.result) for job, seen in found if seen is not None}
 
 
 def depth(connection: apsw.Connection, now: float, queues: Sequence[str] | None = None) -> dict[str, Depth]:

@@ -291,6 +291,7 @@ class SQLiteStore:
     matches: Final = _read(listing.matches)
     depth: Final = _read_now(listing.depth)
     checkpoints: Final = _read(listing.checkpoints)
+    results: Final = _read(listing.results)
 
     async def wait_finished(self, job: int, timeout: float) -> records.JobRecord:
         look = lambda connection: listing.finished_job(connection, job)  # noqa: E731

@@ -188,7 +188,7 @@ class Slots:
             run.task = self._spawn(self._run_batch(run, task))
             for other in run.batch or ():
                 other.task = run.task
-        elif task is not None and (pool := self._runner.pool_for(task)) is not None:
+        elif task is not None and (pool := self._runner.pool_for(task, job)) is not None:
             run.call = call = HandlerCall(
                 self._has_returned,
                 self._context,

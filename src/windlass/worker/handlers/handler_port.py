@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -23,7 +23,16 @@ from windlass.core.retry import Backoff
 from windlass.errors import ClaimLost, StoreError, StoreUnavailable, WorkerLost
 from windlass.running.outages import OutageLog
 from windlass.store.protocol import Store
-from windlass.store.records import Checkpoint, ClaimedJob, Fence, Outcome, PartOf, Plan, TaskRecord
+from windlass.store.records import (
+    Checkpoint,
+    ClaimedJob,
+    Fence,
+    KeptResult,
+    Outcome,
+    PartOf,
+    Plan,
+    TaskRecord,
+)
 from windlass.worker.engine.outcomes import OutcomeLog
 
 T = TypeVar("T")
@@ -65,6 +74,18 @@ class HandlerPort:
             return None
         data = unseal(self._codec, found.data, Purpose("checkpoint", job.task))
         return found if data is found.data else msgspec.structs.replace(found, data=data)
+
+    async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
+        """What these jobs have left for those that come after them, readable, in one round trip [W4]."""
+        found = await self._insist(lambda: self._store.results(jobs))
+        return {
+            id: each
+            if each.result is None
+            else msgspec.structs.replace(
+                each, result=unseal(self._codec, each.result, Purpose("result", each.task))
+            )
+            for id, each in found.items()
+        }
 
     async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         """Write a checkpoint. Raises WorkerLost or ClaimLost [C5]."""

@@ -28,6 +28,7 @@ from windlass.store.records import ClaimedJob, Need, Outcome
 from windlass.tasks.task import RegisteredTask
 from windlass.worker.engine.waiting import cancelled_from_outside
 from windlass.worker.handlers.error_outcomes import ErrorOutcomes, Policies, name
+from windlass.worker.handlers.handed import handed_payload
 from windlass.worker.handlers.handler_call import HandlerCall
 from windlass.worker.handlers.processes import Processes
 from windlass.worker.handlers.results import keep
@@ -101,10 +102,12 @@ class Runner:
                 found[task.queue] = max(task.batch_size, found.get(task.queue, 1))
         return found
 
-    def pool_for(self, task: RegisteredTask[..., Any]) -> Threads | None:
-        """The threads that run jobs of this task without a task of the loop, by a `HandlerCall`: its handler
-        is a plain function, and there is no middleware, which awaits it."""
-        return self._pool if task.mode == "thread" and not self._hooks.middleware else None
+    def pool_for(self, task: RegisteredTask[..., Any], job: ClaimedJob) -> Threads | None:
+        """The threads that run this job without a task of the loop, by a `HandlerCall`: its handler is a
+        plain function, there is no middleware, which awaits it, and nothing is to be read for it first."""
+        if task.mode != "thread" or self._hooks.middleware or job.options.results:
+            return None
+        return self._pool
 
     def returned(self, call: HandlerCall) -> Outcome:
         """The outcome of an attempt that has ended well in its thread, with no checkpoint to settle."""
@@ -126,7 +129,7 @@ class Runner:
         try:
             if call is not None:
                 result = call.result()
-            elif task.mode == "loop" and not self._hooks.middleware:
+            elif task.mode == "loop" and not self._hooks.middleware and not job.options.results:
                 # The hot path: no frame that need not be there, since each costs a share of a short job.
                 args, kwargs = task.decode(job.payload)
                 if task.signature.context is not None:
@@ -231,9 +234,10 @@ class Runner:
         return await self._handle(task, job, context)
 
     async def _handle(self, task: RegisteredTask[..., Any], job: ClaimedJob, context: Context) -> Any:
+        handed = await handed_payload(task, job, context) if job.options.results else None
         if task.mode == "process":
-            return decode(await self.processes.run(task, task.unsealed(job.payload)))
-        args, kwargs = task.decode(job.payload)
+            return decode(await self.processes.run(task, handed or task.unsealed(job.payload)))
+        args, kwargs = task.decode(job.payload) if handed is None else task.signature.decode(handed)
         if task.signature.context is not None:
             kwargs[task.signature.context] = context
         if task.mode == "loop":

@@ -419,6 +419,19 @@ SELECT coalesce(r.result, p.result) AS result,
                       LIMIT 1) AS k ON true
  ORDER BY j.i
 
+-- :results
+-- How jobs stand and what they returned, for those that are there; one statement for all of them [W4].
+-- Callers: the store's results. Lock: none. Each is looked up by its index, as above.
+SELECT j.id AS job, coalesce(p.task, (l.ready).task, '') AS task, s.state, coalesce(p.result, r.result) AS result
+  FROM unnest($1::bigint[]) AS j (id)
+ CROSS JOIN LATERAL (SELECT x.state FROM windlass.standing_of(j.id) AS x LIMIT 1) AS s
+  LEFT JOIN LATERAL (SELECT x.task, x.result FROM windlass.parent x WHERE x.id = j.id LIMIT 1) AS p ON true
+  LEFT JOIN LATERAL (SELECT x.ready FROM windlass.locate(j.id) AS x
+                      WHERE s.state = 'succeeded' OFFSET 0) AS l ON true
+  LEFT JOIN LATERAL (SELECT x.result FROM windlass.result x
+                      WHERE x.job = j.id AND s.state = 'succeeded' AND x.result IS NOT NULL
+                      ORDER BY x.at DESC LIMIT 1) AS r ON true
+
 -- :depths
 -- Counts per queue, how long the oldest has waited, and how often jobs were offered.
 -- Callers: the store's depth. Lock: none.

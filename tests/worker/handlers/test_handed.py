@@ -1,0 +1,150 @@
+"""Results handed on: a job gets what the jobs it comes after have returned [W4]."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from windlass import Retry, Windlass, result_of, results_of
+from windlass.errors import InvalidArguments, InvalidOption
+from windlass.store.records import DEFAULT_OPTIONS
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Windlass]:
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    else:
+        url = request.getfixturevalue("pg_dsn")
+    with Windlass(url) as made:
+        yield made
+
+
+async def test_results_come_in_the_order_named_and_typed(app: Windlass) -> None:
+    """[W4] Whatever order the jobs ended in; sync, async and by name."""
+
+    @app.task(name="square")
+    def square(n: int) -> int:
+        return n * n
+
+    @app.task(name="total")
+    async def total(parts: list[int], *, extra: float, first: int = 0) -> dict[str, float]:
+        return {"total": sum(parts) + extra, "last": parts[-1], "first": first}
+
+    @app.task(name="plain")
+    def plain(parts: list[int]) -> list[int]:
+        return parts
+
+    jobs = [await square.aenqueue(n) for n in (3, 1, 2)]
+    job = await total.aenqueue(results_of(jobs), extra=0.5, first=result_of(jobs[0]))
+    other = await plain.aenqueue(results_of(jobs[::-1]))
+    named = await app.named("plain").aenqueue(results_of(jobs))
+    async with app.worker():
+        assert await job.aresult(20) == {"total": 14.5, "last": 4, "first": 9}
+        assert await other.aresult(20) == [4, 1, 9]
+        assert await named.aresult(20) == [9, 1, 4]
+    stored = await app._store_handle().acall(lambda store: store.job(job.id))
+    assert stored is not None
+    assert "9" not in stored.payload
+
+
+async def test_what_returned_nothing_or_ended_otherwise_gives_none(app: Windlass) -> None:
+    """[W4] None where the annotation takes it; else the error says which job it was."""
+
+    @app.task(name="nothing")
+    def nothing() -> int | None:
+        return None
+
+    @app.task(name="fails", retry=Retry(1))
+    def fails() -> int:
+        raise ValueError("no")
+
+    @app.task(name="loose")
+    def loose(parts: list[int | None]) -> int:
+        return len(parts) + 10 * parts.count(None)
+
+    @app.task(name="strict", retry=Retry(1))
+    def strict(parts: list[int]) -> int:
+        return len(parts)
+
+    a, b = await nothing.aenqueue(), await fails.aenqueue()
+    good = await loose.using(otherwise="run").aenqueue(results_of([a, b]))
+    bad = await strict.using(otherwise="run").aenqueue(results_of([b, a]))  # type: ignore[list-item]
+    never = await strict.aenqueue(results_of([b]))
+    async with app.worker():
+        assert await good.aresult(20) == 22
+        for job in (bad, never):
+            with pytest.raises(Exception, match="dead"):
+                await job.aresult(20)
+    said = (await bad.arecord()).errors[-1].message
+    assert f"job {a.id} returned nothing" in said
+    assert f"job {b.id} is dead" in said
+    assert "which it comes after, is dead" in ((await never.arecord()).reason or "")
+
+
+async def test_a_result_that_is_gone_ends_the_job_dead_and_says_so(app: Windlass) -> None:
+    """[W4] No retry would find it."""
+    runs: list[int] = []
+
+    @app.task(name="one")
+    def one() -> int:
+        return 1
+
+    @app.task(name="add", retry=Retry(5, base="1s"))
+    def add(parts: list[int]) -> int:
+        runs.append(1)
+        return sum(parts)
+
+    first = await one.aenqueue()
+    async with app.worker():
+        assert await first.aresult(20) == 1
+    job = await add.aenqueue(results_of([first]))
+    await first.adelete()
+    async with app.worker():
+        with pytest.raises(Exception, match=f"result of job {first.id} is gone"):
+            await job.aresult(20)
+    assert runs == []
+    assert (await job.arecord()).attempt == 1
+
+
+def test_what_cannot_be_handed_on_is_refused_at_once(app: Windlass) -> None:
+    """[W4] The other arguments are checked as always; a time of its own makes no sense."""
+
+    @app.task(name="add")
+    def add(parts: list[int], n: int = 0) -> int:
+        return sum(parts) + n
+
+    @app.task(name="many")
+    def many(*parts: int) -> int:
+        return sum(parts)
+
+    first = add.enqueue([1])
+    with pytest.raises(InvalidArguments, match="'n'"):
+        add.enqueue(results_of([first]), n="x")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArguments, match="have a name"):
+        many.enqueue(result_of(first))
+    with pytest.raises(InvalidOption, match="delay"):
+        add.using(delay=5).enqueue(results_of([first]))
+    assert add._called(([1],), {}).options.results == DEFAULT_OPTIONS.results
+
+
+async def test_chains_of_five_take_no_time_to_speak_of(app: Windlass) -> None:
+    """[W4] Five links by event, each handing its result on. 0.2 s is the promise; a busy machine gets 2 s."""
+
+    @app.task(name="link")
+    async def link(n: int) -> int:
+        return n + 1
+
+    async with app.worker():
+        await (await link.aenqueue(0)).aresult(20)
+
+        best = 9.0
+        for _ in range(5):
+            began = time.monotonic()
+            job = await link.aenqueue(0)
+            for _ in range(4):
+                job = await link.aenqueue(result_of(job))
+            assert await job.aresult(20) == 5
+            best = min(best, time.monotonic() - began)
+    assert best < 2.0
