@@ -26,6 +26,7 @@ WindlassError
 ├── DrainTimeout                a queue still has jobs that are ready or running [K11]
 ├── JobFailed                   the awaited job ended dead or cancelled
 ├── ResultInvalid               the kept result does not fit the task's return annotation
+├── StepChanged                 a saved step was made by other code than the one that asks for it [W1]
 ├── CodecError                  what is stored cannot be read with the app's codec
 │   └── MissingKey              it was encrypted with a key that this app does not have
 ├── RemoteError                 what a function raised in another process
@@ -200,6 +201,11 @@ class JobFailed(WindlassError):
 class ResultInvalid(WindlassError):
     """The job has succeeded, and what it returned is not what its task's return annotation says. The value is
     kept: `job.record().result` has it as JSON does."""
+
+
+class StepChanged(WindlassError):
+    """A job has done a step of this name by other code than the one that asks for its result now [W1]. Give
+    the step another name, or say that the old result will do: `accepts=(…)`."""
 
 
 class CodecError(WindlassError):

@@ -9,8 +9,15 @@ import pytest
 
 from tests.docs.reference.python import HANDED, HIDDEN, exported, modules
 
-ON_A_LOOP = {"AsyncBatch": {"done"}, "WarmPool": {"call", "close"}, "Worker": {"run"}}
-"""What there is on an event loop only, so that nothing plain can stand beside it."""
+ON_A_LOOP = {
+    "AsyncBatch": {"done"},
+    "Context": {"step", "sleep", "sleep_until"},
+    "Part": {"step", "sleep", "sleep_until"},
+    "WarmPool": {"call", "close"},
+    "Worker": {"run"},
+}
+"""What there is on an event loop only, so that nothing plain can stand beside it. The plain twins of what a
+context awaits by a plain name are in `ctx.blocking`."""
 
 
 def _public() -> Iterator[type[Any]]:

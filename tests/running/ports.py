@@ -15,6 +15,7 @@ from windlass.store.records import (
     Outcome,
     PartOf,
     Plan,
+    Step,
     TaskRecord,
     WorkerInfo,
 )
@@ -57,6 +58,15 @@ class StorePort:
         self, job: ClaimedJob, checkpoint: Callable[[], Checkpoint]
     ) -> AbstractAsyncContextManager[Any]:
         return self.store.saving(self.worker, job, checkpoint)
+
+    async def save_step(self, job: ClaimedJob, step: Step) -> Step:
+        return await self.store.save_step(self.worker, job, step)
+
+    def saving_step(self, job: ClaimedJob, step: Callable[[], Step]) -> AbstractAsyncContextManager[Any]:
+        return self.store.saving_step(self.worker, job, step)
+
+    async def steps(self, job: ClaimedJob) -> list[Step]:
+        return await self.store.steps(job.id)
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         await self.store.split(self.worker, 1, job, plan)

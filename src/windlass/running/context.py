@@ -15,19 +15,23 @@ runs the job through a `Port` and knows neither store nor engine.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, overload
 
+from windlass.core.durations import Duration
 from windlass.core.states import Kind
 from windlass.errors import ConfigurationError, EnqueueError
+from windlass.running.blocking import Blocking
 from windlass.running.checkpoints import Checkpoints
 from windlass.running.encoding import decode, encode
 from windlass.running.port import Port, hop, runs_on, wait
-from windlass.signals import Cancelled
+from windlass.running.steps import IN_PLACE, Call, Steps, Suspended, run, run_in_transaction, span
+from windlass.signals import Cancelled, Retry
 from windlass.store.records import ClaimedJob, Outcome
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "JobTransaction", "current_context", "entered"]
 
+T = TypeVar("T")
 logger: Final = logging.getLogger("windlass.job")
 _current: Final[ContextVar[Context]] = ContextVar("windlass.context")
 
@@ -50,6 +55,7 @@ class Context:
         "_logger",
         "_port",
         "_result",
+        "_steps",
         "_transacting",
     )
 
@@ -61,6 +67,7 @@ class Context:
         self._checkpoints: Checkpoints | None = None
         self._logger: logging.LoggerAdapter[logging.Logger] | None = None
         self._result: str | None = None
+        self._steps: Steps | None = None
 
     @staticmethod
     def for_test(task: str = "test.task", **fields: Unpack[TestFields]) -> TestContext:
@@ -245,6 +252,94 @@ class Context:
             return encode(value)
         except EnqueueError as error:
             raise type(error)(f"task {self.task}, job {self.id}: {what} {error}") from error.__cause__
+
+    # -- steps --------------------------------------------------------------------------------------------
+
+    @overload
+    async def step(
+        self, name: str, function: Callable[..., Awaitable[T]], /, *args: Any, **options: Any
+    ) -> T: ...
+
+    @overload
+    async def step(self, name: str, function: Callable[..., T], /, *args: Any, **options: Any) -> T: ...
+
+    async def step(  # noqa: PLR0913 - what a step may say
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        type: Any = None,
+        version: str | int | None = None,
+        accepts: Sequence[str] = (),
+        was: str | None = None,
+        transaction: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Run a function once for this job, and keep what it returns: every later attempt is given that, and
+        does not run it [W1].
+
+            plan = await ctx.step("plan", make_plan, topic, retry=Retry(3), timeout="30s")
+
+        The result is durable when this returns, and as JSON has it, read by `type` or the function's return
+        annotation. A plain function runs in a thread. A step that fails is tried again as its own `retry`
+        says, within this run; then its exception is the handler's. Steps may run side by side. A name that is
+        used again numbers itself: "plan", "plan#2".
+
+        A function may run twice where its worker died before the result was written, unless `transaction`
+        is set: it is handed a connection as its first argument, in a transaction that makes the step durable
+        together with what the function writes.
+
+        A result belongs to the function that made it, by its name and by `version`. Where another function
+        asks for it, after a deploy, StepChanged is raised; `accepts` names those whose results will do, and
+        `was` the name that the step had before."""
+        call = Call(
+            name, function, args, kwargs,
+            retry=retry, timeout=timeout, type=type, version=version, accepts=accepts, was=was,
+        )  # fmt: skip
+        self._must_be_on_loop("step")
+        if transaction:
+            return await run_in_transaction(self._durable, call, self._job, self._port)
+        return await run(self._durable, call)
+
+    async def sleep(self, delay: Duration) -> None:
+        """Go on after a while: the run ends here, and the job is run again when the time is over. Meanwhile
+        it holds no slot, no lease and no memory, and no attempt is charged [W2].
+
+        The handler begins anew then; its steps return at once what they returned before, and so does this.
+        What ends the run is no Exception, so `except Exception` lets it pass. A sleep of a second or less is
+        waited for in place."""
+        lasts = span(delay)
+        self._must_be_on_loop("sleep")
+        left = await self._durable.sleep(self._durable.numbered("sleep"), lasts)
+        if left > IN_PLACE:
+            raise Suspended(left)
+        await asyncio.sleep(left)
+
+    async def sleep_until(self, moment: datetime) -> None:
+        """Go on at a moment, a datetime with a time zone; see `sleep`."""
+        if moment.tzinfo is None:
+            raise ConfigurationError(f"sleep_until({moment!r}): write a datetime with a time zone")
+        await self.sleep(max((moment - datetime.now(UTC)).total_seconds(), 0.0))
+
+    @property
+    def blocking(self) -> Blocking:
+        """The same for plain handlers: `ctx.blocking.step("plan", make_plan, topic)`."""
+        return Blocking(self._durable, self._port)
+
+    @property
+    def _durable(self) -> Steps:
+        if self._steps is None:
+            self._steps = Steps(self._job, self._port)
+        return self._steps
+
+    def _must_be_on_loop(self, name: str) -> None:
+        if not runs_on(self._port.loop):
+            raise ConfigurationError(
+                f"await ctx.{name}(…) is for `async def` handlers; a plain one writes ctx.blocking.{name}(…)"
+            )
 
     # -- a transaction of the handler's own ---------------------------------------------------------------
 

@@ -13,7 +13,16 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol, TypeVar
 
 from windlass.errors import ConfigurationError, WorkerLost
-from windlass.store.records import Checkpoint, ClaimedJob, KeptResult, Outcome, PartOf, Plan, TaskRecord
+from windlass.store.records import (
+    Checkpoint,
+    ClaimedJob,
+    KeptResult,
+    Outcome,
+    PartOf,
+    Plan,
+    Step,
+    TaskRecord,
+)
 
 T = TypeVar("T")
 LOOK_EVERY: Final = 1.0
@@ -54,6 +63,15 @@ class Port(Protocol):
 
     async def settings(self, task: str, *, fresh: bool = False) -> TaskRecord:
         """The settings of a task as the store has them, seconds old at most [P6]; `fresh`: as of now."""
+
+    async def save_step(self, job: ClaimedJob, step: Step) -> Step:
+        """Make a step durable; see `Store.save_step`."""
+
+    def saving_step(self, job: ClaimedJob, step: Callable[[], Step]) -> AbstractAsyncContextManager[Any]:
+        """A transaction in which a step is done; see `Store.saving_step`."""
+
+    async def steps(self, job: ClaimedJob) -> list[Step]:
+        """The steps that the job has behind it."""
 
     def transaction(
         self, job: ClaimedJob, outcome: Callable[[], Outcome]

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypedDict
 
+from msgspec.structs import replace
+
 from windlass.chunks.batches import BATCH, BATCH_TIMEOUT, Work
 from windlass.chunks.items import ItemReader
 from windlass.chunks.parts import Part
@@ -25,6 +27,7 @@ from windlass.store.records import (
     PartOf,
     PartPlan,
     Plan,
+    Step,
     TaskRecord,
 )
 
@@ -169,6 +172,7 @@ class _Memory:
     def __init__(self, fields: TestFields) -> None:
         self.worker = fields.get("worker", 1)
         self.written: list[Checkpoint] = []
+        self.steps_done: dict[str, Step] = {}
         self._first = Checkpoint(encode(fields["saved"])) if "saved" in fields else None
         self._fields = fields
 
@@ -191,6 +195,18 @@ class _Memory:
 
     async def save(self, job: ClaimedJob, checkpoint: Checkpoint, connection: Any = None) -> None:
         self.written.append(checkpoint)
+
+    async def save_step(self, job: ClaimedJob, step: Step) -> Step:
+        kept = self.steps_done.setdefault(step.name, step)
+        return kept if kept.sleep is None else replace(kept, sleep=None, left=0.0)  # nobody waits in a test
+
+    @asynccontextmanager
+    async def saving_step(self, job: ClaimedJob, step: Callable[[], Step]) -> AsyncIterator[Any]:
+        yield self._connection
+        await self.save_step(job, step())
+
+    async def steps(self, job: ClaimedJob) -> list[Step]:
+        return [await self.save_step(job, step) for step in list(self.steps_done.values())]
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         raise ConfigurationError("memory has no store that could split a job; call the handler with a part")

@@ -31,6 +31,7 @@ from windlass.store.records import (
     Outcome,
     Parts,
     Room,
+    Step,
     parts_of,
 )
 
@@ -246,6 +247,28 @@ class Claims(Base):
     async def results(self, jobs: Sequence[int]) -> dict[int, KeptResult]:
         found = {id: job.record() for id, job in self._tables.jobs.items() if id in jobs}
         return {id: KeptResult(each.task, each.state, each.result) for id, each in found.items()}
+
+    @atomic
+    async def save_step(self, worker: int, job: ClaimedJob, step: Step) -> Step:
+        running = self._own(self._tables.alive(worker), job)
+        now = self._clock()
+        return _read(running.steps.setdefault(step.name, msgspec.structs.replace(step, at=now)), now)
+
+    @asynccontextmanager
+    async def saving_step(self, worker: int, job: ClaimedJob, step: Callable[[], Step]) -> AsyncIterator[Any]:
+        yield _no_transaction()
+
+    @atomic
+    async def steps(self, job: int) -> list[Step]:
+        known, now = self._tables.jobs.get(job), self._clock()
+        return [] if known is None else [_read(step, now) for step in known.steps.values()]
+
+
+def _read(step: Step, now: float) -> Step:
+    """A step as a store gives it out."""
+    if step.sleep is None or step.at is None:
+        return step
+    return msgspec.structs.replace(step, sleep=None, left=step.at + step.sleep - now)
 
 
 def _no_transaction() -> Any:

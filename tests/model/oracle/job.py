@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from windlass.core.counts import plural
 from windlass.core.states import FINISHED, State
-from windlass.store.records import Checkpoint, ClaimedJob, Failure, JobRecord, Options, Progress
+from windlass.store.records import Checkpoint, ClaimedJob, Failure, JobRecord, Options, Progress, Step
 
 KEPT_FAILURES = 32
 
@@ -39,6 +39,7 @@ class Job:
     errors: tuple[Failure, ...] = ()
     result: str | None = None
     checkpoint: Checkpoint | None = None
+    steps: dict[str, Step] = field(default_factory=dict)
     last: Checkpoint | None = None
     """What it had saved when it ended."""
     after: tuple[int, ...] = ()

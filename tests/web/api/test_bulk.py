@@ -60,12 +60,12 @@ class Halting(SQLiteStore):
 
     def __init__(self) -> None:
         super().__init__(":memory:")
-        self.steps = asyncio.Semaphore(0)
+        self.allowed = asyncio.Semaphore(0)
         self.waiting = asyncio.Event()
 
     async def cancel(self, jobs: Any) -> Any:  # type: ignore[misc]
         self.waiting.set()
-        await self.steps.acquire()
+        await self.allowed.acquire()
         return await super().cancel(jobs)
 
 
@@ -80,7 +80,7 @@ async def test_one_can_be_stopped_between_two_batches() -> None:
             await store.waiting.wait()
             stopping = (await visitor.post(f"/api/bulk/{id}/stop")).json()
             assert stopping["state"] == "running"
-            store.steps.release()
+            store.allowed.release()
             ended_as = await ended(visitor, id)
             assert (ended_as["state"], ended_as["done"], ended_as["answers"]) == (
                 "stopped",
@@ -101,7 +101,7 @@ async def test_only_a_few_run_at_a_time() -> None:
             assert (one_more.status_code, one_more.json()["error"]["code"]) == (429, "busy")
             assert int(one_more.headers["retry-after"]) >= 1
             for _ in ids:
-                store.steps.release()
+                store.allowed.release()
             for id in ids:
                 assert (await ended(visitor, id))["state"] == "done"
 
@@ -147,6 +147,6 @@ async def test_one_that_runs_is_told_of_wherever_jobs_are_looked_at() -> None:
             await store.waiting.wait()
             for path in ("/", "/jobs", "/dead", "/operations"):
                 assert f"/bulk/{id}" in (await visitor.get(path)).text, path
-            store.steps.release()
+            store.allowed.release()
             await ended(visitor, id)
             assert f"/bulk/{id}" not in (await visitor.get("/jobs")).text

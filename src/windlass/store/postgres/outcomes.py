@@ -99,7 +99,7 @@ class Outcomes:
                     f"job {job.id} is no longer held by claim {job.claim}; its transaction was rolled back"
                 )
 
-        async with _ending(self._db, end) as connection:
+        async with ending(self._db, end) as connection:
             yield connection
         checkpointed.discard(outcomes[0].job.id)
         self._claims.made_room({outcomes[0].job.queue})
@@ -136,7 +136,7 @@ class Outcomes:
             call = _checkpoint_call(self._db.schema, worker, job, checkpoint(), self._db.fit)
             _check_saved(job, await connection.fetchval(call.sql, *call.args))
 
-        async with _ending(self._db, end) as connection:
+        async with ending(self._db, end) as connection:
             yield connection
 
     async def checkpoints(self, jobs: Sequence[int]) -> dict[int, Checkpoint]:
@@ -277,7 +277,7 @@ def _check_saved(job: ClaimedJob, saved: bool) -> None:
 
 
 @asynccontextmanager
-async def _ending(database: Database, end: Callable[[Any], Awaitable[None]]) -> AsyncIterator[Any]:
+async def ending(database: Database, end: Callable[[Any], Awaitable[None]]) -> AsyncIterator[Any]:
     """A transaction around a block that is not ours, with something of ours at its end. Only errors of our
     own statements are translated: the block's pass unchanged."""
     async with database.lent() as connection:

@@ -15,6 +15,7 @@ from windlass.store.postgres.connections.listener import Listener
 from windlass.store.postgres.counts import Counts
 from windlass.store.postgres.deferred import Deferred
 from windlass.store.postgres.diagnosis import Diagnosis
+from windlass.store.postgres.durable.steps import Steps
 from windlass.store.postgres.enqueue import Enqueue
 from windlass.store.postgres.flow.budgets import Budgets
 from windlass.store.postgres.flow.limits import Limits
@@ -62,6 +63,7 @@ class PostgresStore:
         self._intake = Intake(self._enqueue.send, self._enqueue.send_own)
         self._claims = Claims(self._db, self._listener, self._parents, self.settings, head_cache)
         self._outcomes = Outcomes(self._db, self._claims, self._limits, self._parents)
+        self._steps = Steps(self._db)
         self._workers = Workers(self._db, self._limits, self._outcomes)
         self._rehearsal = Rehearsal(self._db, self._claims)
         self._deferred = Deferred(self._db, self._limits, self._parents)
@@ -92,6 +94,10 @@ class PostgresStore:
         self.saving: Final = self._outcomes.saving
         self.checkpoints: Final = self._outcomes.checkpoints
         self.results: Final = self._listing.results
+
+        self.save_step: Final = self._steps.save_step
+        self.saving_step: Final = self._steps.saving_step
+        self.steps: Final = self._steps.steps
 
         self.register: Final = self._workers.register
         self.rehearse: Final = self._rehearsal.rehearse

@@ -19,6 +19,7 @@ from windlass.store.records.claim import (
     WakeUp,
     parts_of,
 )
+from windlass.store.records.durable import Step
 from windlass.store.records.job import (
     CARRIED,
     DEFAULT_OPTIONS,

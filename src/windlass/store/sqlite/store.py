@@ -40,6 +40,7 @@ from windlass.store.sqlite import (
 )
 from windlass.store.sqlite import enqueue as enqueuing
 from windlass.store.sqlite.connections.database import Database
+from windlass.store.sqlite.durable import steps as durable_steps
 from windlass.store.sqlite.flow import budgets, limits, waiting_lists
 from windlass.store.sqlite.operation.transaction import Transaction
 
@@ -217,6 +218,26 @@ class SQLiteStore:
             yield connection
             saved = checkpoint()
             self.database.commit(connection, job.id, lambda tx: claims.checkpoint(tx, worker, job, saved))
+
+    # -- steps ------------------------------------------------------------------------------------------
+
+    save_step: Final = _write(durable_steps.save)
+
+    @asynccontextmanager
+    async def saving_step(
+        self, worker: int, job: records.ClaimedJob, step: Callable[[], records.Step]
+    ) -> AsyncIterator[apsw.Connection]:
+        """See Store.saving_step, and `transaction` for what else is true of the block."""
+        async with self.database.begin() as connection:
+            yield connection
+            done = step()
+            self.database.commit(
+                connection, job.id, lambda tx: durable_steps.save_once(tx, worker, job, done)
+            )
+
+    async def steps(self, job: int) -> list[records.Step]:
+        now = self._clock()
+        return await self.database.read(lambda connection: durable_steps.steps(connection, job, now))
 
     # -- deferred jobs ----------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from windlass.core.retry import GIVE_UP_AFTER, Backoff, unknown_delay
 from windlass.core.states import Kind
 from windlass.errors import CodecError, StoreError
 from windlass.running.failures import causes, describe
+from windlass.running.steps import Suspended
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.store.records import ClaimedJob, Failure, Outcome
 from windlass.tasks.task import RegisteredTask
@@ -53,7 +54,7 @@ class ErrorOutcomes:
     async def outcome(self, task: RegisteredTask[..., Any], job: ClaimedJob, error: BaseException) -> Outcome:
         """The outcome of an attempt that raised this."""
         match error:
-            case Snooze():
+            case Snooze() | Suspended():
                 return Outcome(job=job, kind=Kind.SNOOZE, delay=error.delay)
             case Throttled():
                 return Outcome(job=job, kind=Kind.THROTTLED, delay=await self._cool(job, error))

@@ -31,6 +31,7 @@ from windlass.store.records import (
     Outcome,
     PartOf,
     Plan,
+    Step,
     TaskRecord,
 )
 from windlass.worker.engine.outcomes import OutcomeLog
@@ -104,6 +105,34 @@ class HandlerPort:
     ) -> AbstractAsyncContextManager[Any]:
         """A transaction that makes a checkpoint together with the handler's own data."""
         return self._store.saving(self.worker, job, lambda: self._sealed(job, checkpoint()))
+
+    async def save_step(self, job: ClaimedJob, step: Step) -> Step:
+        """Write a step. Raises WorkerLost or ClaimLost [C5]."""
+        sealed = self._sealed_step(job, step)
+        try:
+            kept = await self._insist(lambda: self._store.save_step(self.worker, job, sealed))
+        except (ClaimLost, WorkerLost):
+            self._log.refuse(job)
+            raise
+        return self._opened_step(job, kept)
+
+    def saving_step(self, job: ClaimedJob, step: Callable[[], Step]) -> AbstractAsyncContextManager[Any]:
+        """A transaction in which a step is done together with the handler's own data."""
+        return self._store.saving_step(self.worker, job, lambda: self._sealed_step(job, step()))
+
+    async def steps(self, job: ClaimedJob) -> list[Step]:
+        """The steps that the job has behind it."""
+        found = await self._insist(lambda: self._store.steps(job.id))
+        return [self._opened_step(job, step) for step in found]
+
+    def _sealed_step(self, job: ClaimedJob, step: Step) -> Step:
+        if self._codec is None or step.result == NULL:
+            return step
+        return msgspec.structs.replace(step, result=seal(self._codec, step.result, Purpose("step", job.task)))
+
+    def _opened_step(self, job: ClaimedJob, step: Step) -> Step:
+        result = unseal(self._codec, step.result, Purpose("step", job.task))
+        return step if result is step.result else msgspec.structs.replace(step, result=result)
 
     async def split(self, job: ClaimedJob, plan: Plan) -> None:
         """Make the job a parent. Sent again until it is answered: the store knows it by its claim [P4]."""

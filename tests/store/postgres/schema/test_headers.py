@@ -56,7 +56,7 @@ def store_calls() -> set[str]:
 
 def test_what_python_names_is_there() -> None:
     """A name that is gone would show only when its call is made."""
-    text = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
+    text = "".join(path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.py"))
     assert set(FUNCTION_IN_PYTHON.findall(text)) - FUNCTIONS.keys() == set()
     assert set(STATEMENT_IN_PYTHON.findall(text)) == sources.statements().keys()
 

@@ -3,7 +3,7 @@
 --   settings    meta, allowed, queue, task_setting
 --   lanes       lane, and numbers that obey no transaction
 --   logs        ready, claim, outcome, failure, result; segment, rotation, seq_set
---   workers     worker, worker_life, worker_beat, checkpoint, cancel_request; leader, slot, chore
+--   workers     worker, worker_life, worker_beat, checkpoint, step, cancel_request; leader, slot, chore
 --   deferred    deferred and its watermark, after_edge, after_due, ended_otherwise, dead
 --   keys        unique_key, unsettled, key_death, idempotency
 --   limits      held, ring, pass, and what is known of gates; open_claim, limited_queue, uncounted_task
@@ -328,6 +328,28 @@ CREATE TABLE windlass.checkpoint (
     claim  bigint,
     worker bigint
 ) WITH (fillfactor = 50);
+
+-- The steps of jobs [W1]: only added to. until: when a sleep is over.
+CREATE SEQUENCE windlass.step_no MINVALUE 1 NO CYCLE CACHE 1;
+CREATE TABLE windlass.step (
+    job     bigint NOT NULL,
+    no      bigint NOT NULL,
+    at      timestamptz NOT NULL,
+    until   timestamptz,
+    attempt smallint NOT NULL,
+    name    text COLLATE "C" NOT NULL,
+    code    text NOT NULL,
+    result  json NOT NULL,
+    PRIMARY KEY (job, name)
+);
+
+-- How far the walk over steps has come that looks for jobs which are gone.
+CREATE TABLE windlass.step_look (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    job    bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+INSERT INTO windlass.step_look DEFAULT VALUES;
+
 CREATE TABLE windlass.cancel_request (
     job bigint PRIMARY KEY,
     at  timestamptz NOT NULL

@@ -249,6 +249,7 @@ DECLARE
     v_full   bigint;
     v_deaths bigint;
     v_marks  bigint;
+    v_steps  int;
 BEGIN
     WITH old AS (
         SELECT d.id FROM windlass.queue q
@@ -326,9 +327,10 @@ BEGIN
                         WHERE s.id = ANY (c.spilled) OR s.id = ANY (c.ahead_spilled))
        AND s.id < (SELECT last_value - 1000 FROM windlass.seq_set_id);
     v_full := windlass.expire_buckets(p_limit);
+    v_steps := windlass.expire_steps(p_limit);
     PERFORM setval('windlass.awaited'::regclass, 0, true);
     more := greatest(dead, keys, workers, parents, v_parts, v_notes, v_saved, v_full, v_deaths,
-                     v_marks) >= p_limit;
+                     v_marks, v_steps) >= p_limit;
 END $$;
 
 -- ==== Statements that the store sends ====

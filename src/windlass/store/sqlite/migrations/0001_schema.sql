@@ -219,6 +219,25 @@ CREATE TABLE windlass_checkpoint (
     at    REAL NOT NULL
 ) STRICT;
 
+-- The steps of jobs [W1]: only added to. until: when a sleep is over.
+CREATE TABLE windlass_step (
+    job     INTEGER NOT NULL,
+    name    TEXT NOT NULL,
+    at      REAL NOT NULL,
+    until   REAL,
+    attempt INTEGER NOT NULL,
+    code    TEXT NOT NULL,
+    result  TEXT NOT NULL,
+    PRIMARY KEY (job, name)
+) STRICT;
+
+-- How far the walk over steps has come that looks for jobs which are gone.
+CREATE TABLE windlass_step_look (
+    single INTEGER PRIMARY KEY CHECK (single = 1),
+    job    INTEGER NOT NULL
+) STRICT;
+INSERT INTO windlass_step_look VALUES (1, 0);
+
 CREATE TABLE windlass_worker (
     id         INTEGER PRIMARY KEY,
     label      TEXT NOT NULL,

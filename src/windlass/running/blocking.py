@@ -1,0 +1,81 @@
+"""The twins of a context's awaited methods for plain handlers, which run in threads: `ctx.blocking.step(…)`.
+
+The function of a step runs in the handler's own thread. What it returned is written on the worker's loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, ParamSpec, TypeVar
+
+from windlass.core.durations import Duration
+from windlass.running.port import Port, wait
+from windlass.running.steps import IN_PLACE, Call, Steps, Suspended, span
+from windlass.signals import Retry
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Blocking:
+    """Steps and sleeps of a plain handler; see `Context.step` and `Context.sleep`."""
+
+    __slots__ = ("_port", "_steps")
+
+    def __init__(self, steps: Steps, port: Port) -> None:
+        self._steps = steps
+        self._port = port
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., T],
+        /,
+        *args: Any,
+        retry: Retry | None = None,
+        type: Any = None,
+        version: str | int | None = None,
+        accepts: Sequence[str] = (),
+        was: str | None = None,
+        **kwargs: Any,
+    ) -> T:
+        """Run a function once and keep what it returns; see `Context.step`. It has no timeout of its own:
+        nothing can stop a plain function."""
+        call = Call(
+            name, function, args, kwargs,
+            retry=retry, timeout=None, type=type, version=version, accepts=accepts, was=was,
+        )  # fmt: skip
+        numbered = self._steps.numbered(name)
+        found = wait(self._port.loop, "step", lambda: self._steps.find(numbered, call))
+        if found is not None:
+            result: T = self._steps.read(found, call)
+            return result
+        failures = 0
+        while True:
+            try:
+                value = function(*args, **kwargs)
+            except Exception as error:
+                failures += 1
+                pause = call.pause(failures, error)
+                if pause is None:
+                    raise
+                time.sleep(pause)
+            else:
+                break
+        kept: T = wait(self._port.loop, "step", lambda: self._steps.save(numbered, call, value))
+        return kept
+
+    def sleep(self, delay: Duration) -> None:
+        """Go on after a while; see `Context.sleep`."""
+        lasts = span(delay)
+        name = self._steps.numbered("sleep")
+        left = wait(self._port.loop, "sleep", lambda: self._steps.sleep(name, lasts))
+        if left > IN_PLACE:
+            raise Suspended(left)
+        time.sleep(left)
+
+    def sleep_until(self, moment: datetime) -> None:
+        """Go on at a moment; see `Context.sleep_until`."""
+        self.sleep(max((moment - datetime.now(UTC)).total_seconds(), 0.0))

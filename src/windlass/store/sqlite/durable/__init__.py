@@ -1,0 +1,1 @@
+"""What jobs that go on where they stopped have behind them."""

@@ -1,0 +1,67 @@
+"""Steps of jobs on SQLite: each is one row, written by the worker that runs the job [W1] [C5]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from windlass.errors import ClaimLost
+from windlass.store.records import ClaimedJob, Step
+from windlass.store.sqlite.claims import must_live, must_run
+from windlass.store.sqlite.operation.transaction import Transaction
+from windlass.store.sqlite.rows import fetch
+from windlass.store.sqlite.schema import Statements
+
+_SQL = Statements("steps")
+
+
+def save(tx: Transaction, worker: int, job: ClaimedJob, step: Step) -> Step:
+    """Write a step, if the worker runs the job under this very claim; what stands there from now on."""
+    return _save(tx, worker, job, step)[0]
+
+
+def save_once(tx: Transaction, worker: int, job: ClaimedJob, step: Step) -> None:
+    """The same where it must be the first of its name: what else was written belongs to it."""
+    _, added = _save(tx, worker, job, step)
+    if not added:
+        raise ClaimLost(f"job {job.id} has done this step before; its transaction was rolled back")
+
+
+def _save(tx: Transaction, worker: int, job: ClaimedJob, step: Step) -> tuple[Step, bool]:
+    must_live(tx, worker)
+    row = must_run(tx, worker, job)
+    until = None if step.sleep is None else tx.now + step.sleep
+    values = (row.id, step.name, tx.now, until, step.attempt, step.code, step.result)
+    added = tx.run(_SQL["save"], values) == 1
+    found = tx.one(_SQL["step"], (row.id, step.name))
+    assert found is not None
+    return _step(found, tx.now), added
+
+
+def steps(connection: apsw.Connection, job: int, now: float) -> list[Step]:
+    """The steps of a job, in the order in which they were written. Reads only."""
+    return [_step(row, now) for row in fetch(connection, _SQL["steps"], (job,))]
+
+
+def expire(tx: Transaction, limit: int) -> int:
+    """Remove the steps of jobs that are gone: look at so many jobs, and go on there the next time."""
+    found = tx.one(_SQL["looked"])
+    job, gone = int(found[0]) if found is not None else 0, 0
+    for _ in range(limit):
+        following = tx.one(_SQL["next"], (job,))
+        if following is None:
+            job = 0
+            break
+        job, there = following
+        if not there:
+            tx.run(_SQL["forget"], (job,))
+            gone += 1
+    tx.run(_SQL["look"], (job,))
+    return gone
+
+
+def _step(row: tuple[Any, ...], now: float) -> Step:
+    name, result, code, attempt, until, at = row
+    left = None if until is None else until - now
+    return Step(name=name, result=result, code=code, attempt=attempt, left=left, at=at)
