@@ -225,10 +225,14 @@ class MissingKey(CodecError):
 
 class RemoteError(WindlassError):
     """What a function raised in another process. Its text is that exception's own; `remote_type` and
-    `remote_traceback` say what it was and where it came from."""
+    `remote_traceback` say what it was and where it came from, `not_retried` why its task's policy does not
+    retry it, None where it does."""
 
-    def __init__(self, remote_type: str, message: str, remote_traceback: str) -> None:
+    def __init__(
+        self, remote_type: str, message: str, remote_traceback: str, not_retried: str | None = None
+    ) -> None:
         super().__init__(message)
+        self.not_retried = not_retried
         self.remote_type = remote_type
         self.remote_traceback = remote_traceback
 

@@ -8,15 +8,18 @@
     raise Cancelled                     stopped half-way; ends as cancelled
 
 `Retry` also names a task's policy: `@app.task(retry=Retry(5, base="5s", cap="30m"))`. One word for both,
-since both answer the same question: when does this job run again?
+since both answer the same question: when does this job run again? The policy may also say for which errors:
+`Retry(5, on=(TimeoutError, "httpx.TransportError"))`, `Retry(5, never=(ValueError, KeyError))` [O9].
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from windlass.core.durations import Duration, seconds
 from windlass.core.retry import Backoff
+from windlass.core.retry_rules import ErrorKind, RetryRules, check_kinds, kind_name
 from windlass.errors import ConfigurationError
 
 MAX_ATTEMPTS: Final = 1000
@@ -36,12 +39,32 @@ def _span(where: str, value: Duration) -> float:
         raise ConfigurationError(f"{where}={value!r}): {error}") from None
 
 
+def _kinds(option: str, given: ErrorKind | Iterable[ErrorKind]) -> tuple[ErrorKind, ...]:
+    """The error classes of a policy. Raises ConfigurationError, also for signals, which say themselves what
+    becomes of their job."""
+    try:
+        kinds = check_kinds(given)
+    except ValueError as error:
+        raise ConfigurationError(f"Retry({option}=…): {error}") from None
+    for kind in kinds:
+        if isinstance(kind, type) and issubclass(kind, Signal):
+            raise ConfigurationError(
+                f"Retry({option}=…): {kind.__name__} is a signal, which no policy judges; leave it out"
+            )
+    return kinds
+
+
 class Retry(Signal):
     """Try again. As a policy: how often and how far apart. Raised in a handler: this once, after a time.
 
     Policy: `Retry(attempts, base, cap, jitter)` waits base, 2·base, 4·base, … up to cap, each ± jitter (a
     share of 1) [O2]. `base=0` tries again at once. Raised: `Retry(after="10s")` waits exactly that; a bare
     `Retry()` waits as the task's policy says. The attempt counts as failed either way.
+
+    With `on`, a policy retries errors of these classes and their subclasses only; what is in `never` is not
+    retried, whatever `on` says [O9]. Such a job goes to the dead letters at once, with a reason that says so.
+    Causes of an error are not looked at. A class may be given as text, "httpx.TimeoutException". A handler
+    that raises `Retry` itself is tried again.
     """
 
     def __init__(
@@ -52,6 +75,8 @@ class Retry(Signal):
         cap: Duration = 1800.0,
         jitter: float = 0.1,
         after: Duration | None = None,
+        on: ErrorKind | Iterable[ErrorKind] = (),
+        never: ErrorKind | Iterable[ErrorKind] = (),
     ) -> None:
         if type(attempts) is not int or not 1 <= attempts <= MAX_ATTEMPTS:
             raise ConfigurationError(
@@ -60,7 +85,14 @@ class Retry(Signal):
             )
         if type(jitter) not in (int, float) or not 0 <= jitter <= 1:
             raise ConfigurationError(f"Retry(jitter={jitter!r}): jitter is a share between 0 and 1")
+        if after is not None and (on or never):
+            raise ConfigurationError(
+                "Retry(after=…) is raised, on= and never= belong to a task's policy; leave one out"
+            )
         self.attempts = attempts
+        self.rules: Final = RetryRules(_kinds("on", on), _kinds("never", never))
+        if twice := [kind_name(kind) for kind in self.rules.on if kind in self.rules.never]:
+            raise ConfigurationError(f"Retry(on=…, never=…): {', '.join(twice)} is in both; leave it in one")
         self.backoff: Final = Backoff(_span("Retry(base", base), _span("Retry(cap", cap), jitter)
         self.after: Final = None if after is None else min(_span("Retry(after", after), MAX_DELAY)
         waits = f"in {self.after:g} s" if self.after is not None else "later"

@@ -186,3 +186,15 @@ async def test_a_succeeded_job_remembers_its_failures(rig: Rig) -> None:
     assert (error.type, error.message, error.attempt) == ("ValueError", "once", 1)
     assert error.traceback == "Traceback ..."
     assert error.at == pytest.approx(record.enqueued_at, abs=30)
+
+
+async def test_o9_a_death_may_have_a_reason_of_its_own(rig: Rig) -> None:
+    """Beside the error that it died of, which keeps its message; no attempt is left that anybody takes."""
+    worker = await rig.worker()
+    (id,) = await rig.add("t")
+    said = "not retried: ValueError is in never"
+    await rig.finish(worker, await rig.run(worker, id), Kind.DEAD, error=failure("no ä"), reason=said)
+    record = await rig.look(id)
+    assert (record.state, record.reason, record.attempt) == (State.DEAD, said, 1)
+    assert [error.message for error in record.errors] == ["no ä"]
+    assert await rig.claim(worker) == []

@@ -211,3 +211,15 @@ def test_a_block_may_be_entered_on_a_loop(shop: Shop) -> None:
             return len(await shop.app.schedules.arecords())
 
     assert asyncio.run(work()) == 1
+
+
+def test_o9_an_error_that_is_not_retried_is_dead_at_once(shop: Shop, kit: TestMode) -> None:
+    @shop.app.task(name="pick", retry=Retry(5, never=KeyError))
+    def pick() -> None:
+        shop.ran.append("pick")
+        raise KeyError("x")
+
+    job = pick.enqueue()
+    ran = kit.drain(advance=True, raises=False)
+    assert (shop.ran, [each.task for each in ran.dead]) == (["pick"], ["pick"])
+    assert job.record().reason == "not retried: KeyError is in never"

@@ -202,7 +202,7 @@ class Claims(Base):
                 tables.end(job, State.CANCELLED, now)
             case Kind.DEAD:
                 message = outcome.error.message if outcome.error is not None else ""
-                tables.end(job, State.DEAD, now, reason=message or "dead")
+                tables.end(job, State.DEAD, now, reason=outcome.reason or message or "dead")
             case Kind.RETRY if not job.cancel_requested:
                 self._try_again(job, outcome.delay, now)
             case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:

@@ -157,3 +157,14 @@ def test_a_filter_that_is_not_there_is_refused(words: str) -> None:
 )
 def test_text_with_a_colon_stays_text(words: str, text: str) -> None:
     assert read_search(words) == JobFilter(text=text)
+
+
+async def test_o9_the_job_page_says_that_its_error_is_not_retried(any_app: Windlass) -> None:
+    async with any_app, rigged(any_app) as rig, visiting(any_app) as visitor:
+        worker = await rig.worker()
+        (id,) = await rig.add("mail")
+        reason, error = "not retried: ValueError is in never", Failure("ValueError", "no address")
+        await rig.finish(worker, await rig.run(worker, id), Kind.DEAD, error=error, reason=reason)
+        page = Html((await visitor.get(f"/jobs/{id}")).text).text
+        assert "not retried: ValueError is in never; ValueError: no address" in " ".join(page.split())
+        assert (await visitor.get(f"/api/jobs/{id}")).json()["reason"] == reason

@@ -126,6 +126,15 @@ def hang(text: str) -> None:
     time.sleep(1000)
 
 
+class Picked(KeyError):
+    """An error that only the child has the class of."""
+
+
+@app.task(mode="process", retry=Retry(5, never="LookupError"))
+def picky(name: str) -> None:
+    raise {"Picked": Picked, "ValueError": ValueError}[name]
+
+
 def make_local() -> Any:
     @hidden.task(mode="process")
     def local() -> None: ...

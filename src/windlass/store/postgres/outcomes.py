@@ -252,6 +252,8 @@ def _other(outcome: Outcome, fit: Fit) -> dict[str, Any]:
     }
     if error is not None:
         row.update(type=fit(error.type), message=fit(error.message), traceback=fit(error.traceback))
+    if outcome.reason is not None:
+        row["reason"] = fit(outcome.reason)
     return row
 
 

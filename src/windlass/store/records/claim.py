@@ -74,6 +74,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     run_ms: float | None = None
     forget: bool = False
     """SUCCEEDED only: the job's earlier failures are no longer shown [O1]."""
+    reason: str | None = None
+    """DEAD only: why trying again is pointless; without it, the error's own message [O9]."""
 
 
 class Room(msgspec.Struct, frozen=True):

@@ -173,7 +173,7 @@ def _apply(tx: Transaction, row: Row, outcome: Outcome) -> None:
             transitions.end(tx, row, CANCELLED)
         case Kind.DEAD:
             message = outcome.error.message if outcome.error is not None else ""
-            transitions.end(tx, row, DEAD, reason=message or "dead")
+            transitions.end(tx, row, DEAD, reason=outcome.reason or message or "dead")
         case Kind.RETRY if row.cancel is None:
             _try_again(tx, row, outcome.delay)
         case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from windlass.core.retry import GIVE_UP_AFTER, Backoff, unknown_delay
 from windlass.core.states import Kind
-from windlass.errors import CodecError, StoreError
+from windlass.errors import CodecError, RemoteError, StoreError
 from windlass.running.failures import causes, describe
 from windlass.running.steps import Suspended
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
@@ -103,6 +103,9 @@ class ErrorOutcomes:
         return delay
 
     def _failed(self, task: RegisteredTask[..., Any], job: ClaimedJob, error: BaseException) -> Outcome:
+        if (reason := _refusal(task, error)) is not None:
+            logger.error("%s is dead, %s: %s", name(job), reason, causes(error), extra=about(job))
+            return Outcome(job=job, kind=Kind.DEAD, error=describe(error, job.attempt), reason=reason)
         policy = task.retry.backoff if task.has_policy else self._policies.backoff(job.queue)
         delay = _retry_delay(policy, job, error)
         if isinstance(error, Retry) and error.__cause__ is not None:
@@ -125,6 +128,16 @@ def name(job: ClaimedJob) -> str:
 def about(job: ClaimedJob) -> dict[str, object]:
     """The same as fields, for logs that machines read [M6]."""
     return {"job": str(job.id), "task": job.task, "queue": job.queue, "attempt": job.attempt}
+
+
+def _refusal(task: RegisteredTask[..., Any], error: BaseException) -> str | None:
+    """Why the task's policy does not retry this error; None: it does [O9]. A handler that asks for another
+    attempt gets it, and a payload that cannot be opened here is no error of the handler's."""
+    if isinstance(error, Retry | CodecError):
+        return None
+    if isinstance(error, RemoteError):
+        return error.not_retried  # its class was known over there
+    return task.retry.rules.refusal(error)
 
 
 def _retry_delay(backoff: Backoff, job: ClaimedJob, error: BaseException) -> float:

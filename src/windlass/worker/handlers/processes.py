@@ -106,7 +106,7 @@ def _raised(failure: RemoteFailure) -> BaseException:
     """The exception that a function raised in its process, as one of this process."""
     make = SIGNALS.get(failure.signal or "")
     if make is None:
-        return RemoteError(failure.type, failure.message, failure.traceback)
+        return RemoteError(failure.type, failure.message, failure.traceback, failure.not_retried)
     sent = make(**failure.arguments)
     sent.add_note(f"Raised in another process:\n{failure.traceback}")
     if failure.cause is not None:

@@ -27,6 +27,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from windlass.core.retry_rules import NO_RULES, RetryRules
 from windlass.errors import ConfigurationError
 from windlass.running.failures import clean, describe
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
@@ -64,6 +65,8 @@ class RemoteFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     signal: str | None = None
     arguments: dict[str, Any] = {}
     cause: RemoteFailure | None = None
+    not_retried: str | None = None
+    """Why the task's policy does not retry it: only here its class is known [O9]."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,14 +95,16 @@ def main() -> None:
 
 def answer_to(request: Request) -> Answer:
     """Run the task, whatever it does."""
+    rules = NO_RULES
     try:
-        return Answer(result=_run(request))
+        task = find_task(request)
+        rules = task.retry.rules
+        return Answer(result=_run(task, request))
     except BaseException as error:  # noqa: BLE001 - it is the parent's to judge
-        return Answer(error=_failure(error))
+        return Answer(error=_failure(error, rules))
 
 
-def _run(request: Request) -> str | None:
-    task = find_task(request)
+def _run(task: RegisteredTask[..., Any], request: Request) -> str | None:
     args, kwargs = task.signature.decode(request.payload)
     return keep(task.function(*args, **kwargs))
 
@@ -170,9 +175,14 @@ def _script(request: Request) -> ModuleType:
 # -- saying what went wrong -----------------------------------------------------------------------------
 
 
-def _failure(error: BaseException) -> RemoteFailure:
+def _failure(error: BaseException, rules: RetryRules = NO_RULES) -> RemoteFailure:
     failure = describe(_without_our_frames(error), 0)
-    plain = RemoteFailure(type=failure.type, message=failure.message, traceback=failure.traceback)
+    plain = RemoteFailure(
+        type=failure.type,
+        message=failure.message,
+        traceback=failure.traceback,
+        not_retried=rules.refusal(error),
+    )
     try:
         name, arguments = _signal(error)
     except AttributeError:  # a subclass that never called our __init__ is like any other exception

@@ -231,7 +231,7 @@ BEGIN
         WITH asked AS (
             SELECT *, int8multirange(int8range(seq, seq + 1)) AS seqs FROM json_to_recordset(p_others)
               AS x (id bigint, lane int, claim bigint, seq bigint, kind text, delay float8, type text,
-                    message text, traceback text)),
+                    message text, traceback text, reason text)),
         judged AS MATERIALIZED (
             SELECT a.*, c.segment, u.open, r.ready,
                    windlass.is_foreign_claim(c.worker, c.seqs, p_worker, a.seqs, p_flush)
@@ -286,7 +286,7 @@ BEGIN
             PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);
         ELSIF d.final = 'dead' THEN
             v_reason := CASE WHEN d.kind = 'retry' THEN 'exhausted'
-                             ELSE coalesce(nullif(d.message, ''), 'dead') END;
+                             ELSE coalesce(d.reason, nullif(d.message, ''), 'dead') END;
             PERFORM windlass.bury_job(d.ready, (d.ready).deaths, v_reason);
             PERFORM windlass.settle(ARRAY[d.id], ARRAY[d.lane], ARRAY[d.claim], d.final);
         ELSE
