@@ -72,8 +72,8 @@ $$;
 -- Where a job is: its state as users know it, and its attempt. No row: there is no such job. The one function
 -- that knows.
 -- Callers: check_after, follow, look_at_fresh, part_runs, expire_steps, the view job_part. May call: worker,
--- reader. Lock: none; who acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way from one
--- place to the next a job is in exactly one of them in any snapshot, hence one statement.
+-- reader. Lock: none; who acts on it has locked claim in ACCESS SHARE mode before, as in finish. On its way
+-- from one place to the next a job is in exactly one of them in any snapshot, hence one statement.
 CREATE OR REPLACE FUNCTION windlass.standing_of(p_job bigint) RETURNS TABLE (state text, attempt smallint)
 LANGUAGE plpgsql STABLE ROWS 1 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -422,7 +422,8 @@ SELECT coalesce(r.result, p.result) AS result,
 -- :results
 -- How jobs stand and what they returned, for those that are there; one statement for all of them [W4].
 -- Callers: the store's results. Lock: none. Each is looked up by its index, as above.
-SELECT j.id AS job, coalesce(p.task, (l.ready).task, '') AS task, s.state, coalesce(p.result, r.result) AS result
+SELECT j.id AS job, coalesce(p.task, (l.ready).task, '') AS task, s.state,
+       coalesce(p.result, r.result) AS result
   FROM unnest($1::bigint[]) AS j (id)
  CROSS JOIN LATERAL (SELECT x.state FROM windlass.standing_of(j.id) AS x LIMIT 1) AS s
   LEFT JOIN LATERAL (SELECT x.task, x.result FROM windlass.parent x WHERE x.id = j.id LIMIT 1) AS p ON true
