@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
 from windlass.core.durations import Duration
-from windlass.running.port import Port, wait
+from windlass.running.port import LOOK_EVERY, Port, wait
 from windlass.running.steps import IN_PLACE, Call, Steps, Suspended, span
 from windlass.signals import Retry
 
@@ -22,11 +22,12 @@ T = TypeVar("T")
 class Blocking:
     """Steps and sleeps of a plain handler; see `Context.step` and `Context.sleep`."""
 
-    __slots__ = ("_port", "_steps")
+    __slots__ = ("_check", "_port", "_steps")
 
-    def __init__(self, steps: Steps, port: Port) -> None:
+    def __init__(self, steps: Steps, port: Port, check: Callable[[], None]) -> None:
         self._steps = steps
         self._port = port
+        self._check = check
 
     def step(
         self,
@@ -42,7 +43,7 @@ class Blocking:
         **kwargs: Any,
     ) -> T:
         """Run a function once and keep what it returns; see `Context.step`. It has no timeout of its own:
-        nothing can stop a plain function."""
+        nothing can stop a plain function. Raises Cancelled before it calls one for a run that should stop."""
         call = Call(
             name, function, args, kwargs,
             retry=retry, timeout=None, type=type, version=version, accepts=accepts, was=was,
@@ -54,14 +55,16 @@ class Blocking:
             return result
         failures = 0
         while True:
+            self._check()
             try:
-                value = function(*args, **kwargs)
+                with self._steps.running(numbered):
+                    value = function(*args, **kwargs)
             except Exception as error:
                 failures += 1
                 pause = call.pause(failures, error)
                 if pause is None:
                     raise
-                time.sleep(pause)
+                self._wait(pause)
             else:
                 break
         kept: T = wait(self._port.loop, "step", lambda: self._steps.save(numbered, call, value))
@@ -73,8 +76,17 @@ class Blocking:
         name = self._steps.numbered("sleep")
         left = wait(self._port.loop, "sleep", lambda: self._steps.sleep(name, lasts))
         if left > IN_PLACE:
-            raise Suspended(left)
+            suspended = Suspended(left)
+            self._steps.refuse(suspended)
+            raise suspended
         time.sleep(left)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait between two tries; raises Cancelled where the run should stop."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, LOOK_EVERY))
+            self._check()
 
     def sleep_until(self, moment: datetime) -> None:
         """Go on at a moment; see `Context.sleep_until`."""

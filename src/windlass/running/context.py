@@ -30,7 +30,7 @@ from windlass.running.blocking import Blocking
 from windlass.running.checkpoints import Checkpoints
 from windlass.running.encoding import decode, encode
 from windlass.running.port import Port, hop, runs_on, wait
-from windlass.running.steps import IN_PLACE, Call, Steps, Suspended, run, run_in_transaction, span
+from windlass.running.steps import IN_PLACE, Call, Steps, run, run_in_transaction, span
 from windlass.signals import Cancelled, Retry
 from windlass.store.records import ClaimedJob, Outcome
 
@@ -238,13 +238,19 @@ class Context:
 
     @property
     def _writable(self) -> bool:
-        """Not once the job has ended; nor inside its transaction, which on SQLite holds the write lock that
-        the checkpoint would wait for."""
+        """Not once the job has ended; nor inside its transaction or that of a step, which on SQLite holds the
+        write lock that the checkpoint would wait for."""
+        if self._steps is not None and self._steps.in_transaction:
+            return False
         return not (self._ended or self._transacting)
 
     def _encoded(self, data: Any) -> str:
         if not self._writable:
-            raise RuntimeError(f"job {self.id} ends with its transaction: save before it, not in it or after")
+            raise RuntimeError(
+                f"job {self.id} ends with its transaction: save before it, not in it or after"
+                if self._ended or self._transacting
+                else f"job {self.id} is in the transaction of a step, which keeps what its function returns"
+            )
         return self._as_json("what save() was given", data)
 
     def _as_json(self, what: str, value: Any) -> str:
@@ -286,7 +292,8 @@ class Context:
         The result is durable when this returns, and as JSON has it, read by `type` or the function's return
         annotation. A plain function runs in a thread. A step that fails is tried again as its own `retry`
         says, within this run; then its exception is the handler's. Steps may run side by side. A name that is
-        used again numbers itself: "plan", "plan#2".
+        used again numbers itself, in the order of the calls: "plan", "plan#2". Where that order is left to
+        chance, name steps by what they are about: f"fetch {url}". A step has no steps of its own.
 
         A function may run twice where its worker died before the result was written, unless `transaction`
         is set: it is handed a connection as its first argument, in a transaction that makes the step durable
@@ -309,14 +316,17 @@ class Context:
         it holds no slot, no lease and no memory, and no attempt is charged [W2].
 
         The handler begins anew then; its steps return at once what they returned before, and so does this.
-        What ends the run is no Exception, so `except Exception` lets it pass. A sleep of a second or less is
-        waited for in place."""
+        What ends the run is no Exception, so `except Exception` lets it pass. Steps that run beside a sleep
+        end first. A sleep of a second or less is waited for in place."""
         lasts = span(delay)
         self._must_be_on_loop("sleep")
-        left = await self._durable.sleep(self._durable.numbered("sleep"), lasts)
+        name = self._durable.numbered("sleep")
+        with self._durable.counted():
+            left = await self._durable.sleep(name, lasts)
         if left > IN_PLACE:
-            raise Suspended(left)
-        await asyncio.sleep(left)
+            await self._durable.suspend(name, left)
+        else:
+            await asyncio.sleep(left)
 
     async def sleep_until(self, moment: datetime) -> None:
         """Go on at a moment, a datetime with a time zone; see `sleep`."""
@@ -327,13 +337,19 @@ class Context:
     @property
     def blocking(self) -> Blocking:
         """The same for plain handlers: `ctx.blocking.step("plan", make_plan, topic)`."""
-        return Blocking(self._durable, self._port)
+        return Blocking(self._durable, self._port, self.check)
 
     @property
     def _durable(self) -> Steps:
+        if self._ended or self._transacting:
+            raise RuntimeError(f"job {self.id} ends with its transaction: steps come before it, not in it")
         if self._steps is None:
             self._steps = Steps(self._job, self._port)
         return self._steps
+
+    def _refuse_steps(self, why: str) -> None:
+        """For the engine: this handler can have none."""
+        self._durable.refuse(ConfigurationError(why))
 
     def _must_be_on_loop(self, name: str) -> None:
         if not runs_on(self._port.loop):

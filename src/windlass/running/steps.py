@@ -2,10 +2,12 @@
 
 A step is known by its name; where a handler uses a name again, in a loop say, the second is `name#2`, and so
 on. Code between steps is run again by each attempt and may be anything. A sleep is a step that ends the run:
-the job is put off until it is over, and holds neither a slot nor a lease meanwhile [W2].
+the job is put off until it is over, and holds neither a slot nor a lease meanwhile [W2]. It lets steps that
+run beside it come to their end first: what was begun is kept.
 
 Steps are read from the store once, by the first call that needs them; not at all where nobody can have run
-the job before.
+the job before. A step has no steps of its own: they would not run again when it does not, and the numbers of
+those behind it would be others.
 """
 
 from __future__ import annotations
@@ -16,19 +18,31 @@ import inspect
 import random
 import time
 import typing
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from windlass.core.durations import Duration, seconds
-from windlass.errors import ConfigurationError, EnqueueError, InvalidOption, ResultInvalid, StepChanged
+from windlass.errors import (
+    ConfigurationError,
+    EnqueueError,
+    InvalidOption,
+    ResultInvalid,
+    StepChanged,
+    StoreError,
+)
 from windlass.running.encoding import decoder, encode
 from windlass.running.port import Port
 from windlass.signals import MAX_DELAY, Retry, Signal
 from windlass.store.records import ClaimedJob, Step
 
+T = TypeVar("T")
 MAX_NAME: Final = 200
+HANDED_ON: Final = 5
+"""Turns of the loop after the end of a step in which code behind it, in a gather say, begins the next one."""
 IN_PLACE: Final = 1.0
 """Seconds of a sleep that a run waits for itself: to put a job off and to take it up again costs more."""
 
@@ -40,6 +54,25 @@ class Suspended(BaseException):
     def __init__(self, delay: float) -> None:
         self.delay: Final = delay
         super().__init__(f"the job goes on in {delay:g} s")
+
+
+def ungrouped(error: BaseException) -> BaseException:
+    """What a task group has made of a sleep in it: the sleep that ends first; where something has failed as
+    well, that."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    sleeps, others = error.split(Suspended)
+    if sleeps is None or others is not None:
+        return others or error
+    return min(_leaves(sleeps), key=lambda each: each.delay)
+
+
+def _leaves(group: BaseExceptionGroup[Suspended]) -> Iterator[Suspended]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each
 
 
 class Call:
@@ -98,9 +131,15 @@ class Call:
 
     def pause(self, failures: int, error: Exception) -> float | None:
         """Seconds until it is tried again within this run, after so many failures; None: it has failed."""
-        if self.retry is None or isinstance(error, Signal) or failures >= self.retry.attempts:
+        if self.retry is None or isinstance(error, Signal | StoreError) or failures >= self.retry.attempts:
+            return None
+        if self.retry.rules.refusal(error) is not None:
             return None
         return self.retry.backoff.delay(failures, random.random())
+
+
+_inside: Final[ContextVar[tuple[object, str, bool] | None]] = ContextVar("windlass.step", default=None)
+"""The step whose function runs here: whose it is, its name, whether it has a transaction."""
 
 
 class Steps:
@@ -113,21 +152,70 @@ class Steps:
         self._kept: dict[str, Step] | None = None
         self._read_at = 0.0
         self._turn = asyncio.Lock()
+        self._running = 0
+        self._still = asyncio.Event()
+        self._still.set()
+        self._sleeps: dict[str, float] = {}
+        """The sleeps under way, and when they are over, by the monotonic clock."""
+        self._refusal: BaseException | None = None
+
+    def refuse(self, why: BaseException) -> None:
+        """No more steps: whoever asks for one is told this."""
+        self._refusal = why
 
     def numbered(self, name: str) -> str:
         """The name of the next step that is called so. From any thread, in the order of the calls."""
         _check_name(name)
+        if self._refusal is not None:
+            raise self._refusal
+        if (outer := _inside.get()) is not None and outer[0] is self:
+            raise ConfigurationError(
+                f"task {self._job.task}, job {self._job.id}: {name!r} would be a step inside of step "
+                f"{outer[1]!r}; call the function itself there, or make them two steps of the handler"
+            )
         times = self._used[name] = self._used.get(name, 0) + 1
         return name if times == 1 else f"{name}#{times}"
 
-    async def find(self, name: str, call: Call | None = None) -> Step | None:
+    @contextmanager
+    def running(self, name: str, *, transaction: bool = False) -> Iterator[None]:
+        """Around the function of a step, where it is called."""
+        token = _inside.set((self, name, transaction))
+        try:
+            yield
+        finally:
+            _inside.reset(token)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the caller is the function of a step that has a transaction."""
+        outer = _inside.get()
+        return outer is not None and outer[0] is self and outer[2]
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Around a step on the loop: sleeps beside it wait for its end."""
+        self._running += 1
+        self._still.clear()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._still.set()
+
+    async def find(self, name: str, call: Call) -> Step | None:
         """The step that is done already. Raises StepChanged where other code has done it."""
         kept = await self._load()
         found = kept.get(name)
-        if found is None and call is not None and call.was is not None:
-            found = kept.get(call.was)
-        if found is None or call is None or found.code in (call.code, *call.accepts):
+        if found is None and call.was is not None:
+            found = kept.get(call.was + name[len(call.name) :])
+        if found is None or found.code in (call.code, *call.accepts):
             return found
+        if found.left is not None:
+            raise StepChanged(
+                f"task {self._job.task}, job {self._job.id}: {found.name!r} was a sleep, and is a step now; "
+                "give the step another name to run it"
+            )
         raise StepChanged(
             f"task {self._job.task}, job {self._job.id}: step {found.name!r} was done by {found.code}, and "
             f"{call.code} asks for its result now. Give the step another name to run it, or write "
@@ -168,11 +256,43 @@ class Steps:
 
     async def sleep(self, name: str, delay: float) -> float:
         """Begin a sleep, or find it; the seconds that are left of it."""
-        found = await self.find(name)
+        found = (await self._load()).get(name)
         if found is None:
             found = await self.keep(Step(name=name, attempt=self._job.attempt, sleep=min(delay, MAX_DELAY)))
             return max(found.left or 0.0, 0.0)
-        return max((found.left or 0.0) - (time.monotonic() - self._read_at), 0.0)
+        if found.left is None:
+            raise StepChanged(
+                f"task {self._job.task}, job {self._job.id}: {name!r} was a step, done by {found.code}, and "
+                "is a sleep now; give the step another name"
+            )
+        return max(found.left - (time.monotonic() - self._read_at), 0.0)
+
+    async def suspend(self, name: str, left: float) -> None:
+        """Wait for the steps that run beside this sleep, and end the run then; where the sleep is over before
+        they are, return. The job goes on when the first of its sleeps is over."""
+        self._sleeps[name] = over = time.monotonic() + left
+        try:
+            while (left := over - time.monotonic()) > 0:
+                if await self._is_still(left):
+                    first = min(self._sleeps.values()) - time.monotonic()
+                    if first > IN_PLACE:
+                        suspended = Suspended(first)
+                        self.refuse(suspended)
+                        raise suspended
+                    await asyncio.sleep(first)
+        finally:
+            del self._sleeps[name]
+
+    async def _is_still(self, within: float) -> bool:
+        """Whether no step runs any more, within so many seconds."""
+        try:
+            async with asyncio.timeout(within):
+                await self._still.wait()
+        except TimeoutError:
+            return False
+        for _ in range(HANDED_ON):
+            await asyncio.sleep(0)
+        return not self._running
 
     async def _load(self) -> dict[str, Step]:
         async with self._turn:
@@ -188,37 +308,53 @@ class Steps:
 async def run(steps: Steps, call: Call) -> Any:
     """Run a step of an `async def` handler, or return what it returned before. A plain function runs in a
     thread."""
+
+    async def once() -> Any:
+        with steps.running(name):
+            return await _called(call)
+
     name = steps.numbered(call.name)
-    found = await steps.find(name, call)
-    if found is not None:
-        return steps.read(found, call)
+    with steps.counted():
+        found = await steps.find(name, call)
+        if found is not None:
+            return steps.read(found, call)
+        return await steps.save(name, call, await _tried(call, once))
+
+
+async def run_in_transaction(steps: Steps, call: Call, job: ClaimedJob, port: Port) -> Any:
+    """The same with a transaction that its function works in and that makes the step durable. The function
+    is handed the connection before its own arguments; what fails is rolled back before it is tried again."""
+
+    async def once() -> Step:
+        made: list[Step] = []
+        async with port.saving_step(job, lambda: made[0]) as connection:
+            with steps.running(name, transaction=True):
+                value = call.function(connection, *call.args, **call.kwargs)
+                value = await value if inspect.isawaitable(value) else value
+            made.append(steps.made(name, call, value))
+        return made[0]
+
+    name = steps.numbered(call.name)
+    with steps.counted():
+        found = await steps.find(name, call)
+        if found is not None:
+            return steps.read(found, call)
+        return steps.read(await _tried(call, once), call)
+
+
+async def _tried(call: Call, once: Callable[[], Awaitable[T]]) -> T:
+    """Call a function until it succeeds, as often as the step says."""
     failures = 0
     while True:
         try:
             async with asyncio.timeout(call.timeout):
-                value = await _called(call)
+                return await once()
         except Exception as error:
             failures += 1
             pause = call.pause(failures, error)
             if pause is None:
                 raise
-            await asyncio.sleep(pause)
-        else:
-            return await steps.save(name, call, value)
-
-
-async def run_in_transaction(steps: Steps, call: Call, job: ClaimedJob, port: Port) -> Any:
-    """The same with a transaction that its function works in and that makes the step durable. The function
-    is handed the connection before its own arguments."""
-    name = steps.numbered(call.name)
-    found = await steps.find(name, call)
-    if found is not None:
-        return steps.read(found, call)
-    made: list[Step] = []
-    async with port.saving_step(job, lambda: made[0]) as connection:
-        value = call.function(connection, *call.args, **call.kwargs)
-        made.append(steps.made(name, call, await value if inspect.isawaitable(value) else value))
-    return steps.read(made[0], call)
+        await asyncio.sleep(pause)
 
 
 async def _called(call: Call) -> Any:
@@ -237,10 +373,14 @@ def return_type(function: Callable[..., Any]) -> Any:
 
 
 def _check_name(name: str) -> None:
-    if not 0 < len(name) <= MAX_NAME or "\0" in name or "#" in name:
+    if not 0 < len(name) <= MAX_NAME or "\0" in name or "#" in name or not _is_text(name):
         raise InvalidOption(
             f"{name!r} cannot be the name of a step: it is a text of 1 to {MAX_NAME} characters without '#'"
         )
+
+
+def _is_text(name: str) -> bool:
+    return name.isascii() or name.encode("utf-8", "ignore").decode() == name
 
 
 def span(value: Duration, what: str = "a sleep") -> float:

@@ -13,7 +13,7 @@ from windlass.core.retry import GIVE_UP_AFTER, Backoff, unknown_delay
 from windlass.core.states import Kind
 from windlass.errors import CodecError, RemoteError, StoreError
 from windlass.running.failures import causes, describe
-from windlass.running.steps import Suspended
+from windlass.running.steps import Suspended, ungrouped
 from windlass.signals import Cancelled, Dead, Retry, Snooze, SourceGone, Throttled
 from windlass.store.records import ClaimedJob, Failure, Outcome
 from windlass.tasks.task import RegisteredTask
@@ -53,6 +53,7 @@ class ErrorOutcomes:
 
     async def outcome(self, task: RegisteredTask[..., Any], job: ClaimedJob, error: BaseException) -> Outcome:
         """The outcome of an attempt that raised this."""
+        error = ungrouped(error)
         match error:
             case Snooze() | Suspended():
                 return Outcome(job=job, kind=Kind.SNOOZE, delay=error.delay)

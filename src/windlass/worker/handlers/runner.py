@@ -215,6 +215,10 @@ class Runner:
                 return await task.function(items)
             return await self.threads.run(task.function, items)
 
+        context._refuse_steps(
+            f"task {task.name} runs many jobs in one call, and steps belong to one; enqueue a job for each "
+            "from here, and let those have steps"
+        )
         entered(context)
         return await (self._hooks.wrap(context, call) if self._hooks.middleware else call())
 
@@ -252,6 +256,8 @@ class Runner:
         error: BaseException,
         began: float,
     ) -> Outcome:
+        if context._steps is not None:  # what the handler has left running begins no more
+            context._steps.refuse(asyncio.CancelledError(f"job {job.id} runs no more"))
         if context.ended:
             logger.warning(
                 "%s raised after it had ended in its own transaction: %s", name(job), causes(error)
