@@ -56,6 +56,8 @@ class Job:
     """When it last came to its lane from a gate: tokens are kept for it for a while from then on [F1]."""
     turn: int = 0
     """Its number among the jobs of its ordering key, from when its turn came [F6]."""
+    run: int = 0
+    """The run of its key that it was handed over with; 0: none."""
     place: list[Job] | None = None
 
     @property

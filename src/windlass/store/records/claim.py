@@ -31,6 +31,9 @@ class ClaimedJob(msgspec.Struct, frozen=True, gc=False):
     enqueued_at: float
     ready_at: float = 0.0
     """When this attempt became ready, by the store's clock."""
+    run: int = 0
+    """Jobs of one claim with the same number are a run of a key, in the order in which it lists them:
+    see `Room`. 0: this one is on its own."""
 
     @property
     def fence(self) -> Fence:
@@ -85,6 +88,9 @@ class Room(msgspec.Struct, frozen=True):
     """How many jobs of each queue."""
     tokens: Collection[str] = ()
     """Tasks whose jobs need tokens: only a claim takes those [F1]."""
+    runs: Mapping[str, int] = {}
+    """By queue, how many more jobs of a waiting list may follow each one that is handed over, to be run one
+    after the other in its slot: together they are a run of their key. 0: each job comes on its own."""
 
 
 class Finished(msgspec.Struct, frozen=True):
