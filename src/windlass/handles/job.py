@@ -198,7 +198,7 @@ class Job(Generic[R_co]):
                 "it; redrive the parent, or replay it as a whole"
             )
         options = msgspec.structs.replace(
-            record.options, unique_key=None, unknown_since=None, replay_of=self.id, after=()
+            record.options, unique_key=None, unknown_since=None, expires_at=None, replay_of=self.id, after=()
         )
         job = NewJob(
             task=record.task,

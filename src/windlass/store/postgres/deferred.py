@@ -48,6 +48,8 @@ class Deferred:
                     pass
             steps = [name for name in ("settle_rest", "replace_step") if waiting[name]]
             await self._steps(connection, *steps, limit=limit)
+            if waiting["expired"]:  # first, so that nothing is let through that has waited too long
+                await self._steps(connection, "end_expired", limit=limit)
             if waiting["advance"] or waiting["cancel"]:
                 await self._stir(connection)
             if waiting["passes"]:

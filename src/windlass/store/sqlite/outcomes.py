@@ -179,7 +179,7 @@ def _apply(tx: Transaction, row: Row, outcome: Outcome) -> None:
         case Kind.SNOOZE | Kind.THROTTLED | Kind.UNKNOWN:
             transitions.put_back(tx, row, outcome.delay, outcome.kind)
         case _:  # released, or a retry that nobody wants any more
-            transitions.put_back(tx, row)
+            transitions.put_back(tx, row, began=outcome.began)
 
 
 def _try_again(tx: Transaction, row: Row, delay: float) -> None:

@@ -4,7 +4,7 @@
 --   lanes       lane, and numbers that obey no transaction
 --   logs        ready, claim, outcome, failure, result; segment, rotation, seq_set
 --   workers     worker, worker_life, worker_beat, checkpoint, step, cancel_request; leader, slot, chore
---   deferred    deferred and its watermark, after_edge, after_due, ended_otherwise, dead
+--   deferred    deferred and its watermark, expiry, after_edge, after_due, ended_otherwise, dead
 --   keys        unique_key, unsettled, key_death, idempotency
 --   limits      held, ring, pass, and what is known of gates; open_claim, limited_queue, uncounted_task
 --   budgets     budget, bucket, governor, observed
@@ -438,6 +438,14 @@ ALTER TABLE windlass.after_edge REPLICA IDENTITY FULL;
 CREATE UNIQUE INDEX ON windlass.after_edge (job, (on_job + 0));
 CREATE INDEX ON windlass.after_edge (on_job, (job + 0));
 CREATE INDEX ON windlass.after_edge (job, (on_job + 0)) WHERE fresh;
+
+-- When jobs with `expires` have waited too long [E8]: what end_expired looks at. Their deadline itself is in
+-- their options. Rows of jobs that have ended in time stay until it has looked at them.
+CREATE TABLE windlass.expiry (
+    job bigint PRIMARY KEY,
+    at  timestamptz NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX ON windlass.expiry (at, (job + 0));
 
 -- Jobs that have ended and whose edges are yet to be served. Only added to by those who end jobs, and by
 -- producers who come after a job that has failed; kind: how it ended, where they know.

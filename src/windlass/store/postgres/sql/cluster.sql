@@ -177,7 +177,7 @@ END $$;
 CREATE OR REPLACE FUNCTION windlass.upkeep(
     OUT settle_rest boolean, OUT clock_back boolean, OUT replace_step boolean, OUT admit boolean,
     OUT changed_gates boolean, OUT passes boolean, OUT pressure boolean, OUT follow boolean,
-    OUT advance boolean, OUT cancel boolean)
+    OUT advance boolean, OUT cancel boolean, OUT expired boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -194,9 +194,10 @@ BEGIN
            EXISTS (SELECT FROM windlass.part_event),
            EXISTS (SELECT FROM windlass.cancel_request q
                     CROSS JOIN LATERAL (SELECT FROM windlass.parent p
-                                         WHERE p.id = q.job AND p.state = 'waiting' LIMIT 1) AS p)
+                                         WHERE p.id = q.job AND p.state = 'waiting' LIMIT 1) AS p),
+           EXISTS (SELECT FROM windlass.expiry e WHERE e.at <= windlass.now())
       INTO settle_rest, clock_back, replace_step, admit, changed_gates, passes, pressure, follow, advance,
-      cancel;
+      cancel, expired;
 END $$;
 
 -- Publishes the oldest xid that may still own a hole: the oldest that holds a lock on ready [rule 3].

@@ -39,8 +39,8 @@ END $$;
 
 -- As ensure_lane, but NULL if the lane must be declared and an open transaction is declaring it or holds its
 -- queue: the caller goes on with the rest and comes back [S2].
--- Callers: the store before it enqueues, promote, admit_ring, admit_gate, try_lock_waiting. May call: worker.
--- Lock: those of declare_lane where it must, each waited for 20 ms at most.
+-- Callers: the store before it enqueues, promote, admit_ring, admit_gate, try_lock_waiting, end_expired.
+-- May call: worker. Lock: those of declare_lane where it must, each waited for 20 ms at most.
 CREATE OR REPLACE FUNCTION windlass.try_lane(p_queue text, p_priority smallint) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE

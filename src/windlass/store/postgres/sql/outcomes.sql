@@ -231,7 +231,7 @@ BEGIN
         WITH asked AS (
             SELECT *, int8multirange(int8range(seq, seq + 1)) AS seqs FROM json_to_recordset(p_others)
               AS x (id bigint, lane int, claim bigint, seq bigint, kind text, delay float8, type text,
-                    message text, traceback text, reason text)),
+                    message text, traceback text, reason text, began boolean)),
         judged AS MATERIALIZED (
             SELECT a.*, c.segment, u.open, r.ready,
                    windlass.is_foreign_claim(c.worker, c.seqs, p_worker, a.seqs, p_flush)
@@ -294,6 +294,9 @@ BEGIN
              WHERE k.job = d.id AND k.claim = d.claim;
             v_ready := d.ready;
             v_ready.options := windlass.unknown_since(v_ready.options, d.kind = 'unknown');
+            IF d.began OR d.kind NOT IN ('unknown', 'released') THEN
+                v_ready.options := windlass.without_deadline(v_ready.options);
+            END IF;
             PERFORM windlass.reoffer(v_ready, d.delay, v_ready.attempt + (d.kind = 'retry')::int,
                                    v_ready.deaths, d.kind = 'retry');
         END IF;

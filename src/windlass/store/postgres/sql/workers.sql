@@ -305,6 +305,9 @@ BEGIN
              WHERE k.job = d.id AND k.claim = d.claim;
             v_ready := d.ready;
             v_ready.options := windlass.unknown_since(v_ready.options, false);
+            IF p_kind = 'lost' THEN
+                v_ready.options := windlass.without_deadline(v_ready.options);
+            END IF;
             PERFORM windlass.reoffer(v_ready, v_delay, v_ready.attempt, d.deaths, true);
         END IF;
     END LOOP;

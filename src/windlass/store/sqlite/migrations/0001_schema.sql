@@ -238,6 +238,14 @@ CREATE TABLE windlass_step_look (
 ) STRICT;
 INSERT INTO windlass_step_look VALUES (1, 0);
 
+-- When jobs with `expires` have waited too long [E8]. The deadline itself is in their options, until somebody
+-- has begun them. Rows of jobs that have ended in time stay until then.
+CREATE TABLE windlass_expiry (
+    job INTEGER PRIMARY KEY,
+    at  REAL NOT NULL
+) STRICT;
+CREATE INDEX windlass_expiry_at ON windlass_expiry (at);
+
 CREATE TABLE windlass_worker (
     id         INTEGER PRIMARY KEY,
     label      TEXT NOT NULL,
