@@ -25,7 +25,7 @@ from windlass.store.postgres.connections.errors import BY_CODE
 from windlass.store.postgres.schema import sources
 from windlass.store.records import EventKind
 from windlass.tasks.commands import CommandOptions
-from windlass.tasks.schedules import ScheduleOptions
+from windlass.tasks.schedule_options import ScheduleOptions
 from windlass.tasks.task import RegisteredTask, TaskOptions
 
 WITHOUT_A_VARIABLE = {"routes"}

@@ -142,6 +142,7 @@ class PostgresStore:
 
         self.schedules: Final = self._schedules.schedules
         self.seed_schedule: Final = self._schedules.seed_schedule
+        self.put_schedule: Final = self._schedules.put_schedule
         self.set_schedule: Final = self._schedules.set_schedule
         self.drop_schedule: Final = self._schedules.drop_schedule
         self.due: Final = self._schedules.due

@@ -276,6 +276,7 @@ class SQLiteStore:
     # -- schedules --------------------------------------------------------------------------------------
 
     seed_schedule: Final = _write(schedules.seed)
+    put_schedule: Final = _write(schedules.put_live)
     set_schedule: Final = _write(schedules.change)
     drop_schedule: Final = _write(schedules.drop)
     due: Final = _read_now(schedules.due)

@@ -799,7 +799,8 @@ CREATE TABLE windlass.part_event (
 
 -- ==== Schedules ====
 
--- Schedules [K4]. Times are seconds since the epoch. next_at NULL: never due, and error says why.
+-- Schedules [K4]. Times are seconds since the epoch. next_at NULL: never due, and error says why. live: made
+-- or changed at run time; declared: what the code says, as JSON, NULL where none does.
 CREATE TABLE windlass.schedule (
     name     text PRIMARY KEY,
     next_at  float8,
@@ -818,7 +819,10 @@ CREATE TABLE windlass.schedule (
     overlap  text NOT NULL CHECK (overlap IN ('skip', 'queue', 'cancel')),
     error    text,
     payload  json NOT NULL,
-    options  json
+    options  json,
+    live     boolean NOT NULL DEFAULT false,
+    declared text,
+    declared_at float8
 ) WITH (fillfactor = 50);
 CREATE INDEX ON windlass.schedule (next_at, name COLLATE "C") WHERE NOT paused;
 CREATE INDEX ON windlass.schedule (last_at) WHERE NOT paused;

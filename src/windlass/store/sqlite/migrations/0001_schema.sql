@@ -443,7 +443,10 @@ CREATE TABLE windlass_schedule (
     last_at    REAL,
     last_job   INTEGER,
     skipped    INTEGER NOT NULL DEFAULT 0,
-    error      TEXT
+    error      TEXT,
+    live       INTEGER NOT NULL DEFAULT 0,  -- made or changed at run time
+    declared   TEXT,                        -- JSON: the NewSchedule of the code
+    declared_at REAL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX windlass_schedule_due ON windlass_schedule (next_at) WHERE NOT paused AND next_at IS NOT NULL;
 CREATE INDEX windlass_schedule_last ON windlass_schedule (last_at) WHERE NOT paused;
